@@ -9,7 +9,7 @@ True
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # type checkers take it for true; `typing` is longer to import than this file
+TYPE_CHECKING = False  # true for type checkers; importing `typing` takes longer than this file
 if TYPE_CHECKING:
     from weft.advice.compare import compare
     from weft.advice.comparison import Comparison
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Where each public name lives: all together take a second to import, so each waits for its use.
+#: Module -> its public names, imported at first use: importing all takes a second.
 _HOMES = {
     "weft.advice.compare": ("compare",),
     "weft.advice.comparison": ("Comparison",),
@@ -100,7 +100,7 @@ _HOMES = {
     "weft.workload.placement": ("place",),
 }  # fmt: skip
 
-#: Public are these names and those of `weft.plugins`; all else may change without notice.
+#: The public names, with those of `weft.plugins`; all others may change without notice.
 __all__ = [
     "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
     "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
@@ -119,14 +119,14 @@ __all__ = [
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-# Type checkers take the imports above; this would have them believe in any name.
+# Hidden from type checkers, which would accept any name; they use the imports above.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """A public name, or a module of weft, imported when it is first used."""
+        """Import a public name, or a module of weft, at its first use."""
         if name in _HOME:
-            globals()[name] = found = getattr(import_module(_HOME[name]), name)
-            return found
+            globals()[name] = value = getattr(import_module(_HOME[name]), name)
+            return value
         if not name.startswith("_"):
             module = f"{__name__}.{name}"
             try:

@@ -1,6 +1,6 @@
-"""Decorators by which engines, topologies, policies and so on are added, and the types they take.
+"""Decorators that register engines, topologies, policies and other entries, and their types.
 
-docs/architecture.md says how. A distribution of its own imports from here and from `weft` alone.
+See docs/architecture.md. Other distributions import only from this module and from `weft`.
 """
 
 from weft.core.registry import Entry, Registry

@@ -1,1 +1,1 @@
-"""What to do: engines compared, the answer in words, a fabric described, what it lacks."""
+"""Advice: comparison of engines, recommendation, description and irregularities of a fabric."""

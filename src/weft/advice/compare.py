@@ -1,4 +1,4 @@
-"""The main job: which engine suits a fabric, and where does it congest?"""
+"""Comparison of routing engines on a fabric: validity, loads and bisection bandwidth."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ PATTERNS = (
     "tornado",
     "hot-spot",
 )
-#: Links of each run whose users are listed.
+#: Number of links of each run whose flows are listed.
 BUSIEST = 24
-#: Flows over a link up to which its users are named host by host, beyond by their switches.
+#: Largest number of flows on a link that are listed by host; more are listed by switch.
 USERS = 32
-#: Flows of an all-to-all up to which they are listed to name users host by host.
+#: Largest number of flows of an all-to-all that are listed by host.
 MAX_LISTED_FLOWS = 2**22
 
-#: Why a link has no users under an engine that gives sets of candidates, some by intermediates.
+#: Why the flows on a link are unknown: candidates, without and with intermediates.
 _NO_USERS = (
-    "{engine} does not fix the path of a flow: each switch chooses among several ports, packet by "
-    "packet. So no list tells whose flows use a link."
+    "{engine} does not fix the path of a flow: each switch chooses among several ports for every "
+    "packet. The flows on a link cannot be listed."
 )
 _NO_USERS_BY_WAY_OF = (
-    "{engine} does not fix the path of a flow: the first switch chooses whether a packet takes a "
-    "detour and by which other switch, and each one on the way chooses among several ports. So no "
-    "list tells whose flows use a link."
+    "{engine} does not fix the path of a flow: for every packet, the first switch chooses whether "
+    "it takes a detour and via which intermediate, and each switch chooses among several ports. "
+    "The flows on a link cannot be listed."
 )
 
-#: Among engines of equal figures: the order in which OpenSM's manual has its engines.
+#: Order of engines with equal figures: that of OpenSM's manual.
 CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
 
 
@@ -73,31 +73,32 @@ def compare(
     seed: int = 0,
     two_way: bool = False,
 ) -> Comparison:
-    """Route a fabric with every engine that fits, validate, and load it with traffic.
+    """Route a fabric with every engine that fits, validate the routes, and compute their loads.
 
     Parameters
     ----------
     fabric
-        What to compare on.
+        The fabric.
     engines
-        Which engines, with options as in ``"updn:roots=center"``; all when left out, with
-        what OpenSM's own counting would give beside weft's, and that one too where ``updn``
-        finds no roots.
+        Engines, with options as in ``"updn:roots=center"``. Default: all, also with OpenSM's own
+        balancing, and ``updn:roots=center`` if ``updn`` finds no roots.
     patterns
-        Which traffic patterns, with options as in ``"shift:offset=3"``; a choice when left out.
+        Traffic patterns, with options as in ``"shift:offset=3"``. Default: `PATTERNS`.
     samples, seed
-        Of the effective bisection bandwidth; the seed also serves patterns that take one.
+        Number of random bisections, and seed of them and of random patterns.
     two_way
-        Bisections in which both halves send at the same time.
+        Whether both halves of a bisection send at the same time.
 
     Raises
     ------
     InputError
-        On an unknown engine, pattern or option, or a fabric with fewer than two hosts.
+        If an engine, pattern or option is unknown, or the fabric has fewer than two hosts.
     """
     check_fabric(fabric)
     if fabric.num_hosts < 2:
-        raise InputError(f"a comparison needs two hosts; {fabric.name} has {fabric.num_hosts}")
+        raise InputError(
+            f"a comparison needs at least two hosts; {fabric.name} has {fabric.num_hosts}"
+        )
     chosen = default_engines() if engines is None else list(dict.fromkeys(engines))
     wanted = list(PATTERNS) if patterns is None else list(dict.fromkeys(patterns))
     for name in chosen:
@@ -108,11 +109,11 @@ def compare(
         pattern.bind(entry, given)
     outcomes = [_try(fabric, name, samples, seed, two_way) for name in chosen]
     if engines is None and any(o.name == "updn" and o.refusal for o in outcomes):
-        # A fabric without natural roots can still be routed without deadlock from its middle.
+        # Without natural roots, Up*/Down* from the centre of the fabric is still deadlock-free.
         outcomes.append(_try(fabric, "updn:roots=center", samples, seed, two_way))
-    whole = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
-    described, runs = _run_patterns(fabric, outcomes, wanted, seed, whole)
-    rows = {o.name: _row(fabric, o, whole[o.name].per_link) for o in outcomes if o.routes}
+    loads = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
+    described, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
+    rows = {o.name: _row(fabric, o, loads[o.name].per_link) for o in outcomes if o.routes}
     outcomes.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
     order = [outcome.name for outcome in outcomes]
     runs.sort(key=lambda run: order.index(run.engine))
@@ -128,20 +129,20 @@ def compare(
             f"Effective bisection bandwidth: {samples} random {'two-way ' if two_way else ''}"
             f"bisections, seed {seed}; a share "
             f"of 1 is {host_rate_gbps(fabric):g} Gb/s.",
-            "A load is the number of flows over a link, times the fastest host cable's rate over "
-            "the link's rate. All flows of a pattern send at once; time, queues and message "
-            "sizes are left out.",
+            "The contention of a link is its number of flows over its rate relative to the "
+            "fastest host cable. All flows of a pattern send at once; time, queues and message "
+            "sizes are not modelled.",
             "balance=opensm gives the tables that OpenSM itself computes; without it weft "
-            "counts the flows on links.",
-            "Candidates (ecmp, valiant, ugal) are split equally at every hop for loads, and taken "
-            "at random for the bisection bandwidth; intermediates alike. ugal sends the share of "
-            "each pattern straight that makes its largest load least.",
+            "balances the flows on links.",
+            "Candidates and intermediates (ecmp, valiant, ugal) share the flows equally for loads, "
+            "and are chosen at random for the bisection bandwidth. ugal sends the share of each "
+            "pattern on minimal paths that minimises the largest contention.",
         ),
     )
 
 
 def default_engines() -> list[str]:
-    """Every engine but those that need a file, and what the real OpenSM makes of those it has."""
+    """Return every engine that needs no file, and those of OpenSM with its own balancing."""
     specs = [e.name for e in engine if "needs" not in e.facts]
     theirs = (e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)
     return list(dict.fromkeys((*specs, *theirs)))
@@ -151,7 +152,7 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
     entry = engine.parse(name)[0]
     summary = entry.summary
     if name == entry.facts.get("as_opensm"):
-        summary = f"What OpenSM's own {entry.name} computes."
+        summary = f"Tables of OpenSM's own {entry.name}."
     start = perf_counter()
     try:
         routes = route(fabric, name)
@@ -186,33 +187,33 @@ def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]
 
 
 def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
-    """Flows over each link, times the fastest host cable's rate over the link's."""
+    """Return the flows on each link over its rate relative to the fastest host cable."""
     share = host_rate_gbps(fabric) / fabric.link_rate_gbps
     loads: NDArray[np.float64] = flows.astype(np.float64) * share
     return loads
 
 
 def inner_links(fabric: Fabric) -> NDArray[np.bool_]:
-    """Bool [links]: the link joins two nodes that forward, so that routing decides its load."""
+    """Return whether each link connects two rows (its load depends on routing), bool [links]."""
     inner: NDArray[np.bool_] = fabric.forwards[fabric.link_from] & fabric.forwards[fabric.link_to]
     return inner
 
 
 def _row(fabric: Fabric, outcome: Outcome, flows: NDArray[Any]) -> dict[str, object]:
-    found, ebb = outcome.validation, outcome.bisection
-    assert found is not None
+    checked, ebb = outcome.validation, outcome.bisection
+    assert checked is not None
     assert ebb is not None
     between = relative_loads(fabric, flows)[inner_links(fabric)]
     metrics = load_metrics(between).row(0, named=True)
     return {
         "engine": outcome.name,
-        "valid": found.ok_where_connected,
-        "unrouted": found.num_unrouted_pairs,
-        "deadlock": len(found.credit_loops),
-        "lanes": found.lanes,
-        "mean hops": found.mean_hops,
-        "max hops": found.max_hops,
-        "minimal": found.minimal_share,
+        "valid": checked.ok_where_connected,
+        "unrouted": checked.num_unrouted_pairs,
+        "deadlock": len(checked.credit_loops),
+        "lanes": checked.lanes,
+        "mean hops": checked.mean_hops,
+        "max hops": checked.max_hops,
+        "minimal": checked.minimal_share,
         "ebb": ebb.mean,
         "ebb low": ebb.interval[0],
         "ebb high": ebb.interval[1],
@@ -236,7 +237,7 @@ def _run_patterns(
         entry, given = pattern.parse(spec)
         described[spec] = entry.summary
         options = {"seed": seed} if "seed" in entry.options and "seed" not in given else {}
-        # The loads of an all-to-all are there already; its list only tells who uses a link.
+        # The loads of an all-to-all are known; its flows are only needed to list them by link.
         known = all_to_all if entry.name == "all-to-all" else {}
         pairs: Pairs | None = None
         if not known or fabric.num_hosts * (fabric.num_hosts - 1) <= MAX_LISTED_FLOWS:
@@ -256,7 +257,7 @@ def _run_patterns(
 def _run(
     fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
 ) -> PatternRun:
-    """One engine under one pattern, given as its flows, its loads, or both."""
+    """Return the run of one engine and one pattern, given as its flows, its loads, or both."""
     routes = outcome.routes
     assert routes is not None
     flows = None
@@ -269,8 +270,8 @@ def _run(
     if routes.settled:
         busiest = _busiest(fabric, load)
         if flows is not None and pairs is not None:
-            through = link_users(fabric, routes, flows, busiest)
-            listed = [_users(fabric, pairs.sources[f], pairs.destinations[f]) for f in through]
+            crossing = link_users(fabric, routes, flows, busiest)
+            listed = [_users(fabric, pairs.sources[f], pairs.destinations[f]) for f in crossing]
         else:
             groups = all_to_all_users(fabric, routes, busiest)
             listed = [LinkUsers.of(g.source, g.destination, g.flows) for g in groups]
@@ -287,7 +288,7 @@ def _run(
 
 
 def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The links between switches that carry most, both ways of each cable, and a few of hosts."""
+    """Return the most loaded links between rows and to hosts, with their reverse links."""
     chosen = []
     for inter in (True, False):
         links = np.flatnonzero((inner_links(fabric) == inter) & (load > 0))
@@ -299,7 +300,7 @@ def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
 def _users(
     fabric: Fabric, sources: NDArray[np.int64], destinations: NDArray[np.int64]
 ) -> LinkUsers:
-    """Users host by host when they are few, else by the switches that the hosts hang from."""
+    """Return the flows on a link by host if they are few, else by the hosts' switches."""
     node = fabric.host_nodes
     if len(sources) > USERS:
         node = fabric.graph.row_node[fabric.graph.destination_row[fabric.host_endpoint]]
@@ -311,8 +312,8 @@ def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
     hottest = []
     for run in runs:
         load = run.load[between]
-        found = len(load) > 0 and load.max() > 0
-        hottest.append(fabric.link_name(int(between[np.argmax(load)])) if found else None)
+        loaded = len(load) > 0 and load.max() > 0
+        hottest.append(fabric.link_name(int(between[np.argmax(load)])) if loaded else None)
     return frame(
         RUN_COLUMNS,
         {
@@ -326,7 +327,7 @@ def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
 
 
 def _no_users(routes: Routes) -> str:
-    """Why routes do not tell who uses a link; nothing where they do."""
+    """Return why the flows on a link cannot be listed; empty if they can."""
     if routes.settled:
         return ""
     by_way_of = routes.num_intermediates

@@ -1,4 +1,4 @@
-"""What a comparison gives: verdicts, loads, and in words the best engine and what to set."""
+"""Result of a comparison: verdicts, loads, the best engine, and a recommendation in words."""
 
 from __future__ import annotations
 
@@ -25,59 +25,63 @@ from weft.routing.engines.updn import chosen_roots, roots_by_distance
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import Bisection
 
-#: Shares by which static tables must be better than what OpenSM computes itself to be worth what
-#: they give up: in bisection bandwidth, or in the most loaded link under all-to-all. A leaf switch
-#: with 20 uplinks loses the first with one cable, and static tables leave the pairs whose path used
-#: it without any. The second is larger because it is about a single link and a single pattern.
+#: Gains over OpenSM's own tables from which static tables are recommended: in bisection bandwidth,
+#: or in contention of the most loaded link under all-to-all. Static tables do not reroute after a
+#: failure, and a leaf switch with 20 uplinks loses the first gain with one cable. The second is
+#: larger because it concerns a single link and a single pattern.
 GAIN = 0.05
 PEAK_GAIN = 0.25
 
 #: Columns of `Comparison.table`, one row per engine that fits.
 ENGINE_COLUMNS = {
-    "engine": Column(pl.String, "", "routing engine, with the options given"),
+    "engine": Column(pl.String, "", "Routing engine, with its given options"),
     "valid": Column(
-        pl.Boolean, "", "all pairs that cables connect routed, no forwarding loop, no credit loop"
+        pl.Boolean, "", "All connected pairs routed, no forwarding loop, no credit loop"
     ),
-    "unrouted": Column(pl.Int64, "pairs", "ordered host pairs without a path"),
-    "deadlock": Column(pl.Int64, "", "credit loops: sets of channels that can wait for each other"),
-    "lanes": Column(pl.Int64, "", "virtual lanes in use"),
-    "mean hops": Column(pl.Float64, "links", "mean path of a host pair, cables to hosts included"),
-    "max hops": Column(pl.Int64, "links", "longest path of a host pair"),
-    "minimal": Column(pl.Float64, "share", "paths that are shortest ones"),
+    "unrouted": Column(pl.Int64, "pairs", "Ordered host pairs without a path"),
+    "deadlock": Column(pl.Int64, "", "Credit loops: sets of channels that can wait for each other"),
+    "lanes": Column(pl.Int64, "", "Virtual lanes in use"),
+    "mean hops": Column(pl.Float64, "links", "Mean hops of host pairs (links to hosts included)"),
+    "max hops": Column(pl.Int64, "links", "Largest hops of a host pair (links to hosts included)"),
+    "minimal": Column(pl.Float64, "share", "Share of minimal paths"),
     "ebb": Column(
-        pl.Float64, "share", "effective bisection bandwidth: mean share of the injection rate"
+        pl.Float64, "share", "Effective bisection bandwidth: mean share of the injection rate"
     ),
-    "ebb low": Column(pl.Float64, "share", "lower end of its 95 % interval"),
-    "ebb high": Column(pl.Float64, "share", "upper end of its 95 % interval"),
+    "ebb low": Column(pl.Float64, "share", "Lower limit of the 95 % interval of ebb"),
+    "ebb high": Column(pl.Float64, "share", "Upper limit of the 95 % interval of ebb"),
     "max load": Column(
         pl.Float64,
         "flows",
-        "all-to-all: most on a link between forwarding nodes, over its relative rate",
+        "Largest contention of a link between forwarding nodes (all-to-all)",
     ),
-    "p99 load": Column(pl.Float64, "flows", "all-to-all: 99th percentile of the same"),
-    "cv": Column(pl.Float64, "ratio", "all-to-all: standard deviation over mean of the same"),
-    "used": Column(
-        pl.Float64, "share", "all-to-all: links between forwarding nodes that carry anything"
+    "p99 load": Column(
+        pl.Float64, "flows", "99th percentile of contention of these links (all-to-all)"
     ),
+    "cv": Column(
+        pl.Float64, "ratio", "Standard deviation over mean of their contention (all-to-all)"
+    ),
+    "used": Column(pl.Float64, "share", "Share of these links that carry flows (all-to-all)"),
 }
 
 #: Columns of `Comparison.runs_table`, one row per engine and pattern that ran.
 RUN_COLUMNS = {
     "engine": ENGINE_COLUMNS["engine"],
-    "pattern": Column(pl.String, "", "traffic pattern"),
+    "pattern": Column(pl.String, "", "Traffic pattern"),
     "contention": Column(
-        pl.Float64, "flows", "most that shares one link, over the link's relative rate"
+        pl.Float64, "flows", "Largest contention: flows on a link over its relative rate"
     ),
-    "unrouted": Column(pl.Float64, "share", "flows without a path"),
-    "hottest": Column(pl.String, "", "the link between forwarding nodes that carries most, if any"),
+    "unrouted": Column(pl.Float64, "share", "Share of flows without a path"),
+    "hottest": Column(
+        pl.String, "", "Link between forwarding nodes with the largest contention (null: no flows)"
+    ),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one engine: routes and verdict, or the reason of its refusal.
+    """Outcome of one engine: routes and validation, or the reason why it does not fit.
 
-    `carried` says how OpenSM can have the routes, as `weft.opensm.lane_files.carried` gives it.
+    `carried` is the way in which OpenSM can load the routes, from `weft.opensm.lane_files.carried`.
     """
 
     name: str
@@ -91,25 +95,25 @@ class Outcome:
 
     @property
     def serves(self) -> bool:
-        """It routes, safely, every pair that cables connect, and there are such pairs."""
-        found = self.validation
-        return found is not None and found.ok_where_connected and bool(found.hops.any())
+        """Whether the routes are valid for all connected pairs, and there are such pairs."""
+        checked = self.validation
+        return checked is not None and checked.ok_where_connected and bool(checked.hops.any())
 
 
 @dataclass(frozen=True)
 class Gain:
-    """By how much one engine is better than another.
+    """Gain of one engine over another.
 
     Parameters
     ----------
     bandwidth
-        Effective bisection bandwidth: mean over the other's, less 1.
+        Relative gain of the mean effective bisection bandwidth.
     low, high
-        95 % interval of that, from the differences in each random bisection, which are the same
-        for all engines; NaN for a single one.
+        95 % interval of that, from the differences in each random bisection (all engines have the
+        same bisections); NaN for a single bisection.
     peak, other_peak
-        All-to-all: flows on the most loaded link between forwarding nodes, of this engine and of
-        the other. They are exact.
+        Largest contention of a link between forwarding nodes under all-to-all, of this engine and
+        of the other; exact.
     """
 
     bandwidth: float
@@ -120,29 +124,29 @@ class Gain:
 
     @property
     def significant(self) -> bool:
-        """`GAIN` is below the interval of the bandwidth, or the peak is lower by `PEAK_GAIN`."""
+        """Whether the bandwidth is surely higher by `GAIN`, or the peak lower by `PEAK_GAIN`."""
         return self.low >= GAIN or self.peak <= (1 - PEAK_GAIN) * self.other_peak
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Engines compared on one fabric.
+    """Comparison of engines on one fabric.
 
     Parameters
     ----------
     fabric
-        What they were compared on.
+        The fabric.
     outcomes
-        Engines that fit, best first, then those that refused. Of equals those come first that
-        cannot deadlock on any fabric, then those of fewer lanes, then those of `CLASSIC`.
+        Engines that fit, best first, then those that do not fit. Engines with equal loads are
+        ordered by freedom from deadlock on any fabric, number of lanes, and `CLASSIC`.
     patterns
-        Pattern -> what it is, or why it does not exist here.
+        Pattern -> its description, or why it does not fit the fabric.
     runs
-        Loads of every engine that fits under every pattern that exists.
+        Loads of every engine and every pattern that fit.
     table, runs_table
         Frames of `ENGINE_COLUMNS` and `RUN_COLUMNS`.
     notes
-        How it was made.
+        Notes on the method.
     """
 
     fabric: Fabric
@@ -155,12 +159,12 @@ class Comparison:
 
     @property
     def best_of_opensm(self) -> Outcome | None:
-        """The valid engine of highest bisection bandwidth among what OpenSM itself computes."""
+        """The best valid engine of OpenSM itself, or None."""
         return next(iter(self.valid_of_opensm), None)
 
     @property
     def valid_of_opensm(self) -> tuple[Outcome, ...]:
-        """Valid engines among what OpenSM itself computes, best first."""
+        """Valid engines of OpenSM itself, best first."""
         theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
         return tuple(
             o for o in self.outcomes if o.serves and (o.name in theirs or o.carried == "own")
@@ -168,24 +172,24 @@ class Comparison:
 
     @property
     def best(self) -> Outcome | None:
-        """The valid engine of highest bisection bandwidth; one that a subnet manager can load.
+        """The valid engine of highest bisection bandwidth, preferably one that OpenSM can load.
 
-        Tables that OpenSM can have are preferred to source routes, open choices and lanes that it
-        cannot carry, which come first only where no such tables are valid.
+        Engines with source routes, candidates, or lanes that OpenSM cannot load are only best if
+        no valid engine has tables that it can load.
         """
         return next(iter(self.candidates), None)
 
     @property
     def candidates(self) -> tuple[Outcome, ...]:
-        """Valid engines of which `best` is the first: those that OpenSM can have, or else all."""
+        """Valid engines that OpenSM can load, or else all valid engines; the first is `best`."""
         valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
         return tuple(o for o in valid if o.carried) or valid
 
     @property
     def recommended(self) -> Outcome | None:
-        """What to set: the best engine that OpenSM computes itself, which follows failures.
+        """The best engine of OpenSM itself, which reroutes after failures.
 
-        Another one only where its gain over that one is significant, or OpenSM has none.
+        Or `best`, if its gain is significant or no engine of OpenSM is valid.
         """
         best, theirs = self.best, self.best_of_opensm
         if best is None or theirs is None:
@@ -193,7 +197,7 @@ class Comparison:
         return best if self.gain(best, theirs).significant else theirs
 
     def gain(self, of: Outcome, over: Outcome) -> Gain:
-        """By how much one engine is better than another, both with routes."""
+        """Return the gain of one engine over another, both with routes."""
         assert of.bisection is not None
         assert over.bisection is not None
         mean = over.bisection.mean
@@ -211,7 +215,7 @@ class Comparison:
         return Gain(*share, *peaks)
 
     def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        """The other engines whose every figure, contention under each pattern too, is the same."""
+        """Return the other engines with the same figures, contention of each pattern included."""
         return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
 
     def _figures(self, outcome: Outcome) -> tuple[object, ...]:
@@ -231,7 +235,7 @@ class Comparison:
         return html_table(f"Engines on {self.fabric.name}{best}", self.table.columns, rows)
 
     def page(self) -> Page:
-        """The comparison as a page to draw."""
+        """Return the comparison as data of a page."""
         return Page(
             fabric=self.fabric,
             title=f"Routing engines on {self.fabric.name}",
@@ -259,13 +263,13 @@ class Comparison:
             outcome.summary,
             ok=outcome.validation.ok_where_connected,
             findings=(*outcome.validation.findings(), *notes),
-            # The page has a badge for validity.
+            # The page shows validity as a badge.
             cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
         )
 
 
 def cell_text(column: str, value: object) -> str:
-    """A value of the engine table as people read it."""
+    """Return a value of the engine table as text."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -279,36 +283,36 @@ def cell_text(column: str, value: object) -> str:
 
 
 def best_and_why(result: Comparison) -> str:
-    """Which engine is best and by what, in a few sentences."""
+    """Return the best engine and the reasons, in a few sentences."""
     best = result.best
     if best is None or best.bisection is None or best.validation is None:
-        return "No engine gives valid routes on this fabric; the table of engines says why."
+        return "No engine gives valid routes on this fabric; see the table of engines."
     share = best.bisection
     text = (
-        f"Best engine: {best.name}. It routes every pair that cables connect without a credit "
-        f"loop, and random bisections get {share.mean:.1%} of the injection rate "
-        f"({share.mean_gbps:.1f} Gb/s a host)"
+        f"Best engine: {best.name}. It routes every connected pair without a credit loop, and "
+        f"random bisections get {share.mean:.1%} of the injection rate "
+        f"({share.mean_gbps:.1f} Gb/s per host)"
     )
     means = [(o, o.bisection.mean) for o in result.outcomes if o.serves and o.bisection]
     rivals = [(o, mean) for o, mean in means if o in result.candidates and o is not best]
     left = [o for o, mean in rivals if mean == share.mean]
     behind = [(o, mean) for o, mean in rivals if mean < share.mean]
     if left:
-        text += f", as they do with {_few(left)}"
+        text += f", the same as with {_few(left)}"
     elif behind:
         other, mean = behind[0]
         near = mean >= share.interval[0]
         text += f", more than with any other valid engine; next is {other.name} with {mean:.1%}" + (
-            ", which lies within the 95 % interval" if near else ""
+            ", which is within the 95 % interval" if near else ""
         )
     text += "."
     rows = {row["engine"]: row for row in result.table.rows(named=True)}
     measures: tuple[tuple[str, Callable[[Outcome], object]], ...] = (
         (
-            "its busiest link under all-to-all carries less than with {}",
+            "its largest contention under all-to-all is smaller than with {}",
             lambda o: rows[o.name]["max load"],
         ),
-        ("it is free of deadlock on any fabric, unlike {}", lambda o: never_deadlocks(o.name)),
+        ("it is deadlock-free on any fabric, unlike {}", lambda o: never_deadlocks(o.name)),
         ("it needs fewer virtual lanes than {}", lambda o: rows[o.name]["lanes"]),
     )
     reasons = []
@@ -318,27 +322,27 @@ def best_and_why(result: Comparison) -> str:
             reasons.append(reason.format(_few([o for o in left if o not in same])))
         left = same
     if reasons:
-        text += f" It comes first because {'; '.join(reasons)}."
+        text += f" It is ranked first because {'; '.join(reasons)}."
     if left:
-        text += f" By these measures {_few(left)} {'are' if len(left) > 1 else 'is'} as good."
+        text += f" {_few(left)} {'are' if len(left) > 1 else 'is'} equal in these figures."
     return text + no_tables(result)
 
 
 def no_tables(result: Comparison) -> str:
-    """A sentence on a better engine that no subnet manager can load; nothing where none is."""
+    """Return a sentence on a better engine that OpenSM cannot load; empty without one."""
     best = result.best
     if best is None or best.bisection is None:
         return ""
     for outcome in result.outcomes:
-        found = outcome.bisection
-        if outcome.serves and found and found.mean > best.bisection.mean:
-            lacks = "with lanes" if isinstance(outcome.routes, TableRoutes) else "by paths"
-            return f" {outcome.name} gets {found.mean:.1%}, but {lacks} that OpenSM cannot load."
+        ebb = outcome.bisection
+        if outcome.serves and ebb and ebb.mean > best.bisection.mean:
+            what = "with lanes" if isinstance(outcome.routes, TableRoutes) else "on paths"
+            return f" {outcome.name} gets {ebb.mean:.1%}, but {what} that OpenSM cannot load."
     return ""
 
 
 def _few(outcomes: Sequence[Outcome], most: int = 3) -> str:
-    """Names of a few engines, and how many more there are."""
+    """Return the names of the first engines, and the number of the others."""
     names = [outcome.name for outcome in outcomes]
     if len(names) > most + 1:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
@@ -346,23 +350,23 @@ def _few(outcomes: Sequence[Outcome], most: int = 3) -> str:
 
 
 def recommendation(result: Comparison) -> list[str]:
-    """What to set in OpenSM, and what that gives up; nothing where OpenSM cannot route."""
+    """Return how to configure OpenSM, and the drawbacks; empty if OpenSM cannot route."""
     fabric, best, theirs = result.fabric, result.best, result.best_of_opensm
     if best is None or fabric.graph.num_rows > fabric.num_switches:
         return []
     gain = "" if theirs is None else _gain(result, best, theirs)
     if theirs is not None and result.recommended is theirs:
-        line = f"Recommended: {_own(fabric, theirs)}. It routes again when a cable or switch fails"
+        line = f"Recommended: {_own(fabric, theirs)}. OpenSM reroutes when a cable or switch fails"
         if not never_deadlocks(theirs.name):
-            line += "; that nothing can deadlock is proven for the fabric as it is, not for then"
+            line += "; freedom from deadlock is proven for the present fabric only"
         line += "."
         if best not in result.valid_of_opensm and best.carried:
-            line += f" Static tables of weft's {best.name} would not, "
+            line += f" Static tables of weft's {best.name} are not rerouted, "
             line += (
-                "and are no better by any figure."
+                "and have the same figures."
                 if best in result.equals(theirs, result.candidates)
-                else f"for {gain}. They would be recommended from {GAIN:.0%} more bandwidth or a "
-                f"{PEAK_GAIN:.0%} lower load of that link on."
+                else f"but have {gain}. They are recommended from {GAIN:.0%} more bandwidth, or "
+                f"{PEAK_GAIN:.0%} fewer flows on that link."
             )
         return [line]
     if not best.carried:
@@ -370,27 +374,29 @@ def recommendation(result: Comparison) -> list[str]:
     export = f"weft opensm export FABRIC --engine {shlex.quote(best.name)} --out DIR"
     lines = [f"Recommended: static tables of weft's {best.name}: {export}."]
     if theirs is not None:
-        lines[0] += f" Over OpenSM's own {engine.parse(theirs.name)[0].name} they give {gain}."
+        lines[0] += (
+            f" Compared with OpenSM's own {engine.parse(theirs.name)[0].name} they have {gain}."
+        )
     elif any(o.name == engine.parse(o.name)[0].facts.get("as_opensm") for o in result.outcomes):
-        lines[0] += " No engine compared that OpenSM computes itself is valid."
+        lines[0] += " No compared engine of OpenSM itself is valid."
     else:
-        lines[0] += " No engine that OpenSM computes itself was compared."
+        lines[0] += " No engine of OpenSM itself was compared."
     lines.append(
-        "Given up: OpenSM keeps to static tables when a cable or switch fails. Pairs whose path "
-        "went there have none until new tables are exported and loaded, and OpenSM still reports "
-        "SUBNET UP."
+        "Drawback: static tables do not change when a cable or switch fails. Pairs whose path "
+        "crosses it are disconnected until new tables are exported and loaded, and OpenSM still "
+        "reports SUBNET UP."
     )
     if theirs is not None:
-        lines.append(f"To keep that: {_own(fabric, theirs)}.")
+        lines.append(f"Alternative that reroutes: {_own(fabric, theirs)}.")
     return lines
 
 
 def _own(fabric: Fabric, outcome: Outcome) -> str:
-    """How OpenSM is told to route with an engine of its own."""
+    """Return how to configure OpenSM to route with an engine of its own."""
     name = engine.parse(outcome.name)[0].name
     if name == "torus-2QoS":
         command = f"weft opensm export FABRIC --engine {shlex.quote(outcome.name)} --out DIR"
-        return f"OpenSM's own {name}, with the configuration of {command}"
+        return f"OpenSM's own {name}, with the files of {command}"
     settings, command, more = [f"routing_engine {name}"], f"opensm -R {name}", ""
     if name in NEED_QOS:
         settings.append("qos TRUE")
@@ -399,33 +405,33 @@ def _own(fabric: Fabric, outcome: Outcome) -> str:
         rows = roots_taken(fabric, outcome)
         names = few([fabric.node_names[fabric.graph.row_node[row]] for row in rows])
         if np.array_equal(rows, roots_by_distance(fabric)):
-            more = f", which finds the roots itself: {len(rows)}, {names}"
+            more = f", which finds the {len(rows)} roots itself: {names}"
         else:
             settings.append("root_guid_file FILE")
             command += " -a FILE"
             more = (
-                f", where FILE names {len(rows)} roots, {names}, as weft compare FABRIC --roots "
-                "FILE writes them"
+                f", where FILE lists {len(rows)} roots ({names}), written by weft compare FABRIC "
+                "--roots FILE"
             )
     return f"OpenSM's own {name}: {', '.join(settings)} in opensm.conf ({command}){more}"
 
 
 def roots_taken(fabric: Fabric, outcome: Outcome) -> NDArray[np.int32]:
-    """Rows of the roots that an engine ``updn`` takes, ascending."""
+    """Return the rows of the roots that an engine ``updn`` uses, ascending."""
     options = engine.bind(*engine.parse(outcome.name))
     named = {key: options[key] for key in ("roots", "root_guid_file") if key in options}
     return chosen_roots(fabric, **named)[0]
 
 
 def _gain(result: Comparison, best: Outcome, over: Outcome) -> str:
-    found = result.gain(best, over)
-    text = f"{found.bandwidth:+.1%} bisection bandwidth"
-    if not math.isnan(found.low):
-        text += f" (95 % interval {found.low:+.1%} to {found.high:+.1%})"
-    if found.peak == found.other_peak:
+    gain = result.gain(best, over)
+    text = f"{gain.bandwidth:+.1%} bisection bandwidth"
+    if not math.isnan(gain.low):
+        text += f" (95 % interval {gain.low:+.1%} to {gain.high:+.1%})"
+    if gain.peak == gain.other_peak:
         return f"{text} and the same load of the most loaded link under all-to-all"
     return (
-        f"{text} and {found.peak:,.4g} instead of {found.other_peak:,.4g} flows on the most loaded "
+        f"{text} and {gain.peak:,.4g} instead of {gain.other_peak:,.4g} flows on the most loaded "
         "link under all-to-all"
     )
 
@@ -437,7 +443,7 @@ def _facts(fabric: Fabric) -> tuple[tuple[str, str], ...]:
         ("switches", f"{fabric.num_switches:,}"),
         ("cables", f"{fabric.num_cables:,}"),
         ("rates", rates_text(fabric)),
-        ("diameter", "split" if span is None else f"{span} links between hosts"),
+        ("diameter", "disconnected" if span is None else f"{span} links between hosts"),
     ]
     alone = int((fabric.host_endpoint < 0).sum())
     if alone:

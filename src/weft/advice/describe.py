@@ -1,4 +1,4 @@
-"""What a fabric is, in rows of name and value."""
+"""Description of a fabric, in rows of name and value."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from weft.routing import route
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.sim.static.all_to_all import all_to_all_loads
 
-#: Switches beyond which the bisection is not searched for: the search takes minutes.
+#: Largest number of switches for which the bisection is searched; beyond, it takes minutes.
 MAX_SEARCH = 1500
 
 
 def bisection_lower_bound(fabric: Fabric) -> int | None:
-    """Cables that any split of the hosts in equal halves must cut, by counting flows.
+    """Return a lower bound on the cables that a split of the hosts into equal halves cuts.
 
-    All-to-all traffic split over all shortest paths sends at most L flows over one direction of
-    a cable, and half times half of the flows cross any such split each way; so it cuts at least
-    that many over L.
+    All-to-all traffic, split over all minimal paths, puts at most L flows on a link, and (n/2)^2
+    flows cross any split of n hosts in each direction; so the split cuts at least (n/2)^2 / L
+    cables.
 
     Returns
     -------
     int or None
-        None when some pair of hosts is not connected.
+        None if some pair of hosts is not connected.
     """
     loads = all_to_all_loads(fabric, route(fabric, "ecmp"))
     if loads.unrouted or not loads.per_link.any():
@@ -37,7 +37,7 @@ def bisection_lower_bound(fabric: Fabric) -> int | None:
 
 
 def describe(fabric: Fabric) -> list[tuple[str, str]]:
-    """Rows of name and value that describe a fabric."""
+    """Return rows of name and value that describe a fabric."""
     ports = np.bincount(fabric.num_ports[: fabric.num_switches])
     rows = [
         ("name", fabric.name),
@@ -52,13 +52,13 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
     ]
     auxiliary = fabric.num_nodes - fabric.num_switches - fabric.num_hosts
     if auxiliary:
-        rows.append(("adapters that are no hosts", f"{auxiliary:,}"))
+        rows.append(("auxiliary adapters", f"{auxiliary:,}"))
     alone = int((fabric.host_endpoint < 0).sum())
     if alone:
         rows.append(("hosts without a cable", f"{alone:,}"))
     if fabric.num_hosts > 1:
         span, mean = diameter(fabric), average_distance(fabric)
-        rows.append(("diameter", "split" if span is None else f"{span} links, host to host"))
+        rows.append(("diameter", "disconnected" if span is None else f"{span} links, host to host"))
         if mean is not None:
             rows.append(("mean distance", f"{mean:.3f} links, host to host"))
     rows.extend(_bisection_rows(fabric))
@@ -73,18 +73,18 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
 
 
 def _bisection_rows(fabric: Fabric) -> list[tuple[str, str]]:
-    said = closed_form(fabric)
+    known = closed_form(fabric)
     rows = []
-    if said is not None and said.bisection_cables is not None:
-        rows.append(("bisection", f"{said.bisection_cables:,} cables ({said.source})"))
+    if known is not None and known.bisection_cables is not None:
+        rows.append(("bisection", f"{known.bisection_cables:,} cables ({known.source})"))
         return rows
     if fabric.num_switches > MAX_SEARCH:
-        return [("bisection", f"not searched for beyond {MAX_SEARCH:,} switches")]
+        return [("bisection", f"not searched above {MAX_SEARCH:,} switches")]
     if fabric.num_hosts < 2:
         return []
     low = bisection_lower_bound(fabric) if fabric.num_switches else None
     high = bisection_upper_bound(fabric)
     text = f"at most {high:,} cable{'' if high == 1 else 's'} (best split found)"
     if low is not None:
-        text = f"at least {low:,} (all-to-all over shortest paths), " + text
+        text = f"at least {low:,} (all-to-all over minimal paths), " + text
     return [("bisection bounds", text)]

@@ -1,7 +1,7 @@
-"""What a fabric lacks by comparison with itself: slow cables, missing cables, uneven uplinks.
+"""Irregularities of a fabric: slow cables, missing cables and uneven uplinks.
 
-Nothing here knows what was ordered. Each finding compares a part with its peers: the other cables
-of the same two switches' ports, the switches with the same neighbours, the other leaf switches.
+The design of the fabric is unknown. Each part is compared with its peers: the other cables of the
+same switches, the switches with the same neighbours, the other leaf switches.
 """
 
 from __future__ import annotations
@@ -18,39 +18,38 @@ from weft.fabrics import Fabric, NodeKind, rate_text
 from weft.routing.structure.fat_tree import find_levels
 from weft.routing.structure.torus import find_tori, links_of
 
-#: Things that a row names; more are counted.
+#: Number of findings that a row lists; the others are counted.
 NAMED = 6
-#: Share of the peers that must agree on what is normal.
+#: Share of the peers that must have a value for it to be normal.
 AGREE = 0.6
 
 Ints = NDArray[np.int64]
 
 
 def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
-    """Degraded cables, missing cables and uneven uplinks, as rows of name and value.
+    """Return degraded cables, missing cables and uneven uplinks, as rows of name and value.
 
     Parameters
     ----------
     fabric
-        Any fabric. Missing cables and uneven uplinks are looked for where switches stand in tiers
-        by their distance from the hosts, with cables between neighbouring tiers alone; missing
+        Any fabric. Missing cables and uneven uplinks are searched for if switches have levels by
+        their distance from the hosts, with cables only between neighbouring levels; missing
         cables also on a torus or mesh.
 
     Returns
     -------
     list of tuple
-        Nothing for a fabric without any.
+        Empty for a regular fabric.
 
     Notes
     -----
-    - A cable is degraded when it is slower than most cables of its kind (between switches, or to
+    - A cable is degraded if it is slower than most cables of its kind (between switches, or to
       hosts) at each of its switches.
-    - Of switches on one tier that share at least half of their neighbours above, a cable is
-      missing where one has fewer to a neighbour than most others have.
-      A switch that lacks half of all that others have, or has as many in all, is not taken to
-      miss any: its uplinks are uneven.
-    - Uplinks of a leaf switch are uneven when it has fewer, to fewer switches, or less rate in
-      all than most leaf switches, and missing or degraded cables do not explain it.
+    - Peers are switches of one level that share at least half of their upper neighbours. A cable
+      is missing if a switch has fewer cables to a neighbour than most of its peers. A switch with
+      half of the peers' cables or less, or with the same total number, has uneven uplinks instead.
+    - Uplinks of a leaf switch are uneven if it has fewer, to fewer switches, or a lower total rate
+      than most leaf switches, and missing or degraded cables do not explain it.
     """
     rows = []
     slow = slow_cables(fabric)
@@ -80,15 +79,15 @@ def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
     return rows
 
 
-#: Slow cables that are exceptions however few switches there are.
+#: Number of slow cables that count as exceptions even in a small fabric.
 _FEW_SLOW = 2
 
 
 def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
-    """Cables slower than most of their kind at both ends, with the rate of those.
+    """Return cables that are slower than most of their kind at both ends, with the peers' rate.
 
-    Rates of which more than half of the switches have a cable are not compared: they are meant, as
-    those of slower cables between the groups of a dragonfly.
+    A rate at more than half of the switches is by design (such as slower cables between the groups
+    of a dragonfly) and is not reported.
 
     Returns
     -------
@@ -99,13 +98,13 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     switch = fabric.node_kind == NodeKind.SWITCH
     between = switch[ends].all(axis=0)
     rate = fabric.cable_rate_gbps
-    common = np.zeros((2, fabric.num_nodes))  # of cables to others, and between switches
-    typical = np.full((2, fabric.num_nodes), -1, dtype=np.int64)  # a cable of that rate
+    common = np.zeros((2, fabric.num_nodes))  # rate [cables to hosts, between switches][node]
+    typical = np.full((2, fabric.num_nodes), -1, dtype=np.int64)  # a cable with that rate
     for kind in (0, 1):
         cables = np.flatnonzero(between == bool(kind))
         node = ends[:, cables].ravel()
         at = np.concatenate((cables, cables))
-        # The most frequent rate of each node, the higher one of equals.
+        # The most frequent rate of each node; of equally frequent ones, the highest.
         order = np.lexsort((rate[at], node))
         node, at = node[order], at[order]
         new = np.concatenate(([True], (np.diff(node) != 0) | (np.diff(rate[at]) != 0)))
@@ -114,23 +113,23 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
         best = np.lexsort((rate[at[start]], count))  # later ones overwrite
         common[kind, node[start[best]]] = rate[at[start[best]]]
         typical[kind, node[start[best]]] = at[start[best]]
-    found = []
+    slow = []
     for cable in range(fabric.num_cables):
         kind = int(between[cable])
-        judges = [node for node in ends[:, cable] if switch[node]]
-        if judges and all(rate[cable] < common[kind, node] for node in judges):
-            found.append((cable, int(typical[kind, judges[0]])))
-    meant = _meant(fabric, between, np.array([cable for cable, _ in found], dtype=np.int64))
+        switches = [node for node in ends[:, cable] if switch[node]]
+        if switches and all(rate[cable] < common[kind, node] for node in switches):
+            slow.append((cable, int(typical[kind, switches[0]])))
+    designed = _by_design(fabric, between, np.array([cable for cable, _ in slow], dtype=np.int64))
     return [
         (cable, _rate(fabric, peer))
-        for cable, peer in found
-        if (bool(between[cable]), float(rate[cable])) not in meant
+        for cable, peer in slow
+        if (bool(between[cable]), float(rate[cable])) not in designed
     ]
 
 
-def _meant(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[bool, float]]:
-    """Kinds and rates of slow cables that are no exception, but what most switches have."""
-    meant = set()
+def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[bool, float]]:
+    """Return kinds and rates of slow cables at more than half of the switches."""
+    designed = set()
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     rate = fabric.cable_rate_gbps
     for kind, value in {(bool(between[cable]), float(rate[cable])) for cable in slow}:
@@ -139,30 +138,30 @@ def _meant(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[
             np.unique(ends[:, cables]) for cables in (np.flatnonzero(between == kind), alike)
         )
         switches = fabric.node_kind == NodeKind.SWITCH
-        # One or two cables touch more than half of the switches of a small fabric.
+        # In a small fabric one or two cables already touch more than half of the switches.
         if len(alike) > _FEW_SLOW and 2 * switches[with_one].sum() > switches[having].sum():
-            meant.add((kind, value))
-    return meant
+            designed.add((kind, value))
+    return designed
 
 
 def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int]]:
-    """Pairs of switches with fewer cables than the peers of the lower one have to the upper one.
+    """Return pairs of switches with fewer cables than peers of the lower one have to the upper one.
 
     Parameters
     ----------
     fabric, level
-        Tiers of the switches, int64 [switches].
+        The fabric, and the levels of its switches, int64 [switches].
 
     Returns
     -------
     list of tuple
-        Lower and upper switch, how many cables they have, and how many are normal.
+        Lower switch, upper switch, their number of cables, and the normal number.
     """
     matrix = _cables_up(fabric, level)
     near = matrix.astype(bool).astype(np.int64)
     degree = np.asarray(near.sum(axis=1)).ravel()
     common = (near @ near.T).tocoo()
-    # Peers share at least half of all neighbours above that either has.
+    # Peers share at least half of the mean number of their upper neighbours.
     close = 2 * common.data * 2 >= degree[common.row] + degree[common.col]
     close &= level[common.row] == level[common.col]
     graph = csr_array(
@@ -180,15 +179,15 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
         normal = _mode(counts)
         agreed = (counts == normal).mean(axis=0) >= AGREE
         less = (counts < normal) & agreed
-        total, whole = counts.sum(axis=1), normal.sum()
-        spread = (2 * total <= whole) & (total < whole - 1) | (total >= whole)
-        less[spread] = False
-        for place, column in zip(*np.nonzero(less), strict=True):
+        total, usual = counts.sum(axis=1), normal.sum()
+        uneven = (2 * total <= usual) & (total < usual - 1) | (total >= usual)
+        less[uneven] = False
+        for index, column in zip(*np.nonzero(less), strict=True):
             found.append(
                 (
-                    int(members[place]),
+                    int(members[index]),
                     int(above[column]),
-                    int(counts[place, column]),
+                    int(counts[index, column]),
                     int(normal[column]),
                 )
             )
@@ -196,7 +195,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
 
 
 def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
-    """Neighbours on a torus or mesh without a cable, as `missing_cables` gives them."""
+    """Return neighbours on a torus or mesh without a cable, in the form of `missing_cables`."""
     try:
         tori = find_tori(fabric)
     except NotApplicable:
@@ -206,12 +205,12 @@ def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
     for torus in tori:
         links = links_of(fabric, torus.rows)
         joined = set(zip(links.low.tolist(), links.high.tolist(), strict=True))
-        place = {tuple(at): row for row, at in enumerate(torus.coordinate.tolist())}
-        for at, row in place.items():
+        row_at = {tuple(at): row for row, at in enumerate(torus.coordinate.tolist())}
+        for at, row in row_at.items():
             for d, (size, wrap) in enumerate(zip(torus.radix, torus.wraps, strict=True)):
                 if at[d] == size - 1 and not (wrap and size > 2):
                     continue
-                other = place.get((*at[:d], (at[d] + 1) % size, *at[d + 1 :]))
+                other = row_at.get((*at[:d], (at[d] + 1) % size, *at[d + 1 :]))
                 if other is not None and (min(row, other), max(row, other)) not in joined:
                     ends = node[torus.rows[[row, other]]].tolist()
                     found.append((min(ends), max(ends), 0, 1))
@@ -219,12 +218,12 @@ def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
 
 
 def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
-    """Leaf switches whose uplinks are fewer, to fewer switches or slower than those of most.
+    """Return leaf switches whose uplinks are fewer, to fewer switches or slower than usual.
 
     Returns
     -------
     list of tuple
-        The switch, and what it has in words.
+        Switch, and its uplinks in words.
     """
     leaves = np.flatnonzero(level == 1)
     if len(leaves) < 3:
@@ -246,7 +245,7 @@ def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
 
 
 def _levels(fabric: Fabric) -> Ints | None:
-    """Tiers from 1, or None where cables do not all join neighbouring tiers."""
+    """Return the levels of the switches, or None if some cable skips a level."""
     try:
         level = find_levels(fabric).astype(np.int64)
     except NotApplicable:
@@ -255,7 +254,7 @@ def _levels(fabric: Fabric) -> Ints | None:
 
 
 def _upward(fabric: Fabric, level: Ints) -> tuple[Ints, Ints, Ints]:
-    """Lower switch, upper switch and number of each cable between tiers."""
+    """Return lower switch, upper switch and number of each cable between levels."""
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     cables = np.flatnonzero((ends < fabric.num_switches).all(axis=0))
     a, b = ends[:, cables]
@@ -272,7 +271,7 @@ def _cables_up(fabric: Fabric, level: Ints) -> csr_array:
 
 
 def _mode(values: NDArray[np.number]) -> NDArray[np.float64]:
-    """Most frequent value of each column, the largest of equals."""
+    """Return the most frequent value of each column; of equally frequent ones, the largest."""
     result = []
     for column in values.T:
         kept, count = np.unique(column, return_counts=True)
@@ -285,7 +284,7 @@ def _rate(fabric: Fabric, cable: int) -> str:
 
 
 def _some(texts: Sequence[str]) -> str:
-    """The first few, a line each, and how many more there are."""
+    """Return the first `NAMED` texts, one per line, and the number of the others."""
     lines = list(texts[:NAMED])
     if len(texts) > NAMED:
         lines.append(f"and {len(texts) - NAMED:,} more")

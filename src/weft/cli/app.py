@@ -1,4 +1,4 @@
-"""The `weft` program: its commands, and how errors and warnings reach the user."""
+"""The `weft` program: its commands, and how it prints errors and warnings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from weft.cli.output import printable_output
 from weft.core.errors import WeftError
 from weft.core.signals import ended_by, stoppable
 
-#: Exit status when the input or the command line is at fault.
+#: Exit status of a wrong input or command line.
 BAD_INPUT = 2
-#: Name -> where the command is, imported when it is wanted, and the first line of its description.
+#: Name -> module and function of the command (imported when it runs) and first line of its help.
 COMMANDS = {
     "calibrate": (
         "weft.cli.calibrate:calibrate_command",
@@ -29,7 +29,7 @@ COMMANDS = {
     ),
     "compare": (
         "weft.cli.compare:compare_command",
-        "Route a fabric with every engine that fits, check each, load it, and compare.",
+        "Route a fabric with every engine that fits, validate the routes, compare their loads.",
     ),
     "convert": (
         "weft.cli.convert:convert_command",
@@ -41,7 +41,7 @@ COMMANDS = {
     ),
     "cost": (
         "weft.cli.cost:cost_command",
-        "Put a fabric into racks: switches, ports, cables by length, and the cabling list.",
+        "Place a fabric in racks: switches, ports, cables by length, and the cabling list.",
     ),
     "doctor": (
         "weft.cli.doctor:doctor_command",
@@ -57,11 +57,11 @@ COMMANDS = {
     ),
     "opensm": (
         "weft.cli.opensm:opensm_app",
-        "Try the real OpenSM on a simulated fabric, load tables into it, and check what it does.",
+        "Run the real OpenSM on a simulated fabric, load tables into it, and audit subnets.",
     ),
     "paper": (
         "weft.cli.paper:paper_app",
-        "Run the experiments of a paper and print its claims beside the measured values.",
+        "Run the experiments of a paper and print its claims next to the measured values.",
     ),
     "predict": (
         "weft.cli.predict:predict_command",
@@ -69,15 +69,15 @@ COMMANDS = {
     ),
     "route": (
         "weft.cli.route:route_command",
-        "Route with the first engine that fits (minhop if none is named); print what is found.",
+        "Route with the first engine that fits (default: minhop) and print the validation.",
     ),
     "simulate": (
         "weft.cli.simulate:simulate_command",
-        "Run a workload over a routed fabric and say how long it takes.",
+        "Run a workload on a routed fabric and print how long it takes.",
     ),
     "sweep": (
         "weft.cli.sweep:sweep_command",
-        "Measure latency and accepted load over offered load, each load by a run of its own.",
+        "Measure latency and accepted load over offered load, with one run per load.",
     ),
     "trace": (
         "weft.cli.trace:trace_app",
@@ -85,7 +85,7 @@ COMMANDS = {
     ),
     "warmup": (
         "weft.cli.warmup:warmup_command",
-        "Compile all kernels and say how long it took.",
+        "Compile all kernels and print how long it took.",
     ),
 }
 
@@ -97,12 +97,12 @@ def _worth_showing(default: object) -> str | None:
 
 
 def program(words: Sequence[str] = ()) -> cyclopts.App:
-    """The program, with the command among the words that will run.
+    """Return the program, with the help of the commands that a command line names.
 
     Parameters
     ----------
     words
-        The command line. A command that is not on it is known by one line, and not imported.
+        The command line. Commands that are not on it have one line of help and are not imported.
     """
     app = cyclopts.App(
         name="weft",
@@ -112,7 +112,7 @@ def program(words: Sequence[str] = ()) -> cyclopts.App:
         help_format="markdown",
         version=__version__,
         default_parameter=cyclopts.Parameter(negative=(), show_default=_worth_showing),
-        suppress_keyboard_interrupt=False,  # `run` says what ended it
+        suppress_keyboard_interrupt=False,  # `run` names the signal
     )
     for name, (where, summary) in COMMANDS.items():
         app.command(where, name=name, help=None if name in words else summary)
@@ -125,12 +125,12 @@ def run(words: Sequence[str]) -> int:
     Parameters
     ----------
     words
-        Those of the command line.
+        Words of the command line.
 
     Returns
     -------
     int
-        Exit status: 0, 2 on bad input (one line on standard error), or what the command gives.
+        Exit status: 0, 2 on bad input (one line on standard error), or that of the command.
     """
     warnings.showwarning = _show_warning
     flags, words = split_flags(words)
@@ -154,11 +154,11 @@ def run(words: Sequence[str]) -> int:
         print(f"weft: {word}", file=sys.stderr)
         return status
     except BrokenPipeError:
-        # Whoever read the output has enough of it; nothing is left to say.
+        # The reader of the output has closed it, as `weft list | head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        # Files are written by functions that give an InputError; this is standard output.
+        # Functions that write files raise an InputError; this error is of standard output.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(f"cannot write the output: {error.strerror or error}")

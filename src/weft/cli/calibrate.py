@@ -1,4 +1,4 @@
-"""`weft calibrate`: coefficients of the contention model from measured times."""
+"""`weft calibrate`: fit the coefficients of the contention model to measured times."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ from weft.core.files import write_text
 def calibrate_command(
     file: Annotated[
         Path,
-        Parameter(help="Measurements, such as `python -m weft.contention.measure` writes."),
+        Parameter(help="Measurements, written by `python -m weft.contention.measure`."),
     ],
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Write the coefficients, for weft predict --coefficients.")
+        Path | None, Parameter(help="Write the coefficients, for 'weft predict --coefficients'.")
     ] = None,
     fit_only: Annotated[
         tuple[str, ...],
         Parameter(
             name="--fit",
-            help="Fit only this coefficient; repeatable. The others stay InfiniBand's, or those "
-            "of --start.",
+            help="Fit only this coefficient. Repeatable. The others keep InfiniBand's values, or "
+            "those of --start.",
         ),
     ] = (),
-    start: Annotated[Path | None, Parameter(help="A file of coefficients to start from.")] = None,
+    start: Annotated[Path | None, Parameter(help="File of coefficients to start from.")] = None,
     measured_bandwidth: Annotated[
         bool,
-        Parameter(help="Take the bandwidth of one communication alone, and fit it to no others."),
+        Parameter(help="Use the measured bandwidth of a single communication; do not fit it."),
     ] = False,
     max_edges: Annotated[
         Whole | None,
-        Parameter(help="Fit to graphs of up to this many edges; errors are given for all."),
+        Parameter(help="Largest number of edges of graphs to fit; errors are printed for all."),
     ] = None,
     tolerance: Annotated[
-        float, Parameter(help="Communications whose times differ by less end together.")
+        float, Parameter(help="Relative difference of times below which they count as equal.")
     ] = 0.01,
     start_tolerance: Annotated[
         float,
-        Parameter(help="How far starts may be apart in a graph, relative to its shortest time."),
+        Parameter(
+            help="Largest difference of start times in a graph, relative to its shortest time."
+        ),
     ] = 0.05,
     penalties: Annotated[
         Path | None, Parameter(help="Write the penalties that the times imply, as CSV.")
@@ -59,18 +61,19 @@ def calibrate_command(
 ) -> int:
     """Fit the contention model to measured times of contention graphs.
 
-    Prints the coefficients with their standard errors, and how far predictions are from the
-    measured times, by number of edges.
+    Prints the coefficients with their standard errors, and the errors of predicted times by number
+    of edges.
     """
     check_files(("--out", out, ()), ("--penalties", penalties, ()))
     measured = read_measurements(file)
     if measured.metadata.get("shared_machines") == "yes":
         print(
-            f"weft: warning: {file}: nodes shared machines, so these are no times of a network",
+            f"weft: warning: {file}: several nodes ran on one machine, so these are not times of a "
+            "network",
             file=sys.stderr,
         )
     with announced_compile():
-        found = fit(
+        result = fit(
             measured.measurements,
             coefficients=fit_only or COEFFICIENTS,
             model=INFINIBAND if start is None else read_coefficients(start).model,
@@ -82,24 +85,24 @@ def calibrate_command(
     if out is not None:
         write_coefficients(
             out,
-            found.model,
-            found.inverse_bandwidth_s_per_byte,
-            found.uncertainty,
+            result.model,
+            result.inverse_bandwidth_s_per_byte,
+            result.uncertainty,
             f"Calibrated from {len(measured.measurements)} graphs of {file.name}",
         )
     if penalties is not None:
-        write_text(penalties, found.recovery.frame().write_csv())
+        write_text(penalties, result.recovery.frame().write_csv())
     emit(
-        coefficients=found.model, standard_errors=found.uncertainty, errors=found.errors,
-        inverse_bandwidth_s_per_byte=found.inverse_bandwidth_s_per_byte,
+        coefficients=result.model, standard_errors=result.uncertainty, errors=result.errors,
+        inverse_bandwidth_s_per_byte=result.inverse_bandwidth_s_per_byte,
     )  # fmt: skip
     screen = console()
-    screen.print(_coefficients(found))
-    screen.print(_errors(found))
-    alpha = found.inverse_bandwidth_s_per_byte
+    screen.print(_coefficients(result))
+    screen.print(_errors(result))
+    alpha = result.inverse_bandwidth_s_per_byte
     screen.print(
-        f"One communication alone: {1e-9 / alpha:.4g} GB/s. Root mean square error of the fitted "
-        f"times: {100 * found.residual:.2g} %.",
+        f"Bandwidth without contention: {1e-9 / alpha:.4g} GB/s. Root mean square error of the "
+        f"fitted times: {100 * result.residual:.2g} %.",
         soft_wrap=True,
     )
     for what, path in (("coefficients", out), ("penalties", penalties)):
@@ -108,33 +111,40 @@ def calibrate_command(
     return 0
 
 
-def _coefficients(found: Calibration) -> Table:
+def _coefficients(result: Calibration) -> Table:
     table = Table()
     table.add_column("coefficient")
     for name in ("value", "standard error", "InfiniBand"):
         table.add_column(name, justify="right")
     values: Mapping[str, float] = {
-        "inverse_bandwidth_s_per_byte": found.inverse_bandwidth_s_per_byte,
-        **{name: getattr(found.model, name) for name in COEFFICIENTS},
+        "inverse_bandwidth_s_per_byte": result.inverse_bandwidth_s_per_byte,
+        **{name: getattr(result.model, name) for name in COEFFICIENTS},
     }
     for name, value in values.items():
-        error = found.uncertainty.get(name)
+        error = result.uncertainty.get(name)
         table.add_row(
             name,
             f"{value:.4g}",
-            "held" if error is None else f"{error:.2g}",
+            "fixed" if error is None else f"{error:.2g}",
             f"{getattr(INFINIBAND, name):g}" if name in COEFFICIENTS else "",
         )
     return table
 
 
-def _errors(found: Calibration) -> Table:
+def _errors(result: Calibration) -> Table:
     table = Table()
-    heads = ("edges", "graphs", "times", "mean error %", "max mean of a graph %", "max error %")
+    heads = (
+        "edges",
+        "graphs",
+        "times",
+        "mean error %",
+        "max mean error of a graph %",
+        "max error %",
+    )
     for name in heads:
         table.add_column(name, justify="right")
     table.add_column("worst graph", overflow="fold")
-    for row in found.errors.iter_rows(named=True):
+    for row in result.errors.iter_rows(named=True):
         table.add_row(
             *(str(row[name]) for name in ("edges", "graphs", "times")),
             *(f"{row[name]:.2f}" for name in ("mean_error", "max_mean_error", "max_error")),

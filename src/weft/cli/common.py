@@ -1,4 +1,4 @@
-"""Options that several commands share: which fabric, with which faults, and where output goes."""
+"""Options that several commands share: the fabric, its faults, and output files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
-#: Seconds that a kernel may take to compile before a user is told.
+#: Seconds of compilation after which a message is printed.
 PATIENCE_S = 3.0
 
 
@@ -38,7 +38,7 @@ def _whole(hint: Any, tokens: Sequence[Token]) -> int:
         ) from None
 
 
-#: An option of this type takes whole numbers; `int` alone would round what is none.
+#: Type of an option that takes whole numbers; `int` alone would round other numbers.
 Whole = Annotated[int, Parameter(converter=_whole)]
 
 
@@ -46,10 +46,10 @@ _Options: Any = options_of("FabricOptions", [*settings(Source), *settings(Faults
 
 
 class FabricOptions(_Options):  # type: ignore[misc]
-    """How to read the fabric and what to break in it."""
+    """Options of the fabric's source and of its faults."""
 
     def load(self, spec_or_path: str) -> Fabric:
-        """The fabric with its faults."""
+        """Return the fabric with its faults."""
         source, faults = self.made(Source, source=spec_or_path), self.made(Faults)
         return load_fabric(spec_or_path, format=source.format, names=source.names, faults=faults)
 
@@ -62,24 +62,24 @@ FabricArgument = Annotated[
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal or COLUMNS says, or 140 columns when none does."""
+    """Return the console that prints tables, as wide as the terminal, COLUMNS, or 140 columns."""
     terminal = sys.stdout is not None and sys.stdout.isatty()
     columns = os.environ.get("COLUMNS", "")
-    said = terminal or (columns.isdecimal() and int(columns) > 0)
-    return Console(width=None if said else 140, highlight=False)
+    known = terminal or (columns.isdecimal() and int(columns) > 0)
+    return Console(width=None if known else 140, highlight=False)
 
 
 @contextmanager
 def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
-    """Say so when kernels take long to compile, and at the end how long all of them took.
+    """Print a message when kernels take long to compile, and at the end the time they took.
 
     Parameters
     ----------
     of_workers
-        The largest kernel that worker processes run: it is announced before they start unless the
-        disk has it.
+        The largest kernel that worker processes run. If it is not in the kernel cache, the message
+        is printed before they start.
     kind
-        Of `weft.cli.warmup.PARTS`: what helpers compile when something must be.
+        Key of `weft.cli.warmup.PARTS`: what helper processes compile on an empty cache.
     """
     from numba.core import event
 
@@ -100,27 +100,27 @@ def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
 
 
 class _CompileWatch:
-    """Listens to Numba: says that it compiles when that lasts, and adds up how long it does."""
+    """Listener to Numba's events that announces long compilations and adds up their time."""
 
     def __init__(self, begin: Callable[[], None] | None) -> None:
         self.told = False
         self._begin = begin
         self.spent_s = 0.0
-        self._depth = 0  # kernels compile those that they call
+        self._depth = 0  # nesting: compiling a kernel compiles those that it calls
         self._since = 0.0
         self._timer: threading.Timer | None = None
 
     def tell(self) -> None:
-        """Say that kernels are being compiled, once."""
+        """Print once that kernels are being compiled."""
         if not self.told:
             self.told = True
             print(
-                "weft: compiling kernels, once for this kind of run; weft warmup compiles all",
+                "weft: compiling kernels, once for this kind of run; 'weft warmup' compiles all",
                 file=sys.stderr,
             )
 
     def notify(self, event: Any) -> None:
-        """Take note of a kernel whose compilation starts or ends."""
+        """Record that the compilation of a kernel starts or ends."""
         before = self._depth
         self._depth += 1 if event.is_start else -1
         if event.is_start and given("--verbose"):
@@ -137,27 +137,27 @@ class _CompileWatch:
             self.close()
 
     def close(self) -> None:
-        """Say nothing any more."""
+        """Cancel the pending message."""
         if self._timer is not None:
             self._timer.cancel()
 
 
-# -- where output goes -----------------------------------------------------------------------------
+# -- output files and folders ----------------------------------------------------------------------
 
 
 def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
-    """Refuse files that cannot be written, before any work is done for them.
+    """Refuse output files that cannot be written, before any work is done.
 
     Parameters
     ----------
     given
-        The option, its file if it was given, and the ends that its name may have; none for any.
+        For each option its name, its file or None, and the allowed suffixes (empty: any).
 
     Raises
     ------
     InputError
-        When one is a folder, its folder is not there or may not be written to, its name has another
-        end, or two are the same file.
+        If a file is a folder, its folder is missing or not writable, its suffix is not allowed, or
+        two options name the same file.
     """
     taken: dict[Path, str] = {}
     for option, name, suffixes in given:
@@ -165,7 +165,9 @@ def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
             continue
         path, named = Path(name), f"{option} {name}"
         if str(name) in STANDARD_INPUT:
-            raise InputError(f"{option} {STANDARD_INPUT[0]}: is read; expected a file to write")
+            raise InputError(
+                f"{option} {STANDARD_INPUT[0]}: standard input cannot be written; expected a file"
+            )
         if os.path.isdir(path):
             raise InputError(f"{named}: is a folder; expected a file to write")
         if suffixes and path.suffix.lower() not in suffixes:
@@ -173,46 +175,46 @@ def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
         target = Path(os.path.realpath(path))
         if os.path.exists(target) and not target.is_file():  # a pipe or a device
             if not os.access(target, os.W_OK):
-                raise InputError(f"{named}: may not be written")
+                raise InputError(f"{named}: no permission to write")
             continue
         _check_writable(named, target.parent)
         try:
             target.exists()
-        except OSError as error:  # too long a name
+        except OSError as error:  # the name is too long
             raise InputError(f"{named}: {error.strerror}") from None
         if target in taken:
-            raise InputError(f"{named}: is the file of {taken[target]} too; expected another")
+            raise InputError(f"{named}: is also the file of {taken[target]}; expected another file")
         taken[target] = option
 
 
 def check_folder(option: str, name: str | Path | None) -> None:
-    """Refuse a folder for output that is not there and cannot be made, or may not be written to.
+    """Refuse an output folder that cannot be created or written to.
 
     Parameters
     ----------
     option
-        The option.
+        Name of the option.
     name
-        The folder if it was given; it is made later when it does not exist.
+        The folder or None; a missing folder is created later.
 
     Raises
     ------
     InputError
-        When it is a file, or cannot be made or written to.
+        If it is a file, or cannot be created or written to.
     """
     if name is None:
         return
     if not str(name):
         raise InputError(f"{option}: expected a folder, not an empty text")
     target = Path(os.path.realpath(name))
-    there = next(each for each in (target, *target.parents) if os.path.exists(each))
-    _check_writable(f"{option} {name}", there)
+    existing = next(each for each in (target, *target.parents) if os.path.exists(each))
+    _check_writable(f"{option} {name}", existing)
 
 
 def _check_writable(named: str, folder: Path) -> None:
     if not os.path.exists(folder):
         raise InputError(f"{named}: the folder {folder} does not exist")
     if not folder.is_dir():
-        raise InputError(f"{named}: {folder} is no folder")
+        raise InputError(f"{named}: {folder} is not a folder")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{named}: the folder {folder} may not be written to")
+        raise InputError(f"{named}: no permission to write to the folder {folder}")

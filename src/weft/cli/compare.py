@@ -1,4 +1,4 @@
-"""`weft compare`: which engine suits this fabric, and where does it congest?"""
+"""`weft compare`: which routing engine suits a fabric, and which links are overloaded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from weft.report.comparison_data import PatternRun
 from weft.report.comparison_page import write_comparison_page
 from weft.routing import engine
 
-#: Columns of the engine table in a terminal; the page and --table have all.
+#: Columns of the engine table on a terminal; the page and --table have all.
 COLUMNS = (
     "engine",
     "valid",
@@ -55,7 +55,7 @@ COLUMNS = (
     "cv",
     "used",
 )
-#: Those that are left out, in this order, where a terminal is too narrow for all.
+#: Columns that are left out, in this order, if the terminal is too narrow.
 DISPENSABLE = ("minimal", "mean hops", "used", "lanes", "cv", "max hops", "deadlock")
 
 
@@ -68,7 +68,7 @@ def compare_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "--engines"],
-            help="Engine, with options as in 'updn:roots=center'; repeatable. All when left out.",
+            help="Engine, with options as in 'updn:roots=center'. Repeatable. Default: all.",
             consume_multiple=(1, None),
         ),
     ] = (),
@@ -76,29 +76,29 @@ def compare_command(
         tuple[str, ...],
         Parameter(
             name=["--pattern", "--patterns"],
-            help="Traffic pattern, with options as in 'shift:offset=3'; repeatable.",
+            help="Traffic pattern, with options as in 'shift:offset=3'. Repeatable.",
             consume_multiple=(1, None),
         ),
     ] = (),
-    samples: Annotated[Whole, Parameter(help="Random bisections.")] = 1000,
+    samples: Annotated[Whole, Parameter(help="Number of random bisections.")] = 1000,
     seed: Annotated[Whole, Parameter(help="Seed of bisections and random patterns.")] = 0,
     two_way: Annotated[
-        bool, Parameter(help="Bisections in which both halves send at the same time.")
+        bool, Parameter(help="Let both halves of a bisection send at the same time.")
     ] = False,
     report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
     table: Annotated[
-        Path | None, Parameter(help="Write the engine table, .csv or .parquet by the name.")
+        Path | None, Parameter(help="Write the engine table to this .csv or .parquet file.")
     ] = None,
     roots: Annotated[
         Path | None,
-        Parameter(help="Write the roots that updn takes, for OpenSM's root_guid_file."),
+        Parameter(help="Write the roots that updn uses, for OpenSM's root_guid_file."),
     ] = None,
-    timing: Annotated[bool, Parameter(help="Print how long each engine took.")] = False,
+    timing: Annotated[bool, Parameter(help="Print the routing time of each engine.")] = False,
 ) -> int:
-    """Route a fabric with every engine that fits, check each, load it, and compare.
+    """Route a fabric with every engine that fits, validate the routes, compare their loads.
 
-    Prints the engines, best first, with the reason of each that refuses; the exit status is 1
-    when no engine gives valid routes.
+    Prints the engines, best first, and why other engines do not fit. The exit status is 1 when no
+    engine gives valid routes.
     """
     check_files(
         ("--report", report, ()), ("--table", table, (".csv", ".parquet")), ("--roots", roots, ())
@@ -135,23 +135,23 @@ def compare_command(
 
 
 def _root_list(result: Comparison) -> str:
-    """GUIDs of the roots of the first ``updn`` that fits.
+    """Return the GUIDs of the roots of the first ``updn`` that fits.
 
     Raises
     ------
     InputError
-        When there is none.
+        If no ``updn`` among the engines fits the fabric.
     """
     fabric = result.fabric
     for outcome in result.outcomes:
         if outcome.routes is not None and engine.parse(outcome.name)[0].name == "updn":
             nodes = fabric.graph.row_node[roots_taken(fabric, outcome)]
             return guid_list(fabric, nodes, kind="root")
-    raise InputError("--roots: no updn among the engines compared fits this fabric")
+    raise InputError("--roots: no compared updn engine fits this fabric")
 
 
 def show(result: Comparison, out: Console) -> None:
-    """Print a comparison: the fabric, the engines, the patterns, and what to do."""
+    """Print a comparison: the fabric, the engines, the patterns and the advice."""
     fabric = result.fabric
     out.print(f"[bold]{escape(fabric.name)}[/]")
     out.print(escape("; ".join(f"{name} {value}" for name, value in result.page().facts)))
@@ -170,8 +170,8 @@ def show(result: Comparison, out: Console) -> None:
 
 
 def _remarks(result: Comparison) -> list[str]:
-    """What there is to say of engines, each remark once, with those that it is about."""
-    said: dict[str, list[str]] = {}
+    """Return findings, notes and refusals, each once, after the names of its engines."""
+    remarks: dict[str, list[str]] = {}
     refused: dict[str, list[str]] = {}
     for outcome in result.outcomes:
         if outcome.refusal:
@@ -179,9 +179,9 @@ def _remarks(result: Comparison) -> list[str]:
         elif outcome.validation is not None:
             notes = outcome.routes.notes if outcome.routes is not None else ()
             for line in dict.fromkeys((*outcome.validation.findings(), *notes)):
-                said.setdefault(line, []).append(outcome.name)
+                remarks.setdefault(line, []).append(outcome.name)
     return [
-        *(f"{', '.join(names)}: {line}" for line, names in said.items()),
+        *(f"{', '.join(names)}: {line}" for line, names in remarks.items()),
         *(
             f"{', '.join(names)} {'do' if len(names) > 1 else 'does'} not fit: {reason}"
             for reason, names in refused.items()
@@ -216,20 +216,20 @@ def _engines(result: Comparison, width: int) -> Table:
 
 
 def _table_width(columns: Iterable[int]) -> int:
-    """Width of a table whose columns are so wide: each has a space on both sides and a line."""
+    """Return the width of a table: each column has a space on both sides and a line."""
     return 1 + sum(column + 3 for column in columns)
 
 
 def _patterns(result: Comparison, width: int) -> Table:
     names = list(dict.fromkeys(run.engine for run in result.runs))
     table = Table(
-        title="Worst contention: flows that share a link, cables to hosts included, over its "
-        "relative rate",
+        title="Largest contention: flows on a link (links to hosts included) over its relative "
+        "rate",
         title_justify="left",
     )
     patterns = list(dict.fromkeys(run.pattern for run in result.runs))
     texts = {(run.engine, run.pattern): _contention(run) for run in result.runs}
-    # Where all do not fit, names of patterns are folded, down to three letters, not of engines.
+    # If the table is too wide, fold names of patterns (to three letters), not names of engines.
     least = [
         max(len(word) for name in names for word in (*texts[name, spec].split(), spec[:3]))
         for spec in patterns
@@ -249,20 +249,20 @@ def _contention(run: PatternRun) -> str:
 
 
 def advice(result: Comparison) -> list[str]:
-    """The answer in words: the engine to set, and the link to look at."""
+    """Return the advice: the best engine, its most contended link, and what OpenSM can do."""
     best = result.best
     if best is None or best.bisection is None:
-        return ["No engine gives valid routes on this fabric; see what each lacks above."]
+        return ["No engine gives valid routes on this fabric; the reasons are listed above."]
     equals = result.equals(best, result.candidates)
     lines = [
         f"Best valid engine: {best.name}, with {best.bisection.mean:.1%} of the injection rate "
-        f"({best.bisection.mean_gbps:.1f} Gb/s a host) over random bisections"
+        f"({best.bisection.mean_gbps:.1f} Gb/s per host) over random bisections"
         f"{_giving_the_same(equals)}.{no_tables(result)}"
     ]
     rows = result.runs_table.rows(named=True)
     for row in rows:
         if row["engine"] == best.name and row["hottest"]:
-            lines.append(f"Its hottest link under {row['pattern']}: {row['hottest']}.")
+            lines.append(f"Its most contended link under {row['pattern']}: {row['hottest']}.")
             break
     theirs = result.best_of_opensm
     if theirs is not None and theirs.bisection is not None:
@@ -277,17 +277,16 @@ def advice(result: Comparison) -> list[str]:
             and other.bisection.mean >= least
         ]
         lines.append(
-            f"Of the tables that OpenSM itself computes, those of its "
-            f"{theirs.name.partition(':')[0]} are best, with {theirs.bisection.mean:.1%} "
-            f"({theirs.bisection.mean_gbps:.1f} Gb/s a host): the row {theirs.name}"
-            f"{_giving_the_same(same)}{_within(near)}."
+            f"Best engine of OpenSM itself: {theirs.name.partition(':')[0]}, with "
+            f"{theirs.bisection.mean:.1%} ({theirs.bisection.mean_gbps:.1f} Gb/s per host), row "
+            f"{theirs.name}{_giving_the_same(same)}{_within(near)}."
         )
     lines += recommendation(result)
     apart = best.validation.num_disconnected_pairs if best.validation is not None else 0
     if apart:
         lines.append(
-            f"{apart:,} host pairs are not cabled together; their flows count with rate 0, and no "
-            "engine could help."
+            f"{apart:,} host pairs are not connected by cables; their flows count with rate 0 for "
+            "every engine."
         )
     return lines
 
@@ -296,11 +295,11 @@ def _giving_the_same(others: Sequence[Outcome]) -> str:
     if not others:
         return ""
     names = ", ".join(sorted(other.name for other in others))
-    return f"; {names} {'give' if len(others) > 1 else 'gives'} the same"
+    return f"; {names} {'are' if len(others) > 1 else 'is'} equally good"
 
 
 def _within(others: Sequence[Outcome]) -> str:
     if not others:
         return ""
     names = ", ".join(other.name for other in others)
-    return f"; {names} {'lie' if len(others) > 1 else 'lies'} within its 95 % interval"
+    return f"; {names} {'are' if len(others) > 1 else 'is'} within its 95 % interval"

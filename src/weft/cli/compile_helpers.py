@@ -1,4 +1,4 @@
-"""Processes that compile kernels beside a command that meets an empty cache."""
+"""Helper processes that compile kernels in parallel with a command when the cache is empty."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 
 from weft.core.pool import cores
 
-#: More would mostly wait for one another.
+#: Maximum number of helpers; more would mostly wait for each other.
 MOST_HELPERS = 3
 
 
 @contextmanager
 def compile_helpers(kind: str) -> Iterator[Callable[[], None]]:
-    """Give what starts helpers for a kind of command, once; at the end none is left.
+    """Yield a function that starts the helpers of a kind of command once; end them on exit.
 
-    Each core but one gets a helper. The command finds what they compiled on the disk: it does and
-    gives the same without them.
+    There is one helper for each core but one. The command loads the kernels that they compiled
+    from the cache; its results are the same without helpers.
 
     Parameters
     ----------
     kind
-        Of `weft.cli.warmup.PARTS`.
+        Key of `weft.cli.warmup.PARTS`.
     """
     started: list[subprocess.Popen[bytes]] = []
 
@@ -31,7 +31,7 @@ def compile_helpers(kind: str) -> Iterator[Callable[[], None]]:
         helpers = min(cores() - 1, MOST_HELPERS)
         for number in range(0 if started else helpers):
             words = [sys.executable, "-m", "weft.cli.warmup", kind, str(number), str(helpers)]
-            # They end when this pipe does, however this process ends.
+            # A helper ends when this pipe closes, however this process ends.
             started.append(
                 subprocess.Popen(
                     words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""`weft completion`: complete commands and options in a shell."""
+"""`weft completion`: shell completion of commands and options."""
 
 from __future__ import annotations
 

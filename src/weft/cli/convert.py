@@ -22,56 +22,58 @@ def convert_command(
     source: Annotated[
         str,
         Parameter(
-            help="A fabric, as a file or a spec such as 'xgft:3;6,6,6;1,6,6'; or a workload, as a "
-            "file, a folder of traces or a spec such as 'allreduce:size=1MiB'."
+            help="A fabric: a file or a spec such as 'xgft:3;6,6,6;1,6,6'; or a workload: a file, "
+            "a folder of traces or a spec such as 'allreduce:size=1MiB'."
         ),
     ],
     /,
     *,
     options: FabricOptions = NO_OPTIONS,
     ranks: Annotated[
-        Whole | None, Parameter(help="Ranks of a workload, where a file does not say.")
+        Whole | None,
+        Parameter(help="Number of ranks of a workload; required if the source has none."),
     ] = None,
     to: Annotated[
         str | None,
         Parameter(
-            help="Format to write, with options as in 'graphviz:hosts=false'; the output's name "
-            "tells when left out."
+            help="Format to write, with options as in 'graphviz:hosts=false'. Default: by the name "
+            "of the output."
         ),
     ] = None,
     output: Annotated[
-        Path | None, Parameter(name=["--output", "-o"], help="File; standard output if left out.")
+        Path | None,
+        Parameter(name=["--output", "-o"], help="File to write. Default: standard output."),
     ] = None,
 ) -> int:
     """Write a fabric as ibnetdiscover, ibsim, node-name-map, Slurm, GraphML or Graphviz.
 
-    Or a workload as GOAL or in the MPI trace language, which is what these formats mean.
+    The source is a workload if the output format is GOAL or the MPI trace language.
     """
     check_files(("--output", output, ()))
     if _is_of_workloads(to, output):
         return _convert_workload(source, options, ranks, to, output)
     if ranks is not None:
-        raise InputError("--ranks is for workloads, and what is written is a fabric")
+        raise InputError("--ranks requires a workload, but the output format is one of fabrics")
     entry, given = writer.parse(to) if to else (writer["ibnetdiscover"], {})
     if output is not None and not to:
         entry = writer.of_file(output)
-    made = options.load(source)
+    loaded = options.load(source)
     if output is not None:
-        write_fabric(made, output, entry.name, **given)
+        write_fabric(loaded, output, entry.name, **given)
         return 0
-    sys.stdout.write(entry.function(made, **writer.bind(entry, given)))
+    sys.stdout.write(entry.function(loaded, **writer.bind(entry, given)))
     return 0
 
 
 def _is_of_workloads(to: str | None, output: Path | None) -> bool:
-    """Whether the format that is to be written is one of workloads."""
+    """Return whether the output format is one of workloads."""
     if to is not None:
         name = to.partition(":")[0].strip()
         if name not in writer and name not in workload_writer:
-            ours, theirs = writer.names(), workload_writer.names()
+            fabrics, workloads = writer.names(), workload_writer.names()
             raise InputError(
-                f"unknown format {name!r}{did_you_mean(name, [*ours, *theirs])}; fabrics are "
-                f"written as {', '.join(ours)}, workloads as {', '.join(theirs)}"
+                f"unknown format {name!r}{did_you_mean(name, [*fabrics, *workloads])}; formats of "
+                f"fabrics: {', '.join(fabrics)}; of workloads: {', '.join(workloads)}"
             )
         return name in workload_writer
     return output is not None and bool(workload_writer.of_suffix(output))
@@ -81,15 +83,17 @@ def _convert_workload(
     source: str, options: FabricOptions, ranks: int | None, to: str | None, output: Path | None
 ) -> int:
     if replace(options, format=None) != NO_OPTIONS:
-        raise InputError("names and faults are for fabrics, and what is written is a workload")
+        raise InputError(
+            "names and faults require a fabric, but the output format is one of workloads"
+        )
     entry, given = workload_writer.parse(to) if to else (None, {})
-    made = _load(source, options.format, ranks)
-    for note in made.notes:
+    workload = _load(source, options.format, ranks)
+    for note in workload.notes:
         print(f"note: {note}", file=sys.stderr)
     if output is not None:
-        write_workload(made, output, entry.name if entry else None, **given)
+        write_workload(workload, output, entry.name if entry else None, **given)
     elif entry is not None:
-        sys.stdout.write(entry.function(workload=made, **workload_writer.bind(entry, given)))
+        sys.stdout.write(entry.function(workload=workload, **workload_writer.bind(entry, given)))
     return 0
 
 

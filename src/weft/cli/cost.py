@@ -1,4 +1,4 @@
-"""`weft cost`: what a fabric takes to build, and the list a technician follows."""
+"""`weft cost`: parts, cables and price of a fabric, and its cabling list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Options: Any = options_of("LayoutOptions", settings(Layout))
 
 
 class LayoutOptions(_Options):  # type: ignore[misc]
-    """The machine room."""
+    """Options of the machine room."""
 
 
 DEFAULT_LAYOUT = LayoutOptions()
@@ -31,20 +31,25 @@ def cost_command(
     options: FabricOptions = NO_OPTIONS,
     layout: LayoutOptions = DEFAULT_LAYOUT,
     prices: Annotated[
-        Path | None, Parameter(help="A price file (TOML); without one no money is printed.")
+        Path | None, Parameter(help="Price file (TOML); without it, no prices are printed.")
     ] = None,
     cables: Annotated[
         Path | None, Parameter(help="Write the cabling list, one line per cable, as CSV.")
     ] = None,
 ) -> int:
-    """Put a fabric into racks: switches, ports, cables by length, and the cabling list."""
+    """Place a fabric in racks: switches, ports, cables by length, and the cabling list."""
     check_files(("--cables", cables, ()))
     room = layout.made(Layout)
-    made = cost(options.load(fabric), prices=prices, layout=room)
+    costs = cost(options.load(fabric), prices=prices, layout=room)
     if cables is not None:
-        made.write_cables(cables)
-    emit(summary=made.summary, racks=made.racks, total_cost=made.total_cost, currency=made.currency)
-    sys.stdout.write(made.text().rstrip("\n") + "\n")
+        costs.write_cables(cables)
+    emit(
+        summary=costs.summary,
+        racks=costs.racks,
+        total_cost=costs.total_cost,
+        currency=costs.currency,
+    )
+    sys.stdout.write(costs.text().rstrip("\n") + "\n")
     if cables is not None:
         print(f"cabling list: {cables}")
     return 0

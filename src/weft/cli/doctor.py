@@ -1,4 +1,4 @@
-"""`weft doctor`: what is installed, what is missing for which feature, and the kernel cache."""
+"""`weft doctor`: installed versions, missing programs by feature, and the kernel cache."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def doctor_command() -> int:
 
 
 def _requirements() -> dict[str, str | None]:
-    """Versions of the packages that weft always needs; None where one is missing."""
+    """Return the versions of the packages that weft requires; None if one is missing."""
     try:
         listed = requires("weft") or []
     except PackageNotFoundError:
-        listed = []  # the sources alone, on PYTHONPATH
+        listed = []  # not installed: sources on PYTHONPATH
     always = (re.match(r"[\w-]+", each) for each in listed if "extra ==" not in each)
     names = [name[0] for name in always if name is not None]
     return {name: _version(name) for name in (*names, "llvmlite")}
@@ -101,10 +101,10 @@ def _version(name: str) -> str | None:
 
 
 def _cache() -> dict[str, Any]:
-    """Where compiled kernels are kept, how many there are, and whether more can be added."""
-    kept = Path(splitmix64._cache.cache_path or ".")
-    # Beside the sources there is one folder for each folder of them.
-    folder = Path(weft.__file__).parent if kept.name == "__pycache__" else kept.parent
+    """Return the folder of the kernel cache, the number of kernels, and if it is writable."""
+    cache = Path(splitmix64._cache.cache_path or ".")
+    # Next to the sources, each source folder has a cache folder.
+    folder = Path(weft.__file__).parent if cache.name == "__pycache__" else cache.parent
     files = list(folder.rglob("*.nb[ic]")) if folder.is_dir() else []
     return {
         "folder": str(folder),
@@ -116,13 +116,13 @@ def _cache() -> dict[str, Any]:
 
 def _cache_text(cache: dict[str, Any]) -> str:
     state = "" if cache["writable"] else ", not writable"
-    kept = f"{cache['kernels']} kernels, {cache['size_bytes'] / 2**20:.1f} MiB"
-    advice = "" if cache["kernels"] else "; weft warmup compiles all kernels"
-    return f"{cache['folder']}: {kept}{state}{advice}"
+    size = f"{cache['kernels']} kernels, {cache['size_bytes'] / 2**20:.1f} MiB"
+    advice = "" if cache["kernels"] else "; 'weft warmup' compiles all kernels"
+    return f"{cache['folder']}: {size}{state}{advice}"
 
 
 def _broken_plugins() -> list[str]:
-    """Plug-ins that cannot be loaded, each with its reason."""
+    """Return the warnings of plug-ins that cannot be loaded."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PluginWarning)
         for registry in KINDS.values():

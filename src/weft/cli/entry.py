@@ -1,4 +1,4 @@
-"""Where the `weft` program begins, and how Ctrl-C ends it before all of it is imported."""
+"""Entry point of the `weft` program; Ctrl-C also ends it while modules are imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 
-#: What each signal makes of a command: exit status and line.
+#: Signal -> exit status and message of a command that it ends.
 ENDED = {signal.SIGINT: (130, b"weft: interrupted\n"), signal.SIGTERM: (143, b"weft: terminated\n")}
 
 
@@ -20,14 +20,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        Words of the command line; the process's own when left out.
+        Words of the command line; those of the process by default.
 
     Returns
     -------
     int
-        Exit status: 0, 2 on bad input (one line on standard error), or what the command gives.
+        Exit status: 0, 2 on bad input (one line on standard error), or that of the command.
     """
-    # Imports are most of the time of a short command, and nothing is there yet to tidy up.
+    # Imports are most of the time of a short command, and there is nothing to clean up yet.
     with _left_at_once() if arguments is None else nullcontext():
         from weft.cli.app import run
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(arguments)
         status = run(sys.argv[1:])
         if status in {status for status, _ in ENDED.values()}:
-            # Python would end itself by the signal where it broke off the body of a class.
+            # If the signal interrupted the body of a class, Python would kill itself by the signal.
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, AttributeError):
                     stream.flush()
@@ -45,21 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _left_at_once() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the process with one line.
+    """Let SIGINT and SIGTERM end the process with a one-line message.
 
-    An exception would not do: while modules are imported Python makes another of it now and then,
-    a RuntimeError in the body of a class.
+    An exception is not enough: during imports Python may turn it into another one, such as a
+    RuntimeError in the body of a class.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def leave(number: int, frame: FrameType | None) -> None:
-        status, said = ENDED[signal.Signals(number)]
-        os.write(2, said)
+        status, message = ENDED[signal.Signals(number)]
+        os.write(2, message)
         os._exit(status)
 
-    # Whoever ignores a signal (nohup, a shell's background) goes on doing so.
+    # A process that ignores a signal (nohup, a job in a shell's background) continues to ignore it.
     before = {
         number: handler
         for number in ENDED

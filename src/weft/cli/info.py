@@ -1,4 +1,4 @@
-"""`weft info`: what a fabric is."""
+"""`weft info`: description of a fabric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`weft list`: what there is to choose from, and what an entry and its options mean."""
+"""`weft list`: lists of engines, topologies and other entries, and the help of one entry."""
 
 from __future__ import annotations
 
@@ -42,23 +42,21 @@ KINDS: dict[str, Registry] = {
     "workload-writers": workload_writer,
     "papers": paper,
 }
-#: Sections of a docstring that are for callers from Python only.
+#: Sections of a docstring that only concern Python.
 LEFT_OUT = {"Returns", "Examples", "See Also"}
-#: Units in which times and sizes are shown, largest first.
+#: Units of printed times and sizes, largest first.
 TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("GB", 10**9), ("MB", 10**6), ("B", 1))
-#: Width of a line of running text at most.
+#: Maximum width of a line of text.
 TEXT_WIDTH = 100
 
 
 def list_command(
     kind: Annotated[
         str | None,
-        Parameter(
-            help=f"What to list: {', '.join(KINDS)}, or one of their names; all when left out."
-        ),
+        Parameter(help=f"A list ({', '.join(KINDS)}) or the name of an entry. Default: all lists."),
     ] = None,
-    name: Annotated[str | None, Parameter(help="The one to explain, with its options.")] = None,
+    name: Annotated[str | None, Parameter(help="Entry of the list to explain.")] = None,
     /,
 ) -> int:
     """List engines, topologies, patterns, policies, workloads, formats, papers, or explain one."""
@@ -68,14 +66,12 @@ def list_command(
             _list(each, out)
     elif kind not in KINDS:
         if name is not None:
-            raise InputError(f"{kind!r} is no kind{did_you_mean(kind, KINDS)}; {_expected()}")
-        found = [registry[kind] for registry in KINDS.values() if kind in registry]
-        if not found:
+            raise InputError(f"{kind!r} is not a list{did_you_mean(kind, KINDS)}; {_expected()}")
+        entries = [registry[kind] for registry in KINDS.values() if kind in registry]
+        if not entries:
             known = [*KINDS, *(each for registry in KINDS.values() for each in registry.names())]
-            raise InputError(
-                f"nothing is called {kind!r}{did_you_mean(kind, known)}; {_expected()}"
-            )
-        for entry in found:
+            raise InputError(f"unknown name {kind!r}{did_you_mean(kind, known)}; {_expected()}")
+        for entry in entries:
             _explain(entry, out)
     elif name is None:
         _list(kind, out)
@@ -85,7 +81,7 @@ def list_command(
 
 
 def _expected() -> str:
-    return f"expected {', '.join(KINDS)}, or a name that one of these lists"
+    return f"expected {', '.join(KINDS)}, or a name in one of these lists"
 
 
 def _list(kind: str, out: Console) -> None:
@@ -93,7 +89,7 @@ def _list(kind: str, out: Console) -> None:
     table = Table(title=kind, title_justify="left")
     table.add_column("name")
     table.add_column("options")
-    table.add_column("what it is")
+    table.add_column("description")
     for entry in KINDS[kind]:
         options = ", ".join(with_defaults(entry).values())
         table.add_row(escape(_label(entry)), escape(options), escape(entry.summary))
@@ -112,7 +108,7 @@ def _label(entry: Entry) -> str:
 
 
 def with_defaults(entry: Entry) -> dict[str, str]:
-    """Each option with its default, as it would be typed."""
+    """Return each option with its default, as typed on the command line."""
     hints = get_type_hints(entry.function, include_extras=True)
     return {
         name: name
@@ -123,7 +119,7 @@ def with_defaults(entry: Entry) -> dict[str, str]:
 
 
 def _typed(value: object, hint: object) -> str:
-    """A value as one types it: times and sizes have a unit, items of lists commas."""
+    """Return a value as typed: times and sizes with a unit, lists with commas."""
     if isinstance(value, tuple):
         (item, *_) = get_args(hint) or (None,)
         return ",".join(_typed(each, item) for each in value)
@@ -139,7 +135,7 @@ def _typed(value: object, hint: object) -> str:
 
 
 def _with_unit(value: float, units: tuple[tuple[str, float], ...]) -> str:
-    """A value in its largest unit of which it has a whole number, or else in the smallest."""
+    """Return a value in the largest unit that gives a whole number, or else in the smallest."""
     least = units[-1]
     name, factor = next(
         (unit for unit in units if value >= unit[1] and value % unit[1] == 0), least
@@ -148,7 +144,7 @@ def _with_unit(value: float, units: tuple[tuple[str, float], ...]) -> str:
 
 
 def _explain(entry: Entry, out: Console) -> None:
-    """Print the docstring: what it is, its options with their defaults, and when it refuses."""
+    """Print the docstring of an entry: description, options with defaults, and errors."""
     emit(**{entry.name: {**_facts(entry), "explanation": entry.explanation}})
     blocks = []
     for title, section in sections(entry.explanation):
@@ -165,7 +161,7 @@ def _explain(entry: Entry, out: Console) -> None:
 
 
 def explained_options(entry: Entry, text: str) -> list[tuple[str, str]]:
-    """The options of an entry under their names and defaults, each with its indented text."""
+    """Return the options of an entry, as names with defaults and their indented text."""
     options = with_defaults(entry)
     blocks = (
         ([options[name] for name in names if name in options], meaning)
@@ -175,7 +171,7 @@ def explained_options(entry: Entry, text: str) -> list[tuple[str, str]]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of some width; lines that follow each other equally indented are joined."""
+    """Wrap text to a width; consecutive lines of equal indentation are one paragraph."""
     lines: list[str] = []
     for indent, group in itertools.groupby(text.splitlines(), _indent):
         if indent is None:
@@ -194,5 +190,5 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _indent(line: str) -> str | None:
-    """The spaces that a line begins with; None where it is empty."""
+    """Return the spaces at the start of a line; None for an empty line."""
     return line[: len(line) - len(line.lstrip())] if line.strip() else None

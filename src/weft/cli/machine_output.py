@@ -21,12 +21,12 @@ _results: dict[str, Any] = {}
 
 
 def given(flag: str) -> bool:
-    """Whether the command under way was given a flag of `FLAGS`."""
+    """Return whether the running command was given a flag of `FLAGS`."""
     return flag in _given
 
 
 def split_flags(words: Sequence[str]) -> tuple[set[str], list[str]]:
-    """Take the flags out of a command line; the words after ``--`` belong to another program.
+    """Separate the flags from a command line; words after ``--`` belong to another program.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def split_flags(words: Sequence[str]) -> tuple[set[str], list[str]]:
     Returns
     -------
     set of str
-        Flags that are given.
+        Given flags.
     list of str
-        All other words.
+        Other words.
     """
     own = words[: words.index("--")] if "--" in words else words
     given = {word for word in own if word in FLAGS}
@@ -47,7 +47,7 @@ def split_flags(words: Sequence[str]) -> tuple[set[str], list[str]]:
 
 @contextlib.contextmanager
 def output_by(flags: set[str]) -> Iterator[None]:
-    """Run a command under some flags; with ``--json``, print its results at the end.
+    """Run a command with flags; with ``--json``, print its results at the end.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def output_by(flags: set[str]) -> Iterator[None]:
 
 
 def emit(**results: Any) -> None:
-    """Add results to the JSON output; without ``--json`` nothing happens.
+    """Add results to the JSON output, if ``--json`` is given.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def emit(**results: Any) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The value in JSON's types; NaN and infinity become null."""
-    import numpy as np  # only with --json: a short command starts without them
+    """Convert a value to JSON's types; NaN and infinity become null."""
+    import numpy as np  # imported late: short commands start faster
     import polars as pl
 
     if isinstance(value, pl.DataFrame):

@@ -1,4 +1,4 @@
-"""Mistakes on the command line, each said in one line: what, where, and what was expected."""
+"""One-line messages for errors of the command line: what, where, and what was expected."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ import cyclopts
 
 from weft.core.errors import STANDARD_INPUT
 
-#: A number below zero, with a unit or in a list as well, or a word for whether a flag holds: what
-#: looks like that after an option is its value.
+#: A negative number (also with a unit or in a list) or a truth value: after an option, its value.
 _VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
 
 
 def attached(words: Sequence[str]) -> list[str]:
-    """The words with some values tied to the option before them, as in ``--snapshot=-1us``.
+    """Join negative numbers and truth values to the option before, as in ``--snapshot=-1us``.
 
-    One that begins with a dash would be taken for an option; whether a number may be below zero is
-    for the command to judge, which knows what it expects. What says whether a flag holds would be
-    taken for an argument. A dash alone is standard input.
+    The parser would take a negative number for an option and a truth value after a flag for an
+    argument. The command itself checks whether the value is valid. A dash alone is standard input.
     """
-    made: list[str] = []
+    joined: list[str] = []
     known = list(itertools.takewhile(lambda word: word != "--", words))
     for word in (STANDARD_INPUT[-1] if word == STANDARD_INPUT[0] else word for word in known):
-        option = made[-1] if made else ""
+        option = joined[-1] if joined else ""
         if _VALUE.fullmatch(word) and option.startswith("--") and "=" not in option:
-            made[-1] = f"{option}={word}"
+            joined[-1] = f"{option}={word}"
         else:
-            made.append(word)
-    return [*made, *words[len(known) :]]
+            joined.append(word)
+    return [*joined, *words[len(known) :]]
 
 
 def explained(error: cyclopts.CycloptsError) -> str:
-    """The one line that says what is wrong with the words of a command line."""
+    """Return a one-line message for an error of the parser."""
     chain = list(error.command_chain or ())
     command = " ".join(["weft", *chain])
-    more = f"'{command} --help' says what there is"
+    more = f"see '{command} --help'"
     match error:
         case cyclopts.UnknownCommandError():
             return _unknown_command(error, chain)
@@ -58,7 +56,7 @@ def explained(error: cyclopts.CycloptsError) -> str:
             return f"{command} needs {error.argument.name}; {more}"
         case cyclopts.UnusedCliTokensError():
             words = error.unused_tokens or [""]
-            return f"{command}: {words[0]!r} is one word too many; {more}"
+            return f"{command}: unexpected argument {words[0]!r}; {more}"
         case cyclopts.RepeatArgumentError():
             return f"{error.token.keyword} is given twice"
         case cyclopts.CoercionError() if error.msg is None and error.token is not None:
@@ -74,15 +72,15 @@ def _unknown_command(error: cyclopts.UnknownCommandError, chain: list[str]) -> s
         flags = [name for name in error.app or () if name.startswith("-")]
         return f"{' '.join(['weft', *chain])} has no option {word!r}{_meant(word, flags)}"
     names = [name for name in error.app or () if not name.startswith("-")]
-    if chain and error.app is not None:  # each by its first name
+    if chain and error.app is not None:  # each command once, by its first name
         names = list({id(error.app[name]): name for name in reversed(names)}.values())[::-1]
-    # Papers are commands to the parser only.
+    # To the parser, papers are commands.
     kind = chain[-1] if chain[-1:] == ["paper"] else " ".join([*chain, "command"])
-    return f"unknown {kind} {word!r}{_meant(word, names)}; there are {', '.join(names)}"
+    return f"unknown {kind} {word!r}{_meant(word, names)}; expected one of {', '.join(names)}"
 
 
 def _expected(hint: Any, value: str) -> str:
-    """What a type stands for, in words."""
+    """Return what a value of a type must be, in words."""
     if get_origin(hint) is Literal:
         *others, last = map(str, get_args(hint))
         return f"expected {', '.join(others)} or {last}{_meant(value, [*others, last])}"
@@ -93,10 +91,10 @@ def _expected(hint: Any, value: str) -> str:
         return "expected a whole number"
     if float in kinds:
         return "expected a number"
-    return "expected something else"
+    return "wrong type of value"
 
 
 def _meant(name: str, names: Iterable[str]) -> str:
-    from weft.core.registry import did_you_mean  # only now: it takes longer to import than the rest
+    from weft.core.registry import did_you_mean  # imported late: slow to import
 
     return did_you_mean(name, names)

@@ -1,4 +1,4 @@
-"""`weft opensm`: the real OpenSM as judge and as target."""
+"""`weft opensm`: audit subnets, export tables to OpenSM, and run OpenSM on simulated fabrics."""
 
 from __future__ import annotations
 
@@ -43,34 +43,32 @@ def audit_command(
     *more: Annotated[Path, Parameter(help="More folders or files.")],
     fabric: Annotated[
         str | None,
-        Parameter(
-            help="The fabric, as from ibnetdiscover; what opensm-subnet.lst says if left out."
-        ),
+        Parameter(help="The fabric, such as ibnetdiscover output. Default: opensm-subnet.lst."),
     ] = None,
     format: Annotated[str | None, Parameter(help="Format of the fabric's file.")] = None,
     names: Annotated[Path | None, Parameter(help="A node-name-map with labels.")] = None,
     management: Annotated[
-        bool, Parameter(help="Take traffic of switches into the deadlock proof.")
+        bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
 ) -> int:
-    """Say what is wrong in a subnet: lost pairs, loops, deadlocks, fallbacks, overloaded cables.
+    """Report faults of a subnet: lost pairs, loops, deadlocks, fallbacks, overloaded cables.
 
     Reads opensm-lfts.dump, opensm-sl2vl.dump, opensm.log, guid2lid, opensm-subnet.lst, opensm.conf
-    and qos-policy.conf, as many as there are; `opensm -D 0x43` dumps. The exit status is 1 when
-    something is wrong, and 3 when nothing is but the files do not tell whether the routes can
-    deadlock.
+    and qos-policy.conf, those that exist; `opensm -D 0x43` writes the dumps. The exit status is 1
+    when there is a fault, and 3 when there is none but the files do not show whether the routes
+    can deadlock.
     """
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
-            raise InputError(f"{option} goes with --fabric")
+            raise InputError(f"{option} requires --fabric")
     with announced_compile():
-        made = None if fabric is None else load_fabric(fabric, format=format, names=names)
-        found = audit([path, *more], made, management=management)
-    emit(**found.as_json())
-    console().print(escape(found.text()), soft_wrap=True)
-    if not found.ok:
+        loaded = None if fabric is None else load_fabric(fabric, format=format, names=names)
+        result = audit([path, *more], loaded, management=management)
+    emit(**result.as_json())
+    console().print(escape(result.text()), soft_wrap=True)
+    if not result.ok:
         return 1
-    return 3 if found.open else 0
+    return 3 if result.open else 0
 
 
 def export_command(
@@ -81,39 +79,39 @@ def export_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "-e"],
-            help="Engine of weft, as in 'updn:roots=center'; of several the first that fits.",
+            help="weft engine, as in 'updn:roots=center'; with several, the first that fits.",
         ),
     ],
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="Folder to write.")],
     options: FabricOptions = NO_OPTIONS,
     install: Annotated[
         Path | None,
-        Parameter(help="Where the folder will be on OpenSM's machine; the same place."),
+        Parameter(help="Path of the folder on OpenSM's machine. Default: the same path."),
     ] = None,
     sm_host: Annotated[
-        str | None, Parameter(help="Host that OpenSM will run on, name or GUID.")
+        str | None, Parameter(help="Host that OpenSM will run on: name or GUID.")
     ] = None,
     management: Annotated[
-        bool, Parameter(help="Take traffic of switches into the deadlock proof.")
+        bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
-    force: Annotated[bool, Parameter(help="Write tables that are not valid, too.")] = False,
+    force: Annotated[bool, Parameter(help="Write the tables even if they are not valid.")] = False,
     overwrite: Annotated[
-        bool, Parameter(help="Replace a folder that holds other things than an export.")
+        bool, Parameter(help="Replace a folder even if it holds other files than an export.")
     ] = False,
 ) -> int:
     """Write forwarding tables, LIDs and service levels as files that OpenSM loads.
 
-    Prints what an administrator then runs. Tables that the validator rejects are refused.
+    Prints the commands that an administrator then runs. Invalid tables are refused.
     """
     check_target(out, overwrite)
     with announced_compile():
-        made = options.load(fabric)
+        loaded = options.load(fabric)
         if sm_host is not None:
-            made.find_node(sm_host)
-        _check_lids(made, engines)
-        routes = route(made, engines)
+            loaded.find_node(sm_host)
+        _check_lids(loaded, engines)
+        routes = route(loaded, engines)
         written = export(
-            made,
+            loaded,
             routes,
             out,
             install=install,
@@ -126,7 +124,7 @@ def export_command(
         print(f"{name} does not fit: {reason}", file=sys.stderr)
     if not written.validation.ok_where_connected:
         print(
-            "weft: warning: THESE TABLES ARE NOT VALID, and were written all the same: "
+            "weft: warning: THE WRITTEN TABLES ARE NOT VALID (--force): "
             + "; ".join(written.validation.findings()),
             file=sys.stderr,
         )
@@ -137,81 +135,81 @@ def export_command(
 
 
 def _check_lids(fabric: Fabric, names: tuple[str, ...]) -> None:
-    """Refuse LMCs with too many LIDs before anything is routed, unless an engine has another.
+    """Refuse LMCs that need too many LIDs before routing, unless an engine has no fixed LMC.
 
     Raises
     ------
     NotApplicable
-        With the LIDs that the engine of the lowest LMC needs.
+        If even the lowest LMC needs too many LIDs.
     """
     lmcs = []
     for name in names:
         entry, given = _engines.parse(name)
         lmcs.append(_engines.bind(entry, given).get("lmc"))
-    asked = [lmc for lmc in lmcs if isinstance(lmc, int)]
-    if asked and len(asked) == len(lmcs) and 0 <= min(asked) <= MAX_LMC:
-        check_lids(fabric, min(asked))
+    fixed = [lmc for lmc in lmcs if isinstance(lmc, int)]
+    if fixed and len(fixed) == len(lmcs) and 0 <= min(fixed) <= MAX_LMC:
+        check_lids(fabric, min(fixed))
 
 
 def live_command(
     fabric: FabricArgument,
     /,
     *command: Annotated[
-        str, Parameter(help="Command and its arguments, after '--'; a shell when left out.")
+        str, Parameter(help="Command and its arguments, after '--'. Default: a shell.")
     ],
     options: FabricOptions = NO_OPTIONS,
     engine: Annotated[
         str | None,
-        Parameter(help="Engine of weft, as in 'updn:roots=center'; OpenSM loads its tables."),
+        Parameter(help="weft engine, as in 'updn:roots=center'; OpenSM loads its tables."),
     ] = None,
-    real: Annotated[
-        str | None, Parameter(help="OpenSM's own engine; minhop when nothing is named.")
-    ] = None,
+    real: Annotated[str | None, Parameter(help="OpenSM's own engine. Default: minhop.")] = None,
     tables: Annotated[
         Path | None, Parameter(help="Folder of 'weft opensm export', or an LFT dump.")
     ] = None,
-    lmc: Annotated[Whole | None, Parameter(help="LMC of OpenSM; that of the tables.")] = None,
+    lmc: Annotated[
+        Whole | None, Parameter(help="OpenSM's LMC. Default: that of the tables.")
+    ] = None,
     qos: Annotated[
-        bool, Parameter(help="Let OpenSM program lanes, which it does by itself if need be.")
+        bool, Parameter(help="Let OpenSM program lanes even if the routes do not need it.")
     ] = False,
     sm_host: Annotated[
-        str | None, Parameter(help="Host that OpenSM runs on, name or GUID.")
+        str | None, Parameter(help="Host that OpenSM runs on: name or GUID.")
     ] = None,
     option: Annotated[
         tuple[str, ...],
-        Parameter(help="A setting of opensm.conf, such as root_guid_file=FILE; repeatable."),
+        Parameter(help="Setting of opensm.conf, such as root_guid_file=FILE. Repeatable."),
     ] = (),
     timeout: Annotated[
-        float, Parameter(help="Seconds that the subnet may take to come up.")
+        float, Parameter(help="Time limit of OpenSM's bring-up of the subnet, in seconds.")
     ] = TIMEOUT_S,
     command_timeout: Annotated[
-        float | None, Parameter(help="Seconds that the command may take.")
+        float | None, Parameter(help="Time limit of the command, in seconds.")
     ] = None,
     keep: Annotated[
-        Path | None, Parameter(help="Folder for OpenSM's log and dumps, left behind.")
+        Path | None, Parameter(help="Folder in which to keep OpenSM's log and dumps.")
     ] = None,
 ) -> int:
-    """Run a command, or a shell, on the fabric in a simulator that the real OpenSM manages.
+    """Run a command or a shell on a simulated fabric that the real OpenSM manages.
 
-    `ibnetdiscover`, `ibtracert`, `saquery` and scripts that call them work as on the real fabric.
-    `--engine` routes with weft and loads the tables into OpenSM; `--real` lets OpenSM route. The
+    `ibnetdiscover`, `ibtracert`, `saquery` and scripts that call them work as on a real fabric.
+    `--engine` routes with weft and loads the tables into OpenSM; with `--real` OpenSM routes. The
     exit status is that of the command, 1 when it is 0 and host pairs have no path, and 2 when the
-    subnet is not what it should be. Everything ends with the command.
+    subnet differs from the fabric. OpenSM and the simulator end with the command.
     """
     if sum(given is not None for given in (engine, real, tables)) > 1:
-        raise InputError("give one of --engine (weft's), --real (OpenSM's own) and --tables")
+        raise InputError("expected only one of --engine (weft), --real (OpenSM) and --tables")
     for limit in (timeout, command_timeout):
         if limit is not None:
             check_limit(limit)
     check_folder("--keep", keep)
-    made = options.load(fabric)
+    loaded = options.load(fabric)
     routes: Routes | None = None
     if engine is not None:
         with announced_compile():
-            routes = route(made, engine)
+            routes = route(loaded, engine)
     start = time.monotonic()
     with live(
-        made,
+        loaded,
         real,
         routes=routes,
         tables=tables,
@@ -234,12 +232,12 @@ def live_command(
             print(f"weft: {note}", file=sys.stderr)
         if not os.access(".", os.W_OK):
             print(
-                "weft: warning: programs of infiniband-diags make a folder where they run, and "
-                f"{os.getcwd()} cannot be written; run them in another",
+                "weft: warning: programs of infiniband-diags create a folder in the current "
+                f"folder, but {os.getcwd()} is not writable; run them in another folder",
                 file=sys.stderr,
             )
         if not command:
-            print("weft: a shell on this fabric; leave it with 'exit'", file=sys.stderr)
+            print("weft: shell on the simulated fabric; type 'exit' to end it", file=sys.stderr)
         status = subnet.run_in_terminal(
             command or (os.environ.get("SHELL") or "/bin/sh",), timeout_s=command_timeout
         )
@@ -257,14 +255,14 @@ def _banner(subnet: Subnet, what: str) -> str:
 
 
 def settings(texts: tuple[str, ...]) -> dict[str, str]:
-    """Settings of opensm.conf, given as ``name=value``; files by their absolute path.
+    """Parse settings of opensm.conf given as ``name=value``; make paths of files absolute.
 
     Raises
     ------
     InputError
-        When there is no ``=`` in one.
+        If a setting has no name or no ``=``.
     """
-    found = {}
+    parsed = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
@@ -273,13 +271,13 @@ def settings(texts: tuple[str, ...]) -> dict[str, str]:
             )
         if os.path.exists(value):
             value = os.path.abspath(value)
-        found[name.strip()] = value
-    return found
+        parsed[name.strip()] = value
+    return parsed
 
 
 opensm_app = cyclopts.App(
     name="opensm",
-    help="Try the real OpenSM on a simulated fabric, load tables into it, and check what it does.",
+    help="Run the real OpenSM on a simulated fabric, load tables into it, and audit subnets.",
     help_format="markdown",
 )
 opensm_app.command(live_command, name="live")

@@ -1,4 +1,4 @@
-"""Options of commands, made from the settings that they set."""
+"""Options of commands, generated from declared settings."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ T = TypeVar("T")
 
 
 class Given:
-    """Options as the command line has them: texts, of which settings are made later."""
+    """Options as texts of the command line, which are later converted to settings."""
 
     items: ClassVar[Mapping[str, Setting]]
 
     def is_given(self, name: str) -> bool:
-        """Whether an option was given."""
+        """Return whether an option was given."""
         return getattr(self, name) not in (None, (), False)
 
     def value(self, name: str) -> Any:
-        """Text of an option, names of a list one by one, or what a flag means."""
+        """Return the text of an option, the names of its list, or the value that a flag sets."""
         item, value = self.items[name], getattr(self, name)
         if item.option.compared == "names":
             return tuple(part for text in value for part in split_names(text))
         return value if item.option.means is None else item.option.means
 
     def made(self, kind: type[T], **more: Any) -> T:
-        """Settings of a class: those that were given, and more.
+        """Return an instance of a settings class, from given options and more settings.
 
         Raises
         ------
         InputError
-            Naming the option, on a value that does not fit.
+            If a value is not valid; the message names the option.
         """
         items = settings(kind)
         given = {
@@ -52,29 +52,29 @@ class Given:
             raise InputError(in_flags(error.message, items)) from None
 
     def flags(self) -> list[str]:
-        """Options that were given, as on the command line."""
+        """Return the names of the given options, such as ``--seed``."""
         return [item.flag for name, item in self.items.items() if self.is_given(name)]
 
 
 def options_of(name: str, settings: Iterable[Setting]) -> Any:
-    """A class of options for a command, one for each setting.
+    """Return a class of options for a command, with one option for each setting.
 
     Parameters
     ----------
     name
-        Of the class.
+        Name of the class.
     settings
-        What to make options of; those without a flag are left out.
+        The settings; those without a flag are left out.
     """
     items = {item.flag[2:].replace("-", "_"): item for item in settings if item.flag}
-    made = [(name, *_option(item)) for name, item in items.items()]
-    kind = make_dataclass(name, made, bases=(Given,), frozen=True)
+    options = [(name, *_option(item)) for name, item in items.items()]
+    kind = make_dataclass(name, options, bases=(Given,), frozen=True)
     kind.items = items  # type: ignore[attr-defined]
     return Parameter(name="*")(kind)
 
 
 def _option(item: Setting) -> tuple[Any, Any]:
-    """Type and field of an option."""
+    """Return the type and the dataclass field of an option."""
     several = is_listed(item)
     hint: Any = tuple[str, ...] if several else str | None
     usual: Any = () if several else None
@@ -89,26 +89,26 @@ def _option(item: Setting) -> tuple[Any, Any]:
 
 
 def help_of(item: Setting) -> str:
-    """What an option means, what it may be and what it is when left out."""
-    told = item.help.replace("`", "")
+    """Return the help of an option: its meaning, choices and default."""
+    meaning = item.help.replace("`", "")
     if item.option.means is not None:
         return (
-            f"Turn off: {told}"
+            f"Turn off: {meaning}"
             if item.option.means is False
-            else f"{told[:-1]}: {item.option.means}."
+            else f"{meaning[:-1]}: {item.option.means}."
         )
-    said = [told]
+    sentences = [meaning]
     if item.choices:
-        said.append(f"One of {', '.join(map(str, item.choices))}.")
+        sentences.append(f"One of {', '.join(map(str, item.choices))}.")
     if is_listed(item):
-        said.append("Repeatable.")
+        sentences.append("Repeatable.")
     if usual := usual_of(item):
-        said.append(f"Default: {usual}.")
-    return " ".join(said)
+        sentences.append(f"Default: {usual}.")
+    return " ".join(sentences)
 
 
 def usual_of(item: Setting) -> str:
-    """What a setting is when left out, with its unit; empty where that is nothing."""
+    """Return the default of a setting as text with its unit; empty without a default."""
     default = item.default
     if (
         item.option.usual
@@ -127,13 +127,13 @@ def usual_of(item: Setting) -> str:
     return f"{text} ns" if kind == "time" else text
 
 
-#: What values are called that a function of this name reads from text.
+#: Name of a function that converts text -> name of the type of its values.
 _READ = {"parse_bytes": "size", "parse_duration_ns": "time", "_truth": "true or false"}
 _CALLED = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
 def type_of(item: Setting) -> str:
-    """The type of a setting in files and on the command line, in words."""
+    """Return the type of a setting in files and on the command line, in words."""
     if item.choices:
         return ", ".join(f"`{choice}`" for choice in item.choices)
     parts = list(parts_of(item.option.written or item.hint))
@@ -147,31 +147,31 @@ def type_of(item: Setting) -> str:
 
 
 def bounds(item: Setting) -> str:
-    """What a number may be: ``, 0 to 15``."""
-    found = {
+    """Return the allowed range of a number as text, such as ``, 0 to 15``."""
+    limits = {
         type(each).__name__.lower(): getattr(each, type(each).__name__.lower())
         for part in parts_of(item.hint)
         for each in getattr(part, "metadata", ())
         if type(each).__name__ in ("Ge", "Gt", "Le", "Lt")
     }
-    least, most = found.get("ge"), found.get("le")
+    least, most = limits.get("ge"), limits.get("le")
     if least is not None and most is not None:
         return f", {least:,} to {most:,}"
     words = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
-    said = [
-        f"{word} {found[key]:.4g}" for key, word in words if key in found and found[key] < 2**30
+    parts = [
+        f"{word} {limits[key]:.4g}" for key, word in words if key in limits and limits[key] < 2**30
     ]
-    return f", {', '.join(said)}" if said else ""
+    return f", {', '.join(parts)}" if parts else ""
 
 
 def split_names(text: str) -> list[str]:
-    """Names of one word: in ``minhop,updn:roots=a,b`` commas part names before the colon only."""
+    """Split names at commas before the first colon: ``minhop,updn:roots=a,b`` has two names."""
     heads, colon, options = text.partition(":")
     *names, last = heads.split(",")
     return [*names, last + colon + options]
 
 
 def in_flags(message: str, settings: Iterable[Setting]) -> str:
-    """A message that names settings as Python does, with the names of their options."""
+    """Replace the Python names of settings in a message by the names of their options."""
     flags = {item.field: item.flag for item in settings if item.flag}
     return re.sub(r"\b\w+\b", lambda word: flags.get(word[0], word[0]), message)

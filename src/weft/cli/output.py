@@ -1,4 +1,4 @@
-"""Terminals and files that cannot show all that weft prints: narrow, or without UTF-8."""
+"""Output to narrow terminals and to terminals and files without UTF-8."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Columns that tables and help are laid out for; below, words are cut into letters.
+#: Limits of the width of tables and help; below the lower one, words would be cut into letters.
 LEAST_COLUMNS = 40
 MOST_COLUMNS = 10_000
 
@@ -22,7 +22,7 @@ _NEAREST = str.maketrans(
 
 
 def _nearest(error: UnicodeError) -> tuple[str, int]:
-    """Replace what an encoding lacks by the nearest ASCII, or else a question mark."""
+    """Replace characters that an encoding lacks by similar ASCII, or else by a question mark."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     given = error.object[error.start : error.end].translate(_NEAREST)
@@ -36,14 +36,14 @@ codecs.register_error("weft-nearest", _nearest)
 
 @contextmanager
 def printable_output() -> Iterator[None]:
-    """Print all text on standard output and standard error, whatever their encoding and width."""
+    """Make standard output and standard error accept all text, in any encoding and width."""
     kept = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             kept.append((stream, stream.errors))
             stream.reconfigure(errors="weft-nearest")
-    said = os.environ.pop("COLUMNS", None)
-    wanted = int(said) if said is not None and said.isdecimal() else 0
+    columns = os.environ.pop("COLUMNS", None)
+    wanted = int(columns) if columns is not None and columns.isdecimal() else 0
     width = wanted or shutil.get_terminal_size((LEAST_COLUMNS, 24)).columns
     usable = min(max(width, LEAST_COLUMNS), MOST_COLUMNS)
     if wanted or width != usable:
@@ -54,5 +54,5 @@ def printable_output() -> Iterator[None]:
         for stream, errors in kept:
             stream.reconfigure(errors=errors)
         os.environ.pop("COLUMNS", None)
-        if said is not None:
-            os.environ["COLUMNS"] = said
+        if columns is not None:
+            os.environ["COLUMNS"] = columns

@@ -1,4 +1,4 @@
-"""`weft paper`: a paper's experiments, and each of its claims beside what is measured."""
+"""`weft paper`: the experiments of a paper, with each claim next to the measured value."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from weft.core.registry import Entry, convert
 from weft.core.signals import ended_by
 from weft.studies import paper
 
-#: Options of these types are such on the command line; lists are text with commas.
+#: Type of a study's option -> type on the command line; all others are text, lists with commas.
 _KINDS: dict[Any, Any] = {
     bool: bool, int: Whole, int | None: Whole | None, float: float, Path | None: Path | None,
 }  # fmt: skip
 
 
 def _command(entry: Entry) -> Callable[..., int]:
-    """The command of a study: its options are those of its function, with the same help."""
+    """Return the command of a study, with the options of its function and their help."""
 
     def command(**given: Any) -> int:
         hints = get_type_hints(entry.function, include_extras=True)
-        said = {
+        arguments = {
             name: convert(value, hints[name], _flag(name))
             for name, value in given.items()
             if value is not None
         }
-        check_folder("--out", said.get("out"))
-        bound = paper.bind(entry, said)
+        check_folder("--out", arguments.get("out"))
+        bound = paper.bind(entry, arguments)
         with announced_compile():
             study = entry.function(**bound)
         claims = getattr(study, "claims_frame", None)
@@ -49,10 +49,10 @@ def _command(entry: Entry) -> Callable[..., int]:
             return status
         return 0
 
-    told = meanings(entry.explanation)
+    texts = meanings(entry.explanation)
     hints = get_type_hints(entry.function, include_extras=True)
     options = [
-        _option(name, option, hints[name], told.get(name, ""))
+        _option(name, option, hints[name], texts.get(name, ""))
         for name, option in entry.options.items()
     ]
     command.__signature__ = Signature(options)  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def _flag(name: str) -> str:
 
 
 def _option(name: str, option: Parameter, hint: Any, meaning: str) -> Parameter:
-    """An option as a keyword of a command; what is not given stays None."""
+    """Return an option as a keyword of a command, None by default."""
     kind = hint if get_origin(hint) is Literal else _KINDS.get(hint, str)
     default = option.default
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
@@ -84,7 +84,7 @@ def _option(name: str, option: Parameter, hint: Any, meaning: str) -> Parameter:
 
 
 def _path(_: Any, tokens: Sequence[cyclopts.Token]) -> Path:
-    """A path; of an empty text the current folder would become one."""
+    """Convert a path; refuse an empty text, which would be the current folder."""
     if not tokens[0].value:
         raise InputError(f"{tokens[0].keyword}: expected a path, not an empty text")
     return Path(tokens[0].value)
@@ -92,7 +92,7 @@ def _path(_: Any, tokens: Sequence[cyclopts.Token]) -> Path:
 
 paper_app = cyclopts.App(
     name="paper",
-    help="Run the experiments of a paper and print its claims beside the measured values.",
+    help="Run the experiments of a paper and print its claims next to the measured values.",
     help_format="markdown",
 )
 for each in paper:

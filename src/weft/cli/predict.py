@@ -1,4 +1,4 @@
-"""`weft predict`: when the communications of a contention graph complete."""
+"""`weft predict`: completion times of the communications of a contention graph."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from weft.contention.model import predict_elapsed, predict_steps
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 
-#: Of graphs of more edges the table has no column of penalties: each edge could have thousands.
+#: Number of edges above which the table has no column of penalties (thousands per edge).
 MOST_PENALTIES = 1000
-#: Names of what ``--json`` prints of an edge.
+#: Names of the values that ``--json`` prints for an edge.
 _EDGE = (
     "name", "source", "destination", "size_bytes", "start_s", "completion_s", "elapsed_s",
 )  # fmt: skip
@@ -40,40 +40,45 @@ _EDGE = (
 
 def predict_command(
     file: Annotated[
-        Path, Parameter(help="A contention graph, one edge a line such as 'a: 0 -> 1  20MiB'.")
+        Path,
+        Parameter(help="Contention graph with lines such as 'a: 0 -> 1  20MiB', one per edge."),
     ],
     /,
     *,
     bandwidth: Annotated[
         str | None,
-        Parameter(help="Of one communication alone, such as 1.82GiB/s, 100Gb/s or 4xHDR."),
+        Parameter(
+            help="Bandwidth of a communication without contention, such as 1.82GiB/s, 100Gb/s or "
+            "4xHDR."
+        ),
     ] = None,
     inverse_bandwidth: Annotated[
-        float | None, Parameter(help="The same as seconds per byte, such as 5.105e-10.")
+        float | None,
+        Parameter(help="The same bandwidth in seconds per byte, such as 5.105e-10."),
     ] = None,
     steps: Annotated[
-        bool, Parameter(help="Show every step: penalties, bytes left to send and its end.")
+        bool, Parameter(help="Show every step: penalties, remaining bytes and end time.")
     ] = False,
     coefficients: Annotated[
         Path | None,
-        Parameter(help="A file of coefficients and bandwidth that weft calibrate wrote."),
+        Parameter(help="File of coefficients and bandwidth, written by 'weft calibrate'."),
     ] = None,
     coefficient: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Another value of a coefficient than the file's or InfiniBand's, NAME=VALUE; "
-            "repeatable."
+            help="Value of a coefficient, NAME=VALUE, instead of the file's or InfiniBand's. "
+            "Repeatable."
         ),
     ] = (),
 ) -> int:
     """Predict the completion times of communications that contend for adapters.
 
-    The model is that of Martinasso and Mehaut for InfiniBand, or what a file of coefficients makes
-    of it. A bandwidth given here goes before that of the coefficients, and that before the
-    graph's; without any it is that of the paper's cluster, 5.105e-10 seconds per byte.
+    The model is that of Martinasso and Mehaut, with InfiniBand's coefficients or those of a file.
+    The bandwidth is the first that is given of: these options, the file of coefficients, the
+    graph, and the paper's cluster (5.105e-10 seconds per byte).
     """
     if bandwidth is not None and inverse_bandwidth is not None:
-        raise InputError("give --bandwidth or --inverse-bandwidth, not both")
+        raise InputError("expected --bandwidth or --inverse-bandwidth, not both")
     network = None if coefficients is None else read_coefficients(coefficients)
     model = _model(coefficient, INFINIBAND if network is None else network.model)
     graph = read_contention_graph(file)
@@ -89,17 +94,17 @@ def predict_command(
     with announced_compile():
         given = (*graph.nodes(), graph.size_bytes, graph.start_s, inverse)
         if steps or len(graph.names) <= MOST_PENALTIES:
-            found = predict_steps(*given, model=model)
-            completion, elapsed = found.completion_s, found.elapsed_s
+            result = predict_steps(*given, model=model)
+            completion, elapsed = result.completion_s, result.elapsed_s
         else:
-            found = None
+            result = None
             completion, elapsed = predict_elapsed(*given, model=model)
     digits = _digits(completion, elapsed)
     out = console()
-    if steps and found is not None:
-        out.print(_steps_table(graph, found, digits))
+    if steps and result is not None:
+        out.print(_steps_table(graph, result, digits))
     else:
-        out.print(_table(graph, found, completion, elapsed, inverse, digits))
+        out.print(_table(graph, result, completion, elapsed, inverse, digits))
     emit(
         edges=[
             dict(zip(_EDGE, row, strict=True))
@@ -111,10 +116,10 @@ def predict_command(
         inverse_bandwidth_s_per_byte=inverse,
     )  # fmt: skip
     counts = _count(len(graph.names), "edge")
-    if found is not None:
-        counts += f", {_count(len(found.end_s), 'step')}"
+    if result is not None:
+        counts += f", {_count(len(result.end_s), 'step')}"
     out.print(
-        f"{counts}, {inverse:g} s/byte ({1 / inverse / 1e9:.4g} GB/s); the last completes at "
+        f"{counts}, {inverse:g} s/byte ({1 / inverse / 1e9:.4g} GB/s); last completion at "
         f"{completion.max():.{digits}g} s.",
         soft_wrap=True,
     )
@@ -126,7 +131,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _digits(completion: NDArray[np.float64], elapsed: NDArray[np.float64]) -> int:
-    """Digits that show four of the shortest time also where the clock began long before."""
+    """Return the digits that show four of the shortest time even at late clock times."""
     shortest = elapsed[elapsed > 0]
     if not len(shortest):
         return 6
@@ -149,7 +154,7 @@ def _model(words: tuple[str, ...], base: PenaltyModel) -> PenaltyModel:
         try:
             given[name] = float(value)
         except ValueError:
-            raise InputError(f"--coefficient {word}: {value!r} is no number") from None
+            raise InputError(f"--coefficient {word}: {value!r} is not a number") from None
     return replace(base, **given)
 
 
@@ -159,19 +164,19 @@ def _number(value: float) -> str:
 
 def _table(
     graph: ContentionGraph,
-    found: ContentionSteps | None,
+    result: ContentionSteps | None,
     completion: NDArray[np.float64],
     elapsed: NDArray[np.float64],
     inverse: float,
     digits: int,
 ) -> Table:
-    """One row per edge: its penalties in turn, its time, and how many times longer than alone."""
+    """Return a table with one row per edge: its penalties, completion time and slowdown."""
     table = Table()
     table.add_column("edge")
     table.add_column("from", overflow="fold")
     table.add_column("to", overflow="fold")
-    penalties = () if found is None else ("penalties",)
-    for name in ("bytes", "start s", *penalties, "completes s", "over alone"):
+    penalties = () if result is None else ("penalties",)
+    for name in ("bytes", "start s", *penalties, "completes s", "slowdown"):
         table.add_column(name, justify="right")
     for edge, name in enumerate(graph.names):
         size, start = graph.size_bytes[edge], graph.start_s[edge]
@@ -182,41 +187,41 @@ def _table(
             escape(graph.destinations[edge]),
             f"{size:,}",
             f"{start:.{digits}g}",
-            *(() if found is None else (_turns(found.penalty[:, edge]),)),
+            *(() if result is None else (_distinct(result.penalty[:, edge]),)),
             f"{completion[edge]:.{digits}g}",
             f"{elapsed[edge] / alone:.3f}" if alone else "-",
         )
     return table
 
 
-def _turns(penalty: NDArray[np.float64]) -> str:
-    """Penalties of an edge from step to step, each once until it changes."""
-    turns: list[str] = []
+def _distinct(penalty: NDArray[np.float64]) -> str:
+    """Return the penalties of an edge over the steps, without repetitions."""
+    values: list[str] = []
     for value in penalty[~np.isnan(penalty)]:
-        if turns[-1:] != [_number(value)]:
-            turns.append(_number(value))
-    return ", ".join(turns) or "-"
+        if values[-1:] != [_number(value)]:
+            values.append(_number(value))
+    return ", ".join(values) or "-"
 
 
-def _steps_table(graph: ContentionGraph, found: ContentionSteps, digits: int) -> Table:
-    """As figure 3 of the paper: in every step each edge's penalty and bytes left.
+def _steps_table(graph: ContentionGraph, result: ContentionSteps, digits: int) -> Table:
+    """Return a table as in figure 3 of the paper: penalty and bytes left per step and edge.
 
-    The time of an edge is the end of the step, or its completion once it is done.
+    The time of an edge is the end of the step, or its completion if that is earlier.
     """
     table = Table()
     table.add_column("step", justify="right")
     table.add_column("edge")
     for name in ("penalty", "bytes left", "time s"):
         table.add_column(name, justify="right")
-    for step, end in enumerate(found.end_s):
+    for step, end in enumerate(result.end_s):
         for edge, name in enumerate(graph.names):
-            completed = found.completion_s[edge]
-            waiting = np.isnan(found.penalty[step, edge]) and completed > end
+            completed = result.completion_s[edge]
+            waiting = np.isnan(result.penalty[step, edge]) and completed > end
             table.add_row(
                 str(step + 1) if edge == 0 else "",
                 escape(name),
-                _number(found.penalty[step, edge]),
-                f"{found.remaining_bytes[step, edge]:,.0f}",
+                _number(result.penalty[step, edge]),
+                f"{result.remaining_bytes[step, edge]:,.0f}",
                 "not started" if waiting else f"{min(end, completed):.{digits}g}",
                 end_section=edge == len(graph.names) - 1,
             )

@@ -1,4 +1,4 @@
-"""`weft route`: one engine, checked."""
+"""`weft route`: route with one engine and validate the routes."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ def route_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "--engines"],
-            help="The same, as other commands take them; after those without it.",
+            help="More engines, as an option like that of other commands; tried last.",
             consume_multiple=(1, None),
         ),
     ] = (),
     options: FabricOptions = NO_OPTIONS,
     management: Annotated[
-        bool, Parameter(help="Take traffic of switches into the deadlock proof.")
+        bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
 ) -> int:
-    """Route with the first engine that fits (minhop if none is named); print what is found.
+    """Route with the first engine that fits (default: minhop) and print the validation.
 
     The exit status is 1 when the routes are not valid.
     """
     names = [name for text in (*engines, *engine) for name in split_names(text)]
     with announced_compile():
-        made = options.load(fabric)
-        routes = route(made, names or ("minhop",))
-        found = validate(made, routes, management=management)
+        loaded = options.load(fabric)
+        routes = route(loaded, names or ("minhop",))
+        validation = validate(loaded, routes, management=management)
     emit(
         engine=routes.engine, options=routes.options, refusals=dict(routes.refusals),
-        notes=routes.notes, valid=found.ok, findings=found.findings(),
-        unrouted_pairs=found.num_unrouted_pairs, deadlock=found.deadlock, lanes=found.lanes,
-        pairs_by_hops=found.hops,
+        notes=routes.notes, valid=validation.ok, findings=validation.findings(),
+        unrouted_pairs=validation.num_unrouted_pairs, deadlock=validation.deadlock,
+        lanes=validation.lanes, pairs_by_hops=validation.hops,
     )  # fmt: skip
     out = console()
     for name, reason in routes.refusals:
         out.print(escape(f"{name} does not fit: {reason}"), soft_wrap=True)
     for note in routes.notes:
         out.print(escape(note), soft_wrap=True)
-    out.print(escape(found.text()), soft_wrap=True)
-    return 0 if found.ok else 1
+    out.print(escape(validation.text()), soft_wrap=True)
+    return 0 if validation.ok else 1

@@ -1,4 +1,4 @@
-"""`weft simulate`: how long does my application take on this fabric, placed like this?"""
+"""`weft simulate`: how long an application takes on a fabric with a placement."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from weft.fabrics.load import Source
 from weft.report.simulation_page import write_simulation_page
 from weft.sim.packet import PacketResult
 
-#: What a run has of which there is a result.
+#: Statuses of runs that have a result.
 KNOWN = frozenset({"complete", "partial"})
-#: Exit status when a run stopped early or failed, or none fits.
+#: Exit status when a run stopped early or failed, or no engine fits.
 NOT_WHOLE = 1
-#: Time between snapshots of a page when nobody says; long runs keep fewer.
+#: Default time between snapshots for a page; long runs keep fewer.
 SNAPSHOT_NS = 100.0
-#: Seconds before progress is shown at all, and between its lines where there is no terminal.
+#: Seconds before progress is shown, and between its lines if standard error is not a terminal.
 QUIET_S, LINE_S = 1.0, 5.0
 
 
@@ -50,7 +50,7 @@ def simulate_command(
     fabric: Annotated[
         str,
         Parameter(
-            help="An experiment file that ends in .toml; or a fabric, as a file or a spec such as "
+            help="An experiment file (.toml), or a fabric: a file or a spec such as "
             "'xgft:3;6,6,6;1,6,6'."
         ),
     ],
@@ -59,13 +59,13 @@ def simulate_command(
     run: RunOptions = NO_OPTIONS,
     options: FabricOptions = NO_FAULTS,
     progress: Annotated[
-        bool, Parameter(help="Say how far it is, also where standard error is no terminal.")
+        bool, Parameter(help="Print progress even if standard error is not a terminal.")
     ] = False,
 ) -> int:
-    """Run a workload over a routed fabric and say how long it takes.
+    """Run a workload on a routed fabric and print how long it takes.
 
-    Options given several times are compared: each combination is a run. The exit status is 1 when
-    a run stops early or fails, or none fits.
+    Options that are given several times are compared: each combination is one run. The exit status
+    is 1 when a run stops early or fails, or when no engine fits.
     """
     job, changes, written = run.keys()
     of_file = fabric.endswith(".toml")
@@ -73,14 +73,14 @@ def simulate_command(
         clash = [*run.of_job(), *options.flags()]
         if clash:
             raise InputError(
-                f"{clash[0]} goes with a fabric; {fabric} is an experiment, which says that itself"
+                f"{clash[0]} requires a fabric, but {fabric} is an experiment file, which sets it"
             )
         data = read_experiment(fabric).model_dump(exclude_unset=True)
         if "hardware" in changes:
             changes["hardware"] = {**data.get("hardware", {}), **changes["hardware"]}
     else:
         if "workload" not in job:
-            raise InputError("nothing to run: give --workload, or an experiment file (.toml)")
+            raise InputError("nothing to run: expected --workload or an experiment file (.toml)")
         data = {
             "fabric": options.made(Source, source=fabric).table(),
             "faults": options.made(Faults).table(),
@@ -96,7 +96,7 @@ def simulate_command(
         for key in ("format", "messages"):
             if key in written:
                 flag = next(item.flag for item in settings(OutputPart) if item.key == key)
-                raise InputError(f"{flag} goes with --out FOLDER")
+                raise InputError(f"{flag} requires --out FOLDER")
     run.check_levels(experiment.level)
     named = {
         key: f"{fabric}: output.{key}" if of_file and key not in written else flag
@@ -107,25 +107,25 @@ def simulate_command(
 
 
 def _check_output(experiment: Experiment, folder: str, page: str) -> None:
-    """Refuse output that cannot be written, before anything runs.
+    """Refuse output that cannot be written, before any run starts.
 
     Parameters
     ----------
     experiment
-        What would run.
+        The experiment.
     folder, page
-        Where the folder and the page are named: the option, or the key of a file.
+        Option, or key of the experiment file, that names the folder and the page.
     """
     check_folder(folder, experiment.output.folder)
     check_files((page, experiment.output.html, ()))
     if experiment.output.html is None:
         return
     if sum(run.level == "packet" for run in experiment.runs) != 1:
-        raise InputError(f"{page} shows one run of the packet level; give --level packet once")
+        raise InputError(f"{page} shows one run: expected exactly one run at --level packet")
 
 
 def _run(experiment: Experiment, wanted: bool) -> int:
-    """Make the runs, print them, and keep them where a folder is named."""
+    """Perform the runs, print them, and save them if an output folder is given."""
     stage = Stage(len(experiment.runs))
     kept: list[Path] = []
     try:
@@ -145,12 +145,12 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
     try:
 
         def add(outcome: Outcome) -> None:
-            with held_signals():  # a run is taken in as a whole
+            with held_signals():  # an interrupt does not save half a run
                 if store is not None:
                     store.add(outcome)
                 if page is not None and isinstance(outcome.result, PacketResult):
                     shown.append(outcome.result)
-                # What is printed of a run among several stands in rows; its arrays may go.
+                # Tables of several runs are printed from rows, so free the arrays.
                 outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
 
         try:
@@ -192,25 +192,25 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
         print(f"weft: {word}: {stage.text()}{left}", file=sys.stderr)
         return status
     fine = {"complete", "does not fit"}
-    whole = any(o.status == "complete" for o in outcomes)
-    return 0 if whole and all(o.status in fine for o in outcomes) else NOT_WHOLE
+    any_complete = any(o.status == "complete" for o in outcomes)
+    return 0 if any_complete and all(o.status in fine for o in outcomes) else NOT_WHOLE
 
 
 def _not_done(experiment: Experiment, stage: Stage, done: int) -> list[Outcome]:
-    """Outcomes of the runs after an interrupt, of which the first may have been under way.
+    """Return outcomes of the unfinished runs after an interrupt; the first may have started.
 
     Parameters
     ----------
     experiment
-        What was asked for.
+        The experiment.
     stage
-        Where the interrupt came.
+        Stage at the interrupt.
     done
-        How many runs have outcomes.
+        Number of runs that have outcomes.
     """
     word, _ = ended_by()
     return [
-        Outcome(run, "stopped", f"{word}, {stage.where()}; there is no result")
+        Outcome(run, "stopped", f"{word}, {stage.where()}; no result")
         if run == stage.run
         else Outcome(run, "not run", word)
         for run in experiment.runs[done:]
@@ -218,7 +218,7 @@ def _not_done(experiment: Experiment, stage: Stage, done: int) -> list[Outcome]:
 
 
 class _Watch:
-    """Shows how far an experiment is: a bar on a terminal, else a line now and then if wanted."""
+    """Display of an experiment's progress: a bar on a terminal, else lines if requested."""
 
     def __init__(self, wanted: bool):
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -239,7 +239,7 @@ class _Watch:
             self._bar.stop()
 
     def see(self, stage: Stage) -> None:
-        """Take note of where the experiment is."""
+        """Show the stage of the experiment."""
         if not self._wanted or time.perf_counter() < self._next:
             return
         if not self._terminal:

@@ -18,19 +18,19 @@ _Options: Any = options_of("RunOptions", [*_JOB, *_SETTINGS, *_OUTPUT])
 
 
 class RunOptions(_Options):  # type: ignore[misc]
-    """The run, where no experiment file says it."""
+    """Options of a job, of runs and of the output."""
 
     def of_job(self) -> list[str]:
-        """Options given that say what runs, as on the command line."""
+        """Return the names of given options that describe a job, such as ``--workload``."""
         return [flag for flag in self.flags() if any(flag == item.flag for item in _JOB)]
 
     def keys(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Keys given of the job, of the experiment, and of its output.
+        """Return the given keys of the job, of the experiment and of its output.
 
         Raises
         ------
         InputError
-            On words that say no hardware.
+            If the words of ``--hardware`` are not valid.
         """
         job, run, output = (
             {
@@ -48,10 +48,10 @@ class RunOptions(_Options):  # type: ignore[misc]
         return job, run, output
 
     def check_levels(self, levels: tuple[str, ...]) -> None:
-        """Refuse options that no level of the experiment knows."""
+        """Refuse options that no level of the experiment has."""
         for name, item in self.items.items():
             if self.is_given(name) and not any(map(item.of, levels)):
-                raise InputError(f"{item.flag} goes with --level {' or '.join(item.option.levels)}")
+                raise InputError(f"{item.flag} requires --level {' or '.join(item.option.levels)}")
         check_known(parse_hardware(self.value("hardware")), levels)
 
 

@@ -1,4 +1,4 @@
-"""What `weft simulate` prints of one run of the packet level besides its times."""
+"""Output of `weft simulate` for a single run of the packet level, besides its times."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from weft.report.hops import hops_text
 from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import HotSpots
 
-#: Links, queues, and hops of traced messages that are printed; the tables have all.
+#: Number of links, queues and hops of traced messages that are printed; files have all.
 LINKS, QUEUES, HOPS = 8, 8, 60
-#: Congestion trees, buffers of each, and most snapshots that they are looked for in.
+#: Number of congestion trees, of buffers of each, and of snapshots that are searched for them.
 TREES, BUFFERS, SNAPSHOTS = 3, 12, 200
 
 _Form = Callable[[Any], str]
 
 
-def packet_details(out: Console, result: PacketResult, made: Mapping[str, pl.DataFrame]) -> None:
+def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.DataFrame]) -> None:
     """Print busiest links and queues, order, conservation, hot spots and traced messages.
 
     Parameters
     ----------
     out
-        Where to print.
+        Console to print on.
     result
-        Of the run.
-    made
-        Its tables `links`, `queues` and, where messages are traced, `hops`.
+        Result of the run.
+    frames
+        Its tables `links`, `queues` and, if messages are traced, `hops`.
     """
-    links = made["links"].filter(pl.col("packets") > 0)
+    links = frames["links"].filter(pl.col("packets") > 0)
     if not len(links):
         out.print("No link carries a packet.")
     else:
@@ -50,7 +50,7 @@ def packet_details(out: Console, result: PacketResult, made: Mapping[str, pl.Dat
                 "utilisation": ("busy", _share), "mean_wait_ns": ("mean wait", duration),
             },
         )  # fmt: skip
-    waits = made["queues"].with_columns(wait_ns=pl.col("packets") * pl.col("mean_wait_ns"))
+    waits = frames["queues"].with_columns(wait_ns=pl.col("packets") * pl.col("mean_wait_ns"))
     waits = waits.filter(pl.col("wait_ns") > 0)
     if len(waits):
         _table(
@@ -58,21 +58,21 @@ def packet_details(out: Console, result: PacketResult, made: Mapping[str, pl.Dat
             waits.sort(["wait_ns", "link", "vl"], descending=[True, False, False])
             .head(QUEUES).to_dicts(),
             {
-                "name": ("queue onto link", str), "vl": ("VL", str),
+                "name": ("queue for link", str), "vl": ("VL", str),
                 "packets": ("packets", _count), "mean_wait_ns": ("mean wait", duration),
-                "wait_ns": ("added up", duration),
+                "wait_ns": ("total wait", duration),
             },
         )  # fmt: skip
     for line in packet_lines(result):
         out.print(escape(line), soft_wrap=True)
     if result.snapshots is not None:
         _hot_spots(out, result)
-    if "hops" in made:
+    if "hops" in frames:
         out.print(escape(hops_text(result, most=HOPS)), soft_wrap=True)
 
 
 def packet_lines(result: PacketResult) -> list[str]:
-    """Packets and their waits, their order where the policy changes it, and conservation."""
+    """Return lines on packets, their waits, reordering, congestion control and conservation."""
     kept = result.conservation
     hops, wait = result.num_hops, int(result.wait_ps.sum())
     mean = f"; each waited {duration(wait / hops / 1e3)} on average" if hops else ""
@@ -81,9 +81,9 @@ def packet_lines(result: PacketResult) -> list[str]:
         early = int(result.overtook.sum())
         kept_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3
         lines.append(
-            f"Order: {early:,} packets came before one sent earlier and waited for it "
-            f"{duration(kept_ns)} on average; a receiver kept "
-            f"{int(result.held_bytes.max(initial=0)):,} B of one connection at most."
+            f"Reordering: {early:,} packets arrived before one that was sent earlier; receivers "
+            f"kept them {duration(kept_ns)} on average, and at most "
+            f"{int(result.held_bytes.max(initial=0)):,} B of one queue pair."
         )
     if result.congestion is not None:
         done = result.congestion
@@ -94,7 +94,7 @@ def packet_lines(result: PacketResult) -> list[str]:
         )
     if result.deadlock:
         lines.append(
-            "Deadlock in a part of the network: full buffers wait for each other in a circle: "
+            "Deadlock in a part of the fabric: full buffers wait for each other in a cycle: "
             f"{result.deadlock}."
         )
     lines.append(
@@ -113,10 +113,10 @@ def _hot_spots(out: Console, result: PacketResult) -> None:
         return
     count = len(shots.time_ps)
     only = range(0, count, -(-count // SNAPSHOTS))
-    # The interval doubles on the way where there are too many.
-    apart = duration(float(np.diff(shots.time_ps, prepend=0).max()) / 1e3)
-    looked = f", of which {len(only):,} were looked at" if len(only) < count else ""
-    out.print(f"Congestion over {count:,} snapshots {apart} apart{looked}:")
+    # The interval doubles during a run that would take too many snapshots.
+    interval = duration(float(np.diff(shots.time_ps, prepend=0).max()) / 1e3)
+    searched = f", {len(only):,} of them searched" if len(only) < count else ""
+    out.print(f"Congestion over {count:,} snapshots {interval} apart{searched}:")
     out.print(escape(HotSpots(result, 0, only=only).text(TREES, BUFFERS)), soft_wrap=True)
 
 

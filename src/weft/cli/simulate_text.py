@@ -1,4 +1,4 @@
-"""What `weft simulate` prints: settings, runs, and of one run alone its jobs, phases and links."""
+"""Output of `weft simulate`: settings and runs; for a single run its jobs, phases and links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.experiment.run_level import duration
 from weft.experiment.spec import RUN, HardwarePart
 from weft.sim.packet import PacketResult
 
-#: Phases and links of one run that are printed; the tables have all.
+#: Number of phases and links of one run that are printed; files have all.
 PHASES, LINKS = 24, 8
 
 _AXES = ("engine", "level", "sharing", "policy", "workload", "placement")
@@ -82,14 +82,14 @@ _LEFT = {
     "status", "busiest_link",
 }  # fmt: skip
 
-#: Columns that are left out, in this order, where a terminal is too narrow for all; files have all.
+#: Columns that are left out, in this order, if the terminal is too narrow; files have all.
 _DISPENSABLE = (
     "kept_ns", "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns",
     "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages", "overtook_packets",
     "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown", "bound_ns", "communication_ns",
     "workload",
 )  # fmt: skip
-#: Where text must be folded, it keeps this width at least.
+#: Minimum width of a column of folded text.
 _NARROWEST = 12
 
 _RUN_SHOWN = (
@@ -116,16 +116,16 @@ _UNITS = {
 
 
 def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> None:
-    """Print the settings, a table of the runs, and the details of one that is alone.
+    """Print the settings, a table of the runs, and the details of a single run.
 
     Parameters
     ----------
     experiment
-        What was asked.
+        The experiment.
     outcomes
-        Of its runs, at least one of them complete.
+        Outcomes of its runs, at least one with a result.
     out
-        Where to print.
+        Console to print on.
     """
     for line in _settings(experiment):
         out.print(escape(line), soft_wrap=True)
@@ -143,19 +143,19 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
         for line in _only_written(experiment):
             out.print(line)
     else:
-        # With one job alone the settings say what it runs and where.
-        told = {"run", "job", "workload", "placement"} if len(jobs) == 1 else {"run"}
+        # The settings already show the workload and placement of a single job.
+        known = {"run", "job", "workload", "placement"} if len(jobs) == 1 else {"run"}
         _table(
-            out, "Jobs" if len(jobs) > 1 else "Job", jobs, [n for n in _JOB_SHOWN if n not in told]
+            out, "Jobs" if len(jobs) > 1 else "Job", jobs, [n for n in _JOB_SHOWN if n not in known]
         )
         _details(out, outcomes[0])
     for line in reasons(outcomes):
         out.print(escape(line), soft_wrap=True)
-    said: dict[str, dict[str, None]] = {}
+    notes: dict[str, dict[str, None]] = {}
     for outcome in outcomes:
         for note in outcome.notes:
-            said.setdefault(note, {})[outcome.run.engine] = None
-    for note, engines in said.items():
+            notes.setdefault(note, {})[outcome.run.engine] = None
+    for note, engines in notes.items():
         whose = f"{', '.join(engines)}: " if len(engines) < len(experiment.engine) else ""
         out.print(escape(whose + note), soft_wrap=True)
     for line in _answer(rows):
@@ -163,17 +163,17 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
 
 
 def _only_written(experiment: Experiment) -> list[str]:
-    """What was asked for that only a run alone prints."""
-    asked = {"hops": bool(experiment.trace), "series": experiment.snapshot is not None}
-    written = [name for name, wanted in asked.items() if wanted]
+    """Return a note on requested tables that several runs do not print."""
+    requested = {"hops": bool(experiment.trace), "series": experiment.snapshot is not None}
+    written = [name for name, wanted in requested.items() if wanted]
     if not written or experiment.output.folder is not None:
         return []
     what = " and ".join(written)
-    return [f"Of one run alone, {what} are shown; of several, --out FOLDER writes them."]
+    return [f"Only a single run prints {what}; --out FOLDER writes them for several runs."]
 
 
 def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The makespan, or the shortest and the longest of runs by one law of sharing."""
+    """Return the makespan, or the shortest and longest of runs with one sharing model."""
     timed = [row for row in rows if row["makespan_ns"] is not None]
     if len(rows) == 1 and timed:
         return [f"Makespan: {duration(timed[0]['makespan_ns'])}."]
@@ -192,26 +192,26 @@ def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for row, time in zip((least, most), times, strict=True)
     )
     more = most["makespan_ns"] / least["makespan_ns"] - 1 if least["makespan_ns"] else 0.0
-    # Where four digits do not tell them apart, say by how little they differ.
-    apart = f", {100 * more:.2g}% more" if times[0] == times[1] else ""
-    return [f"Shortest: {low}; longest: {high}{apart}."]
+    # If both print the same four digits, add the difference.
+    difference = f", {100 * more:.2g}% more" if times[0] == times[1] else ""
+    return [f"Shortest: {low}; longest: {high}{difference}."]
 
 
 def reasons(outcomes: Sequence[Outcome]) -> list[str]:
-    """Why runs have no result, each reason once: ``runs 3, 4 (does not fit): …``."""
-    said: dict[tuple[str, str], list[str]] = {}
+    """Return why runs have no result, each reason once: ``runs 3, 4 (does not fit): …``."""
+    runs: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
         if outcome.reason:
             key = outcome.status, outcome.reason
-            said.setdefault(key, []).append(str(outcome.run.number))
+            runs.setdefault(key, []).append(str(outcome.run.number))
     return [
         f"run{'s' if len(numbers) > 1 else ''} {', '.join(numbers)} ({status}): {reason}"
-        for (status, reason), numbers in said.items()
+        for (status, reason), numbers in runs.items()
     ]
 
 
 def _settings(experiment: Experiment) -> list[str]:
-    """The resolved configuration, one line for each part of it."""
+    """Return the resolved configuration, one line for each part."""
     left_out = {"fabric", "faults", "job", "output", "hardware"}
     left_out |= {item.key for item in RUN if not any(map(item.of, experiment.level))}
     packets = "packet" in experiment.level
@@ -229,7 +229,7 @@ def _settings(experiment: Experiment) -> list[str]:
         lines.append(f"faults: {_pairs(faults)}")
     lines.append(f"settings: {_pairs(data)}")
     if packets or (timed and experiment.hardware != HardwarePart()):
-        # The flow level knows but these.
+        # The flow level has only these.
         only = None if packets else {"mtu", "header"}
         hardware = experiment.hardware.model_dump(include=only, exclude={"switch_latency"})
         lines.append(f"hardware: {_pairs(hardware)}")
@@ -257,9 +257,9 @@ def _text(value: Any) -> str:
 
 
 def _details(out: Console, outcome: Outcome) -> None:
-    """Phases and the busiest links of one run."""
-    made = tables(outcome, ("phases", "links", "queues", "hops"))
-    phases = made["phases"].to_dicts()
+    """Print phases and the busiest links of one run."""
+    frames = tables(outcome, ("phases", "links", "queues", "hops"))
+    phases = frames["phases"].to_dicts()
     if len(phases) > 1:
         several = len({row["job"] for row in phases} - {None}) > 1
         for row in phases:
@@ -270,9 +270,9 @@ def _details(out: Console, outcome: Outcome) -> None:
         if len(phases) > printed:
             out.print(f"… and {len(phases) - printed:,} more phases")
     if isinstance(outcome.result, PacketResult):
-        packet_details(out, outcome.result, made)
+        packet_details(out, outcome.result, frames)
         return
-    links = made["links"]
+    links = frames["links"]
     busy = "utilisation" if "utilisation" in links.columns else "busy_ns"
     top = links.filter(pl.col("carried_bytes") > 0).sort(
         [busy, "link"], descending=[True, False], nulls_last=True
@@ -298,7 +298,7 @@ def _details(out: Console, outcome: Outcome) -> None:
 def _table(
     out: Console, title: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
-    """A table of the columns that any row has something in, and that there is room for."""
+    """Print a table of the columns that are not empty and fit the terminal."""
     kept = [
         name
         for name in columns
@@ -314,7 +314,7 @@ def _table(
     for name in _DISPENSABLE:
         if _width(need) > out.width and name in need:
             left_out.append((name, need.pop(name)))
-    # A wide column that had to go last may have made room for what went before it.
+    # Removing a wide column last may have made room for narrower ones removed before it.
     for name, width in reversed(left_out):
         if _width({**need, name: width}) <= out.width:
             need[name] = width
@@ -336,5 +336,5 @@ def _table(
 
 
 def _width(need: Mapping[str, int]) -> int:
-    """Width of a table whose columns are so wide: each has a space on both sides and a line."""
+    """Return the width of a table: each column has a space on both sides and a line."""
     return 1 + sum(width + 3 for width in need.values())

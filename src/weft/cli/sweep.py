@@ -1,4 +1,4 @@
-"""`weft sweep`: latency and throughput over offered load, and where the network saturates."""
+"""`weft sweep`: latency and accepted load over offered load, and saturation."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from weft.sim.sweep.settings import OWN
 
 #: Exit status when no run has a result.
 NO_RESULT = 1
-#: Ends of names of tables.
+#: Suffixes of table files.
 TABLES = (".csv", ".parquet")
-#: Most loads of a range.
+#: Maximum number of loads in a range.
 MOST_LOADS = 1000
 
 
-#: Settings of the traffic and of runs, but for those that a sweep sets for each run.
+#: Settings of the traffic and of runs, except those that a sweep sets for each run.
 _SETTINGS = [
     *settings(TrafficSettings),
     *(item for item in settings(RunSettings) if item.field not in OWN),
@@ -58,32 +58,32 @@ _Options: Any = options_of("SweepOptions", _SETTINGS)
 
 
 class SweepOptions(_Options):  # type: ignore[misc]
-    """What sources send, the windows in which it is measured, and settings of runs."""
+    """Options of the traffic, of the measurement windows and of runs."""
 
     def given(self, level: str) -> dict[str, Any]:
-        """Those that were given, as settings of a sweep at a level.
+        """Return the given options as settings of a sweep at a level.
 
         Raises
         ------
         InputError
-            Naming the option, on a value that does not fit, or that the level does not know.
+            If a value is not valid or the level does not have the option; the message names it.
         """
-        found = {}
+        values = {}
         for name, item in self.items.items():
             if not self.is_given(name):
                 continue
             value = self.value(name)
             if item.field == "hardware":
-                found[item.field] = _hardware(value)
+                values[item.field] = _hardware(value)
                 check_known(parse_hardware(value), (level,))
             elif item.field == "policy":
-                found[item.field] = value
+                values[item.field] = value
             else:
                 one = ",".join(value) if item.option.compared else value
-                found[item.field] = convert(one, item.hint, item.flag)
+                values[item.field] = convert(one, item.hint, item.flag)
             if not item.of(level):
-                raise InputError(f"{item.flag} goes with --level {' or '.join(item.option.levels)}")
-        return found
+                raise InputError(f"{item.flag} requires --level {' or '.join(item.option.levels)}")
+        return values
 
 
 DEFAULT = SweepOptions()
@@ -97,42 +97,41 @@ def sweep_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "--engines"],
-            help="Routing engine, with options as in 'updn:roots=center'; repeatable. minhop when "
-            "left out.",
+            help="Routing engine, with options as in 'updn:roots=center'. Repeatable. Default: "
+            "minhop.",
             consume_multiple=(1, None),
         ),
     ] = (),
     loads: Annotated[
-        str, Parameter(help="Loads as FIRST:LAST:STEP or a list with commas.")
+        str, Parameter(help="Offered loads: FIRST:LAST:STEP, or a list with commas.")
     ] = "0.1:0.9:0.1",
     saturation: Annotated[
         float | None,
-        Parameter(help="Also search for the load that saturates, to this, such as 0.01."),
+        Parameter(help="Also search for the saturation load, to this resolution, such as 0.01."),
     ] = None,
     chosen: SweepOptions = DEFAULT,
     level: Annotated[Literal["packet", "flow"], Parameter(help="Level of detail.")] = "packet",
     processes: Annotated[
         Whole | None,
-        Parameter(help="Worker processes; one for each core when left out and it pays."),
+        Parameter(help="Number of worker processes. Default: one per core if that is faster."),
     ] = None,
     plot: Annotated[
-        Path | None, Parameter(help="Draw load-latency curves, .png, .svg or .pdf by the name.")
+        Path | None, Parameter(help="Draw load-latency curves to this .png, .svg or .pdf file.")
     ] = None,
     output: Annotated[
         Path | None,
-        Parameter(name=["--output", "-o"], help="Write the table, .csv or .parquet by the name."),
+        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None,
     also: Annotated[
         tuple[Path, ...],
-        Parameter(help="Table of an earlier sweep to draw in the same plot; repeatable."),
+        Parameter(help="Table of an earlier sweep to draw in the same plot. Repeatable."),
     ] = (),
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
-    """Measure latency and accepted load over offered load, each load by a run of its own.
+    """Measure latency and accepted load over offered load, with one run per load.
 
-    Sources send at random times whatever becomes of it (open loop). Saturated loads are marked;
-    what latency they show depends on the length of the run. The exit status is 1 when no run has a
-    result.
+    Sources inject at random times, independent of arrivals (open loop). Saturated loads are marked;
+    their latency depends on the length of the run. The exit status is 1 when no run has a result.
     """
     _check_files(plot, output, also)
     wanted = _loads(loads)
@@ -140,39 +139,39 @@ def sweep_command(
     earlier = [_read(path) for path in also]
     engines = [name for text in engine or ("minhop",) for name in split_names(text)]
     with announced_compile(flow_engine.run if level == "flow" else packet_loop()):
-        made = options.load(fabric)
+        loaded = options.load(fabric)
         with _watch("runs") as progress:
-            found = sweep(
-                made, engines, loads=wanted, processes=processes, progress=progress, **given
+            table = sweep(
+                loaded, engines, loads=wanted, processes=processes, progress=progress, **given
             )
         out = console()
-        show(found, out)
-        emit(loads=found)
+        show(table, out)
+        emit(loads=table)
         if output is not None:
-            write_table(found, output)
-        results = found.filter(pl.col("offered_load").is_not_null())
+            write_table(table, output)
+        results = table.filter(pl.col("offered_load").is_not_null())
         if plot is not None and len(results):
-            write_load_curves([found, *earlier], plot)
+            write_load_curves([table, *earlier], plot)
             out.print(f"plot: {escape(str(plot))}")
-        whole = "interrupted" not in found["status"]
-        if saturation is not None and whole:
+        finished = "interrupted" not in table["status"]
+        if saturation is not None and finished:
             with _watch("searches") as progress:
                 limits = saturation_load(
-                    made, engines, resolution=saturation, highest=max(*wanted, 1.0),
+                    loaded, engines, resolution=saturation, highest=max(*wanted, 1.0),
                     processes=processes, progress=progress, **given,
                 )  # fmt: skip
             show_saturation(limits, out)
             emit(saturation=limits)
-            whole = "interrupted" not in limits["status"]
-    if not whole:
+            finished = "interrupted" not in limits["status"]
+    if not finished:
         word, status = ended_by()
-        left = int((found["status"] == "interrupted").sum())
-        print(f"weft: {word}: {left} of {len(found)} runs have no result", file=sys.stderr)
+        left = int((table["status"] == "interrupted").sum())
+        print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
         return status
     return 0 if len(results) else NO_RESULT
 
 
-# -- what is given ---------------------------------------------------------------------------------
+# -- input -----------------------------------------------------------------------------------------
 
 
 def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...]) -> None:
@@ -181,11 +180,11 @@ def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...])
         if path.suffix.lower() not in TABLES:
             raise InputError(f"--also {path}: expected a name that ends in {' or '.join(TABLES)}")
     if also and plot is None:
-        raise InputError("--also goes with --plot FILE")
+        raise InputError("--also requires --plot FILE")
 
 
 def _loads(text: str) -> list[float]:
-    """Loads of a list, or of a range that includes its last."""
+    """Return the loads of a list, or of a range that includes its last."""
     try:
         parts = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
@@ -201,8 +200,8 @@ def _loads(text: str) -> list[float]:
     first, last, step = parts
     number = int((last - first) / step + 1e-9) + 1
     if number > MOST_LOADS:
-        raise InputError(f"--loads {text}: {number:,} loads; at most {MOST_LOADS:,} are run")
-    return [round(first + turn * step, 9) for turn in range(number)]
+        raise InputError(f"--loads {text}: expected at most {MOST_LOADS:,} loads, not {number:,}")
+    return [round(first + index * step, 9) for index in range(number)]
 
 
 def _hardware(words: tuple[str, ...]) -> Hardware:
@@ -213,10 +212,10 @@ def _hardware(words: tuple[str, ...]) -> Hardware:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    """A table of an earlier sweep."""
+    """Read a table of an earlier sweep."""
     schema = {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
     if not path.is_file():
-        raise InputError("cannot be read: it is no file", file=path)
+        raise InputError("cannot be read: it is not a file", file=path)
     try:
         if path.suffix.lower() == ".csv":
             found = pl.read_csv(path, schema_overrides=schema)
@@ -226,14 +225,14 @@ def _read(path: Path) -> pl.DataFrame:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
     missing = [name for name in schema if name not in found.columns]
     if missing:
-        raise InputError(f"has no column {missing[0]}: it is no table of weft sweep", file=path)
+        raise InputError(f"has no column {missing[0]}: not a table of weft sweep", file=path)
     try:
         return found.select(pl.col(name).cast(kind) for name, kind in schema.items())
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"does not fit: {str(error).splitlines()[0]}", file=path) from None
+        raise InputError(f"wrong column type: {str(error).splitlines()[0]}", file=path) from None
 
 
-# -- what is shown ---------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------
 
 
 def _time(value: float | None) -> str:
@@ -250,14 +249,14 @@ def _heading(row: Mapping[str, Any]) -> str:
 
 
 def show(found: pl.DataFrame, out: Console) -> None:
-    """Print a sweep: what ran, a row for each load, and for each engine where it saturates.
+    """Print a sweep: its settings, a row for each load, and the saturation of each engine.
 
     Parameters
     ----------
     found
         Frame of `SWEEP_COLUMNS`.
     out
-        Where to print.
+        Console to print on.
     """
     first = found.row(0, named=True)
     out.print(
@@ -299,12 +298,12 @@ def show(found: pl.DataFrame, out: Console) -> None:
     out.print(table)
     for _, part in found.group_by("engine", "policy", maintain_order=True):
         heading = _heading(part.row(0, named=True))
-        for said in _summary(part):
-            out.print(escape(f"{heading}: {said}"), soft_wrap=True)
+        for line in _summary(part):
+            out.print(escape(f"{heading}: {line}"), soft_wrap=True)
 
 
 def _summary(part: pl.DataFrame) -> Iterator[str]:
-    """What became of the runs of one engine and policy."""
+    """Yield a summary of the runs of one engine and policy."""
     unfit = part.filter(pl.col("status") == "does not fit")
     if len(unfit):
         yield f"does not fit: {unfit['reason'][0]}"
@@ -312,10 +311,10 @@ def _summary(part: pl.DataFrame) -> Iterator[str]:
     if len(known):
         past = known.filter(pl.col("saturated"))["offered_load"].to_list()
         sustained = known.filter(~pl.col("saturated"))["offered_load"].to_list()
-        said = [f"sustains {max(sustained):.3f}"] if sustained else []
-        said += [f"saturated from {min(past):.3f} on"] if past else []
+        limits = [f"sustains {max(sustained):.3f}"] if sustained else []
+        limits += [f"saturated from {min(past):.3f} on"] if past else []
         most = max(known["accepted_load"].to_list())
-        yield f"{', '.join(said)}; at most {most:.3f} was accepted."
+        yield f"{', '.join(limits)}; largest accepted load {most:.3f}."
     failed = part.filter(pl.col("status") == "failed")
     if len(failed):
         others = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -323,14 +322,14 @@ def _summary(part: pl.DataFrame) -> Iterator[str]:
 
 
 def show_saturation(found: pl.DataFrame, out: Console) -> None:
-    """Print where engines and policies saturate.
+    """Print the saturation of engines and policies.
 
     Parameters
     ----------
     found
         Frame of `SATURATION_COLUMNS`.
     out
-        Where to print.
+        Console to print on.
     """
     table = Table(title="Saturation", title_justify="left")
     table.add_column("engine", overflow="fold")
@@ -350,7 +349,7 @@ def show_saturation(found: pl.DataFrame, out: Console) -> None:
 
 @contextmanager
 def _watch(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar of how much is done, where standard error is a terminal."""
+    """Show a progress bar if standard error is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return

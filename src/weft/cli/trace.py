@@ -24,20 +24,21 @@ trace_app = cyclopts.App(
     help_format="markdown",
 )
 
-TraceFile = Annotated[Path, Parameter(help="A trace.")]
+TraceFile = Annotated[Path, Parameter(help="Trace file.")]
 Ranks = Annotated[
-    Whole | None, Parameter(help="How many ranks run it; needed when it has no RANKS line.")
+    Whole | None, Parameter(help="Number of ranks; required if the trace has no RANKS line.")
 ]
 Settings = Annotated[
     tuple[str, ...],
-    Parameter(name="--set", help="Value of a parameter, such as n=64KiB; repeatable."),
+    Parameter(name="--set", help="Value of a parameter, such as n=64KiB. Repeatable."),
 ]
 Seed = Annotated[Whole | None, Parameter(help="Seed of the computing times.")]
 Output = Annotated[
-    Path | None, Parameter(name=["--output", "-o"], help="File; standard output if left out.")
+    Path | None,
+    Parameter(name=["--output", "-o"], help="File to write. Default: standard output."),
 ]
 Format = Annotated[
-    str | None, Parameter(help="Format of the file when it is no trace, such as goal.")
+    str | None, Parameter(help="Format of the file if it is not a trace, such as goal.")
 ]
 
 
@@ -47,18 +48,18 @@ def format_command(
     /,
     *,
     in_place: Annotated[
-        bool, Parameter(name=["--in-place", "-i"], help="Write it over the file.")
+        bool, Parameter(name=["--in-place", "-i"], help="Overwrite the file.")
     ] = False,
     check: Annotated[
-        bool, Parameter(help="Write nothing; exit with 1 when the file would change.")
+        bool, Parameter(help="Write nothing; exit with status 1 if the file would change.")
     ] = False,
     output: Output = None,
 ) -> int:
-    """Write a trace in its canonical form: one way to write each program."""
+    """Write a trace in the canonical form, which is unique for each program."""
     check_files(("--output", output, ()))
     if check and (in_place or output is not None):
         named = "--in-place" if in_place else "--output"
-        raise InputError(f"--check writes nothing, so {named} does not go with it")
+        raise InputError(f"--check writes nothing, so {named} cannot be used with it")
     text = read_text(file)
     formatted = format_program(parse(text, str(file)))
     if check:
@@ -116,7 +117,7 @@ def check_command(
     seed: Seed = None,
     format: Format = None,
 ) -> int:
-    """Check that a program is right and that all messages match, and say what it holds."""
+    """Check a program and that its sends and receives match; print its size."""
     workload = _workload(file, ranks, settings, seed, format)
     counts = {
         "ranks": workload.num_ranks,

@@ -1,6 +1,6 @@
-"""`weft warmup`: compile every kernel now, so that no later command waits.
+"""`weft warmup`: compile every kernel now, so that later commands start at once.
 
-What it runs is in parts, which helper processes of other commands run too, on an empty cache.
+The work is in parts; on an empty cache helper processes of other commands run them too.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from weft.sim.simulate import simulate
 from weft.studies import paper
 from weft.workload import Workload, load_workload
 
-#: Compiles some kernels by running them.
+#: Function that runs some kernels and thereby compiles them.
 Part = Callable[[], object]
 
 
 def warmup_command() -> int:
-    """Compile all kernels and say how long it took."""
+    """Compile all kernels and print how long it took."""
     start = time.perf_counter()
     with compile_helpers("all") as begin:
         begin()
@@ -49,8 +49,8 @@ def warmup_command() -> int:
 
 
 def warm_comparisons() -> Iterator[Part]:
-    """Every engine, in each form of its kernels that is usual, on small fabrics."""
-    # What trees do not need: recognition of other structures, lanes, ways around faults.
+    """Yield comparisons of every engine on small fabrics, for the usual forms of its kernels."""
+    # Kernels that trees do not need: recognition of other structures, lanes, paths around faults.
     torus = build("torus:5x5")
     for fabric in (
         build("dragonfly:p=1,a=2,h=1"),
@@ -59,19 +59,19 @@ def warm_comparisons() -> Iterator[Part]:
         torus.without(switches=[torus.node_names[12]]),
     ):
         yield partial(compare, fabric, patterns=("shift",), samples=2)
-    # Last, so that a helper of `weft compare` takes the engines from the other end before these.
+    # Last: helpers of `weft compare` run the parts in reverse order, so they compile these first.
     tree = build("xgft:2;2,2;1,2")
     for name in default_engines():
         yield partial(compare, tree, (name,), samples=2)
 
 
 def warm_rare() -> Iterator[Part]:
-    """What few fabrics need: wide switches, no host or switch in the way, tables for paths."""
+    """Yield parts that few fabrics need: wide switches, broken trees, rings, lowered paths."""
     tree = build("xgft:2;2,2;1,2")
-    wide = FabricBuilder("a switch of more ports than a byte counts")
+    wide = FabricBuilder("switch with more than 254 ports")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
-    # Ports of two bytes take kernels of their own; so wide a switch is rare, and these engines fit.
+    # Ports of two bytes have kernels of their own; compile those of the engines that fit.
     yield partial(compare, wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
     yield partial(_lowered, tree)
     broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])
@@ -85,7 +85,7 @@ def warm_rare() -> Iterator[Part]:
 
 
 def warm_flows() -> Iterator[Part]:
-    """The static and the flow level, over each kind of routes."""
+    """Yield simulations at the static and the flow level for each kind of routes."""
     tree = build("xgft:2;2,2;1,2")
     work = load_workload("allreduce:size=1MiB", 4)
     for engine in ("dmodk", "smodk", "ecmp"):
@@ -114,18 +114,18 @@ def _flows(tree: Fabric, engine: str, work: Workload) -> None:
 
 
 def warm_packets() -> None:
-    """Run the kernels of the packet level over each kind of routes, with all that is looked at."""
+    """Run the kernels of the packet level for each kind of routes, with all measurements."""
     tree = build("xgft:2;2,2;1,2")
     work = load_workload("allreduce:size=64KiB", 4)
     weights = VlArbitration(high=((0, 1),))
     for engine, policy in (
         ("dmodk", "deterministic"), ("smodk", "deterministic"), ("ecmp", "adaptive"),
     ):  # fmt: skip
-        found = simulate(
+        result = simulate(
             tree, route(tree, engine), work, level="packet", policy=policy, snapshot_ns=1000.0,
             hardware=Hardware(vl_arbitration=weights), trace=work.messages[:1].tolist(),
         )  # fmt: skip
-        found.messages()
+        result.messages()
     # Hosts that forward, and several lanes.
     ring = build("torus:5")
     work = load_workload("alltoall:size=64", 5)
@@ -133,7 +133,7 @@ def warm_packets() -> None:
 
 
 def warm_contention() -> None:
-    """Run the kernels of contention graphs: small and large ones, and those that fits ask for."""
+    """Run the kernels of small and large contention graphs and of calibration."""
     many = np.arange(1, 400)
     for destinations in (many[:1], many):
         penalties(np.zeros_like(destinations), destinations)
@@ -142,7 +142,7 @@ def warm_contention() -> None:
     synchronous_times(np.arange(2), *ends, np.full(1, 2), INFINIBAND.coefficients(), np.zeros(1))
 
 
-#: The parts that a kind of command runs first on an empty cache, and all, the longest first.
+#: Kind of command -> parts that compile its kernels, the longest first.
 PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "compare": warm_comparisons,
     "all": lambda: chain([warm_packets], warm_comparisons(), warm_flows(), warm_rare()),
@@ -150,10 +150,10 @@ PARTS: dict[str, Callable[[], Iterator[Part]]] = {
 
 
 def help_compile(kind: str, number: int, helpers: int) -> None:
-    """Run parts from the last to the first, while another process runs the same from the first.
+    """Run the parts from the last to the first, while the main process runs them from the first.
 
-    Several helpers begin at even distances. What one is compiling others wait for. It ends with
-    the process that started it, at once.
+    Several helpers begin at evenly spaced parts. If one compiles a kernel, the others wait for it.
+    A helper ends at once with the process that started it.
     """
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
@@ -165,7 +165,7 @@ def help_compile(kind: str, number: int, helpers: int) -> None:
 
 
 def _end_with_parent() -> None:
-    # Not `sys.stdin`: Python could not close at its end what this thread still reads.
+    # Not `sys.stdin`: at exit Python could not close it while this thread reads it.
     while os.read(0, 1024):
         pass
     os._exit(0)

@@ -1,1 +1,1 @@
-"""What every package uses: errors, units, the registry, frozen arrays, whole files, signals."""
+"""Common parts of all packages: errors, units, registry, frozen arrays, files, signals."""

@@ -1,4 +1,4 @@
-"""What public functions take from users, checked in one place: numbers, arrays and memory."""
+"""Checks of arguments of public functions: numbers, arrays and memory."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max) -> int:
-    """One whole number.
+    """Check a whole number and return it as int.
 
     Parameters
     ----------
     value
-        A Python or NumPy integer; no bool, no float, no text.
+        A Python or NumPy integer; bools, floats and texts are refused.
     what
-        What it is, for messages.
+        Name of the value in messages.
     low, high
-        Least and greatest that is allowed.
+        Smallest and largest allowed value.
 
     Raises
     ------
     InputError
-        When it is none, or out of range.
+        If it is not a whole number or out of range.
     """
     try:
         if isinstance(value, bool | np.bool_):
@@ -54,12 +54,12 @@ def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max)
 
 
 def flag(value: object, what: str) -> bool:
-    """True or false.
+    """Check a truth value and return it as bool.
 
     Raises
     ------
     InputError
-        When it is neither.
+        If it is not a bool.
     """
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{what} must be true or false, not {shown(value)}")
@@ -67,12 +67,12 @@ def flag(value: object, what: str) -> bool:
 
 
 def one_of(value: object, known: Sequence[str], what: str) -> str:
-    """One of some texts.
+    """Check that a text is one of those known, and return it.
 
     Raises
     ------
     InputError
-        When it is another one, or no text.
+        If it is not a text or not known.
     """
     if not isinstance(value, str) or value not in known:
         *others, last = known
@@ -81,12 +81,12 @@ def one_of(value: object, known: Sequence[str], what: str) -> str:
 
 
 def finite_number(value: Any, what: str, low: float = 0.0, *, above: bool = False) -> float:
-    """One finite number of at least, or with `above` of more than, the least.
+    """Check a finite number of at least (with `above`: more than) `low`; return it as float.
 
     Raises
     ------
     InputError
-        When it is none, or out of range.
+        If it is not a finite number or out of range.
     """
     number = float("nan")
     if not isinstance(value, bool) and isinstance(value, Real):
@@ -108,22 +108,23 @@ def whole_numbers(
     each: int | None = None,
     of: str = "",
 ) -> NDArray[np.int64]:
-    """An array of whole numbers.
+    """Check an array of whole numbers.
 
     Parameters
     ----------
     values
-        Integers of any width, as an array or as nested lists; no bools and no floats.
+        Integers of any width, as an array or as nested lists; bools and floats are refused.
     what
-        What they are, in the plural, for messages.
+        Name of the values in messages, in the plural.
     low, high
-        Least and greatest that is allowed.
+        Smallest and largest allowed value.
     shape
-        Lengths of the axes, each None for any. None takes all shapes, and one number, as a list.
+        Lengths of the axes, each None for any. None accepts one number and all shapes, and
+        returns a list.
     each
-        Instead of `shape`, one number for all or so many, which are returned.
+        Instead of `shape`: one number for all, or this many numbers; this many are returned.
     of
-        What the range is of, for messages: ``"hosts of torus:4x4"``.
+        Objects that the range counts, for messages: ``"hosts of torus:4x4"``.
 
     Returns
     -------
@@ -133,14 +134,14 @@ def whole_numbers(
     Raises
     ------
     InputError
-        On ragged lists, other types, another shape, or a number out of range.
+        If lists are ragged, a type or the shape is wrong, or a number is out of range.
     """
     array = any_numbers(values, what, "iu", shape, each)
     if array.size and not low <= (least := int(array.min())) <= (most := int(array.max())) <= high:
         wrong = least if least < low else most
-        there = f"{of} are {_range(max(low, 0), high)}" if of else f"expected {_range(low, high)}"
-        where = _place(array, array == wrong)
-        raise InputError(f"{what}: {shown(wrong)}{where} is out of range; {there}")
+        valid = f"{of} are {_range(max(low, 0), high)}" if of else f"expected {_range(low, high)}"
+        where = _index(array, array == wrong)
+        raise InputError(f"{what}: {shown(wrong)}{where} is out of range; {valid}")
     return array.astype(np.int64)
 
 
@@ -153,27 +154,27 @@ def finite_numbers(
     shape: Sequence[int | None] | None = (None,),
     each: int | None = None,
 ) -> NDArray[np.float64]:
-    """An array of finite numbers, float64, of at least the least; see `whole_numbers`.
+    """Check an array of finite numbers of at least `low`, return float64; see `whole_numbers`.
 
-    With `missing`, NaN stands for numbers that are not known.
+    With `missing`, NaN is allowed for unknown numbers.
 
     Raises
     ------
     InputError
-        On ragged lists, other types, another shape, NaN, infinity, or a number out of range.
+        If lists are ragged, a type or the shape is wrong, or a number is not finite or too small.
     """
     given = any_numbers(values, what, "iuf", shape, each)
     array = given.astype(np.float64)
     wrong = ~(np.isfinite(array) & (array >= low)) & ~(missing & np.isnan(array))
     if wrong.any():
         least = "" if low == -np.inf else f" of at least {low:g}"
-        shown_as = f"{array[wrong][0]:g}{_place(given, wrong)}"
+        shown_as = f"{array[wrong][0]:g}{_index(given, wrong)}"
         raise InputError(f"{what}: {shown_as} is out of range; expected finite numbers{least}")
     return array
 
 
-def _place(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
-    """Where the first wrong number of an array stands, where it is one of several."""
+def _index(array: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
+    """Return the index of the first wrong number as text; empty for a single number."""
     if array.size == 1 or not any(array.strides):
         return ""
     index = [int(axis[0]) for axis in np.nonzero(wrong)]
@@ -187,18 +188,18 @@ def any_numbers(
     shape: Sequence[int | None] | None = (None,),
     each: int | None = None,
 ) -> NDArray[Any]:
-    """An array of NumPy's kinds of numbers (``"iub"``: integers and bools); see `whole_numbers`.
+    """Check an array of NumPy's kinds of numbers (``"iub"``: integers, bools); see `whole_numbers`.
 
     Raises
     ------
     InputError
-        On ragged lists, other types, or another shape.
+        If lists are ragged, or a type or the shape is wrong.
     """
     expected = f"{what}: expected {'numbers' if 'f' in kinds else 'whole numbers'}"
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
-        raise InputError(f"{expected}, not lists of different lengths or other things") from None
+        raise InputError(f"{expected}, not ragged lists or other objects") from None
     if array.dtype == object and all(type(value) in (int, float) for value in array.flat):
         raise InputError(f"{what}: a number is too large")  # beyond 64 bits
     if array.size and array.dtype.kind not in kinds:
@@ -210,7 +211,7 @@ def any_numbers(
     elif shape is None:
         array = array.reshape(-1)
     elif array.ndim != len(shape) or any(
-        length not in (None, found) for length, found in zip(shape, array.shape, strict=True)
+        length not in (None, given) for length, given in zip(shape, array.shape, strict=True)
     ):
         raise InputError(f"{expected}, {_form(shape)}, not {_form(array.shape)}")
     return array if array.dtype.kind in kinds else np.zeros(array.shape)
@@ -218,7 +219,7 @@ def any_numbers(
 
 def _form(shape: Sequence[int | None]) -> str:
     if not shape:
-        return "one alone"
+        return "a single one"
     if len(shape) == 1:
         return "a list" if shape[0] is None else f"{shape[0]:,} of them"
     return " x ".join("any" if length is None else f"{length:,}" for length in shape)
@@ -231,7 +232,7 @@ def _range(low: int, high: int, open_end: int = _INT64.max) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for messages, cut where it is long."""
+    """Return a value as text for messages, shortened to 60 characters."""
     if isinstance(value, int) and abs(value) >= 10**18:
         return f"{float(value):.3g}" if abs(value) < 10**300 else "a number of over 300 digits"
     if isinstance(value, tuple) and len(value) == 1:
@@ -244,52 +245,52 @@ def shown(value: object) -> str:
 
 
 def available_bytes() -> int | None:
-    """Memory that this process may still take, as the system and its control groups say."""
-    found = []
+    """Return the memory that this process may still allocate: free memory, cgroup and ulimit."""
+    limits = []
     with contextlib.suppress(OSError, ValueError):
         match = _MEMORY.search(Path("/proc/meminfo").read_text(encoding="ascii"))
         if match:
-            found.append(1024 * int(match[1]))
+            limits.append(1024 * int(match[1]))
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
         most, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
-        found.append(max(0, int(most) - int(used)))
+        limits.append(max(0, int(most) - int(used)))
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         soft, _ = resource.getrlimit(resource.RLIMIT_AS)
         if soft != resource.RLIM_INFINITY:
             used_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-            found.append(max(0, soft - used_pages * resource.getpagesize()))
-    return min(found, default=None)
+            limits.append(max(0, soft - used_pages * resource.getpagesize()))
+    return min(limits, default=None)
 
 
 def need_memory(needed: int, what: str, instead: str) -> None:
-    """Refuse what would take more memory than there is, before any of it is taken.
+    """Refuse a computation that needs more memory than is available, before it starts.
 
     Parameters
     ----------
     needed
         Bytes.
     what
-        What takes them, with its size: ``"distances of 70,000 switches"``.
+        Object that needs them, with its size: ``"distances of 70,000 switches"``.
     instead
-        What to do about it.
+        Remedy, for the message.
 
     Raises
     ------
     NotApplicable
-        With the two sizes.
+        If there is too little memory; the message has both sizes.
     """
-    there = available_bytes() if needed > 2**28 else None
-    if there is not None and needed > there:
+    free = available_bytes() if needed > 2**28 else None
+    if free is not None and needed > free:
         raise NotApplicable(
-            f"{what} would take {bytes_text(needed)} of memory, and {bytes_text(there)} are free; "
+            f"{what} would take {bytes_text(needed)} of memory, and {bytes_text(free)} are free; "
             f"{instead}"
         )
 
 
 def bytes_text(count: int) -> str:
-    """A size as people read it: ``36.5 GiB``."""
+    """Return a size as text with a binary unit: ``36.5 GiB``."""
     power = min(max(count.bit_length() - 1, 0) // 10, len(_SIZES) - 1)
     return f"{count / 1024**power:.3g} {_SIZES[power]}"

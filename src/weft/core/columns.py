@@ -1,4 +1,4 @@
-"""What the columns of a result hold: every frame that weft returns has such a description."""
+"""Descriptions of the columns of frames, and functions that make and write frames."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from weft.core.files import write_with
 
 
 class Column(NamedTuple):
-    """One column of a frame.
+    """Description of one column of a frame.
 
     Parameters
     ----------
     dtype
         Its polars type.
     unit
-        Unit of its values, empty for names and numbers of things.
+        Unit of its values, empty for names, indices and counts.
     meaning
-        What it says, and what null stands for where null may occur.
+        Its meaning, and that of null if null may occur.
     """
 
     dtype: type[pl.DataType]
@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 def frame(columns: Mapping[str, Column], data: Mapping[str, Any]) -> pl.DataFrame:
-    """A frame of exactly the described columns, in their order; NaN becomes null."""
+    """Return a frame of exactly the described columns, in their order; NaN becomes null."""
     if columns.keys() != data.keys():
         wrong = ", ".join(sorted(columns.keys() ^ data.keys()))
         raise ValueError(f"the columns do not match their description: {wrong}")
@@ -40,18 +40,18 @@ def frame(columns: Mapping[str, Column], data: Mapping[str, Any]) -> pl.DataFram
 
 
 def frame_of_rows(columns: Mapping[str, Column], rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
-    """As `frame`, from rows with a value for each column."""
+    """Return a frame like `frame`, from rows with a value for each column."""
     listed = list(rows)
     values = zip(*listed, strict=True) if listed else ((),) * len(columns)
     return frame(columns, dict(zip(columns, map(list, values), strict=True)))
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
-    """Write a frame as CSV where the name ends in .csv, else as Parquet.
+    """Write a frame as CSV if the name ends in .csv, else as Parquet.
 
     Raises
     ------
     InputError
-        When the file cannot be written; what was there before is then unchanged.
+        If the file cannot be written; an existing file is then unchanged.
     """
     write_with(path, table.write_csv if path.suffix.lower() == ".csv" else table.write_parquet)

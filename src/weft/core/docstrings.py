@@ -1,4 +1,4 @@
-"""Docstrings in numpydoc as help: their sections, and what each parameter means."""
+"""Parser of numpydoc docstrings: sections, and meanings of parameters, for help texts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 
 def sections(docstring: str) -> list[tuple[str, str]]:
-    """(Title, text) of a docstring; what comes before the first title has none."""
+    """Return (title, text) of the sections of a docstring; the first one has no title."""
     first, *others = re.split(r"^(\S.*)\n-{3,}$", docstring, flags=re.MULTILINE)
     texts = [text.strip("\n") for text in others[1::2]]
     return [("", first.strip()), *zip(others[::2], texts, strict=True)]
 
 
 def parameters(section: str) -> list[tuple[list[str], str]]:
-    """Names and indented text of each block of a section of parameters."""
+    """Return names and indented text of each block of a section of parameters."""
     blocks = []
     for block in re.split(r"^(?=\S)", section, flags=re.MULTILINE):
         head, _, text = block.partition("\n")
@@ -23,8 +23,8 @@ def parameters(section: str) -> list[tuple[list[str], str]]:
 
 
 def meanings(docstring: str) -> dict[str, str]:
-    """What each parameter means, in one line with backticks; several under one head share it."""
-    found: dict[str, str] = {}
+    """Return the meaning of each parameter, in one line with backticks."""
+    texts: dict[str, str] = {}
     for names, text in parameters(dict(sections(docstring)).get("Parameters", "")):
-        found |= dict.fromkeys(names, " ".join(text.split()))
-    return found
+        texts |= dict.fromkeys(names, " ".join(text.split()))
+    return texts

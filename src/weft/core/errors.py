@@ -1,15 +1,15 @@
-"""Errors that a user can act on: what is wrong, where, and what was expected."""
+"""Errors and warnings for users: what is wrong, where, and what was expected."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-#: Names of standard input where a file to read is named.
+#: Names of standard input as a file to read.
 STANDARD_INPUT = ("-", "/dev/stdin")
 
 
 def source_name(file: str | Path) -> str:
-    """A file that is read, as messages name it."""
+    """Return the name of an input file in messages."""
     return "standard input" if str(file) in STANDARD_INPUT else str(file)
 
 
@@ -18,14 +18,14 @@ class WeftError(Exception):
 
 
 class InputError(WeftError):
-    """Something that the user gave cannot be used.
+    """Invalid input of the user.
 
     Parameters
     ----------
     message
         What is wrong and what was expected.
     file
-        File in which it stands, when it came from a file.
+        File with the wrong input, if it is from a file.
     line
         Line in that file, counted from 1.
     """
@@ -42,12 +42,12 @@ class InputError(WeftError):
 
 
 class NotApplicable(WeftError):
-    """An engine, pattern or format does not fit what it was given; the text is the reason."""
+    """Error of an engine, pattern or format that does not support its input; says the reason."""
 
 
 class UnroutedWarning(UserWarning):
-    """Some of the flows given have no path and so load no link."""
+    """Warning that some flows have no path and so load no link."""
 
 
 class PluginWarning(UserWarning):
-    """A module that another distribution announces cannot be loaded."""
+    """Warning that a plug-in of another distribution cannot be loaded."""

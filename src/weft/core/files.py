@@ -1,4 +1,4 @@
-"""Text files: reading them whole, and writing them so that no half of one is ever seen."""
+"""Text files: read with checks, and written atomically."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from weakref import WeakSet
 
 from weft.core.errors import STANDARD_INPUT, InputError
 
-#: Standard inputs that have been read.
+#: Standard input streams that have been read.
 _read: WeakSet[TextIO] = WeakSet()
 
 
 def read_text(path: str | Path) -> str:
-    """Contents of a text file or pipe, or of standard input where the path is ``-``.
+    """Return the contents of a text file or pipe, or of standard input if the path is ``-``.
 
     Raises
     ------
     InputError
-        When there is no such file, it cannot be read, is no text in UTF-8, or is empty.
+        If the file does not exist, cannot be read, is not UTF-8, or is empty.
     """
     try:
         if str(path) in STANDARD_INPUT:
@@ -41,7 +41,7 @@ def read_text(path: str | Path) -> str:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
     except ValueError:
-        raise InputError(f"{str(path)!r} is no file name") from None
+        raise InputError(f"{str(path)!r} is not a file name") from None
     if not data or data.isspace():
         raise InputError("is empty", file=path)
     if b"\0" in data:
@@ -58,13 +58,13 @@ def read_text(path: str | Path) -> str:
 
 
 def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
-    """What a TOML file holds.
+    """Parse the text of a TOML file.
 
     Raises
     ------
     InputError
-        With file and, where it is known, line: when it is no TOML, nests too deeply, or has a
-        number of thousands of digits.
+        If it is not valid TOML, nests too deeply, or has a number of thousands of digits; with
+        the file and, if known, the line.
     """
     try:
         return tomllib.loads(text)
@@ -73,7 +73,7 @@ def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
         at = re.fullmatch(r"line (\d+), column (\d+)\)", where)
         line = int(at[1]) if at else len(text.rstrip().split("\n"))
         column = f", column {at[2]}" if at else ""
-        raise InputError(f"is no TOML: {what}{column}", file=path, line=line) from None
+        raise InputError(f"is not valid TOML: {what}{column}", file=path, line=line) from None
     except RecursionError:
         raise InputError("is nested too deeply", file=path) from None
     except ValueError:
@@ -81,19 +81,19 @@ def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
 
 
 def is_source(text: str | Path) -> bool:
-    """Whether a text names something to read: a file, a folder, or standard input."""
+    """Return whether a text names an existing file or folder, or standard input."""
     return str(text) in STANDARD_INPUT or os.path.exists(text)
 
 
 def _standard_input() -> bytes:
-    """All of standard input, once."""
+    """Read all of standard input; refuse a second time."""
     stream = sys.stdin
     if stream is None or stream.closed:
         raise InputError("is closed", file=STANDARD_INPUT[0])
     if stream.isatty():
         raise InputError("is a terminal; pipe a file into it", file=STANDARD_INPUT[0])
     if stream in _read:
-        raise InputError("can stand for one file only", file=STANDARD_INPUT[0])
+        raise InputError("can be read only once", file=STANDARD_INPUT[0])
     _read.add(stream)
     return stream.buffer.read()
 
@@ -104,28 +104,28 @@ def write_text(path: str | Path, text: str) -> None:
     Raises
     ------
     InputError
-        When the file cannot be written; what was there before is then unchanged.
+        If the file cannot be written; an existing file is then unchanged.
     """
     try:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
-        raise InputError("cannot be written: half a surrogate pair in a name", file=path) from None
+        raise InputError("cannot be written: unpaired surrogate in a name", file=path) from None
     write_bytes(path, data)
 
 
 def make_folder(path: str | Path) -> Path:
-    """The folder to write to, made when it does not exist.
+    """Create a folder if it does not exist, and return its path.
 
     Raises
     ------
     InputError
-        When it cannot be made or is no folder.
+        If it cannot be created or is not a folder.
     """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot make the output folder: {error.strerror}", file=path) from None
+        raise InputError(f"cannot create the output folder: {error.strerror}", file=path) from None
     return folder
 
 
@@ -135,7 +135,7 @@ def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     Raises
     ------
     InputError
-        When the file cannot be written; what was there before is then unchanged.
+        If the file cannot be written; an existing file is then unchanged.
     """
     data = io.BytesIO()
     try:
@@ -146,18 +146,18 @@ def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file under a temporary name, then rename it over what was there.
+    """Write a file under a temporary name, then rename it over an existing file.
 
     Pipes and devices such as ``/dev/stdout`` are written to directly.
 
     Raises
     ------
     InputError
-        When the file cannot be written; what was there before is then unchanged.
+        If the file cannot be written; an existing file is then unchanged.
     """
     try:
         if str(path) in STANDARD_INPUT:
-            raise InputError("is read; expected a file to write", file=path)
+            raise InputError("cannot be written; expected a file", file=path)
         target = Path(path).resolve()
         if target.exists() and not target.is_file():
             if target.is_dir():
@@ -178,4 +178,4 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
     except ValueError:
-        raise InputError(f"{str(path)!r} is no file name") from None
+        raise InputError(f"{str(path)!r} is not a file name") from None

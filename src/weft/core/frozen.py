@@ -1,4 +1,4 @@
-"""Arrays that cannot be written, also in copies and in other processes."""
+"""Read-only arrays that remain read-only in copies and in other processes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 
 def read_only(array: Array) -> Array:
-    """The array itself, which can no longer be written."""
+    """Make an array read-only and return it."""
     array.setflags(write=False)
     return array
 
 
 class FrozenArrays:
-    """A dataclass whose arrays cannot be written, and stay so when it is copied or pickled.
+    """Base of dataclasses with read-only arrays, which copies and pickles preserve.
 
-    NumPy's own copies and pickles can be written. To numba these are another type, for which
-    another process would compile every kernel anew.
+    NumPy's own copies and pickles are writable. To Numba those are another type, for which another
+    process would compile every kernel again.
     """
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class FrozenArrays:
         return values, [array for array in _arrays(values) if not array.flags.writeable]
 
     def __setstate__(self, state: tuple[dict[str, Any], list[NDArray[Any]]]) -> None:
-        # Both copying and pickling give back the arrays of the list as those of the attributes.
+        # After copying and unpickling, arrays of the list are the same objects as the attributes.
         values, fixed = state
         vars(self).update(values)
         for array in fixed:

@@ -1,4 +1,4 @@
-"""Small tables in HTML, for notebooks."""
+"""Small HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> str:
-    """A table of names and values; what is None or empty is left out."""
+    """Return a table of names and values, without values that are None or empty."""
     rows = [(name.replace("_", " "), value) for name, value in facts.items()]
     return html_table(title, (), [row for row in rows if row[1] not in (None, "", ())])
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table as HTML: a title, a row of headings where there are any, and a row each."""
+    """Return an HTML table with a title, a row of headings if there are any, and the rows."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(_text(value))}</td>" for value in row) + "</tr>"

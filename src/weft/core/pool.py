@@ -1,4 +1,4 @@
-"""Independent runs over all cores, which an interrupt ends soon with what is known so far."""
+"""Independent runs in worker processes; an interrupt ends them soon and keeps finished results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Shared_contra = TypeVar("Shared_contra", contravariant=True)
 Task_contra = TypeVar("Task_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
-#: Who asks all processes to end may get to this one after the workers.
+#: Time for a signal to reach this process, if its sender ends the workers first.
 _A_MOMENT_S = 0.5
 
 
 class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
-    """A function of a module: what all runs share, one task, and what to call now and then.
+    """Function of a module, called with shared data, one task, and a function to call regularly.
 
-    What `watch` raises ends the run; arguments to it are ignored.
+    An exception of `watch` ends the run; its argument is ignored.
     """
 
     def __call__(
@@ -41,29 +41,29 @@ class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
 
 
 class _Stopped(Exception):
-    """Another process asked this one to end its run."""
+    """Exception that ends the run of a worker process on request of the main process."""
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def check_processes(asked: int | None) -> None:
-    """Refuse a number of processes that is none.
+    """Refuse an invalid number of processes; None is valid and leaves the number open.
 
     Raises
     ------
     InputError
-        When it is no whole number, or less than 1; None leaves the number open.
+        If it is not a whole number, or less than 1.
     """
     if asked is None:
         return
     if not hasattr(asked, "__index__"):
-        raise InputError(f"processes are a whole number, not {asked!r}")
+        raise InputError(f"processes must be a whole number, not {asked!r}")
     if asked < 1:
-        raise InputError(f"there must be at least 1 process, not {asked}")
+        raise InputError(f"processes must be at least 1, not {asked}")
 
 
 def run_all(
@@ -73,53 +73,54 @@ def run_all(
     processes: int,
     done: Callable[[int, int], None] | None = None,
 ) -> tuple[list[Result | None], bool]:
-    """Do every task, in this process or in several.
+    """Run every task, in this process or in several worker processes.
 
     Parameters
     ----------
     run
-        What does a task, equally in any process. An interrupt takes effect when it calls `watch`
-        and between tasks: it should call it several times a second.
+        Function that runs a task. An interrupt takes effect between tasks and when `run` calls
+        `watch`, which should be several times a second.
     shared
-        What every run needs; each process gets it once.
+        Data of all runs; each process receives it once.
     tasks
-        Which should not depend on each other; those that take longest first share cores best.
+        Independent tasks; the longest first balance the cores best.
     processes
-        How many; 1 is this one. Others ignore SIGINT, which a terminal sends to all.
+        Number of processes; 1 is this process. Workers ignore SIGINT, which a terminal sends to
+        all processes.
     done
-        Called with how many tasks are done, of how many, first before any is.
+        Called with the number of finished tasks and of all tasks, first with 0.
 
     Returns
     -------
     list
-        Result of each task, in order, None where an interrupt came first.
+        Result of each task, in order; None for tasks that an interrupt prevented.
     bool
-        Whether all tasks were done: False after a KeyboardInterrupt. All processes have ended.
+        Whether all tasks ran: False after a KeyboardInterrupt. All workers have ended.
 
     Raises
     ------
     InputError
-        When the processes die, as they do where a script has no main guard.
+        If the workers die, for example because a script has no main guard.
 
     Notes
     -----
-    What a task raises is raised here and ends the others.
+    An exception of a task is raised here and ends the other tasks.
     """
     results: list[Result | None] = [None] * len(tasks)
-    told = done or (lambda ready, number: None)
+    report = done or (lambda ready, number: None)
     if processes == 1 or len(tasks) < 2:
         try:
             with held_signals() as watch:
                 for number, task in enumerate(tasks):
-                    told(number, len(tasks))
+                    report(number, len(tasks))
                     watch(None)
                     results[number] = run(shared, task, watch)
                 watch(None)
-            told(len(tasks), len(tasks))
+            report(len(tasks), len(tasks))
         except KeyboardInterrupt:
             return results, False
         return results, True
-    return results, _in_pool(run, shared, tasks, min(processes, len(tasks)), told, results)
+    return results, _in_pool(run, shared, tasks, min(processes, len(tasks)), report, results)
 
 
 def _in_pool(
@@ -127,7 +128,7 @@ def _in_pool(
     shared: Shared,
     tasks: Sequence[Task],
     processes: int,
-    told: Callable[[int, int], None],
+    report: Callable[[int, int], None],
     results: list[Result | None],
 ) -> bool:
     # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
@@ -138,11 +139,11 @@ def _in_pool(
         processes, mp_context=context, initializer=_begin, initargs=(run, packed, stop)
     )
     try:
-        _gather(pool, tasks, told, results)
+        _gather(pool, tasks, report, results)
     except KeyboardInterrupt:
         return False
     finally:
-        # Runs under way end at their next call of watch.
+        # Active runs end at their next call of watch.
         stop.set()
         pool.shutdown(cancel_futures=True)
     return True
@@ -151,7 +152,7 @@ def _in_pool(
 def _gather(
     pool: ProcessPoolExecutor,
     tasks: Sequence[Task],
-    told: Callable[[int, int], None],
+    report: Callable[[int, int], None],
     results: list[Result | None],
 ) -> None:
     try:
@@ -160,42 +161,42 @@ def _gather(
                 pool.submit(_work, task): number for number, task in enumerate(tasks)
             }
         left = set(waiting)
-        told(0, len(tasks))
+        report(0, len(tasks))
         while left:
             ready, left = wait(left, return_when=FIRST_COMPLETED)
             for future in ready:
                 results[waiting[future]] = future.result()
-            told(len(tasks) - len(left), len(tasks))
+            report(len(tasks) - len(left), len(tasks))
     except BrokenProcessPool:
         time.sleep(_A_MOMENT_S)
         raise InputError(
-            "the worker processes did not survive; a script that asks for them must keep its own "
-            "work under `if __name__ == '__main__':`, and processes=1 does without them"
+            "the worker processes died; a script that uses them must have its code under "
+            "`if __name__ == '__main__':`; processes=1 needs no workers"
         ) from None
 
 
 @contextmanager
 def held_signals() -> Iterator[Callable[[Any], None]]:
-    """Hold SIGINT and SIGTERM back until the function that this gives is called, or to the end.
+    """Delay SIGINT and SIGTERM until the yielded function is called, or until the block ends.
 
-    Elsewhere they would leave half of a run as a whole: the packet level gives what it has when it
-    is interrupted.
+    Otherwise an interrupted run could pass for a complete one: the packet level returns a partial
+    result when it is interrupted.
     """
     before: dict[int, Callable[[int, Any], Any]] = {}
     if threading.current_thread() is threading.main_thread():
-        asked = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        before = {number: handler for number, handler in asked.items() if callable(handler)}
-    came: list[int] = []
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    pending: list[int] = []
 
     def watch(_: Any) -> None:
-        if came:
-            number = came[-1]
-            came.clear()
+        if pending:
+            number = pending[-1]
+            pending.clear()
             before[number](number, None)
             raise KeyboardInterrupt
 
     for number in before:
-        signal.signal(number, lambda number, frame: came.append(number))
+        signal.signal(number, lambda number, frame: pending.append(number))
     try:
         yield watch
     finally:
@@ -206,7 +207,7 @@ def held_signals() -> Iterator[Callable[[Any], None]]:
 
 @contextmanager
 def _later() -> Iterator[None]:
-    """Hold back interrupts while processes start, which inherit that: they never hear of any."""
+    """Block SIGINT while workers start: they inherit the mask and so never receive it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -217,14 +218,14 @@ def _later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-#: Of a worker process: what runs, what is shared, and how it hears that it is to stop.
+#: State of a worker process: function, shared data and the event that stops it.
 _state: dict[str, Any] = {}
 
 
 def _begin(run: Any, shared: bytes, stop: Any) -> None:
-    # An interrupt on a terminal goes to every process; the first one tells the others.
+    # A terminal sends an interrupt to every process; only the main process acts and stops workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.simplefilter("ignore", PluginWarning)  # the first process has said it
+    warnings.simplefilter("ignore", PluginWarning)  # the main process has shown it
     _state.update(run=run, shared=pickle.loads(shared), stop=stop)
 
 

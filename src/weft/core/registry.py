@@ -1,15 +1,15 @@
-"""One registry class for everything that can be added by a file, a function and a decorator.
+"""Registry of functions that are added by a file and a decorator, such as routing engines.
 
-A registry finds its entries by importing every module of its package, and those that other
-distributions announce under its entry-point group. Options come as text from the command line or
-as values from Python; both are converted by the annotations of the function that takes them.
+A registry finds its entries by importing every module of its package, and the modules that other
+distributions declare under its entry-point group. Options are text from the command line or values
+from Python; both are converted by the annotations of the function's parameters.
 
 A spec is ``name:arguments``. Arguments are key=value pairs separated by commas; a value may be a
 list (``m=6,6,6``) or dimensions (``4x4x4``). An entry with the fact `positional` also takes its
 leading arguments by position, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is
-``xgft:h=3,m=6,6,6,w=1,6,6``. A value or an item of a list in double quotes is taken as it is, with
-``""`` for a double quote: ``updn:roots="MF0;A09,P1",spine2``. Options that the fact `verbatim`
-names have a syntax of their own, in which commas and quotes have their place: these keep theirs.
+``xgft:h=3,m=6,6,6,w=1,6,6``. A value or an item of a list in double quotes is literal, with ``""``
+for a double quote: ``updn:roots="MF0;A09,P1",spine2``. Options that the fact `verbatim` lists have
+a syntax of their own and keep their quotes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from weft.core.words import split_quoted, unquoted
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEY = re.compile(r"[A-Za-z_]\w*")
-#: How pydantic speaks of what people know as something else.
+#: Patterns in messages of pydantic -> weft's words.
 _WORDS = (
     (r"Input should be a valid (integer|boolean|number)\b.*", r"expected a \1"),
     ("a valid tuple", "text or a list"),
@@ -57,13 +57,13 @@ _WORDS = (
     ("Input should be", "expected"),
 )
 _PUNCTUATION = str.maketrans("", "", " ._-,/:")
-#: Most names that are compared closely with a wrong one.
+#: Maximum number of names that `difflib` compares with an unknown name.
 _MANY = 1000
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered function, under the name that users type."""
+    """A registered function with its name, aliases and facts."""
 
     name: str
     function: Callable[..., Any]
@@ -72,17 +72,17 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """First line of the function's docstring."""
+        """The first line of the function's docstring."""
         return self.explanation.partition("\n")[0]
 
     @property
     def explanation(self) -> str:
-        """The function's whole docstring, without its backticks."""
+        """The docstring of the function, without backticks."""
         return (inspect.getdoc(self.function) or "").replace("`", "")
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """Parameters that a user may set: all but the ones that the pipeline passes itself."""
+        """The parameters that a user may set: all that the pipeline does not pass."""
         parameters = inspect.signature(self.function).parameters
         return {
             name: parameter
@@ -91,36 +91,36 @@ class Entry:
         }
 
     def complete(self, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """The options given and the defaults of the others."""
+        """Return the given options and the defaults of the others."""
         return {name: bound.get(name, option.default) for name, option in self.options.items()}
 
     def text(self, options: Mapping[str, Any]) -> str:
-        """The spec that says these options; what is None has no text and is left out."""
-        said = [f"{key}={_said(value)}" for key, value in options.items() if value is not None]
-        return f"{self.name}:{','.join(said)}" if said else self.name
+        """Return the spec of the entry with these options; those that are None are left out."""
+        pairs = [f"{key}={_text(value)}" for key, value in options.items() if value is not None]
+        return f"{self.name}:{','.join(pairs)}" if pairs else self.name
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 class Registry:
-    """Named functions of one kind.
+    """A collection of named functions of one kind.
 
     Parameters
     ----------
     kind
-        What an entry is called in messages, such as ``"routing engine"``.
+        Name of an entry in messages, such as ``"routing engine"``.
     package
         Package whose modules register the built-in entries when they are imported.
     group
-        Entry-point group under which other distributions register theirs.
+        Entry-point group under which other distributions register entries.
     pipeline
-        Names of the parameters that the pipeline passes and no user sets.
+        Names of the parameters that the pipeline passes, which users cannot set.
     facts
-        Names of the facts that the pipeline reads of every entry.
+        Names of the facts that every entry must have.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Registry:
     ):
         self.kind = kind
         self._facts = facts
-        #: Name -> why the plug-in of that name, or the entry that it registered, is missing.
+        #: Name of a plug-in or of its entry -> reason why it cannot be loaded.
         self._broken: dict[str, str] = {}
         self._package = package
         self._group = group
@@ -145,7 +145,7 @@ class Registry:
     def __call__(
         self, name: str, *, aliases: tuple[str, ...] = (), **facts: Any
     ) -> Callable[[F], F]:
-        """Register the decorated function under a name, with facts that contract tests read."""
+        """Register the decorated function under a name, with facts about it."""
 
         def register(function: F) -> F:
             entry = Entry(name, function, aliases, {"pipeline": self._pipeline, **facts})
@@ -160,9 +160,9 @@ class Registry:
     def _load(self) -> None:
         if self._loaded:
             return
-        with self._lock:  # another thread waits until all entries are there
+        with self._lock:  # another thread waits until all entries are loaded
             if self._loaded or self._loading:
-                return  # a module that is imported here may ask for the entries so far
+                return  # an imported module may use the entries loaded so far
             self._loading = True
             try:
                 package = importlib.import_module(self._package)
@@ -170,12 +170,12 @@ class Registry:
                     importlib.import_module(module.name)
                 for point in entry_points(group=self._group):
                     self._load_plugin(point)
-                self._loaded = True  # and where it fails the next call fails with the cause too
+                self._loaded = True  # not after a failure: the next call fails with its cause
             finally:
                 self._loading = False
 
     def _load_plugin(self, point: EntryPoint) -> None:
-        """Import a plug-in; one that fails is left out, with a warning that names it."""
+        """Import a plug-in; leave it out with a warning if that fails."""
         before = dict(self._entries)
         try:
             point.load()
@@ -199,27 +199,27 @@ class Registry:
         return iter(sorted(seen.values(), key=lambda entry: entry.name))
 
     def names(self) -> list[str]:
-        """Names of all entries, sorted; aliases are left out."""
+        """Return the sorted names of all entries, without aliases."""
         return [entry.name for entry in self]
 
     def of_suffix(self, path: object) -> list[Entry]:
-        """Entries of file formats one of whose `suffixes` a file name ends in."""
+        """Return the file formats with a suffix of this file name."""
         return [each for each in self if str(path).endswith(tuple(each.facts["suffixes"]))]
 
     def of_file(self, path: str | Path, format: str | None = None) -> Entry:
-        """The file format of this name, or else the first that the end of the file name tells.
+        """Return the file format of this name, or else the first for the file's suffix.
 
         Raises
         ------
         InputError
-            When there is none.
+            If the format is unknown or no format has the file's suffix.
         """
         if format is not None:
             return self[format]
         for entry in self.of_suffix(path):
             return entry
-        ends = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in self)
-        raise InputError(f"the name tells no format; name one of {ends}", file=path)
+        formats = ", ".join(f"{e.name} ({' '.join(e.facts['suffixes'])})" for e in self)
+        raise InputError(f"unknown file suffix; expected one of the formats {formats}", file=path)
 
     def __contains__(self, name: object) -> bool:
         self._load()
@@ -234,7 +234,7 @@ class Registry:
                 raise InputError(f"{self.kind} {name!r}: {self._broken[name]}") from None
             raise InputError(
                 f"unknown {self.kind} {shown(name)}{did_you_mean(name, self._entries)}; "
-                f"there are {', '.join(self.names())}"
+                f"expected one of {', '.join(self.names())}"
             ) from None
 
     def parse(
@@ -242,16 +242,15 @@ class Registry:
     ) -> tuple[Entry, dict[str, Any]]:
         """Split a spec into its entry and raw arguments, which `bind` then converts.
 
-        The arguments are those of the spec and `options`.
+        The arguments are those of the spec and of `options`.
 
         Raises
         ------
         InputError
-            When no entry has that name, the text does not follow the syntax, or it says an option
-            that is also among `options`.
+            If the name is unknown, the syntax is wrong, or an argument is also in `options`.
         """
         if not isinstance(spec, str) or not spec.isprintable():
-            raise InputError(f"{spec!r} is no {self.kind}; expected one line, name:arguments")
+            raise InputError(f"{spec!r} is not a {self.kind}; expected one line, name:arguments")
         name, _, rest = spec.partition(":")
         entry = self[name.strip()]
         free = iter(entry.facts.get("positional", ()))
@@ -263,9 +262,9 @@ class Registry:
                 parts = ("", "", "") if token.startswith('"') else token.partition("=")
                 key, equals, value = map(str.strip, parts)
                 if not token:
-                    raise InputError(f"{spec}: there is an empty argument")
+                    raise InputError(f"{spec}: empty argument")
                 if equals and not (_KEY.fullmatch(key) and value):
-                    raise InputError(f"{spec}: {token!r} is no key=value pair")
+                    raise InputError(f"{spec}: {token!r} is not a key=value pair")
                 if not equals and values is not None:
                     values.append(token)
                     continue
@@ -274,7 +273,7 @@ class Registry:
                 if not key:
                     takes = ", ".join(entry.facts.get("positional", ())) or "none"
                     raise InputError(
-                        f"{spec}: {token!r} is one argument by position too many; "
+                        f"{spec}: unexpected positional argument {token!r}; "
                         f"{entry.name} takes {takes}"
                     )
                 if key in given:
@@ -284,7 +283,7 @@ class Registry:
         twice = sorted(given.keys() & (options or {}).keys())
         if twice:
             raise InputError(f"{spec}: {twice[0]} is also given as an option")
-        said = {
+        arguments = {
             key: _one_or_many(
                 values if key in verbatim else list(map(unquoted, values)),
                 hints.get(key),
@@ -292,16 +291,16 @@ class Registry:
             )
             for key, values in given.items()
         }
-        return entry, {**said, **(options or {})}
+        return entry, {**arguments, **(options or {})}
 
     def bind(self, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert options to what the entry's annotations ask for.
+        """Convert options to the annotated types of the entry's parameters.
 
         Raises
         ------
         InputError
-            On a name that the function does not take, a value of the wrong type, or a missing
-            option that has no default.
+            If an option is unknown, a value has the wrong type, or an option without default is
+            missing.
         """
         options = entry.options
         hints = get_type_hints(entry.function, include_extras=True)
@@ -325,16 +324,16 @@ class Registry:
 
 
 def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
-    """The items of a list option, or the one value of any other."""
+    """Return the items of a list option, or the single value of another option."""
     if _is_list(hint):
-        # 4x4x4 are dimensions; in a name an x is a letter.
+        # 4x4x4 is a list of numbers; in names, x is a letter.
         if _items(hint) <= {int, float}:
             return [part for value in values for part in value.split("x")]
         return values
     if len(values) > 1:
         raise InputError(
             f"{what} takes one value, not the {len(values)} of {','.join(values)!r}; "
-            "arguments by position are separated by semicolons"
+            "expected semicolons between positional arguments"
         )
     return values[0]
 
@@ -345,17 +344,17 @@ def _is_list(hint: Any) -> bool:
 
 
 def _items(hint: Any) -> set[Any]:
-    """Types of the items of a list hint, an optional one's too."""
+    """Return the types of the items of a list hint, which may be optional."""
     parts = get_args(hint) if get_origin(hint) not in (tuple, list) else (hint,)
     lists = [part for part in parts if get_origin(part) in (tuple, list)]
     return {item for part in lists for item in get_args(part) if item is not Ellipsis}
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)``, or nothing when no name is close.
+    """Return `` (did you mean 'x'?)``, or an empty text if no name is similar.
 
-    Close is first what differs in case and punctuation only, then what `difflib` finds similar,
-    then what begins with it. Takes some 0.1 s on 50,000 names.
+    Names are similar that differ only in case and punctuation, else those that `difflib` finds,
+    else those that begin with `name`. Takes about 0.1 s for 50,000 names.
     """
     known = list(names)
     plain = _plain(name)
@@ -368,12 +367,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name without case and without the usual punctuation."""
+    """Return a name in lower case without punctuation."""
     return name.casefold().translate(_PUNCTUATION)
 
 
 def _likely(name: str, names: list[str]) -> list[str]:
-    """Names worth a close look: of many, those that share most pairs of neighbouring letters."""
+    """Return at most `_MANY` names, those that share most pairs of letters with a name."""
     if len(names) <= _MANY:
         return names
     pairs = sorted({name[at : at + 2] for at in range(len(name) - 1)})
@@ -382,7 +381,7 @@ def _likely(name: str, names: list[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _adapter(hint: Any) -> TypeAdapter[Any]:
-    """What checks values of a type; making one takes longer than many a short simulation."""
+    """Return pydantic's checker of a type; cached, because it takes long to make."""
     return TypeAdapter(hint)
 
 
@@ -392,28 +391,28 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     Raises
     ------
     InputError
-        With `what` as its subject, when the value does not fit.
+        If the value does not fit; the message begins with `what`.
     """
     if _is_list(hint) and isinstance(value, str | int):
         value = [unquoted(item.strip()) for item in split_quoted(str(value), ",")]
     try:
-        made = _adapter(hint).validate_python(value)
-        for number in made if isinstance(made, tuple | list) else (made,):
+        converted = _adapter(hint).validate_python(value)
+        for number in converted if isinstance(converted, tuple | list) else (converted,):
             if isinstance(number, int) and abs(number) >= 2**63:
                 whole_number(number, what, -(2**63))
-        return made
+        return converted
     except ValidationError as error:
         first = error.errors()[0]
-        # Of a list, the item that does not fit.
-        given = first["input"] if _is_list(hint) and first["loc"] else value
-        raise InputError(f"{what}: {shown(given)} does not fit: {in_words(first)}") from None
+        # For a list, the wrong item.
+        wrong = first["input"] if _is_list(hint) and first["loc"] else value
+        raise InputError(f"{what}: {shown(wrong)} does not fit: {in_words(first)}") from None
 
 
 def in_words(error: Any) -> str:
-    """What pydantic says of a value that does not fit, as weft says it."""
-    said = str(error["msg"])
+    """Return pydantic's message on a value in weft's words."""
+    message = str(error["msg"])
     for theirs, ours in _WORDS:
-        said = re.sub(theirs, ours, said)
+        message = re.sub(theirs, ours, message)
     if error["type"] == "literal_error" and isinstance(error["input"], str):
-        said += did_you_mean(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
-    return said
+        message += did_you_mean(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    return message

@@ -1,7 +1,7 @@
-"""Settings, each declared once: a field of a class, with its type, default and docstring.
+"""Settings, each declared once as a field of a class with a type, a default and a docstring.
 
-The class is a frozen dataclass or a table of an experiment file. From its fields come the checks of
-Python arguments, the keys of files, the options of commands and the tables of docs/options.md.
+The class is a frozen dataclass or a table of an experiment file. The checks of Python arguments,
+keys of files, options of commands and tables of docs/options.md are generated from its fields.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _UNIT = re.compile(r"_(bytes|ns)$")
 
 @dataclass(frozen=True)
 class Option:
-    """What name, type and docstring of a field do not say: ``Annotated[type, Option(...)]``.
+    """More properties of a field of settings: ``Annotated[type, Option(...)]``.
 
     Parameters
     ----------
     key
-        Name in files; that of the field without its unit when left out.
+        Name in files. Default: name of the field without its unit.
     flag
-        Name on the command line; the key when left out, none where it is None.
+        Name on the command line. Default: the key; None for no option.
     means
-        Value for which the command line has a flag without a value.
+        Value that a flag without an argument sets.
     written
-        Type in files and on the command line, where Python takes another one.
+        Type in files and on the command line, if it differs from the type in Python.
     compared
-        Files and commands take a list, of which each item makes runs of its own: of ``names``,
-        which commas may part, or of ``texts``.
+        Files and commands take a list, and each item is compared in runs of its own: ``names``,
+        which commas may separate, or ``texts``.
     plural
-        Another name on the command line, which takes several words.
+        Second name on the command line, which takes several words.
     levels
-        Levels of detail that know it; all where it is empty.
+        Levels of detail that have the setting; empty for all.
     usual
-        The default in words, where it follows from other things.
+        The default in words, if it depends on other settings.
     """
 
     key: str = ""
@@ -61,18 +61,18 @@ class Option:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, as everything that knows it is made from.
+    """One setting.
 
     Parameters
     ----------
     field, key
         Its name in Python and in files.
     hint, default
-        Its type and default; `MISSING` where it must be given.
+        Its type and default; `MISSING` if it is required.
     help
-        What it means, in one line.
+        Its meaning, in one line.
     option
-        The rest.
+        Its other properties.
     """
 
     field: str
@@ -84,31 +84,31 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """Its option on the command line; empty where there is none."""
+        """The option on the command line; empty without one."""
         if self.option.flag is None:
             return ""
         return "--" + (self.option.flag or self.key).replace("_", "-")
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts that it may be, where it is one of a few."""
+        """The allowed texts; empty if any value of the type is allowed."""
         parts = parts_of(self.option.written or self.hint)
         return next((get_args(part) for part in parts if get_origin(part) is Literal), ())
 
     def of(self, level: str) -> bool:
-        """Whether a level of detail knows it."""
+        """Return whether a level of detail has the setting."""
         return not self.option.levels or level in self.option.levels
 
 
 def is_listed(item: Setting) -> bool:
-    """Whether files and commands take several values."""
+    """Return whether files and commands take several values."""
     hint = item.option.written or item.hint
     lists = (tuple, list, Mapping, dict)
     return bool(item.option.compared) or any(get_origin(part) in lists for part in parts_of(hint))
 
 
 def parts_of(hint: Any) -> Iterator[Any]:
-    """A type and all that it is made of, what is said of it included."""
+    """Yield a type, its parts and its annotations, recursively."""
     yield hint
     if get_origin(hint) is Annotated:
         yield from hint.__metadata__
@@ -119,16 +119,16 @@ def parts_of(hint: Any) -> Iterator[Any]:
 
 
 def settings(kind: type) -> tuple[Setting, ...]:
-    """The settings that a class declares, in their order."""
+    """Return the settings that a class declares, in order."""
     return _settings(cast(Hashable, kind))
 
 
 @functools.cache
 def _settings(kind: Any) -> tuple[Setting, ...]:
     hints = get_type_hints(kind, include_extras=True)
-    told: dict[str, str] = {}
+    helps: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        told |= meanings(inspect.cleandoc(base.__doc__ or ""))  # none under python -OO
+        helps |= meanings(inspect.cleandoc(base.__doc__ or ""))  # no docstring under python -OO
     if is_dataclass(kind):
         defaults = {
             item.name: item.default if item.default_factory is MISSING else item.default_factory()
@@ -139,22 +139,22 @@ def _settings(kind: Any) -> tuple[Setting, ...]:
             name: MISSING if item.is_required() else item.get_default(call_default_factory=True)
             for name, item in kind.model_fields.items()
         }
-    found = []
+    items = []
     for name, default in defaults.items():
         hint = hints[name]
         option = next((part for part in get_args(hint) if isinstance(part, Option)), Option())
         key = option.key or _UNIT.sub("", name)
-        found.append(Setting(name, key, hint, default, told.get(name, ""), option))
-    return tuple(found)
+        items.append(Setting(name, key, hint, default, helps.get(name, ""), option))
+    return tuple(items)
 
 
 class Settings:
-    """Base of frozen dataclasses of settings: values are converted to their types, or refused.
+    """Base of frozen dataclasses of settings, which converts values to the types of the fields.
 
     Raises
     ------
     InputError
-        Naming the field, on a value that does not fit.
+        If a value does not fit; the message names the field.
     """
 
     def __post_init__(self) -> None:
@@ -164,33 +164,33 @@ class Settings:
         self.check()
 
     def check(self) -> None:
-        """Refuse values that do not go together."""
+        """Refuse invalid combinations of values."""
 
     def table(self) -> dict[str, Any]:
-        """Every setting by its name in Python."""
+        """Return all settings by their names in Python."""
         return {item.field: getattr(self, item.field) for item in settings(type(self))}
 
 
 def known_fields(
     given: Iterable[str], known: Iterable[Setting], whose: str, elsewhere: Callable[[str], str]
 ) -> None:
-    """Refuse names that are no settings.
+    """Refuse unknown names of settings.
 
     Parameters
     ----------
     given
         Names in Python.
     known
-        Settings that there are.
+        Known settings.
     whose
-        What has them, for messages: ``"the flow level"``.
+        Owner of the settings, for messages: ``"the flow level"``.
     elsewhere
-        What else has one of that name, for messages: empty where nothing does.
+        Returns for a name a text on another owner that has it, empty without one.
 
     Raises
     ------
     InputError
-        On the first.
+        If a name is unknown; the message names the first.
     """
     names = [item.field for item in known]
     for name in given:
@@ -199,7 +199,8 @@ def known_fields(
         if other := elsewhere(name):
             raise InputError(f"{whose} has no {name}; {other}")
         raise InputError(
-            f"{whose} has no {name!r}{did_you_mean(str(name), names)}; there are {', '.join(names)}"
+            f"{whose} has no {name!r}{did_you_mean(str(name), names)}; "
+            f"expected one of {', '.join(names)}"
         )
 
 
@@ -209,34 +210,34 @@ def document(function: Any, *kinds: type, without: Iterable[str] = ()) -> None:
     Parameters
     ----------
     function
-        What takes them.
+        The function.
     kinds
-        Classes that declare them.
+        Classes that declare the settings.
     without
         Fields that the function does not take.
     """
     own = inspect.signature(function)
-    made = [each for name, each in own.parameters.items() if name != "options"]
+    parameters = [each for name, each in own.parameters.items() if name != "options"]
     names = {*own.parameters, *without}
-    told = []
+    lines = []
     for kind in kinds:
         hints = get_type_hints(kind)
         for item in settings(kind):
             if item.field not in names:
-                made.append(
+                parameters.append(
                     inspect.Parameter(
                         item.field, inspect.Parameter.KEYWORD_ONLY, default=item.default,
                         annotation=hints[item.field],
                     )
                 )  # fmt: skip
-                told.append("\n        ".join([item.field, *textwrap.wrap(item.help, 92)]))
-    function.__signature__ = own.replace(parameters=made)
-    if function.__doc__:  # none under python -OO
+                lines.append("\n        ".join([item.field, *textwrap.wrap(item.help, 92)]))
+    function.__signature__ = own.replace(parameters=parameters)
+    if function.__doc__:  # no docstring under python -OO
         head, returns, rest = function.__doc__.partition("\n\n    Returns\n")
-        function.__doc__ = "\n    ".join([head, *told]) + returns + rest
+        function.__doc__ = "\n    ".join([head, *lines]) + returns + rest
 
 
-# -- types that settings have ----------------------------------------------------------------------
+# -- types of settings -----------------------------------------------------------------------------
 
 
 def _number(value: Any) -> Any:
@@ -246,42 +247,42 @@ def _number(value: Any) -> Any:
 
 
 def _truth(value: Any) -> Any:
-    made = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
-    if not isinstance(made, bool | np.bool_):
+    truth = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(truth, bool | np.bool_):
         raise ValueError("expected true or false")
-    return bool(made)
+    return bool(truth)
 
 
 def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
-    """What makes a mapping of texts ``NAME=VALUE``, as command lines have them.
+    """Return a function that converts texts ``NAME=VALUE`` of a command line to a mapping.
 
     Parameters
     ----------
     text_is
-        What each is, for messages: ``"node[port]=RATE, such as leaf2[21]=1xHDR"``.
+        Form of a text, for messages: ``"node[port]=RATE, such as leaf2[21]=1xHDR"``.
     last
-        Whether the last equals sign parts a text; the first does otherwise.
+        Split at the last equals sign, not at the first.
     """
 
-    def made(given: Any) -> Any:
+    def parse(given: Any) -> Any:
         if isinstance(given, Mapping) or not isinstance(given, tuple | list):
             return given
-        found: dict[str, str] = {}
+        pairs: dict[str, str] = {}
         for text in given:
             if not isinstance(text, str):
                 raise ValueError(f"expected {text_is}")
             name, equals, value = text.rpartition("=") if last else text.partition("=")
             if not (name and equals and value):
                 raise ValueError(f"expected {text_is}")
-            if name in found:
+            if name in pairs:
                 raise ValueError(f"{name} is given twice")
-            found[name] = value
-        return found
+            pairs[name] = value
+        return pairs
 
-    return made
+    return parse
 
 
-#: A number, and not whether something holds; whether it holds, and no number.
+#: Reject bools as numbers, and numbers as bools.
 Whole = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
 Truth = Annotated[bool, BeforeValidator(_truth)]

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM end a command cleanly, at moments when that is safe."""
+"""Handling of SIGINT and SIGTERM: end a command cleanly, at moments when that is safe."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any
 
 #: Exit status after each of the signals.
 INTERRUPTED, TERMINATED = 130, 143
-#: Seconds until a signal that came at a bad time comes again.
+#: Seconds until a signal that arrived at an unsafe moment is sent again.
 AGAIN_S = 0.02
-#: Module of what compiled code calls in Python.
+#: Module of the Python functions that compiled code calls.
 UNPICKLE = "numba.core.serialize"
 #: Packages and modules that swallow exceptions, or leave objects that cannot be deleted. LLVM's
-#: complain when they are half made, and may crash when they are deleted in another order.
+#: objects fail when they are half initialised, and may crash when deleted in another order.
 NUMPY, LLVM, CODEGEN = "numpy", "llvmlite", "numba.core.codegen"
 WEAK = frozenset({"weakref", "_weakrefset"})
-#: Methods whose exceptions Python ignores, or extensions that look a key up in a dictionary.
+#: Methods whose exceptions are ignored by Python, or by extensions that look up a dictionary key.
 FROM_C = frozenset({"__del__", "__hash__", "__eq__"})
 
-#: Signals that ended what is under way.
+#: Signals that ended the running command.
 _came: list[int] = []
 
 
 def ended_by() -> tuple[str, int]:
-    """The word for what interrupted the command under way, and its exit status."""
+    """Return the word for the signal that ended the running command, and the exit status."""
     if signal.SIGTERM in _came:
         return "terminated", TERMINATED
     return "interrupted", INTERRUPTED
@@ -37,17 +37,17 @@ def ended_by() -> tuple[str, int]:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end what is under way, so that it tidies up, where that is safe.
+    """Let SIGINT and SIGTERM end the running code with a KeyboardInterrupt, when that is safe.
 
-    Both raise KeyboardInterrupt; batch systems send SIGTERM before they kill.
+    Batch systems send SIGTERM before they kill; an exception lets the code clean up.
 
-    Compiled code calls back into Python as it returns, and does not look whether that failed: an
-    exception raised there ends in a crash. NumPy makes a TypeError of one now and then, and Python
-    itself ignores those of finalizers and of callbacks from C, of which a compilation has many. A
-    signal that comes just then is sent again; so is one whose exception was ignored nevertheless.
+    Compiled code calls Python as it returns and does not check for exceptions: one raised there
+    ends in a crash. NumPy sometimes converts it to a TypeError, and Python ignores exceptions of
+    finalizers and of callbacks from C, of which a compilation has many. A signal that arrives at
+    such a moment is sent again, and so is a signal whose exception was ignored all the same.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
+        yield  # only the main thread receives signals
         return
     process = os.getpid()
     _came.clear()
@@ -56,7 +56,7 @@ def stoppable() -> Iterator[None]:
     timers: list[threading.Timer] = []
 
     def again(number: int) -> None:
-        # One that has not begun yet is about to: this signal came meanwhile.
+        # Keep timers that have not started yet: this signal arrived before their start.
         timers[:] = [each for each in timers if each.ident is None or each.is_alive()]
         timers.append(threading.Timer(AGAIN_S, os.kill, (process, number)))
         timers[-1].daemon = True
@@ -73,7 +73,7 @@ def stoppable() -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if os.getpid() != process:
-            # A forked process ends as if nobody had asked for more.
+            # A forked process ends by the default action.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif ending:
@@ -84,7 +84,7 @@ def stoppable() -> Iterator[None]:
             _came.append(number)
             raise KeyboardInterrupt
 
-    # Whoever ignores a signal (nohup, a shell's background) goes on doing so.
+    # A process that ignores a signal (nohup, a job in a shell's background) continues to ignore it.
     before = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM)
@@ -96,12 +96,12 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except Exception:
-        if lost:  # it broke off what this failed for the lack of
+        if lost:  # the ignored KeyboardInterrupt may have caused this exception
             raise KeyboardInterrupt from None
         raise
     finally:
-        # What a timer would interrupt has ended. One that is sending its signal cannot be
-        # cancelled: wait for it, or the signal would strike what comes next.
+        # The code to interrupt has ended. A timer that is sending its signal cannot be cancelled:
+        # wait for it, or the signal would interrupt later code.
         ending = True
         for timer in timers:
             timer.cancel()
@@ -113,10 +113,10 @@ def stoppable() -> Iterator[None]:
 
 
 def at_a_bad_time(frame: FrameType | None) -> bool:
-    """Whether an exception in a frame would be lost or would do harm.
+    """Return whether an exception in a frame would be lost or would do harm.
 
-    So it is in what compiled code calls as it returns, within NumPy, in finalizers, hashes and
-    callbacks of weak references, and while LLVM works.
+    That is so in functions that compiled code calls as it returns, in NumPy, in finalizers, hashes
+    and callbacks of weak references, and in LLVM.
     """
     file = sys.modules[UNPICKLE].__file__ if UNPICKLE in sys.modules else None
     while frame is not None:

@@ -30,15 +30,15 @@ LANE_RATE_GBPS = {
 }
 WIDTHS = (1, 2, 4, 8, 12)
 
-#: Every InfiniBand rate name; a cable keeps the index of its name, 0 for a rate without one.
+#: Names of all InfiniBand rates; a cable stores the index of its rate, 0 for an unnamed one.
 RATE_NAMES: tuple[str, ...] = (
     "",
     *(f"{width}x{speed}" for speed in LANE_RATE_GBPS for width in WIDTHS),
 )
 
-#: Propagation delay of copper and fibre alike, close to 1 / (0.66 c).
+#: Propagation delay of copper and of fibre, close to 1 / (0.66 c).
 LATENCY_NS_PER_M = 5.0
-#: Length assumed for a cable that nobody measured.
+#: Default length of a cable.
 DEFAULT_LENGTH_M = 2.0
 
 _RATE = re.compile(r"(?:(\d+)x)?([A-Za-z]+\d*)")
@@ -46,12 +46,12 @@ _RATE = re.compile(r"(?:(\d+)x)?([A-Za-z]+\d*)")
 
 @cache
 def rate_code(text: str) -> int:
-    """Index in `RATE_NAMES` of a rate such as ``4xQDR``; a speed alone (``HDR``) means 4x.
+    """Return the index in `RATE_NAMES` of a rate such as ``4xQDR``; ``HDR`` alone means 4xHDR.
 
     Raises
     ------
     InputError
-        When the text is not an InfiniBand rate.
+        If the text is not an InfiniBand rate.
     """
     match = _RATE.fullmatch(text.strip())
     if match:
@@ -66,13 +66,13 @@ def rate_code(text: str) -> int:
 
 @cache
 def rate_gbps(code: int) -> float:
-    """Data rate in Gb/s of an index in `RATE_NAMES` (not 0, which names no rate)."""
+    """Return the data rate in Gb/s of an index in `RATE_NAMES`, other than 0."""
     width, speed = RATE_NAMES[code].split("x", 1)
     return int(width) * LANE_RATE_GBPS[speed]
 
 
 def parse_rate(value: str | float) -> tuple[float, int]:
-    """Rate in Gb/s and its index in `RATE_NAMES` (0 when it has no name).
+    """Return a rate in Gb/s and its index in `RATE_NAMES` (0 if it has no name).
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def parse_rate(value: str | float) -> tuple[float, int]:
     return finite_number(value, "a rate in Gb/s", above=True), 0
 
 
-# -- quantities that users write as text -----------------------------------------------------------
+# -- quantities as text ----------------------------------------------------------------------------
 
 _QUANTITY = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([a-zµ]*)\s*", re.IGNORECASE)
 _BYTES = {
@@ -104,15 +104,15 @@ MAX_TOTAL_BYTES = 2**62
 
 
 def parse_bytes(value: object) -> int:
-    """A size in bytes: a whole number, or text such as ``64KiB``, ``1 MB``, ``4k``.
+    """Parse a size in bytes: a whole number, or text such as ``64KiB``, ``1 MB``, ``4k``.
 
-    ``k m g t`` alone are powers of 1,024, as message sizes are meant in benchmarks; ``kB MB GB TB``
-    are powers of 1,000 and ``KiB MiB GiB TiB`` powers of 1,024, whatever their case.
+    ``k m g t`` alone are powers of 1,024, as in benchmarks; ``kB MB GB TB`` are powers of 1,000 and
+    ``KiB MiB GiB TiB`` powers of 1,024, in upper or lower case.
 
     Raises
     ------
     ValueError
-        When it is no size, is negative, no whole number of bytes, or above 2^56.
+        If it is not a size, negative, not a whole number of bytes, or above 2^56.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("expected a number, or text with a unit such as 64KiB")
@@ -123,26 +123,26 @@ def parse_bytes(value: object) -> int:
         if not match or factor is None:
             what = "a positive number of bytes" if _is_negative(value) else "bytes"
             raise ValueError(
-                f"{shown(value)} is no size; expected {what} such as 4096, 64KiB or 1MB"
+                f"{shown(value)} is not a size; expected {what} such as 4096, 64KiB or 1MB"
             )
-        whole = match[1].isdigit() and len(match[1]) < 20  # digits that 64 bits may hold
+        whole = match[1].isdigit() and len(match[1]) < 20  # fewer digits than 2^64
         size = (int(match[1]) if whole else float(match[1])) * factor
     else:
         size = value
     if not 0 <= size <= MAX_BYTES:
-        raise ValueError(f"a size of {shown(value)} is not possible; expected 0 to 2^56 bytes")
+        raise ValueError(f"a size of {shown(value)} is out of range; expected 0 to 2^56 bytes")
     if size != int(size):
-        raise ValueError(f"{shown(value)} is no whole number of bytes")
+        raise ValueError(f"{shown(value)} is not a whole number of bytes")
     return int(size)
 
 
 def parse_duration_ns(value: object) -> float:
-    """A duration in nanoseconds: a number, or text such as ``10us``, ``1.5 ms``, ``2s``.
+    """Parse a duration in nanoseconds: a number, or text such as ``10us``, ``1.5 ms``, ``2s``.
 
     Raises
     ------
     ValueError
-        When it is no duration, negative or not finite.
+        If it is not a duration, negative or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("expected a number, or text with a unit such as 10us")
@@ -151,14 +151,14 @@ def parse_duration_ns(value: object) -> float:
         factor = _NS.get(match[2].lower()) if match else None
         if not match or factor is None:
             what = "a positive time" if _is_negative(value) else "ns, or a unit"
-            raise ValueError(f"{shown(value)} is no duration; expected {what} as in 10us or 2ms")
+            raise ValueError(f"{shown(value)} is not a duration; expected {what} as in 10us or 2ms")
         duration = float(match[1]) * factor
     else:
         duration = float("inf")
-        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+        with contextlib.suppress(OverflowError):  # an int above the largest float
             duration = float(value)
     if not 0 <= duration < float("inf"):
-        raise ValueError(f"a duration of {shown(value)} is not possible; expected a positive time")
+        raise ValueError(f"a duration of {shown(value)} is out of range; expected a positive time")
     return duration
 
 
@@ -166,6 +166,6 @@ def _is_negative(text: str) -> bool:
     return text.strip().startswith("-") and _QUANTITY.fullmatch(text.strip()[1:]) is not None
 
 
-#: Options of these types take numbers or text with a unit.
+#: Types of options that take numbers or text with a unit.
 Bytes = Annotated[int, BeforeValidator(parse_bytes)]
 Nanoseconds = Annotated[float, BeforeValidator(parse_duration_ns)]

@@ -1,4 +1,4 @@
-"""Names in the text of options and messages: quotes around them, and short lists of them."""
+"""Names in options and messages: quoting, and lists shortened to a few names."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections.abc import Iterator, Sequence
 
 from weft.core.errors import InputError
 
-#: Names of a list that a message prints before it gives their number.
+#: Number of names that a message prints; the others are counted.
 FEW = 3
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
-#: What no option, spec or host list takes apart.
+#: Text that needs no quotes in options, specs and host lists.
 _BARE = re.compile(r"(?!0[xX])[\w./+-]+")
 
 
 def few(items: Sequence[object], most: int = FEW) -> str:
-    """The first items, comma-separated, and how many more there are."""
+    """Return the first items, comma-separated, and the number of the others."""
     more = len(items) - most
     return ", ".join(map(str, items[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def quoted(text: str) -> str:
-    """A text as options and host lists take it, in double quotes where it needs them.
+    """Put a text in double quotes if options and host lists need them.
 
-    Inside the quotes a double quote is written twice, and nothing else is special.
+    Inside the quotes a double quote is doubled; no other character is special.
     """
     return text if _BARE.fullmatch(text) else '"' + text.replace('"', '""') + '"'
 
 
 def unquoted(text: str) -> str:
-    """The text that `quoted` wrote; one that does not begin with a quote is itself.
+    """Remove the quotes of `quoted`, if there are any.
 
     Raises
     ------
     InputError
-        When something follows the closing quote.
+        If text follows the closing quote.
     """
     if not text.startswith('"'):
         return text
@@ -45,22 +45,22 @@ def unquoted(text: str) -> str:
 
 
 def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterator[str]:
-    """Split a text at separators that stand outside quotes, and leave the quotes in.
+    """Split a text at separators outside quotes; quotes are kept.
 
     Parameters
     ----------
     text
-        What to split.
+        Text to split.
     separators
-        The characters that separate.
+        Separator characters.
     opening
         A quote opens at the start of the text and after one of these characters or of
-        `separators`, with or without spaces between; elsewhere it stands for itself.
+        `separators`, with or without spaces between; elsewhere it is an ordinary character.
 
     Raises
     ------
     InputError
-        When a quote is not closed.
+        If a quote is not closed.
     """
     start = at = 0
     opens = True
@@ -78,12 +78,12 @@ def split_quoted(text: str, separators: str, *, opening: str = ",;=") -> Iterato
 
 
 def quote_end(text: str, start: int) -> int:
-    """Index behind the closing quote of the quote that opens at `start`.
+    """Return the index after the closing quote of the quote that opens at `start`.
 
     Raises
     ------
     InputError
-        When it is not closed.
+        If the quote is not closed.
     """
     match = _QUOTED.match(text, start)
     if match is None:
