@@ -1,4 +1,4 @@
-"""Experiments: a fabric, engines, jobs and levels, run in every combination that is listed."""
+"""Experiments: a fabric, engines, jobs and levels, run in every listed combination."""
 
 from weft.experiment.run import Outcome, perform
 from weft.experiment.spec import Experiment

@@ -1,4 +1,4 @@
-"""What the packet level has for the tables of an experiment besides what other levels have."""
+"""Tables and columns of an experiment that only the packet level has."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from weft.sim.packet import PacketResult
 from weft.sim.packet import result as packet
 from weft.sim.packet.series import link_series
 
-#: Tables of this level only; those of hops and over time where the run has them.
+#: Tables of the packet level only; hops and series only with a trace and snapshots.
 NAMES = ("queues", "hops", "series")
 
-#: Which message a hop is of.
+#: Columns that identify the message of a hop.
 _SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
-    "number": Column(pl.Int64, "", "which of the messages that the rank sends, from 0")
+    "number": Column(pl.Int64, "", "Index of the message among those that the rank sends, from 0")
 }
 HOP_COLUMNS = {**_SENDER, **packet.HOP_COLUMNS}
 
 
 def makers(result: PacketResult) -> dict[str, Callable[[], pl.DataFrame]]:
-    """What makes each of these tables."""
-    made: dict[str, Callable[[], pl.DataFrame]] = {"queues": result.queues}
+    """Return a function that makes each of these tables."""
+    functions: dict[str, Callable[[], pl.DataFrame]] = {"queues": result.queues}
     if len(result.hop):
-        made["hops"] = lambda: _hops(result)
+        functions["hops"] = lambda: _hops(result)
     if result.snapshots is not None and len(result.snapshots.time_ps):
-        made["series"] = lambda: link_series(result)
-    return made
+        functions["series"] = lambda: link_series(result)
+    return functions
 
 
 def _hops(result: PacketResult) -> pl.DataFrame:
-    """Hops with the message that they are of."""
+    """Return the hops with the ranks and the number of their message."""
     work, hops = result.workload, result.hops()
     sends = work.messages
     number = np.arange(len(sends)) - np.searchsorted(work.rank[sends], work.rank[sends])
@@ -48,7 +48,7 @@ def _hops(result: PacketResult) -> pl.DataFrame:
 
 
 def row(result: PacketResult) -> dict[str, Any]:
-    """What the packet level says of packets."""
+    """Return the packet columns of the table of runs."""
     reorders = result.reorders
     return {
         "end_ns": result.end_ps / 1000,

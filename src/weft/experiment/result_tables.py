@@ -1,4 +1,4 @@
-"""Tables of an experiment's outcomes, with the meaning of every column."""
+"""Tables of the outcomes of an experiment, and descriptions of their columns."""
 
 from __future__ import annotations
 
@@ -24,125 +24,128 @@ from weft.sim.static.phases import StaticWorkload
 from weft.workload import Kind
 from weft.workload.jobs import JobMix
 
-_RUN = Column(pl.Int32, "", "number of the run, from 1")
-_JOB = Column(pl.String, "", "name of the job")
+_RUN = Column(pl.Int32, "", "Number of the run, from 1")
+_JOB = Column(pl.String, "", "Name of the job")
 
-#: What levels say of messages; null where a level does not know.
+#: Columns on messages; null at levels that do not have them.
 _MESSAGES = {
-    "messages": Column(pl.Int64, "", "messages sent"),
-    "size_bytes": Column(pl.Int64, "B", "their sum"),
+    "messages": Column(pl.Int64, "", "Number of messages"),
+    "size_bytes": Column(pl.Int64, "B", "Total size of the messages"),
     "mean_message_ns": Column(
-        pl.Float64, "ns", "flow and packet level: mean time from a message's leaving to its arrival"
+        pl.Float64, "ns", "Mean time from departure to arrival of messages (flow and packet level)"
     ),
-    "max_message_ns": Column(pl.Float64, "ns", "flow and packet level: longest of it"),
+    "max_message_ns": Column(
+        pl.Float64, "ns", "Longest time from departure to arrival (flow and packet level)"
+    ),
     "mean_slowdown": Column(
-        pl.Float64, "", "flow and packet level: mean of that time over what it would be alone"
+        pl.Float64,
+        "",
+        "Mean slowdown: this time over that without contention (flow and packet level)",
     ),
     "mean_contention": Column(
         pl.Float64,
         "flows",
-        "static level: mean over messages between hosts of the largest load on the way, among the "
-        "messages of their phase; null where routes leave the way open",
+        "Mean over messages of the largest contention on their path, within their phase (static "
+        "level, without messages in one host; null if routes do not fix paths)",
     ),
-    "max_contention": Column(pl.Float64, "flows", "static level: largest of it"),
+    "max_contention": Column(pl.Float64, "flows", "Largest contention (static level)"),
     "bound_ns": Column(
         pl.Float64,
         "ns",
-        "static level: sum over phases of how long the busiest link of each needs for its bytes, "
-        "which is what it takes at least where phases follow each other",
+        "Lower bound of the time of consecutive phases: sum over phases of the transfer time of "
+        "the busiest link (static level)",
     ),
 }
 
-#: Columns of the table of runs, one row each.
+#: Columns of the table of runs, one row per run.
 RUN_COLUMNS: Mapping[str, Column] = {
     "run": _RUN,
-    "engine": Column(pl.String, "", "routing engine, with its options"),
-    "level": Column(pl.String, "", "level of detail: flow, packet or static"),
-    "sharing": Column(pl.String, "", "flow level: law by which messages share links"),
-    "policy": Column(pl.String, "", "packet level: policy of packets where routes leave a choice"),
-    "workload": Column(pl.String, "", "workloads of the jobs, joined by +"),
-    "placement": Column(pl.String, "", "placements of the jobs, joined by + unless all are one"),
-    "status": Column(pl.String, "", "complete, partial, stopped, does not fit, failed or not run"),
-    "reason": Column(pl.String, "", "why there is no result or part of one; null if complete"),
+    "engine": Column(pl.String, "", "Routing engine, with its options"),
+    "level": Column(pl.String, "", "Level of detail: flow, packet or static"),
+    "sharing": Column(pl.String, "", "Sharing model of links (flow level)"),
+    "policy": Column(pl.String, "", "Policy that chooses among candidates (packet level)"),
+    "workload": Column(pl.String, "", "Workloads of the jobs, joined by +"),
+    "placement": Column(pl.String, "", "Placements of the jobs, joined by + unless all are equal"),
+    "status": Column(pl.String, "", "Complete, partial, stopped, does not fit, failed or not run"),
+    "reason": Column(pl.String, "", "Reason of a missing or partial result (null if complete)"),
     "makespan_ns": Column(
         pl.Float64,
         "ns",
-        "flow and packet level: from 0 to the end of the last operation or arrival",
+        "Time from 0 to the end of the last operation or arrival (flow and packet level)",
     ),
     "communication_ns": Column(
         pl.Float64,
         "ns",
-        "flow and packet level: mean over ranks of `communication_ns` as the table of jobs has it",
+        "Mean over ranks of `communication_ns` of the table of jobs (flow and packet level)",
     ),
     **_MESSAGES,
     "bound_ns": Column(
         pl.Float64,
         "ns",
-        "static level: largest over jobs of their start and bound, so what all of it takes at "
-        "least where the phases of each job follow each other",
+        "Lower bound of the makespan if the phases of each job are consecutive: largest sum of "
+        "start and bound of a job (static level)",
     ),
-    "busiest_link": Column(pl.String, "", "link that is busy for the largest share of the time"),
+    "busiest_link": Column(pl.String, "", "Link that is busy for the largest share of the time"),
     "busiest_share": Column(
         pl.Float64,
         "",
-        "flow level: carried bytes over what that link could carry from start to end; packet "
-        "level: part of that time in which packets leave by it",
+        "Utilisation of that link: carried bytes over capacity (flow level), or share of the time "
+        "in which it sends (packet level)",
     ),
     "end_ns": Column(
-        pl.Float64, "ns", "packet level: simulated time at the end, of a partial run until then"
+        pl.Float64, "ns", "Simulated time at the end, also of a partial run (packet level)"
     ),
-    "packets": Column(pl.Int64, "", "packet level: packets injected, control packets included"),
+    "packets": Column(pl.Int64, "", "Injected packets, control packets included (packet level)"),
     "in_flight_packets": Column(
-        pl.Int64, "", "packet level: those not delivered at the end; 0 if complete"
+        pl.Int64, "", "Packets that are not delivered at the end (packet level; 0 if complete)"
     ),
-    "packet_hops": Column(pl.Int64, "", "packet level: links that packets left by, added up"),
+    "packet_hops": Column(pl.Int64, "", "Total number of hops of all packets (packet level)"),
     "mean_wait_ns": Column(
         pl.Float64,
         "ns",
-        "packet level: mean over those of the time from when a packet could have left with nothing "
-        "in its way until it left",
+        "Mean time per hop from when a packet could have left an idle fabric until it left (packet "
+        "level)",
     ),
     "overtook_packets": Column(
         pl.Int64,
         "",
-        "packet level: packets that came before one sent earlier, which receivers kept; null where "
-        "policy keeps their order",
+        "Packets that arrived before one sent earlier and were kept by receivers (packet level; "
+        "null if the policy preserves order)",
     ),
     "most_held_bytes": Column(
-        pl.Int64, "B", "packet level: most that one receiver kept of one connection for that"
+        pl.Int64, "B", "Most bytes that a receiver kept of one queue pair for this (packet level)"
     ),
     "kept_ns": Column(
         pl.Float64,
         "ns",
-        "packet level: how long receivers kept such packets until all before them were there, "
-        "added up",
+        "Total time that receivers kept such packets until all earlier ones arrived (packet level)",
     ),
 }
 
-#: Columns of the table of jobs, one row for each job of each complete run.
+#: Columns of the table of jobs, one row per job of each run with a result.
 JOB_COLUMNS: Mapping[str, Column] = {
     "run": _RUN,
     "job": _JOB,
-    "workload": Column(pl.String, "", "its workload, with all options"),
-    "placement": Column(pl.String, "", "its placement, as given"),
-    "ranks": Column(pl.Int32, "", "number of ranks"),
-    "hosts": Column(pl.Int32, "", "number of hosts that they are on"),
-    "start_ns": Column(pl.Float64, "ns", "when the job starts"),
+    "workload": Column(pl.String, "", "Workload of the job, with all options"),
+    "placement": Column(pl.String, "", "Placement of the job, as given"),
+    "ranks": Column(pl.Int32, "", "Number of ranks"),
+    "hosts": Column(pl.Int32, "", "Number of hosts that run the ranks"),
+    "start_ns": Column(pl.Float64, "ns", "Start time of the job"),
     "end_ns": Column(
         pl.Float64,
         "ns",
-        "flow and packet level: end of its last operation or arrival of its last message",
+        "End of the job's last operation or arrival (flow and packet level)",
     ),
-    "time_ns": Column(pl.Float64, "ns", "flow and packet level: from its start to its end"),
+    "time_ns": Column(pl.Float64, "ns", "Time from start to end (flow and packet level)"),
     "calculation_ns": Column(
         pl.Float64,
         "ns",
-        "flow and packet level: mean over ranks of the time in which any calculation runs",
+        "Mean over ranks of the time in which a calculation runs (flow and packet level)",
     ),
     "communication_ns": Column(
         pl.Float64,
         "ns",
-        "flow and packet level: mean over ranks of the rest, until the rank's last operation",
+        "Mean over ranks of the other time until the rank's last operation (flow and packet level)",
     ),
     **_MESSAGES,
 }
@@ -151,20 +154,20 @@ _OF_RANKS = {"source_rank", "destination_rank", "rank"}
 
 
 def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
-    """Columns of a level's table, of which ranks are those of a job."""
-    told = {
+    """Return the columns of a level's table with run and job; ranks are numbered in the job."""
+    own = {
         name: column._replace(meaning=f"{column.meaning.rstrip('.')}, numbered in its job")
         if name in _OF_RANKS
         else column
         for name, column in columns.items()
     }
-    return {"run": _RUN, "job": _JOB, **told}
+    return {"run": _RUN, "job": _JOB, **own}
 
 
-_HOST_NAME = Column(pl.String, "", "label of that host")
+_HOST_NAME = Column(pl.String, "", "Label of that host")
 _PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 
-#: Columns of every table, by level and name of the table.
+#: (Level, table) -> columns.
 TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
     ("flow", "messages"): _with_job(replay.MESSAGE_COLUMNS),
@@ -185,7 +188,7 @@ TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
 
 
 def run_row(outcome: Outcome) -> dict[str, Any]:
-    """The row of a run in the table of runs."""
+    """Return the row of a run in the table of runs."""
     run = outcome.run
     row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
     row |= {
@@ -229,7 +232,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
 
 
 def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """Rows of a run in the table of jobs; none where there is no result."""
+    """Return the rows of a run in the table of jobs; none without a result."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return []
@@ -271,13 +274,13 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def brief(outcome: Outcome) -> Outcome:
-    """The outcome with its rows of the tables, without the result and the jobs' operations."""
+    """Return the outcome with its rows of the tables, but without the result and the jobs."""
     jobs = tuple(job_rows(outcome))
     return replace(outcome, row=run_row(outcome), jobs=jobs, result=None, mix=None)
 
 
 def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """A frame of rows."""
+    """Return a frame of the rows."""
     listed = list(rows)
     return frame(columns, {name: [row[name] for row in listed] for name in columns})
 
@@ -286,7 +289,7 @@ def tables(
     outcome: Outcome,
     only: Collection[str] = ("phases", "messages", "ranks", "links", *packets.NAMES),
 ) -> dict[str, pl.DataFrame]:
-    """The tables of one run, or some of them."""
+    """Return the tables of one run, or some of them."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return {}
@@ -307,7 +310,7 @@ def tables(
         }
         if isinstance(result, PacketResult):
             makers |= packets.makers(result)
-    made = {name: make() for name, make in makers.items() if name in only}
+    frames = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload
     phases: dict[str, tuple[str | None, str]] = {
@@ -315,19 +318,19 @@ def tables(
     }
     phases[static.TOGETHER] = None, static.TOGETHER
     new: dict[str, list[pl.Series]] = {"links": [], "queues": [], "series": []}
-    if "messages" in made:
+    if "messages" in frames:
         new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
-    if "hops" in made:
-        of_hops = work.rank[made["hops"]["message"].to_numpy()]
+    if "hops" in frames:
+        of_hops = work.rank[frames["hops"]["message"].to_numpy()]
         new["hops"] = [pl.Series("job", names[mix.job[of_hops]].tolist())]
-    if "ranks" in made:
+    if "ranks" in frames:
         hosts = np.array(result.fabric.host_names, dtype=object)
         new["ranks"] = [
             pl.Series("job", names[mix.job].tolist()),
             pl.Series("host_name", hosts[mix.hosts].tolist()),
         ]
-    if "phases" in made:
-        jobs = [phases[name][0] for name in made["phases"]["phase"]]
+    if "phases" in frames:
+        jobs = [phases[name][0] for name in frames["phases"]["phase"]]
         new["phases"] = [pl.Series("job", jobs, pl.String)]
     own = {name: phase for name, (_, phase) in phases.items()}
     run = pl.lit(outcome.run.number, pl.Int32).alias("run")
@@ -341,12 +344,12 @@ def tables(
                 for column in sorted(_OF_RANKS & set(table.columns))
             ),
         ).select(list(TABLES[outcome.run.level, name]))
-        for name, table in made.items()
+        for name, table in frames.items()
     }
 
 
 def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
-    """The job of a phase, and what the phase is called there."""
+    """Return the job of a phase and the name of the phase in the job."""
     job = mix.names[int(np.searchsorted(mix.first_phase, phase, side="right")) - 1]
     name = mix.workload.phase_names[phase]
     if len(mix.names) > 1:
@@ -357,31 +360,31 @@ def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
 def _static(
     result: StaticWorkload, mine: NDArray[np.bool_], phases: NDArray[np.integer[Any]]
 ) -> dict[str, Any]:
-    """What the static level says of some messages, which are those of some phases."""
+    """Return the static columns of the messages of some phases."""
     work = result.workload
     ops = work.messages[mine]
     away = result.host[work.rank[ops]] != result.host[work.peer[ops]]
-    meets = result.contention[mine][away] if len(result.contention) else np.zeros(0)
+    contention = result.contention[mine][away] if len(result.contention) else np.zeros(0)
     names = [work.phase_names[phase] for phase in phases]
     rows = result.phases().filter(pl.col("phase").is_in(names))
     return {
         "messages": len(ops),
         "size_bytes": int(work.size_bytes[ops].sum()),
-        "mean_contention": float(meets.mean()) if len(meets) else None,
+        "mean_contention": float(contention.mean()) if len(contention) else None,
         "max_contention": rows["max_contention"].max(),
         "bound_ns": float(rows["bound_ns"].sum()),
     }
 
 
 def _times(result: FlowResult | PacketResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of each rank: time in which any of its calculations runs, and end of its last operation."""
+    """Return per rank the time in which calculations run, and the end of its last operation."""
     work = result.workload
     until = np.zeros(work.num_ranks)
     np.maximum.at(until, work.rank, result.ended_ns)
     calc = np.flatnonzero((work.kind == Kind.CALC) & (work.duration_ns > 0))
     rank, begin, end = work.rank[calc], result.posted_ns[calc], result.ended_ns[calc]
     if len(work.cpu):
-        # Several processors may be at work at once: count only what no earlier one covers.
+        # Calculations on several processors may overlap: count only time not covered before.
         order = np.lexsort((begin, rank))
         rank, begin, end = rank[order], begin[order], end[order]
         shift = rank * (result.makespan_ns + 1.0)

@@ -1,4 +1,4 @@
-"""Making the runs of an experiment, one after the other."""
+"""Performance of the runs of an experiment, one after the other."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
 from weft.workload.placement.placement_registry import allowed_hosts
 
-#: Operations of workloads that are kept for later runs, some 0.6 GB of them.
+#: Number of operations of workloads that are kept for later runs, about 0.6 GB.
 _KEPT_OPS = 10_000_000
 
-#: A run's end is foretold after so many seconds, and so large a part of it.
+#: Seconds and share of a run after which the remaining time is estimated.
 TELLING_S, TELLING_SHARE = 1.0, 0.01
 
 Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
 
 
 def _clock(seconds: float) -> str:
-    """A time on the clock: ``40 s``, ``3 min``, ``2.5 h``."""
+    """Return a wall time as text: ``40 s``, ``3 min``, ``2.5 h``."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.{int(seconds < 10 * size)}f} {unit}"
@@ -45,22 +45,22 @@ def _clock(seconds: float) -> str:
 
 @dataclass
 class Stage:
-    """How far an experiment has come; it changes as the experiment goes on.
+    """Present stage of an experiment, updated as it runs.
 
     Parameters
     ----------
     runs
-        How many there are.
+        Number of runs.
     run
-        The one under way; None before the first.
+        The active run; None before the first.
     doing
-        What is being done, such as ``routing``.
+        The present step, such as ``routing``.
     progress
-        Of the flow or the packet level, None at other times.
+        Progress of the flow or the packet level, None in other steps.
     interrupted
-        Whether the user ended the run under way, of which part is known.
+        Whether the user interrupted the active run, which has a partial result.
     limit_ns, limit_s
-        Simulated time and time on the clock at which runs stop, None where they have no limit.
+        Simulated time and wall time at which runs stop; None without a limit.
     """
 
     runs: int
@@ -74,17 +74,17 @@ class Stage:
     _seen: tuple[float, float] | None = field(default=None, init=False)
 
     def at(self, doing: str, progress: Progress | None = None) -> None:
-        """Take note of what is being done, and how far it is."""
+        """Record the present step and its progress."""
         self.doing, self.progress = doing, progress
         if progress is None:
             self._began, self._seen = time.perf_counter(), None
         elif self._seen is None:
-            # From the first report on, before which kernels may have been compiled.
+            # Measure the speed from the first report: before it, kernels may have been compiled.
             self._seen = time.perf_counter(), self.share
 
     @property
     def share(self) -> float:
-        """Part of the run under way that is done, 0 to 1: of its bytes, or else its messages."""
+        """Finished share of the active run, 0 to 1, by bytes or else by messages."""
         now = self.progress
         if now is None:
             return 0.0
@@ -94,20 +94,20 @@ class Stage:
         return max(done, now.now_ns / self.limit_ns) if self.limit_ns else done
 
     def left_s(self) -> float | None:
-        """Seconds that the run under way takes yet at its speed so far, None if unknown."""
+        """Return the remaining seconds of the active run at its present speed, None if unknown."""
         if self._seen is None:
             return None
         began, first = self._seen
         spent, gained = time.perf_counter() - began, self.share - first
-        known = []
+        estimates = []
         if spent >= TELLING_S and gained >= TELLING_SHARE:
-            known.append((1.0 - self.share) / gained * spent)
+            estimates.append((1.0 - self.share) / gained * spent)
         if self.limit_s is not None:
-            known.append(max(self._began + self.limit_s - time.perf_counter(), 0.0))
-        return min(known, default=None)
+            estimates.append(max(self._began + self.limit_s - time.perf_counter(), 0.0))
+        return min(estimates, default=None)
 
     def where(self) -> str:
-        """How far the run under way is, in words."""
+        """Return the progress of the active run in words."""
         now = self.progress
         if now is None:
             return self.doing
@@ -118,46 +118,45 @@ class Stage:
         )
 
     def text(self) -> str:
-        """Where it is, in words."""
+        """Return the stage in words."""
         if self.run is None:
             return self.doing
         run = f"run {self.run.number} of {self.runs} ({self.run.engine}), " * (self.runs > 1)
         return run + self.where()
 
     def outlook(self) -> str:
-        """Where it is and how long the run under way takes yet, in words."""
+        """Return the stage and the remaining time of the active run in words."""
         if self.progress is None or self.progress.ended == self.progress.operations:
             return self.text()
         left = self.left_s()
         return f"{self.text()}; " + (
-            "time left not known yet" if left is None else f"about {_clock(left)} left"
+            "remaining time unknown" if left is None else f"about {_clock(left)} left"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of one run.
+    """Outcome of one run.
 
     Parameters
     ----------
     run
-        Which.
+        The run.
     status
         ``complete``; ``partial`` (a run of the packet level that was stopped or interrupted, with
-        what is known until then); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
-        placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
-        all three without a result; ``not run`` after an interrupt.
+        a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or placement does
+        not apply) or ``failed`` (no path, or ranks or buffers that wait for ever), all three
+        without a result; ``not run`` after an interrupt.
     reason
-        Why it has none, or part of one.
+        Why the result is missing or partial.
     result, mix
-        What the level gives, and the jobs as they were placed.
+        Result of the level, and the placed jobs.
     notes
-        What a user should know.
+        Notes for the user.
     seconds
-        Time that the level took.
+        Wall time of the level.
     row, jobs
-        Its rows in the tables of runs and jobs, once `weft.experiment.result_tables.brief` has
-        made them.
+        Rows in the tables of runs and jobs, set by `weft.experiment.result_tables.brief`.
     """
 
     run: Run
@@ -177,31 +176,30 @@ def perform(
     watch: Callable[[Stage], None] | None = None,
     stage: Stage | None = None,
 ) -> Iterator[Outcome]:
-    """Make every run of an experiment, giving each outcome as soon as it is there.
+    """Perform every run of an experiment, and yield each outcome as soon as it is known.
 
     Parameters
     ----------
     experiment
-        What to run.
+        The experiment.
     watch
-        Called now and then with how far it is.
+        Called regularly with the stage.
     stage
-        Kept up to date, for whoever asks after an interrupt.
+        Stage to update, which the caller can read after an interrupt.
 
     Yields
     ------
     Outcome
-        In the order of `Experiment.runs`. Where there are several runs, one that an engine or a
-        placement does not fit, or that fails at its level, is an outcome and the others go on.
-        After one that the user interrupted there are no more.
+        Outcomes in the order of `Experiment.runs`. With several runs, one that does not fit or
+        fails is an outcome, and the others continue. After an interrupted run there are no more.
 
     Raises
     ------
     InputError
-        On what is wrong in the experiment itself, before anything runs where that can be seen;
-        where there is one run alone, also on what is wrong with that.
+        If the experiment is wrong, if possible before the first run; with a single run, also if
+        it fails.
     NotApplicable
-        Where there is one run alone and its engine or placement does not fit.
+        If the engine or placement of a single run does not fit.
     """
     runs = experiment.runs
     stage = stage or Stage(len(runs))
@@ -254,38 +252,38 @@ def perform(
 
 
 class _Jobs:
-    """The jobs of an experiment, each workload made once where there is room to keep it."""
+    """Jobs of an experiment; each workload is made once if there is room to keep it."""
 
     def __init__(self, experiment: Experiment, fabric: Fabric):
         self._experiment = experiment
         self._fabric = fabric
-        self._made: dict[tuple[int, str], Workload | NotApplicable] = {}
+        self._kept: dict[tuple[int, str], Workload | NotApplicable] = {}
         self._ranks: dict[tuple[int, str], Workload] = {}
         self._room = _KEPT_OPS
         self._once = False
 
     def check(self, runs: Sequence[Run]) -> None:
-        """Make every workload and placement once, before anything runs.
+        """Make every workload and placement once, before the first run.
 
         Raises
         ------
         InputError
-            On the first that is wrong.
+            If one is wrong.
         """
         choices = dict.fromkeys(run.jobs for run in runs)
         self._once = len(choices) == 1
         for choice in choices:
-            # Of a workload a placement asks no more than how many ranks it has.
+            # A placement only needs the number of ranks of a workload.
             works = [self._idle(number, text) for number, (text, _) in enumerate(choice)]
-            made = [work for work in works if work is not None]
-            if len(made) == len(works):
+            known = [work for work in works if work is not None]
+            if len(known) == len(works):
                 with suppress(NotApplicable):
                     place_jobs(
-                        self._placed(made, choice), self._fabric, overlap=self._experiment.overlap
+                        self._placed(known, choice), self._fabric, overlap=self._experiment.overlap
                     )
 
     def mix(self, run: Run) -> JobMix | NotApplicable:
-        """The jobs of a run, placed; or why there are none."""
+        """Return the placed jobs of a run, or the reason why a workload does not fit."""
         works = []
         for number, (text, _) in enumerate(run.jobs):
             work = self._workload(number, text)
@@ -293,7 +291,7 @@ class _Jobs:
                 return work
             works.append(work)
         if self._once:
-            self._made.clear()
+            self._kept.clear()
         try:
             return combine(
                 self._placed(works, run.jobs), self._fabric, overlap=self._experiment.overlap
@@ -302,7 +300,7 @@ class _Jobs:
             return reason
 
     def _idle(self, number: int, text: str) -> Workload | None:
-        """A workload that does nothing on the ranks of this one; None where that does not exist."""
+        """Return an empty workload with as many ranks as this one; None if it does not fit."""
         if (number, text) not in self._ranks:
             work = self._workload(number, text)
             if isinstance(work, NotApplicable):
@@ -311,22 +309,22 @@ class _Jobs:
         return self._ranks[number, text]
 
     def _workload(self, number: int, text: str) -> Workload | NotApplicable:
-        if (number, text) in self._made:
-            return self._made[number, text]
-        made: Workload | NotApplicable
+        if (number, text) in self._kept:
+            return self._kept[number, text]
+        work: Workload | NotApplicable
         try:
-            made = _workload(self._experiment.job[number], text, self._fabric)
+            work = _workload(self._experiment.job[number], text, self._fabric)
         except NotApplicable as reason:
-            made = reason
+            work = reason
         except InputError as error:
             jobs = self._experiment.job
             whose = f"job {jobs[number].name}: " if len(jobs) > 1 else ""
             raise InputError(whose + error.message, file=error.file, line=error.line) from None
-        size = made.num_ops if isinstance(made, Workload) else 0
+        size = work.num_ops if isinstance(work, Workload) else 0
         if size <= self._room or len(self._experiment.job[number].workload) == 1:
             self._room -= size
-            self._made[number, text] = made
-        return made
+            self._kept[number, text] = work
+        return work
 
     def _placed(self, works: Sequence[Workload], choice: Sequence[tuple[str, str]]) -> list[Job]:
         return [
@@ -354,7 +352,7 @@ def _hosts(part: JobPart) -> str | None:
 
 
 def _workload(part: JobPart, text: str, fabric: Fabric) -> Workload:
-    """The workload of a job; where nobody says, with as many ranks as its hosts take."""
+    """Return the workload of a job; by default with as many ranks as fit on its hosts."""
     ranks = part.ranks
     if ranks is None and part.format is None and not is_source(text):
         ranks = len(allowed_hosts(fabric, _hosts(part))) * (part.ranks_per_host or 1)
@@ -380,7 +378,7 @@ def _outcome(
     began = time.perf_counter()
 
     try:
-        found = run_level(experiment, run, fabric, routes, mix, model, at)
+        run_result = run_level(experiment, run, fabric, routes, mix, model, at)
     except IncompleteRun as reason:
         return Outcome(run, "stopped", str(reason), mix=mix, notes=notes)
     except NotApplicable as reason:
@@ -388,17 +386,17 @@ def _outcome(
     except InputError as reason:
         text = str(reason) + _whose_ranks(mix)
         return Outcome(run, "failed", text, mix=mix, notes=notes)
-    stage.interrupted = found.interrupted
-    status: Status = "partial" if found.partial else "complete"
+    stage.interrupted = run_result.interrupted
+    status: Status = "partial" if run_result.partial else "complete"
     took = time.perf_counter() - began
-    if isinstance(found.result, FlowResult) and found.result.network.straight >= 0:
-        share = found.result.network.straight
-        notes = (*notes, f"of traffic that may go by an intermediate {share:.1%} goes straight")
-    return Outcome(run, status, found.partial, found.result, mix, notes, took)
+    if isinstance(run_result.result, FlowResult) and run_result.result.network.straight >= 0:
+        share = run_result.result.network.straight
+        notes = (*notes, f"{share:.1%} of the traffic takes minimal paths, not via intermediates")
+    return Outcome(run, status, run_result.partial, run_result.result, mix, notes, took)
 
 
 def _whose_ranks(mix: JobMix) -> str:
-    """Which ranks are whose, for messages that number the ranks of all jobs together."""
+    """Return the ranks of each job, for messages that number the ranks of all jobs together."""
     if len(mix.names) == 1:
         return ""
     ends = zip(mix.names, mix.first_rank.tolist(), mix.first_rank[1:].tolist(), strict=False)

@@ -1,4 +1,4 @@
-"""One run at one level of detail: what comes out of it, or why nothing does."""
+"""One run at one level of detail, and its result or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Result = FlowResult | PacketResult | StaticWorkload
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a level found.
+    """Result of a run.
 
     Parameters
     ----------
     result
-        What the level gives.
+        Result of the level.
     partial
-        Why it ends early, empty where it does not.
+        Why it is partial; empty for a complete result.
     interrupted
-        Whether the user ended it.
+        Whether the user interrupted the run.
     """
 
     result: Result
@@ -41,7 +41,7 @@ class Found:
 
 
 def duration(nanoseconds: float) -> str:
-    """A time in the unit that suits it: ``1.25 ms``."""
+    """Return a time as text in a suitable unit: ``1.25 ms``."""
     for unit, factor in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if nanoseconds >= factor:
             return f"{nanoseconds / factor:.4g} {unit}"
@@ -57,14 +57,14 @@ def run_level(
     model: PenaltyModel,
     at: Callable[[str, Progress | None], None],
 ) -> Found:
-    """Make one run.
+    """Perform one run.
 
     Raises
     ------
     IncompleteRun
-        When a limit stops a run of the flow level.
+        If a limit stops a run of the flow level.
     InputError, NotApplicable
-        As the levels do.
+        If the level raises them.
     """
     if run.level == "static":
         return Found(
@@ -79,9 +79,7 @@ def run_level(
     def watched(progress: Progress) -> None:
         at("running", progress)
         if clock.is_over():
-            raise IncompleteRun(
-                f"stopped after {clock.text}, {_so_far(progress)}; there is no result"
-            )
+            raise IncompleteRun(f"stopped after {clock.text}, {_so_far(progress)}; no result")
 
     return Found(
         simulate(
@@ -99,7 +97,7 @@ def _packets(
     mix: JobMix,
     at: Callable[[str, Progress | None], None],
 ) -> Found:
-    """A run of the packet level, of which also a part is a result."""
+    """Perform a run of the packet level, which has a partial result if it stops early."""
     clock = _Clock(experiment.max_seconds)
     out_of_seconds = interrupted = False
 
@@ -129,15 +127,15 @@ def _packets(
     messages = mix.workload.messages
     arrived = int((result.arrived_ps[messages] >= 0).sum())
     now = Progress(0, 0, arrived, len(messages), result.end_ps / PS_PER_NS)
-    return Found(result, f"{why}, {_so_far(now)}; what is known until then is kept", interrupted)
+    return Found(result, f"{why}, {_so_far(now)}; the result is partial", interrupted)
 
 
 class _Clock:
-    """Time that a run may take."""
+    """Limit of the wall time of a run."""
 
     def __init__(self, limit_s: float | None):
         self._limit_s, self._began = limit_s, time.perf_counter()
-        self.text = f"{limit_s:g} s on the clock" if limit_s is not None else ""
+        self.text = f"{limit_s:g} s of wall time" if limit_s is not None else ""
 
     def is_over(self) -> bool:
         return self._limit_s is not None and time.perf_counter() - self._began > self._limit_s
@@ -151,30 +149,29 @@ def _so_far(now: Progress) -> str:
 
 
 def traced(text: str, mix: JobMix) -> int:
-    """The operation that sends a message given as ``RANK:N`` or ``JOB:RANK:N``.
+    """Return the operation that sends a message given as ``RANK:N`` or ``JOB:RANK:N``.
 
     Raises
     ------
     InputError
-        When there is none.
+        If the job, rank or message does not exist.
     """
     *names, rank_text, number_text = text.rsplit(":", 2)
     if not names and len(mix.names) > 1:
         raise InputError(
-            f"trace {text}: there are several jobs, so expected JOB:RANK:N with one of "
-            f"{', '.join(mix.names)}"
+            f"trace {text}: expected JOB:RANK:N with one of the jobs {', '.join(mix.names)}"
         )
     if names and names[0] not in mix.names:
-        raise InputError(f"trace {text}: there is no job {names[0]!r}; {', '.join(mix.names)} run")
+        raise InputError(
+            f"trace {text}: unknown job {names[0]!r}; expected one of {', '.join(mix.names)}"
+        )
     job = mix.names.index(names[0]) if names else 0
     rank, number = int(rank_text), int(number_text)
     first, last = int(mix.first_rank[job]), int(mix.first_rank[job + 1])
     if rank >= last - first:
-        raise InputError(f"trace {text}: ranks are 0 to {last - first - 1}")
+        raise InputError(f"trace {text}: expected a rank from 0 to {last - first - 1}")
     work = mix.workload
     mine = work.messages[work.rank[work.messages] == first + rank]
     if number >= len(mine):
-        raise InputError(
-            f"trace {text}: rank {rank} sends {len(mine)} messages, and numbers count from 0"
-        )
+        raise InputError(f"trace {text}: rank {rank} sends {len(mine)} messages, numbered from 0")
     return int(mine[number])

@@ -1,4 +1,4 @@
-"""What an experiment file may say, and a run of `weft simulate` by flags as well."""
+"""Keys of experiment files, which are also options of `weft simulate`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from weft.sim.packet.hardware import LONGEST_NS, WRITTEN, hardware_of
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
 
-#: More runs than anybody reads the table of.
+#: Maximum number of runs of an experiment.
 MAX_RUNS = 10_000
 
 Overlap = Literal["refuse", "share"]
 
 
 def _listed(value: Any) -> Any:
-    """One thing where a list of things may stand."""
+    """Convert a single text to a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -59,36 +59,36 @@ def _source(value: Any) -> Any:
 
 
 def _no_keys(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a workload, of which none has a key of its own."""
+    """Check that no option of a workload is a key of the job."""
     for name in ("format", "ranks", "num_ranks", "spec_or_path"):
         if name in options:
-            raise ValueError(f"{name} is no option of a workload; the job has keys for it")
+            raise ValueError(f"{name} is not an option of a workload; use the keys of the job")
     return options
 
 
 def _tables(value: Any) -> Any:
-    """A list of tables, which people like to write as one."""
+    """Refuse a single table ``[job]`` instead of a list of tables."""
     if not isinstance(value, list | tuple):
         raise ValueError("expected [[job]], once for each job")
     return value
 
 
 class Part(BaseModel):
-    """A table of an experiment file: nothing unknown, nothing changed later."""
+    """A table of an experiment file; unknown keys are refused and values are read-only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
-    #: Makes what the keys say, in Python.
+    #: Makes the Python object of the table from its keys.
     make: ClassVar[Callable[[Mapping[str, Any]], Any]]
 
     @property
     def made(self) -> Any:
-        """What the table says, in Python."""
+        """The Python object of the table."""
         return type(self).make({key: getattr(self, key) for key in type(self).model_fields})
 
 
 def _countable(value: float | None, about: ValidationInfo) -> float | None:
-    """A time that picoseconds of 64 bits can count, where packets run."""
+    """Refuse times that do not fit 64-bit picoseconds, if the packet level runs."""
     longest = LONGEST_OPTIONS_NS.get(f"{about.field_name}_ns", LONGEST_NS)
     if value is not None and value > longest and "packet" in about.data.get("level", ()):
         raise ValueError(f"expected at most {longest:.4g} ns at the packet level")
@@ -96,7 +96,7 @@ def _countable(value: float | None, about: ValidationInfo) -> float | None:
 
 
 def _key(item: Setting) -> tuple[Any, Any]:
-    """Type and default of a setting's key."""
+    """Return the type and default of a setting's key."""
     hint = item.option.written or item.hint
     default = ... if item.default is MISSING else item.default
     if item.option.written is not None:
@@ -105,7 +105,7 @@ def _key(item: Setting) -> tuple[Any, Any]:
             default = () if is_listed(item) else None
             hint = hint if is_listed(item) else hint | None
     if item.option.compared:
-        # One where nothing is listed that depends on other things.
+        # The list of one default, or None if the default depends on other settings.
         default = None if default is None else (default,)
         hint = Annotated[tuple[hint, ...], BeforeValidator(_listed), Field(min_length=1)]  # type: ignore[valid-type]
         hint = hint | None if default is None else hint
@@ -117,7 +117,7 @@ def _key(item: Setting) -> tuple[Any, Any]:
 def _table(
     name: str, items: Any, make: Callable[[Mapping[str, Any]], Any], base: Any = Part
 ) -> Any:
-    """A table of an experiment file with a key for each setting."""
+    """Return the model of a table with a key for each setting."""
     keys: Any = {item.key: _key(item) for item in items}
     model: Any = create_model(name, __base__=base, **keys)
     model.make = make
@@ -125,7 +125,7 @@ def _table(
 
 
 def _can_be(part: Any) -> Any:
-    """The table, when what it says can be made."""
+    """Refuse a table whose Python object cannot be made."""
     try:
         _ = part.made
     except InputError as error:
@@ -136,7 +136,7 @@ def _can_be(part: Any) -> Any:
 if TYPE_CHECKING:
 
     class Keys(Part):
-        """A table whose keys are made from settings."""
+        """A table whose keys are generated from settings."""
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -152,7 +152,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
-    """``all`` stands for every engine that needs nothing but the fabric."""
+    """Replace ``all`` by every engine that needs no file."""
     every = tuple(entry.name for entry in engines if "needs" not in entry.facts)
     return tuple(name for given in names for name in (every if given == "all" else (given,)))
 
@@ -163,12 +163,12 @@ class JobPart(Part):
     Parameters
     ----------
     name
-        Name of the job in results; each job its own, without a colon.
+        Name of the job in results; unique, without a colon.
     workload
         A collective, application or traffic pattern with options, such as
         ``allreduce:size=1MiB``, or a file or folder of traces.
     format
-        Format of a workload file; its contents tell when left out.
+        Format of a workload file; recognised by its contents if not given.
     options
         Options of the workload or of its format, ``NAME=VALUE``.
     ranks
@@ -176,13 +176,13 @@ class JobPart(Part):
     placement
         Placement of ranks on hosts, with options as in ``random:seed=3``.
     ranks_per_host
-        Most ranks on one host.
+        Maximum number of ranks on one host.
     distribution
-        How ranks fill hosts: ``block``, ``cyclic`` or ``plane=N``.
+        Distribution of ranks to hosts: ``block``, ``cyclic`` or ``plane=N``.
     hosts
-        Hosts that may be used, as a list: ``node[001-036]``.
+        List of hosts that may be used: ``node[001-036]``.
     start
-        When the job begins.
+        Start time of the job.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=80), Option(flag=None)] = "job"
@@ -195,7 +195,7 @@ class JobPart(Part):
         Option(flag="workload_option"),
     ] = Field(default_factory=dict)
     ranks: Annotated[
-        Positive | None, Option(usual="as the file says, or as many as its hosts take")
+        Positive | None, Option(usual="that of the file, or all that fit on the hosts")
     ] = None
     placement: Annotated[Names, Option(compared="names")] = ("linear",)
     ranks_per_host: Annotated[Positive | None, Option(usual="1")] = None
@@ -205,7 +205,7 @@ class JobPart(Part):
 
 
 class OutputPart(Part):
-    """Where results go.
+    """Files of results.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class OutputPart(Part):
     format
         Format of tables.
     messages
-        Write the table of single messages, too.
+        Write the table of single messages.
     html
         Write a page that shows a run of the packet level over time.
     """
@@ -226,17 +226,17 @@ class OutputPart(Part):
 
 
 class Head(Part):
-    """What everything runs on, and at which levels.
+    """Fabric, engines and levels of an experiment.
 
     Parameters
     ----------
     fabric
-        A file or a spec; or a table.
+        A file or a spec, or a table.
     faults
-        What to break in it.
+        Faults of the fabric.
     engine
-        Routing engines, with options as in ``updn:roots=center``; ``all`` for every one that needs
-        no file.
+        Routing engines, with options as in ``updn:roots=center``; ``all`` for all that need no
+        file.
     level
         Levels of detail.
     """
@@ -251,13 +251,13 @@ class Head(Part):
     ] = ("flow",)
 
 
-#: Settings of runs as keys: all but the hardware are alike in Python.
+#: Settings of runs that are keys of an experiment: all but the hardware.
 RUN = [item for item in settings(RunSettings) if item.field != "hardware"]
 
 if TYPE_CHECKING:
 
     class Runs(Head):
-        """Settings of runs, one key each."""
+        """Table with one key per setting of runs."""
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -266,20 +266,20 @@ else:
 
 
 class Experiment(Runs):
-    """A whole experiment. Lists are compared: each combination is a run.
+    """An experiment. Lists are compared: each combination is a run.
 
     Parameters
     ----------
     hardware
-        What switches and adapters are like.
+        Properties of switches and adapters.
     overlap
         Whether two jobs may run on one host.
     max_seconds
-        Time on the clock after which a run is stopped.
+        Wall time in seconds after which a run is stopped.
     job
         The jobs, in the order in which they are placed.
     output
-        Where results go.
+        Files of results.
     """
 
     hardware: Annotated[HardwarePart, AfterValidator(_can_be)] = HardwarePart()
@@ -291,27 +291,27 @@ class Experiment(Runs):
     output: Annotated[OutputPart, Option(flag=None)] = OutputPart()
 
     def options(self, run: Run) -> dict[str, Any]:
-        """Options of `weft.simulate` for a run, but for what is read from files and jobs."""
+        """Return the options of `weft.simulate` for a run, without coefficients and trace."""
         given = {
             item.field: getattr(self, item.key)
             for item in settings(RunSettings)
             if item.of(run.level) and item.field not in ("coefficients", "trace")
         }
-        made = {"hardware": self.hardware.made, "sharing": run.sharing, "policy": run.policy}
-        return {name: made.get(name, value) for name, value in given.items()}
+        own = {"hardware": self.hardware.made, "sharing": run.sharing, "policy": run.policy}
+        return {name: own.get(name, value) for name, value in given.items()}
 
     @model_validator(mode="after")
     def _coefficients_are_used(self) -> Self:
         if self.coefficients is not None and not (
             "flow" in self.level and "penalty" in self.sharing
         ):
-            raise ValueError("coefficients are of the law of sharing penalty, which does not run")
+            raise ValueError("coefficients require level flow with sharing penalty")
         return self
 
     @model_validator(mode="before")
     @classmethod
     def _default_names(cls, data: Any) -> Any:
-        """Jobs without a name are job1, job2 and so on."""
+        """Name jobs without a name job1, job2 and so on."""
         jobs = data.get("job") if isinstance(data, dict) else None
         if not isinstance(jobs, list | tuple):
             return data
@@ -323,35 +323,35 @@ class Experiment(Runs):
 
     @property
     def runs(self) -> list[Run]:
-        """Every combination of what is listed.
+        """All combinations of the listed values.
 
         Raises
         ------
         InputError
-            When there are more than `MAX_RUNS`.
+            If there are more than `MAX_RUNS`.
         """
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
-        ways = list(
-            itertools.chain.from_iterable(map(self._ways, dict.fromkeys(self.engine)))
+        methods = list(
+            itertools.chain.from_iterable(map(self._methods, dict.fromkeys(self.engine)))
         )  # fmt: skip
-        count = len(ways)
+        count = len(methods)
         for choices in jobs:
             count *= len(choices)
         if count > MAX_RUNS:
-            raise InputError(f"the lists combine to {count:,} runs; at most {MAX_RUNS:,} are made")
+            raise InputError(f"the lists combine to {count:,} runs; expected at most {MAX_RUNS:,}")
         return [
-            Run(number, *way, tuple(choice))
-            for number, (choice, way) in enumerate(
-                itertools.product(itertools.product(*jobs), ways), 1
+            Run(number, *method, tuple(choice))
+            for number, (choice, method) in enumerate(
+                itertools.product(itertools.product(*jobs), methods), 1
             )
         ]
 
-    def _ways(self, engine: str) -> list[tuple[str, Level, Sharing | None, str | None]]:
-        """An engine with every level, each with the laws or policies that it knows."""
+    def _methods(self, engine: str) -> list[tuple[str, Level, Sharing | None, str | None]]:
+        """Return an engine with every level and its sharing models or policies."""
         listed: list[tuple[str, Level, Sharing | None, str | None]] = []
         for level in self.level:
             if level == "flow":
-                listed += [(engine, level, law, None) for law in self.sharing]
+                listed += [(engine, level, sharing, None) for sharing in self.sharing]
             elif level == "packet":
                 listed += [(engine, level, None, policy) for policy in self._policies(engine)]
             else:
@@ -359,9 +359,9 @@ class Experiment(Runs):
         return list(dict.fromkeys(listed))
 
     def _policies(self, engine: str) -> list[str]:
-        """Policies of one engine: those listed that it can have, or the usual one.
+        """Return the policies of one engine: the listed ones that fit it, or its default.
 
-        One that leaves no choice has a run even if only policies for the others are listed.
+        An engine without candidates has a run even if only policies for candidates are listed.
         """
         entry, _ = engines.parse(engine)
         chooses = bool(entry.facts.get("candidates"))
@@ -396,6 +396,6 @@ class Run:
 
     @property
     def placements(self) -> str:
-        """Placements of the jobs, as one text; where all have one, it once."""
+        """Placements of the jobs, as one text; once if all are equal."""
         placements = [placement for _, placement in self.jobs]
         return placements[0] if len(set(placements)) == 1 else " + ".join(placements)

@@ -1,4 +1,4 @@
-"""A folder of results: complete, or as it was before."""
+"""Folder of results, written atomically."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from weft.experiment.toml_file import from_anywhere, resolved
 
 Format = Literal["parquet", "csv"]
 
-#: What every folder of results has besides its tables.
+#: Files of every folder of results besides its tables.
 EXPERIMENT, MEANINGS = "experiment.toml", "columns.csv"
 
 
 class Store:
-    """Results that become visible all at once, when `keep` is called.
+    """Writer of results, which all become visible when `keep` is called.
 
-    Tables are written to a hidden folder inside the one given as the runs come in; `close` removes
-    what of it is not kept.
+    Tables of each run are written to a hidden folder inside the output folder; `close` removes
+    those that are not kept.
 
     Parameters
     ----------
     folder
-        Where results go; made when it does not exist. Earlier results there are replaced, tables
-        that are not written this time removed.
+        Output folder, created if it does not exist. Earlier results in it are replaced, and their
+        other tables removed.
     experiment
-        What is run; a copy that says every key lies beside the tables.
+        The experiment; a copy with every key is written next to the tables.
 
     Raises
     ------
     InputError
-        When the folder cannot be made or written.
+        If the folder cannot be created or written.
     """
 
     def __init__(self, folder: str | Path, experiment: Experiment):
@@ -61,7 +61,8 @@ class Store:
         self._rows: list[dict[str, Any]] = []
         self._jobs: list[dict[str, Any]] = []
         self._levels: dict[str, None] = {}
-        self._made = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        #: Folders that were created and are removed if no results are kept.
+        self._created = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         self._hidden: Path | None = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,16 +72,16 @@ class Store:
             raise InputError(f"cannot be written to: {error.strerror}", file=folder) from None
 
     def close(self) -> None:
-        """Remove what is not kept; to be called in any case."""
+        """Remove results that are not kept; call it in any case."""
         self._clear()
 
     def add(self, outcome: Outcome) -> None:
-        """Take in the outcome of a run.
+        """Add the outcome of a run.
 
         Raises
         ------
         InputError
-            When its tables cannot be written.
+            If its tables cannot be written.
         """
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
@@ -93,12 +94,12 @@ class Store:
             self._write(f"{name}{number}.{self.format}", table)
 
     def keep(self) -> list[Path]:
-        """Make the results visible; gives their files.
+        """Make the results visible and return their files.
 
         Raises
         ------
         InputError
-            When they cannot be written.
+            If they cannot be written.
         """
         self._write(f"runs.{self.format}", of_columns(RUN_COLUMNS, self._rows))
         self._write(f"jobs.{self.format}", of_columns(JOB_COLUMNS, self._jobs))
@@ -117,7 +118,7 @@ class Store:
                 os.replace(hidden / name, self.folder / name)
         except OSError as error:
             raise InputError(f"cannot be written to: {error.strerror}", file=self.folder) from None
-        self._made = []
+        self._created = []
         return [self.folder / name for name in written]
 
     def _need(self) -> Path:
@@ -139,16 +140,16 @@ class Store:
         if self._hidden is not None:
             shutil.rmtree(self._hidden, ignore_errors=True)
             self._hidden = None
-        for path in self._made:
+        for path in self._created:
             try:
                 path.rmdir()
             except OSError:
                 break
-        self._made = []
+        self._created = []
 
 
 def meanings(levels: tuple[str, ...]) -> pl.DataFrame:
-    """Every column of every table: table, level, column, type, unit and meaning."""
+    """Return a table of all columns: table, level, column, type, unit and meaning."""
     described: list[tuple[str, str, Mapping[str, Column]]] = [
         ("runs", "", RUN_COLUMNS),
         ("jobs", "", JOB_COLUMNS),
@@ -164,7 +165,7 @@ def meanings(levels: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _is_table(name: str) -> bool:
-    """Whether a file has the name of a table of results."""
+    """Return whether a file has the name of a table of results."""
     stem, dot, suffix = name.partition(".")
     table, dash, number = stem.partition("-")
     known = {"runs", "jobs", *(table for _, table in TABLES)}

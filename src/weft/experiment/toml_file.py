@@ -1,4 +1,4 @@
-"""Experiment files in TOML: read with the place of every mistake, and written back resolved."""
+"""Experiment files in TOML: read with the line of every error, and written back resolved."""
 
 from __future__ import annotations
 
@@ -24,24 +24,26 @@ from weft.fabrics.load import Source
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 
+#: Pydantic's names of the types that a value was tried as.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
-Place = tuple[str | int, ...]
+#: Names of tables, indices in lists, and the key.
+_Path = tuple[str | int, ...]
 
 
 def read_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment file.
 
-    Files that it names are looked for beside it first, then in the working folder.
+    Files that it names are searched in its folder first, then in the working folder.
 
     Raises
     ------
     InputError
-        With file and line, on a file that cannot be read or is no TOML, an unknown or missing key,
-        or a value that does not fit.
+        If the file cannot be read or is not valid TOML, a key is unknown or missing, or a value
+        does not fit; with the file and line.
     """
     text = read_text(path)
-    made = check(parse_toml(text, path), file=path, text=text)
-    return _beside(made, Path(path).parent)
+    experiment = check(parse_toml(text, path), file=path, text=text)
+    return _beside(experiment, Path(path).parent)
 
 
 def check(
@@ -51,69 +53,68 @@ def check(
     text: str | None = None,
     flags: bool = False,
 ) -> Experiment:
-    """An experiment from its keys.
+    """Return an experiment from its keys.
 
     Parameters
     ----------
     data
-        As an experiment file has them.
+        Keys and values of an experiment file.
     file, text
-        The file they come from and what it says, for messages.
+        Name and text of the file, for messages.
     flags
-        They come from the command line: messages speak of ``--ranks-per-host``.
+        Whether the keys are from the command line; messages then name options.
 
     Raises
     ------
     InputError
-        With the key and its place.
+        If a key is wrong; with the key and its line.
     """
     try:
         return Experiment.model_validate(dict(data))
     except ValidationError as error:
-        # An unknown key explains the missing one that it was meant to be.
-        first, *others = sorted(
-            error.errors(), key=lambda found: found["type"] != "extra_forbidden"
-        )
-        place = _plain(first["loc"])
-        line = _line(text, place) if text is not None else None
-        # A list with something wrong in it is also found too short; that is no mistake of its own.
-        found = {_plain(other["loc"]) for other in others if other["type"] != "too_short"}
-        more = len(found - {place})
-        also = f" (and {more} more mistake{'s' if more > 1 else ''})" if more else ""
-        raise InputError(_explain(first, place, flags) + also, file=file, line=line) from None
+        # Unknown keys first: a misspelt key also gives an error for the missing one.
+        first, *others = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+        path = _plain(first["loc"])
+        line = _line(text, path) if text is not None else None
+        # A list with a wrong item is also reported as too short.
+        paths = {_plain(other["loc"]) for other in others if other["type"] != "too_short"}
+        more = len(paths - {path})
+        also = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
+        raise InputError(_explain(first, path, flags) + also, file=file, line=line) from None
 
 
-def _plain(place: Place) -> Place:
-    """A place without the names of types that were tried there."""
-    return tuple(part for part in place if not (isinstance(part, str) and _TRIED.fullmatch(part)))
+def _plain(path: _Path) -> _Path:
+    """Return the path of a key without pydantic's names of types."""
+    return tuple(part for part in path if not (isinstance(part, str) and _TRIED.fullmatch(part)))
 
 
-def _explain(error: Any, place: Place, flags: bool) -> str:
-    """A mistake in words, with its place."""
-    if not place:
+def _explain(error: Any, path: _Path, flags: bool) -> str:
+    """Return a message for an error of pydantic, with the key."""
+    if not path:
         return in_words(error)
-    *table, key = place
+    *table, key = path
     keys = list(_model(tuple(table)).model_fields)
     where = _name(tuple(table))
     if error["type"] == "extra_forbidden":
         return (
-            f"{where}unknown key {key!r}{did_you_mean(str(key), keys)}; there are {', '.join(keys)}"
+            f"{where}unknown key {key!r}{did_you_mean(str(key), keys)}; "
+            f"expected one of {', '.join(keys)}"
         )
     if error["type"] == "missing":
         return f"{where}the key {key!r} is missing"
-    given = error["input"]
-    said = in_words(error)
-    named = _name(place).removesuffix(": ")
+    value = error["input"]
+    reason = in_words(error)
+    named = _name(path).removesuffix(": ")
     if flags:
-        words = [part for part in place if isinstance(part, str)]
+        words = [part for part in path if isinstance(part, str)]
         named = _flag(words)
-    if place == ("hardware",) and error["type"] == "value_error":
-        return f"{named}: {said}"
-    return f"{named}: {shown(given)} does not fit: {said}"
+    if path == ("hardware",) and error["type"] == "value_error":
+        return f"{named}: {reason}"
+    return f"{named}: {shown(value)} does not fit: {reason}"
 
 
 def _flag(words: Sequence[str]) -> str:
-    """The option of the command line that sets a key, by the names of its tables and its own."""
+    """Return the option that sets a key, given the names of its tables and its own."""
     if words[0] == "hardware":
         return " ".join(("--hardware", *words[1:]))
     kind = {"fabric": Source, "faults": Faults, "job": JobPart, "output": OutputPart}.get(words[0])
@@ -122,10 +123,10 @@ def _flag(words: Sequence[str]) -> str:
     return next((item.flag for item in items if item.key == key and item.flag), f"--{words[-1]}")
 
 
-def _name(place: Place) -> str:
-    """A place such as ``job 2, start: ``; lists of one table count from 1."""
+def _name(path: _Path) -> str:
+    """Return the path of a key as text such as ``job 2, start: ``, counting from 1."""
     words: list[str] = []
-    for part in place:
+    for part in path:
         if isinstance(part, int):
             words[-1] += f" {part + 1}"
         else:
@@ -133,8 +134,8 @@ def _name(place: Place) -> str:
     return ", ".join(words) + ": " if words else ""
 
 
-def _model(table: Place) -> type[BaseModel]:
-    """The table at a place."""
+def _model(table: _Path) -> type[BaseModel]:
+    """Return the model of a table."""
     model: type[BaseModel] = Experiment
     for part in table:
         if isinstance(part, str) and part in model.model_fields:
@@ -145,7 +146,7 @@ def _model(table: Place) -> type[BaseModel]:
 
 
 def _table(hint: Any) -> type[BaseModel] | None:
-    """The table that a type holds, if it holds one."""
+    """Return the model of a table in a type, or None."""
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return hint
     if get_origin(hint) in {tuple, Annotated, Union, UnionType}:
@@ -153,20 +154,20 @@ def _table(hint: Any) -> type[BaseModel] | None:
     return None
 
 
-def _line(text: str, place: Place) -> int | None:
-    """Line on which a key stands, or its table where the key is missing; None when not found.
+def _line(text: str, path: _Path) -> int | None:
+    """Return the line of a key, or of its table if the key is missing; None if not found.
 
-    It reads headers and the keys at the beginning of lines, which is how such files are written;
-    keys inside inline tables get the line that the table begins on.
+    Headers and keys are searched at the beginning of lines; keys of inline tables have the line on
+    which the table begins.
     """
-    lines: dict[Place, int] = {}
+    lines: dict[_Path, int] = {}
     counts: dict[str, int] = {}
-    table: Place = ()
+    table: _Path = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = _HEADER.fullmatch(line)
         if header:
             name = header[2].strip("\"' ")
-            parts: Place = tuple(part.strip("\"' ") for part in name.split("."))
+            parts: _Path = tuple(part.strip("\"' ") for part in name.split("."))
             if header[1] == "[[":
                 lines.setdefault(parts, number)
                 counts[name] = counts.get(name, -1) + 1
@@ -177,65 +178,65 @@ def _line(text: str, place: Place) -> int | None:
         key = _KEY.match(line)
         if key:
             lines.setdefault((*table, key[1].strip("\"'")), number)
-    for length in range(len(place), 0, -1):
-        if place[:length] in lines:
-            return lines[place[:length]]
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
     return None
 
 
 def _beside(experiment: Experiment, folder: Path) -> Experiment:
-    """The experiment with the files that lie beside it named so that they are found."""
+    """Return the experiment with paths to the files that are in its folder."""
 
-    def found(name: str) -> str:
+    def in_folder(name: str) -> str:
         path = folder / name
         return str(path) if not Path(name).is_absolute() and path.exists() else name
 
-    return _renamed(experiment, found)
+    return _renamed(experiment, in_folder)
 
 
 def from_anywhere(experiment: Experiment) -> Experiment:
-    """The experiment with whole paths, so that it is the same from every working folder."""
+    """Return the experiment with absolute paths, independent of the working folder."""
     output = experiment.output
     if output.folder is not None:
         output = output.model_copy(update={"folder": os.path.abspath(output.folder)})
     if output.html is not None:
         output = output.model_copy(update={"html": os.path.abspath(output.html)})
-    made = _renamed(
+    renamed = _renamed(
         experiment, lambda name: os.path.abspath(name) if os.path.exists(name) else name
     )
-    return made.model_copy(update={"output": output})
+    return renamed.model_copy(update={"output": output})
 
 
-def _renamed(experiment: Experiment, found: Callable[[str], str]) -> Experiment:
-    """The experiment with the names of its files, and of what may be one, changed."""
+def _renamed(experiment: Experiment, rename: Callable[[str], str]) -> Experiment:
+    """Return the experiment with renamed files; `rename` returns other texts unchanged."""
 
     def spec(text: str) -> str:
         kind, colon, rest = text.partition(":")
-        return f"file:{found(rest)}" if colon and kind.strip() == "file" else text
+        return f"file:{rename(rest)}" if colon and kind.strip() == "file" else text
 
     fabric = experiment.fabric
     if fabric.names is not None:
-        fabric = fabric.model_copy(update={"names": found(fabric.names)})
+        fabric = fabric.model_copy(update={"names": rename(fabric.names)})
     jobs = tuple(
         job.model_copy(
             update={
-                "workload": tuple(map(found, job.workload)),
+                "workload": tuple(map(rename, job.workload)),
                 "placement": tuple(map(spec, job.placement)),
             }
         )
         for job in experiment.job
     )
     changes: dict[str, Any] = {
-        "fabric": fabric.model_copy(update={"source": found(fabric.source)}),
+        "fabric": fabric.model_copy(update={"source": rename(fabric.source)}),
         "job": jobs,
     }
     if experiment.coefficients is not None:
-        changes["coefficients"] = found(experiment.coefficients)
+        changes["coefficients"] = rename(experiment.coefficients)
     return experiment.model_copy(update=changes)
 
 
 def resolved(experiment: Experiment) -> str:
-    """The experiment as a file that says every key, and reads back as the same experiment."""
+    """Return the experiment as the text of a file with every key."""
     data = experiment.model_dump()
     lines: list[str] = []
     tables: list[tuple[str, Mapping[str, Any]]] = []
@@ -260,7 +261,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # JSON's strings are TOML's, but for one character that TOML wants escaped.
+        # A JSON string is a TOML string, except for one character that TOML requires escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         inside = ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items())
