@@ -1,6 +1,6 @@
-"""Write the pages of docs/reference/ from the code: ``python docs/reference.py``.
+"""Generate the pages of docs/reference/ from the code: ``python docs/reference.py``.
 
-`make docs` does so before it builds the site. Nothing of these pages is written by hand.
+`make docs` runs it before it builds the site. The pages are not edited by hand.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from weft.sim.sweep.settings import OWN, TrafficSettings
 
 _OPTIONS = """# Options
 
-Settings of fabrics, runs, hardware, traffic and cost plans, as Python, files and the command line
-name them; [commands](commands.md) lists the options of every command. How to use them:
-[simulate](../simulate.md), [load sweeps](../load-sweeps.md) and [packet level](../packet-level.md),
-whose numbered rules are quoted in brackets.
+Settings of fabrics, runs, hardware, traffic and cost plans, with their names in Python, in files
+and on the command line; [commands](commands.md) lists the options of every command. For their use
+see [simulate](../simulate.md), [load sweeps](../load-sweeps.md) and
+[packet level](../packet-level.md), whose numbered rules are cited in brackets.
 
 Sizes and times are numbers (bytes, ns) or text with a unit: `"64KiB"`, `"1MB"`, `"10us"`, `"2ms"`.
-A key is the name in Python without its unit. Where a list is allowed, each item makes a run of its
-own. An unknown key or option is an error that names the file, line and key.
+A key is the name in Python without its unit. If a list is allowed, each item makes a run of its
+own. An unknown key or option is an error with the file, line and key.
 """
 _Cell = Callable[[Setting], str]
 
@@ -51,14 +51,14 @@ def _code(text: str) -> str:
 
 def _usual(item: Setting) -> str:
     if item.default is MISSING and not item.option.usual:
-        return "must be given"
+        return "required"
     usual = usual_of(item)
     return _code(usual) if usual in (item.default, *item.choices) else usual
 
 
 def _type(item: Setting) -> str:
-    said = type_of(item) + bounds(item)
-    return f"{said}, or a list" if item.option.compared else said
+    text = type_of(item) + bounds(item)
+    return f"{text}, or a list" if item.option.compared else text
 
 
 def _levels(item: Setting) -> str:
@@ -75,18 +75,17 @@ _FLAG: tuple[str, _Cell] = "option", lambda item: _code(item.flag)
 _LEVEL: tuple[str, _Cell] = "levels", _levels
 _REST: tuple[tuple[str, _Cell], ...] = (("type", _type), ("default", _usual), ("", _help))
 
-#: Title of each table, what stands above it, its columns, and its settings.
+#: Title of each table -> text above it, its columns, and its settings.
 TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]]] = {
     "Runs": (
         "Arguments of `weft.simulate`, keys of an experiment, options of `weft simulate`. "
-        f"`weft.sweep` and `weft sweep` take them too, but for {', '.join(map(_code, OWN))}, "
-        "and one value each but for policies.",
+        f"`weft.sweep` and `weft sweep` take them too, except {', '.join(map(_code, OWN))}, with "
+        "one value each (several for policies).",
         (_PYTHON, _KEY, _FLAG, _LEVEL, *_REST),
         settings(RunSettings),
     ),
     "Hardware": (
-        "Arguments of `weft.Hardware` (those of `weft.VlArbitration` and `weft.CongestionControl` "
-        "in their place), keys of `[hardware]`, and names of `--hardware NAME=VALUE,…`.",
+        "Arguments of `weft.Hardware`, `weft.VlArbitration` and `weft.CongestionControl`, keys of `[hardware]`, and names of `--hardware NAME=VALUE,…`.",
         (_PYTHON, _KEY, *_REST),
         tuple(WRITTEN.values()),
     ),
@@ -103,7 +102,7 @@ TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]
         settings(Source),
     ),
     "Experiments": (
-        "Further keys of an experiment and options of `weft simulate`.",
+        "Other keys of an experiment and options of `weft simulate`.",
         (_KEY, _FLAG, *_REST),
         [
             item
@@ -136,7 +135,7 @@ TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]
 
 
 def options_page() -> str:
-    """The settings that are declared once for Python, files and the command line."""
+    """Return the page of settings of Python, files and the command line."""
     return _OPTIONS + "".join(
         f"\n## {title}\n\n{above}\n\n{_table(columns, items)}"
         for title, (above, columns, items) in TABLES.items()
@@ -152,12 +151,12 @@ def _table(columns: tuple[tuple[str, _Cell], ...], items: Iterable[Setting]) -> 
 
 
 def table(heads: list[str], rows: Iterable[list[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     return "".join(f"| {' | '.join(row)} |\n" for row in (heads, ["---"] * len(heads), *rows))
 
 
 def commands_page() -> str:
-    """Every command with its arguments and options, by cyclopts."""
+    """Return the page of commands with their arguments and options, generated by cyclopts."""
     app = program(tuple(COMMANDS))
     page = app.generate_docs(output_format="markdown", include_hidden=False)
     _, first, rest = page.partition("## weft ")
@@ -165,7 +164,7 @@ def commands_page() -> str:
 
 
 def columns_page() -> str:
-    """Every table that weft returns or writes, with the unit and meaning of its columns."""
+    """Return the page of tables that weft returns or writes, with units and meanings."""
     text = "# Columns of tables\n\nTables are polars frames; `--out` and `--output` write them.\n"
     seen: set[int] = set()
     for module in map(importlib.import_module, _modules(weft)):
@@ -202,7 +201,7 @@ def _cell(text: str) -> str:
 
 
 def registry_page(kind: str) -> str:
-    """Every entry of a registry: what it is, its options with their defaults, when it refuses."""
+    """Return the page of a registry: description, options and errors of every entry."""
     entries = list(KINDS[kind])
     title = kind.replace("-", " ").capitalize()
     text = f"# {title}\n\n`weft list {kind}` prints the same table.\n\n"
@@ -227,7 +226,7 @@ def _anchor(entry: Entry) -> str:
 def _entry(entry: Entry) -> str:
     text = f"\n## {entry.name}\n\n"
     if entry.aliases:
-        text += f"Also called {', '.join(map(_code, entry.aliases))}.\n\n"
+        text += f"Aliases: {', '.join(map(_code, entry.aliases))}.\n\n"
     for title, section in sections(entry.explanation):
         if title == "Parameters":
             rows = [
@@ -240,10 +239,8 @@ def _entry(entry: Entry) -> str:
 
 
 def api_page() -> str:
-    """Public names, in groups by where they live; autosummary writes a page for each."""
-    text = (
-        "# Python interface\n\n`weft` and `weft.plugins` are public; everything else may change.\n"
-    )
+    """Return the page of public names, in groups; autosummary writes a page for each."""
+    text = "# Python interface\n\n`weft` and `weft.plugins` are public; the rest may change.\n"
     groups = {
         "Functions": [name for name in weft.__all__ if name[0].islower()],
         "Types": [name for name in weft.__all__ if name[0].isupper()],
@@ -263,7 +260,7 @@ def _autosummary(module: str, names: Iterable[str]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """File name -> text of each page."""
+    """Return file name -> text of all pages."""
     written = {
         "options": options_page(),
         "commands": commands_page(),
@@ -273,14 +270,14 @@ def pages() -> dict[str, str]:
     }
     listed = "\n".join(written)
     written["index"] = (
-        "# Reference\n\nThese pages are made from the code.\n\n"
+        "# Reference\n\nThese pages are generated from the code.\n\n"
         f"```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
     )
     return written
 
 
 def write_pages(folder: Path) -> None:
-    """Write every page that differs from what is there."""
+    """Write every page that differs from its file."""
     folder.mkdir(exist_ok=True)
     for name, text in pages().items():
         path = folder / f"{name}.md"

@@ -1,1 +1,1 @@
-"""Tables, plots and pages."""
+"""Pages, plots and tables."""

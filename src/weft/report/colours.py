@@ -1,21 +1,21 @@
-"""The colours of load: perceptually uniform, legible to the colour-blind, hot against the page."""
+"""Colours of loads (perceptually uniform, for the colour-blind too) and of series."""
 
 from __future__ import annotations
 
 import matplotlib
 import numpy as np
 
-#: Part of matplotlib's inferno that is told from a white and from a dark page, cold to hot.
+#: Parts of matplotlib's inferno with contrast to a white and to a dark page, cold to hot.
 LIGHT_PART = (0.88, 0.12)
 DARK_PART = (0.22, 0.97)
-#: A link without load.
+#: Colour of links without load.
 LIGHT_IDLE, DARK_IDLE = "#d3d7dc", "#3a4048"
-#: Engines in a chart (Okabe and Ito 2008, without yellow), for a light and a dark page.
+#: Colours of series in a chart (Okabe and Ito 2008, without yellow), for light and dark pages.
 LIGHT_SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b07d00", "#555d66")
 DARK_SERIES = ("#56b4e9", "#ff8c42", "#2fc99a", "#e79ac4", "#8ab8ff", "#f0c24b", "#aab2bb")
 
 
 def scale(part: tuple[float, float], steps: int = 64) -> list[str]:
-    """Colours from cold to hot as ``#rrggbb``."""
+    """Return colours from cold to hot as ``#rrggbb``."""
     colours = matplotlib.colormaps["inferno"](np.linspace(*part, steps))
     return [matplotlib.colors.to_hex(colour) for colour in colours]

@@ -1,4 +1,4 @@
-"""What a comparison page shows: plain data, drawn by `weft.report.comparison_page`."""
+"""Data of a comparison page, drawn by `weft.report.comparison_page`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 
-#: Rows that a list of the users of a link keeps; more are counted.
+#: Number of listed rows of flows on a link; the others are counted.
 LISTED_USERS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Flows over a link added up by who sends, who receives or both, most flows first.
+    """Flows on a link, summed by source, by destination or by both, most flows first.
 
     Parameters
     ----------
     nodes
-        int64 [rows, 1 or 2]: a host, or a switch that stands for the hosts that hang from it.
+        int64 [rows, 1 or 2]: a host, or a switch that stands for its hosts.
     flows
-        int64 [rows]: how many flows.
+        int64 [rows]: number of flows.
     count
-        How many rows there were before the list was cut to `LISTED_USERS`.
+        Number of rows before the list was cut to `LISTED_USERS`.
     """
 
     nodes: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Ranking:
 
     @classmethod
     def of(cls, nodes: NDArray[np.integer[Any]], flows: NDArray[np.int64]) -> Ranking:
-        """Add up flows of equal nodes; ties by node number."""
+        """Sum flows of equal nodes; ties are ordered by node number."""
         key = np.zeros(len(nodes), dtype=np.int64)
         for column in nodes.T:
             key = key * (int(nodes.max(initial=0)) + 1) + column
@@ -47,7 +47,7 @@ class Ranking:
 
 @dataclass(frozen=True, eq=False)
 class LinkUsers:
-    """Whose flows cross a link: by pair, by source and by destination."""
+    """Flows that cross a link, by pair, by source and by destination."""
 
     pairs: Ranking
     sources: Ranking
@@ -65,9 +65,9 @@ class LinkUsers:
         Parameters
         ----------
         source, destination
-            Integer [entries]: nodes as in `Ranking`; a pair may come several times.
+            Integer [entries]: nodes as in `Ranking`; a pair may occur several times.
         flows
-            int64 [entries]: how many flows each entry stands for.
+            int64 [entries]: number of flows of each entry.
         """
         return cls(
             Ranking.of(np.column_stack((source, destination)), flows),
@@ -78,23 +78,22 @@ class LinkUsers:
 
 @dataclass(frozen=True, eq=False)
 class PatternRun:
-    """One engine under one traffic pattern.
+    """Loads of one engine and one traffic pattern.
 
     Parameters
     ----------
     engine, pattern
         Their names.
     flows
-        float64 [links]: flows over each directed link.
+        float64 [links]: number of flows on each link.
     load
-        float64 [links]: those flows over the link's rate, where 1 is one flow on a link of the
-        fastest host cable's rate.
+        float64 [links]: flows over the link's rate relative to the fastest host cable.
     users
-        Directed link -> whose flows cross it; given for the busiest links.
+        Link -> flows that cross it, for the most loaded links.
     unrouted_share
         Share of the pattern's flows that have no path.
     no_users
-        Why no link has users, empty where some have.
+        Why the flows on links are unknown; empty if they are known.
     """
 
     engine: str
@@ -108,20 +107,20 @@ class PatternRun:
 
 @dataclass(frozen=True)
 class EngineVerdict:
-    """What became of one engine.
+    """Verdict on one engine.
 
     Parameters
     ----------
     name, summary
         The engine and its one-line description.
     refusal
-        Why it does not fit, empty when it does.
+        Why it does not fit; empty if it fits.
     ok
-        It passed the validator.
+        Whether its routes are valid.
     findings
-        What the validator and the engine have to say, a line each.
+        Findings of the validator and notes of the engine, one per line.
     cells
-        Column -> text, in the order of the page's columns; empty when it refused.
+        Column -> text, in the order of the page's columns; empty if it does not fit.
     """
 
     name: str
@@ -134,31 +133,30 @@ class EngineVerdict:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """A whole comparison.
+    """A comparison.
 
     Parameters
     ----------
     fabric
-        What was compared on.
+        The fabric.
     title
         Heading.
     facts
         (name, value) of the fabric: hosts, switches, cables, rates, diameter.
     columns
-        Column -> what it means and its unit, for the engine table.
+        Column of the engine table -> its meaning and unit.
     engines
         Verdicts in the order of the table, best first.
     patterns
-        Pattern -> one-line description, in the order to be offered; for those that do not fit
-        the fabric, why.
+        Pattern -> one-line description, or why it does not fit the fabric.
     runs
-        Every (engine, pattern) that ran.
+        Runs of engines and patterns that fit.
     notes
-        Lines of how this was made: options, seeds, version.
+        Notes on the method, such as options and seeds.
     answer
-        Which engine is best and why, in a sentence or two; empty for none.
+        The best engine and the reasons; empty for none.
     best
-        The engine that the answer calls best, with which the page opens; empty for the first.
+        The best engine, with which the page opens; empty for the first.
     """
 
     fabric: Fabric

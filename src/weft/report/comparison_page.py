@@ -1,8 +1,8 @@
 """`write_comparison_page`: a comparison as one self-contained HTML file.
 
-The page holds everything that it shows and asks no network for anything; its content security
-policy forbids it to. Drawing and chart are its own canvas and SVG: a plotting library inlined
-would weigh more than most pages do.
+The page holds all its data and makes no network requests; its content security policy forbids
+them. The drawing is a canvas and the chart is SVG, without a plotting library, which would be
+larger than most pages.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js
 
 
 class HasPage(Protocol):
-    """A comparison: what `weft.compare` gives."""
+    """A comparison, such as the result of `weft.compare`."""
 
     def page(self) -> Page:
-        """What is to be drawn."""
+        """Return the data of its page."""
 
 
 def write_comparison_page(comparison: HasPage | Page, path: str | Path) -> None:
-    """Write a comparison as one HTML file, which appears whole or not at all.
+    """Write a comparison as one HTML file, atomically.
 
     Parameters
     ----------
     comparison
-        What `weft.compare` gives.
+        Result of `weft.compare`.
     path
-        Where the file goes; it needs no network and nothing beside it.
+        The file; it needs no network and no other files.
 
     Raises
     ------
     InputError
-        When the file cannot be written.
+        If the file cannot be written.
     """
     page = comparison if isinstance(comparison, Page) else comparison.page()
     write_text(path, render(page))
 
 
 def render(page: Page) -> str:
-    """A comparison as the text of an HTML file; equal pages give equal text.
+    """Return a comparison as the text of an HTML file; equal pages give equal text.
 
     Raises
     ------
     ValueError
-        When a run does not fit the fabric or holds a load that is no number.
+        If a run does not fit the fabric, or a load is negative or not finite.
     """
     fabric = page.fabric
     for run in page.runs:
@@ -82,7 +82,7 @@ def render(page: Page) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     text = environment.from_string(template("page.html")).render(
         page=page,
-        # The name of the engine heads each row as it is.
+        # The engine is the heading of each row, not a column.
         columns={name: text for name, text in page.columns.items() if name.lower() != "engine"},
         ran={run.engine for run in page.runs},
         fitting=[verdict for verdict in page.engines if not verdict.refusal],
@@ -100,7 +100,7 @@ def render(page: Page) -> str:
         script=Markup(script),
         script_hash=content_hash(script),
     )
-    # Names read from files may hold what UTF-8 cannot: such letters become question marks.
+    # Names from files may hold characters that UTF-8 lacks, which become question marks.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -114,8 +114,8 @@ def _check(fabric: Fabric, run: PatternRun) -> None:
 
 def _load_text(fabric: Fabric) -> str:
     return (
-        "A load of 1 is one flow on a link as fast as the fastest host cable "
-        f"({host_rate_gbps(fabric):g} Gb/s); flows over a link share its rate."
+        "A load of 1 is one flow on a link with the rate of the fastest host cable "
+        f"({host_rate_gbps(fabric):g} Gb/s); flows on a link share its rate."
     )
 
 
@@ -128,7 +128,7 @@ def _patterns(page: Page) -> list[dict[str, Any]]:
 
 
 def _plain_hottest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list[dict[str, str]]:
-    """The list of hottest links for a browser without scripts."""
+    """Return the list of most loaded links for a browser without scripts."""
     if run is None:
         return []
     return [

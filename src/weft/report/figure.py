@@ -1,4 +1,4 @@
-"""`NotebookFigure`: a matplotlib figure that any notebook shows and that files get unchanged."""
+"""`NotebookFigure`: a matplotlib figure that any notebook shows, with reproducible files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTEBOOK_DPI = 100
 
 
 class NotebookFigure(Figure):
-    """A figure without a window: notebooks show it whether or not pyplot is imported."""
+    """A figure without a window; notebooks show it even if pyplot is not imported."""
 
     def __init__(self, size_inches: tuple[float, float]) -> None:
         super().__init__(figsize=size_inches, layout="constrained", facecolor="white")
@@ -44,11 +44,11 @@ class NotebookFigure(Figure):
         Raises
         ------
         InputError
-            When the file cannot be written.
+            If the file cannot be written.
         """
 
         def save(file: Any) -> None:
-            # Without matplotlib's version and the date, equal drawings make equal files.
+            # Without matplotlib's version and the date, equal drawings give equal files.
             absent = {"png": ("Software",), "svg": ("Date",), "pdf": ("CreationDate",)}
             metadata = dict.fromkeys(absent[format])
             self.savefig(file, format=format, dpi=dpi, metadata=metadata)

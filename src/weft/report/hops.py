@@ -1,4 +1,4 @@
-"""`hops_text`: every hop of the packets of a traced message, to be read."""
+"""`hops_text`: the hops of the packets of a traced message, as text."""
 
 from __future__ import annotations
 
@@ -14,35 +14,34 @@ if TYPE_CHECKING:
 
 
 def hops_text(result: PacketResult, message: int | None = None, most: int = 200) -> str:
-    """The hops of traced messages as a table, packet by packet.
+    """Return the hops of traced messages as a table, packet by packet.
 
     Parameters
     ----------
     result
         A run with traced messages: ``simulate(..., trace=[operation], level="packet")``.
     message
-        Operation that sends the message; all traced ones when left out.
+        Operation that sends the message; all traced ones by default.
     most
-        Hops of a message that are written; how many more there are is said.
+        Maximum number of listed hops of a message; the others are counted.
 
     Returns
     -------
     str
-        Times in ns: when a packet could have left with nothing in the way, when it left, how long
-        it waited for that, how much of this behind others of its queue, and when its last byte had
-        left.
+        Times in ns: when a packet could have left an idle fabric, when it left, how long it
+        waited, how long of this behind packets of its queue, and when its last byte left.
 
     Raises
     ------
     InputError
-        When that message, or none, was traced.
+        If the message, or any message, was not traced.
     """
     hops = result.hops()
     if message is not None:
         hops = hops.filter(pl.col("message") == message)
     if hops.is_empty():
-        which = "no message" if message is None else f"operation {message} was not"
-        raise InputError(f"{which} traced or none of it left; give weft.simulate a trace")
+        which = "any message" if message is None else f"operation {message}"
+        raise InputError(f"there are no hops of {which}; expected a run with trace=[operation]")
     parts = [
         "\n".join(_message(result, int(op), rows, most))
         for (op,), rows in hops.group_by("message", maintain_order=True)
@@ -74,8 +73,8 @@ def _message(result: PacketResult, op: int, hops: pl.DataFrame, most: int) -> li
     if total > 0:
         name, longest, _ = waits.row(int(np.argmax(waits["wait_ns"].to_numpy())))
         lines.append(
-            f"  waited {total:,.3f} ns in all, {longest / total:.0%} of it for {name}, "
-            f"{float(waits['behind_ns'].sum()) / total:.0%} of it behind others of its queue"
+            f"  total wait {total:,.3f} ns, {longest / total:.0%} of it for {name}, "
+            f"{float(waits['behind_ns'].sum()) / total:.0%} of it behind packets of its queue"
         )
     heads = ("packet", "link", "lane", "ready", "left", "waited", "behind", "gone")
     rows = [
@@ -93,8 +92,8 @@ def _message(result: PacketResult, op: int, hops: pl.DataFrame, most: int) -> li
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows):
         cells = [
-            text.ljust(width) if place == 1 else text.rjust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+            text.ljust(width) if column == 1 else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  " + "  ".join(cells).rstrip())
     if len(hops) > most:

@@ -1,32 +1,32 @@
-"""Names made short enough for a drawing, and still different from each other."""
+"""Short and unique labels for the names in a drawing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-#: Letters of a label, unless names need more to stay apart.
+#: Maximum length of a label, unless names need more to be unique.
 MOST = 22
 
 
 def short_names(names: Sequence[str], most: int = MOST) -> list[str]:
-    """Shorten long names so that no two become the same.
+    """Shorten long names so that no two become equal.
 
-    Names whose separators agree are compared word by word: words that are the same in all of
-    them are left out first, the longest run first. A name that is still too long loses the
-    middle, and as little of it as keeps it apart from the others.
+    Names with equal separators are compared word by word: first, runs of words that all of them
+    share are removed, the longest run first. If a name is still too long, its middle is removed,
+    as far as the name remains unique.
 
     Parameters
     ----------
     names
         All names that are shown together, each once.
     most
-        Letters of a short name at most, where that keeps names apart.
+        Maximum length of a label, if that is enough for unique labels.
 
     Returns
     -------
     list of str
-        One per name; names of at most `most` letters stay as they are.
+        One label per name; names of at most `most` characters are unchanged.
     """
     words = [re.split(r"([^0-9A-Za-z]+)", name) for name in names]
     shapes: dict[tuple[str, ...], list[int]] = {}
@@ -55,7 +55,7 @@ def short_names(names: Sequence[str], most: int = MOST) -> list[str]:
 
 
 def _without_common(words: list[str], same: list[bool], most: int) -> str:
-    """The words, the longest runs of common ones left out until the rest is short enough."""
+    """Remove runs of common words, the longest first, until the rest is short enough."""
     runs: list[tuple[int, int]] = []
     for at, common in enumerate(same):
         if common and runs and runs[-1][1] == at:
@@ -68,14 +68,14 @@ def _without_common(words: list[str], same: list[bool], most: int) -> str:
         if sum(map(len, kept)) <= most or sum(map(len, words[start:end])) < 2:
             break
         text = "".join(words[start:end])
-        # What a name begins with is kept as far as there is room.
+        # The beginning of a name is kept as far as there is room.
         room = max(0, most - sum(map(len, kept)) + len(text) - 1) if start == 0 else 0
         kept[start:end] = [text[:room] + "…"] + [""] * (end - start - 1)
     return "".join(kept)
 
 
 def shortened(text: str, most: int = MOST) -> str:
-    """The text, its middle left out when it is longer than `most` letters."""
+    """Remove the middle of a text that is longer than `most` characters."""
     if len(text) <= most:
         return text
     head = -(-most * 3 // 5)

@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
     from weft.report.figure import NotebookFigure
 
-#: Kinds of files that a figure is written as, by the end of their names.
+#: Suffixes of files of figures.
 SUFFIXES = (".png", ".svg", ".pdf")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#555d66"
-#: What may tell curves apart, in the order in which labels say it.
+#: Columns that distinguish curves, in the order of labels.
 _AXES = (
     "fabric", "engine", "policy", "pattern", "size_bytes", "hardware", "level", "rate_gbps",
 )  # fmt: skip
 _USUAL = (None, "deterministic", "usual")
-#: Curves that a legend has in a row.
+#: Number of curves per row of the legend.
 _IN_A_ROW = 2
 
 
 def load_curves(
     sweeps: pl.DataFrame | Sequence[pl.DataFrame], labels: Sequence[str] | None = None
 ) -> NotebookFigure:
-    """A figure of the curves of one or more sweeps.
+    """Return a figure of the curves of one or more sweeps.
 
-    On the left latency, on the right accepted load, both over the load that was really offered:
-    the mean with its 95 % interval as a solid line, the 99th percentile dashed. A curve leaves by
-    the top at the first saturated point, whose latency would only tell how long the run was.
+    The left panel shows latency, the right one accepted load, over the measured offered load: the
+    mean with its 95 % interval as a solid line, the 99th percentile dashed. A curve rises to the
+    top at the first saturated point, whose latency depends on the length of the run.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def load_curves(
         Frames of `weft.sim.sweep.SWEEP_COLUMNS`; every combination of fabric, engine, policy,
         pattern, size, hardware, level and rate is a curve. Rows without a result are left out.
     labels
-        Of the curves, in order; left out, what tells them apart.
+        Labels of the curves, in order. Default: the values that distinguish them.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def load_curves(
     Raises
     ------
     InputError
-        When there is nothing to draw, or the labels are not as many as the curves.
+        If there is nothing to draw, or the number of labels is not that of the curves.
     """
     from matplotlib.lines import Line2D
 
@@ -64,16 +64,16 @@ def load_curves(
     frames = [sweeps] if isinstance(sweeps, pl.DataFrame) else list(sweeps)
     rows = pl.concat(frames).filter(pl.col("offered_load").is_not_null()) if frames else None
     if rows is None or rows.is_empty():
-        raise InputError("there is no run with a result to draw")
+        raise InputError("nothing to draw: no run has a result")
     curves = rows.partition_by(*_AXES, maintain_order=True)
     names = _labels(curves) if labels is None else list(labels)
     if len(names) != len(curves):
-        raise InputError(f"{len(names)} labels do not fit {len(curves)} curves")
+        raise InputError(f"expected {len(curves)} labels, one per curve, not {len(names)}")
 
     figure = NotebookFigure((10.4, 5.4))
     lines = -(-len(curves) // _IN_A_ROW)
     strip = 0.045 * lines + 0.06
-    # The layout keeps clear of a strip for the legend and the note below the panels.
+    # Reserve a strip below the panels for the legend and the note.
     figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))  # type: ignore[union-attr, call-arg]
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     known = rows.filter(~pl.col("saturated"))
@@ -122,7 +122,7 @@ def write_load_curves(
     path: str | Path,
     labels: Sequence[str] | None = None,
 ) -> None:
-    """Draw curves to a file, PNG, SVG or PDF by its name.
+    """Draw curves to a PNG, SVG or PDF file.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def write_load_curves(
     Raises
     ------
     InputError
-        When there is nothing to draw, the name says no kind, or the file cannot be written.
+        If there is nothing to draw, the suffix is unknown, or the file cannot be written.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
@@ -143,7 +143,7 @@ def write_load_curves(
 
 
 def _draw_limits(axes: Axes, rows: pl.DataFrame) -> float:
-    """Scale the axis of latency to what is not saturated, us; give its upper end."""
+    """Scale the axis of latency to the unsaturated points; return its upper limit in us."""
     low = float(rows["latency_mean_ns"].min()) / 1e3  # type: ignore[arg-type]
     tails = rows.select(pl.max_horizontal("latency_mean_ns", "latency_p99_ns").max()).item()
     top = max(float(tails) / 1e3 * 1.5, 4 * low)
@@ -198,25 +198,24 @@ def _distinct(rows: pl.DataFrame, name: str) -> list[Any]:
 
 
 def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
-    """What tells the curves apart; fabric and engine where nothing does."""
+    """Return the values that distinguish the curves, or else fabric and engine."""
     rows = pl.concat(curves)
-    telling = [name for name in _AXES if len(_distinct(rows, name)) > 1] or ["fabric", "engine"]
-    return [", ".join(_said(name, curve[name][0]) for name in telling) for curve in curves]
+    varying = [name for name in _AXES if len(_distinct(rows, name)) > 1] or ["fabric", "engine"]
+    return [", ".join(_text(name, curve[name][0]) for name in varying) for curve in curves]
 
 
 def _title(rows: pl.DataFrame) -> str:
-    """What all curves have in common."""
+    """Return the values that all curves have in common, without defaults."""
     common = [name for name in _AXES[:6] if len(_distinct(rows, name)) == 1]
-    # What is usual needs no saying.
-    said = [(name, rows[name][0]) for name in common if rows[name][0] not in _USUAL]
-    return ", ".join(_said(name, value) for name, value in said)
+    values = [(name, rows[name][0]) for name in common if rows[name][0] not in _USUAL]
+    return ", ".join(_text(name, value) for name, value in values)
 
 
-def _said(name: str, value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     if name == "size_bytes":
         return f"messages of {value:,} B"
     if name == "rate_gbps":
         return f"{value:g} Gb/s"
     if name == "hardware":
-        return f"{value or 'usual'} hardware" if value in _USUAL else str(value)
+        return "default hardware" if value in _USUAL else str(value)
     return "-" if value is None else str(value)

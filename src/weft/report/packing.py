@@ -1,8 +1,8 @@
-"""Arrays and text packed into base64 for a page; `data.js` is the other half.
+"""Arrays and text packed into base64 for a page; `data.js` unpacks them.
 
-A blob is zlib over: a little-endian uint32, the length of the head; the head, JSON with
-``arrays`` (name, type, byte offset, number of values) and ``values`` (plain JSON); the arrays,
-each at a multiple of eight bytes.
+A blob is compressed by zlib. It has the length of the head as a little-endian uint32; the head,
+JSON with ``arrays`` (name, type, byte offset, number of values) and ``values`` (plain JSON); and
+the arrays, each at a multiple of eight bytes.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> str
     Parameters
     ----------
     arrays
-        One-dimensional, of a type in `_TYPES`.
+        One-dimensional arrays of a type in `_TYPES`.
     values
-        Anything that JSON holds.
+        Values of JSON types.
     """
-    # Offsets stand in the head, whose length they change: it is padded to a fixed one.
+    # The length of the head depends on the offsets in it, so it is padded to a fixed length.
     body = bytearray()
-    places: list[tuple[str, str, int, int]] = []
+    entries: list[tuple[str, str, int, int]] = []
     for name, array in arrays.items():
         body.extend(b"\0" * (-len(body) % 8))
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        places.append((name, _TYPES[little.dtype], len(body), len(little)))
+        entries.append((name, _TYPES[little.dtype], len(body), len(little)))
         body.extend(little.tobytes())
 
     def head(start: int) -> bytes:
-        rows = [(name, kind, start + offset, count) for name, kind, offset, count in places]
+        rows = [(name, kind, start + offset, count) for name, kind, offset, count in entries]
         return plain_json({"arrays": rows, "values": values}).encode("utf-8", "replace")
 
-    room = len(head(0)) + 16 * len(places) + 4
+    room = len(head(0)) + 16 * len(entries) + 4
     room += -room % 8
     text = head(room).ljust(room - 4)
     raw = struct.pack("<I", len(text)) + text + bytes(body)
@@ -54,7 +54,7 @@ def packed(arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> str
 
 
 def coded(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-    """The array as a table of its values and small indices into it, where that is shorter."""
+    """Return an array as a table of its distinct values and indices, if that is shorter."""
     table, index = np.unique(values, return_inverse=True)
     if len(table) > 2**16:
         return {name: values.astype(np.float32)}
@@ -63,12 +63,12 @@ def coded(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
 
 
 def plain_json(value: Any) -> str:
-    """JSON without spaces, in the order given; numbers that JSON lacks are an error."""
+    """Return JSON without spaces, in the given order; NaN and infinity are errors."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def script_json(value: Any) -> str:
-    """JSON that is safe inside a script element: no character opens a tag or ends a line."""
+    """Return JSON that is safe in a script element: no character opens a tag or ends a line."""
     text = plain_json(value)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")

@@ -1,4 +1,4 @@
-"""What pages that draw a fabric have in common: templates, the fabric as a blob, colours."""
+"""Common parts of pages that draw a fabric: templates, the fabric as a blob, colours."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from weft.report.layout import Layout
 from weft.report.packing import packed
 from weft.report.summary import rounded
 
-#: Hosts above which a page draws switches only.
+#: Largest number of hosts that a page draws.
 MAX_DRAWN_HOSTS = 12_000
 
 
 def template(name: str) -> str:
-    """A file of the folder of templates."""
+    """Return the text of a template file."""
     return resources.files("weft.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def content_hash(text: str) -> str:
-    """What a content security policy allows an inline element by."""
+    """Return the hash by which a content security policy allows an inline element."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def drawing_facts(fabric: Fabric, drawing: Layout) -> dict[str, Any]:
-    """What the drawing's script needs to know besides the fabric itself."""
+    """Return the data of the drawing's script, without the fabric itself."""
     switch = fabric.node_kind == NodeKind.SWITCH
     common = {"ink": "#1b2027", "muted": "#59636e", "host": "#7b8794"}
     dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "host": "#76828f"}
@@ -64,7 +64,7 @@ def drawing_facts(fabric: Fabric, drawing: Layout) -> dict[str, Any]:
 
 
 def _switch_gap(position: NDArray[np.float64]) -> float:
-    """Distance that nearly all switches keep from each other: how large they and names may be."""
+    """Return the distance between neighbouring switches (10th percentile), to scale symbols."""
     if len(position) < 2:
         return 1.0
     distance, _ = cKDTree(position).query(position, k=2)
@@ -72,7 +72,7 @@ def _switch_gap(position: NDArray[np.float64]) -> float:
 
 
 def fabric_blob(fabric: Fabric, drawing: Layout) -> str:
-    """The fabric and where it is drawn, for `FabricData` in `data.js`."""
+    """Return the fabric and its layout as a blob for `FabricData` in `data.js`."""
     rates, rate_index = np.unique(
         np.stack((fabric.cable_rate_code.astype(float), fabric.cable_rate_gbps)),
         axis=1,
@@ -101,7 +101,7 @@ def fabric_blob(fabric: Fabric, drawing: Layout) -> str:
     values = {
         "names": fabric.node_names,
         "labels": {n: label for n, (label, name) in enumerate(labels) if label != name},
-        "descriptions": {n: said for n, (said, name) in enumerate(pairs) if said != name},
+        "descriptions": {n: text for n, (text, name) in enumerate(pairs) if text != name},
         "rates": [
             f"{rate_text(gbps, int(code))} ({gbps:g} Gb/s)" if code else f"{gbps:g} Gb/s"
             for code, gbps in rates.T.tolist()

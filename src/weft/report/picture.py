@@ -1,4 +1,4 @@
-"""`plot` and `draw_png`: a fabric, its cables coloured by load."""
+"""`plot` and `draw_png`: drawing of a fabric with its cables coloured by load."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from weft.report.figure import NotebookFigure
 from weft.report.labels import short_names
 from weft.report.layout import Layout, layout
 
-#: Straight pieces of a bent cable.
+#: Number of straight pieces of a bent cable.
 PIECES = 16
-#: Hosts above which neither they nor their cables are drawn.
+#: Largest number of hosts that are drawn, with their cables.
 MAX_HOSTS = 4000
-#: Switches up to which each gets its name.
+#: Largest number of switches that are labelled.
 MAX_NAMED = 48
 
 
 def cable_curves(fabric: Fabric, drawing: Layout) -> NDArray[np.float64]:
-    """The course of each cable, float64 [cables, PIECES + 1, 2]."""
+    """Return the curve of each cable, float64 [cables, PIECES + 1, 2]."""
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2]))
     start, end = drawing.position[ends.min(axis=0)], drawing.position[ends.max(axis=0)]
     along = end - start
@@ -42,7 +42,7 @@ def cable_curves(fabric: Fabric, drawing: Layout) -> NDArray[np.float64]:
 def draw_png(
     fabric: Fabric, load: ArrayLike | None, path: str | Path, *, dpi: int = 150, **options: Any
 ) -> None:
-    """Write what `plot` draws as a PNG.
+    """Write the drawing of `plot` as a PNG.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def draw_png(
     Raises
     ------
     InputError
-        As for `plot`, or when the file cannot be written.
+        As for `plot`, or if the file cannot be written.
     """
     plot(fabric, load, **options).write(path, dpi)
 
@@ -70,22 +70,22 @@ def plot(
     label_hottest: int = 3,
     size_inches: tuple[float, float] = (12.0, 6.5),
 ) -> NotebookFigure:
-    """Draw a fabric; with a load, colour each cable by the busier of its two directions.
+    """Draw a fabric; with a load, colour each cable by the more loaded of its two links.
 
     Parameters
     ----------
     fabric
         The fabric.
     load
-        float [links], in the order of `Fabric.links`, such as `link_loads` returns; None draws
-        all cables alike.
+        float [links], in the order of `Fabric.links`, such as from `link_loads`; None draws all
+        cables in one colour.
     title
-        Heading; none when empty.
+        Heading; empty for none.
     quantity
-        Name and unit of `load`, written beside the colour bar.
+        Name and unit of `load`, for the colour bar.
     label_hottest
-        Number of links between switches to label, hottest first (of any links where no two
-        switches are connected).
+        Number of links to label, the most loaded first; links between switches, or all links if
+        there are none between switches.
     size_inches
         Width and height.
 
@@ -97,12 +97,12 @@ def plot(
     Raises
     ------
     InputError
-        When `load` does not have one finite, non-negative number per link.
+        If `load` does not have one finite, non-negative number per link.
     """
     loads = np.zeros(fabric.num_links) if load is None else np.asarray(load, dtype=np.float64)
     if loads.shape != (fabric.num_links,) or not np.all(np.isfinite(loads)) or loads.min() < 0:
         raise InputError(
-            f"load must be {fabric.num_links} numbers of at least 0, one per directed link"
+            f"load must be {fabric.num_links} finite numbers of at least 0, one per link"
         )
     drawing = layout(fabric)
     cable = loads.reshape(-1, 2).max(axis=1)
@@ -149,7 +149,7 @@ def plot(
 
 def _widths(share: NDArray[np.float64], to_host: NDArray[np.bool_]) -> NDArray[np.float64]:
     thick = float(np.clip(45.0 / np.sqrt(max(len(share), 1)), 0.7, 3.2))
-    # Cables to hosts have no choice of path: thinner, so that the others stand out.
+    # Routing does not change the load of cables to hosts: draw them thinner.
     return (0.2 * thick + thick * share**2) * np.where(to_host, 0.5, 1.0)
 
 
@@ -193,10 +193,10 @@ def _hottest(
         links = np.arange(fabric.num_links)
     links = links[np.argsort(-loads[links], kind="stable")][:count]
     low, high = curves[..., 1].min(), curves[..., 1].max()
-    upper = low + 0.7 * (high - low)  # above it a label goes below its cable
-    for place, link in enumerate(links[loads[links] > 0]):
-        # Staggered, so that labels of cables side by side do not cover each other.
-        course = curves[link >> 1]
+    upper = low + 0.7 * (high - low)  # above it, labels are below their cables
+    for index, link in enumerate(links[loads[links] > 0]):
+        # Staggered, so that labels of neighbouring cables do not overlap.
+        curve = curves[link >> 1]
         tail, head = (
             f"{labels[node]}[{port}]"
             for node, port in (
@@ -206,8 +206,8 @@ def _hottest(
         )
         axes.annotate(
             f"{tail} -> {head}  {loads[link]:.4g}",
-            course[PIECES // 2],
-            xytext=(14, (26 + 20 * place) * (-1 if course[PIECES // 2, 1] > upper else 1)),
+            curve[PIECES // 2],
+            xytext=(14, (26 + 20 * index) * (-1 if curve[PIECES // 2, 1] > upper else 1)),
             textcoords="offset points",
             fontsize=8,
             color="#1b1f24",

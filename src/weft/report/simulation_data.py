@@ -1,7 +1,6 @@
-"""What the page of a simulation holds: frames in time, congestion trees and ranks, as blobs.
+"""Data of the page of a simulation as blobs: frames over time, congestion trees and ranks.
 
-Large runs are thinned to what a browser takes well; whatever is left out is said in words, which
-the page shows.
+Large runs are thinned for the browser; the page has notes on omitted data.
 """
 
 from __future__ import annotations
@@ -21,35 +20,35 @@ from weft.sim.packet.timelines import STATES, rank_spans
 if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
-#: Moments that a page holds at most, and values of one quantity over links and moments.
+#: Maximum number of frames, and of values of one quantity (links x frames).
 MAX_FRAMES, MAX_VALUES = 400, 6_000_000
-#: Nodes of all congestion trees together, and of one tree.
+#: Maximum number of nodes of all congestion trees, and of one tree.
 MAX_TREE_NODES, MAX_NODES_OF_TREE = 400_000, 4_000
-#: Trees of one moment.
+#: Maximum number of trees of one frame.
 MAX_TREES = 30
-#: Ranks whose time is drawn, spans of all of them, messages.
+#: Maximum number of drawn ranks, of their spans, and of messages.
 MAX_RANKS, MAX_SPANS, MAX_MESSAGES = 256, 200_000, 20_000
-#: Busiest links whose load is drawn over time.
+#: Number of busiest links with a chart over time.
 STRIPS = 8
 
-#: Utilisations and occupancies are whole numbers of such parts; 255 stands for 1.02 and more.
+#: Utilisations and occupancies are bytes in units of 1/250; 255 means 1.02 or more.
 PARTS = 250
 
 
 @dataclass
 class Moments:
-    """Snapshots that the page shows, and the intervals that they close.
+    """Snapshots that the page shows (its frames), and the intervals before them.
 
     Parameters
     ----------
     chosen
-        int64 [frames]: their numbers.
+        int64 [frames]: indices of the snapshots.
     begin_ps, end_ps
-        int64 [frames].
+        int64 [frames]: begin of each interval, and time of the snapshot.
     active
-        int64: links that carried or held anything.
+        int64: links that carried or buffered packets.
     notes
-        What was left out, in words.
+        Notes on omitted data.
     """
 
     chosen: NDArray[np.int64]
@@ -60,7 +59,7 @@ class Moments:
 
 
 def moments(result: PacketResult) -> Moments:
-    """Choose what the page shows of the snapshots."""
+    """Choose the snapshots of the page."""
     shots = snapshots_of(result)
     later = np.flatnonzero(shots.time_ps > 0)
     total = len(later)
@@ -70,28 +69,28 @@ def moments(result: PacketResult) -> Moments:
     chosen = later
     notes = []
     if total > most:
-        # Closer together where more is sent: idle time says little.
+        # Closer together at times with more traffic.
         sent = np.diff(shots.busy_ps[later].sum(axis=1), prepend=0.0)
         weight = 0.25 / total + 0.75 * sent / max(sent.sum(), 1.0)
         chosen = later[_evenly(np.cumsum(weight), most)]
         notes.append(
-            f"Of {total:,} snapshots the page has {len(chosen):,}, closer together where more is "
-            "sent. Utilisation and waits are over all of the time between them; buffers and "
-            "congestion trees are those of the moments shown."
+            f"The page has {len(chosen):,} of {total:,} snapshots, closer together at times with "
+            "more traffic. Utilisation and waits are of the whole time between them; buffers and "
+            "congestion trees are of the snapshots themselves."
         )
     end = shots.time_ps[chosen]
     return Moments(chosen, np.concatenate(([0], end[:-1])), end, active, notes)
 
 
 def frames_blob(result: PacketResult, shown: Moments) -> str:
-    """Utilisation, occupancy and waits of links at every moment."""
+    """Return utilisation, occupancy and waits of links in every frame."""
     shots, links = snapshots_of(result), shown.active
     span = np.maximum(shown.end_ps - shown.begin_ps, 1).astype(np.float64)[:, None]
     busy = _growth(shots.busy_ps[np.ix_(shown.chosen, links)])
     wait = _growth(shots.wait_ps[np.ix_(shown.chosen, links)].sum(axis=2)) / span
     lanes = shots.held[np.ix_(shown.chosen, links)] / result.hardware.buffer_credits
-    receives = np.flatnonzero(adapter_ends(result)[1] >= 0)
-    got = _growth(shots.wire_bytes[np.ix_(shown.chosen, receives)].sum(axis=(1, 2)))
+    to_hosts = np.flatnonzero(adapter_ends(result)[1] >= 0)
+    delivered = _growth(shots.wire_bytes[np.ix_(shown.chosen, to_hosts)].sum(axis=(1, 2)))
     return packed(
         {
             "endNs": shown.end_ps / 1e3,
@@ -99,7 +98,7 @@ def frames_blob(result: PacketResult, shown: Moments) -> str:
             "use": _parts(busy / span),
             "held": _parts(lanes.max(axis=2)),
             "waiting": wait.astype(np.float32).ravel(),
-            "deliveredGbps": (got * 8e3 / span[:, 0]).astype(np.float32),
+            "deliveredGbps": (delivered * 8e3 / span[:, 0]).astype(np.float32),
         },
         {},
     )
@@ -108,7 +107,7 @@ def frames_blob(result: PacketResult, shown: Moments) -> str:
 def trees_blob(
     result: PacketResult, shown: Moments, found: Sequence[Sequence[CongestionTree]]
 ) -> str:
-    """Congestion trees of every moment."""
+    """Return the congestion trees of every frame."""
     sender, receiver = adapter_ends(result)
     causes = list(CAUSES)
     per_tree = _nodes_per_tree(found)
@@ -121,7 +120,7 @@ def trees_blob(
     parts: list[CongestionTree] = []
     cut = 0
     for at, trees in enumerate(found):
-        counts.look(int(shown.end_ps[at]))
+        counts.set_time(int(shown.end_ps[at]))
         for tree in trees[:MAX_TREES]:
             reached = np.unique(sender[tree.link[tree.full]])
             reached = reached[reached >= 0]
@@ -135,14 +134,14 @@ def trees_blob(
             parts.append(tree)
     if cut:
         shown.notes.append(
-            f"Of congestion trees with more than {per_tree:,} buffers those nearest to the root "
-            f"are shown; {cut:,} trees are such."
+            f"Congestion trees are limited to the {per_tree:,} buffers nearest to the root; "
+            f"{cut:,} trees are larger."
         )
     most = max(map(len, found), default=0)
     if most > MAX_TREES:
         shown.notes.append(
-            f"At one moment there are {most:,} congestion trees; the page has the {MAX_TREES} of "
-            "most buffers of each moment."
+            f"There are up to {most:,} congestion trees at a time; the page has the {MAX_TREES} "
+            "with most buffers."
         )
     kept_of = rows["kept"]
 
@@ -166,7 +165,7 @@ def trees_blob(
 
 
 class _Messages:
-    """Counts messages that are posted and have not arrived, by host of the sender."""
+    """Counter of messages that are posted and have not arrived, by host of the sender."""
 
     def __init__(self, result: PacketResult) -> None:
         work = result.workload
@@ -176,15 +175,18 @@ class _Messages:
         self.arrived = np.where(arrived < 0, np.iinfo(np.int64).max, arrived)
         self.source, self.target = result.host[work.rank[ops]], result.host[work.peer[ops]]
         self.hosts = result.fabric.num_hosts
-        self.look(0)
+        self.set_time(0)
 
-    def look(self, time_ps: int) -> None:
-        """Choose the moment that is counted at."""
+    def set_time(self, time_ps: int) -> None:
+        """Set the time at which messages are counted."""
         now = (self.posted <= time_ps) & (self.arrived > time_ps)
         self.here = self.source[now], self.target[now]
 
     def of(self, hosts: NDArray[np.int64], receiver: int) -> tuple[int, int]:
-        """How many from these hosts, and how many of them go elsewhere (-1 where unknown)."""
+        """Return the number of messages from these hosts, and of those to others than `receiver`.
+
+        The second is -1 for an unknown receiver.
+        """
         among = np.zeros(self.hosts, dtype=bool)
         among[hosts] = True
         source, target = self.here
@@ -194,13 +196,13 @@ class _Messages:
 
 
 def ranks_blob(result: PacketResult, shown: Moments) -> str:
-    """Spans of ranks and messages between them."""
+    """Return spans of ranks and messages between them."""
     work = result.workload
     ranks = np.arange(work.num_ranks)
     if work.num_ranks > MAX_RANKS:
         ranks = np.unique(np.linspace(0, work.num_ranks - 1, MAX_RANKS).round().astype(np.int64))
         shown.notes.append(
-            f"Of {work.num_ranks:,} ranks the time of {len(ranks)} is drawn, evenly chosen."
+            f"The timelines of {len(ranks)} of {work.num_ranks:,} ranks are drawn, evenly chosen."
         )
     row = np.full(work.num_ranks, -1, dtype=np.int64)
     row[ranks] = np.arange(len(ranks))
@@ -212,19 +214,18 @@ def ranks_blob(result: PacketResult, shown: Moments) -> str:
         longest = np.argsort(-(end - begin)[keep], kind="stable")[:MAX_SPANS]
         shortest = float((end - begin)[keep[longest[-1]]])
         shown.notes.append(
-            f"Of {len(keep):,} spans of ranks the {MAX_SPANS:,} longest are drawn, those of "
-            f"{shortest:g} ns and more."
+            f"The {MAX_SPANS:,} longest of {len(keep):,} spans of ranks are drawn, those of at "
+            f"least {shortest:g} ns."
         )
         keep = np.sort(keep[longest])
-    number = {name: place for place, name in enumerate(STATES)}
+    number = {name: index for index, name in enumerate(STATES)}
     ops = work.messages
     ops = ops[(row[work.rank[ops]] >= 0) & (row[work.peer[ops]] >= 0) & (result.left_ps[ops] >= 0)]
     if len(ops) > MAX_MESSAGES:
         took = np.where(result.arrived_ps[ops] >= 0, result.arrived_ps[ops], result.end_ps)
         slowest = np.argsort(result.posted_ps[ops] - took, kind="stable")[:MAX_MESSAGES]
         shown.notes.append(
-            f"Of {len(ops):,} messages between these ranks the {MAX_MESSAGES:,} that took longest "
-            "are drawn."
+            f"The {MAX_MESSAGES:,} slowest of {len(ops):,} messages between these ranks are drawn."
         )
         ops = np.sort(ops[slowest])
     return packed(
@@ -249,14 +250,14 @@ def ranks_blob(result: PacketResult, shown: Moments) -> str:
 
 
 def busiest_links(result: PacketResult, count: int = STRIPS) -> list[int]:
-    """Links of the fabric that were busy longest, idle ones left out; ties by number."""
+    """Return the busiest links of the fabric, without idle ones; ties are ordered by number."""
     busy = result.busy_ps[: result.fabric.num_links]
     order = np.argsort(-busy, kind="stable")[:count]
     return [int(link) for link in order if busy[link] > 0]
 
 
 def _nodes_per_tree(found: Sequence[Sequence[CongestionTree]]) -> int:
-    """How many nodes of each tree the page can hold."""
+    """Return the number of nodes per tree that the page can hold."""
     sizes = np.array([len(tree) for trees in found for tree in trees[:MAX_TREES]])
     most = MAX_NODES_OF_TREE
     while most > 16 and np.minimum(sizes, most).sum() > MAX_TREE_NODES:
@@ -264,20 +265,20 @@ def _nodes_per_tree(found: Sequence[Sequence[CongestionTree]]) -> int:
     return most
 
 
-def _evenly(course: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """At most so many places at which a rising course has gone up about evenly; the last is one."""
-    found, count = np.array([len(course) - 1]), most
+def _evenly(weights: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Return at most `most` indices with about even steps of cumulative weights, and the last."""
+    chosen, count = np.array([len(weights) - 1]), most
     while count <= 64 * most:
-        wanted = course[-1] * (np.arange(1, count + 1) / count) * (1 - 1e-12)
-        places = np.unique(np.searchsorted(course, wanted))
-        if len(places) > most:
+        wanted = weights[-1] * (np.arange(1, count + 1) / count) * (1 - 1e-12)
+        indices = np.unique(np.searchsorted(weights, wanted))
+        if len(indices) > most:
             break
-        found, count = places, count * 5 // 4 + 1
-    return found
+        chosen, count = indices, count * 5 // 4 + 1
+    return chosen
 
 
 def _parts(values: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Shares as bytes; what is there at all stays above 0."""
+    """Return shares as bytes; positive shares are at least 1."""
     scaled = np.minimum(np.rint(values * PARTS), 255)
     return np.where(values > 0, np.maximum(scaled, 1), 0).astype(np.uint8).ravel()
 

@@ -1,7 +1,7 @@
 """`write_simulation_page`: a run of the packet level as one self-contained HTML file.
 
-A slider moves through the run; the drawing, the congestion trees and the time of ranks follow it.
-Like the page of a comparison it holds all that it shows and asks no network for anything.
+A slider selects a time of the run; the drawing, the congestion trees and the timelines of ranks
+show it. Like the page of a comparison it holds all its data and makes no network requests.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ SCRIPTS = (
     "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "simulation_data.js",
     "simulation_drawing.js", "simulation_time.js", "simulation_main.js",
 )  # fmt: skip
-#: Rows of the table of busiest links.
+#: Number of rows of the table of busiest links.
 BUSIEST = 20
-#: Rows of the table of phases.
+#: Number of rows of the table of phases.
 PHASES = 60
 
 
 def write_simulation_page(result: PacketResult, path: str | Path) -> int:
-    """Write a page that shows a run over time; it appears whole or not at all.
+    """Write a page that shows a run over time, atomically.
 
     Parameters
     ----------
     result
         A run with snapshots: ``simulate(..., snapshot_ns=...)``.
     path
-        Where the HTML file goes.
+        The HTML file.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def write_simulation_page(result: PacketResult, path: str | Path) -> int:
     Raises
     ------
     InputError
-        When the run has no snapshots, or the file cannot be written.
+        If the run has fewer than two snapshots, or the file cannot be written.
     """
     text = render_simulation(result)
     write_text(path, text)
@@ -67,23 +67,23 @@ def write_simulation_page(result: PacketResult, path: str | Path) -> int:
 
 
 def render_simulation(result: PacketResult, title: str = "") -> str:
-    """The page as text; equal runs give equal text but for the time that the run took.
+    """Return the page as text; equal runs give equal text.
 
     Parameters
     ----------
     result
         A run with snapshots.
     title
-        Heading; the workload and fabric when empty.
+        Heading. Default: the workload and the fabric.
 
     Raises
     ------
     InputError
-        When the run has no snapshots.
+        If the run has fewer than two snapshots.
     """
     fabric, shots = result.fabric, snapshots_of(result)
     if np.count_nonzero(shots.time_ps) < 2:
-        raise InputError("one snapshot shows nothing over time; choose a smaller snapshot_ns")
+        raise InputError("a page needs at least two snapshots; choose a smaller snapshot_ns")
     drawing, shown = layout(fabric), moments(result)
     trees = [trees_at(result, int(at)) for at in shown.chosen]
     blobs = {
@@ -93,7 +93,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         "weft-ranks": ranks_blob(result, shown),
     }
     inside = range(fabric.num_links, len(result.busy_ps))
-    # The page opens where there is most to see: buffers in congestion trees, or traffic.
+    # The page opens at the snapshot with most buffers in congestion trees, or most traffic.
     carried = np.diff(shots.busy_ps[shown.chosen].sum(axis=1), prepend=0)
     use = carried / (shown.end_ps - shown.begin_ps)
     stuck = [sum(map(len, each)) for each in trees]
@@ -128,12 +128,12 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         script=Markup(script),
         script_hash=content_hash(script),
     )
-    # Names read from files may hold what UTF-8 cannot: such letters become question marks.
+    # Names from files may hold characters that UTF-8 lacks, which become question marks.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def facts(result: PacketResult) -> list[tuple[str, str]]:
-    """Summary figures: name and value."""
+    """Return summary figures as rows of name and value."""
     work, ops = result.workload, result.workload.messages
     arrived = ops[result.arrived_ps[ops] >= 0]
     took = (result.arrived_ps[arrived] - result.posted_ps[arrived]) / 1e3
@@ -150,7 +150,7 @@ def facts(result: PacketResult) -> list[tuple[str, str]]:
         percentiles = np.percentile(took, [50, 99])
         rows.append(
             (
-                "posted to arrived: mean, p50, p99, longest",
+                "message latency: mean, p50, p99, max",
                 ", ".join(time_text(t) for t in (took.mean(), *percentiles, took.max())),
             )
         )
@@ -164,7 +164,7 @@ def facts(result: PacketResult) -> list[tuple[str, str]]:
 
 
 def time_text(time_ns: float) -> str:
-    """A time in the unit that suits it."""
+    """Return a time as text in a suitable unit."""
     for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
         if time_ns >= factor:
             return f"{time_ns / factor:.4g} {unit}"
@@ -172,12 +172,12 @@ def time_text(time_ns: float) -> str:
 
 
 def _known_time(time_ns: float | None) -> str:
-    """A time, or a dash where the run ended before it was known."""
+    """Return a time as text, or a dash if the run ended before it."""
     return "–" if time_ns is None else time_text(time_ns)
 
 
 def size_text(size_bytes: int) -> str:
-    """A size in the unit that suits it, powers of 1,024."""
+    """Return a size as text in a suitable binary unit."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if size_bytes >= 1024**power:
             return f"{size_bytes / 1024**power:.4g} {unit}"
@@ -185,7 +185,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share in percent."""
+    """Return a share as text in percent."""
     return "under 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
@@ -208,7 +208,7 @@ def _busiest(result: PacketResult) -> list[dict[str, str]]:
 
 
 def _phases(result: PacketResult) -> list[dict[str, str]]:
-    """Named phases of the workload, by their begin."""
+    """Return the named phases of the workload, ordered by begin."""
     named = result.phases().filter(pl.col("phase") != "").sort("begin_ns", maintain_order=True)
     return [
         {
@@ -224,17 +224,17 @@ def _phases(result: PacketResult) -> list[dict[str, str]]:
 
 
 def _notes(result: PacketResult) -> list[str]:
-    """How the run was made."""
+    """Return notes on the hardware, options and snapshots of the run."""
     shots = snapshots_of(result)
     settings: dict[str, Any] = result.hardware.table()
-    said = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
+    hardware = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
     options = ", ".join(f"{key} {value}" for key, value in result.options.items())
     phases = sum(name != "" for name in result.workload.phase_names)
     return [
-        f"Hardware: {said}.",
+        f"Hardware: {hardware}.",
         *([f"Options: {options}."] if options else []),
         f"{np.count_nonzero(shots.time_ps):,} snapshots after the start, the last at "
-        f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits are those of the interval "
-        "that a snapshot closes; buffers and congestion trees are those of the snapshot itself.",
-        *([f"Of {phases:,} phases the first {PHASES} are listed."] if phases > PHASES else []),
+        f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits are of the interval before a "
+        "snapshot; buffers and congestion trees are of the snapshot itself.",
+        *([f"The first {PHASES} of {phases:,} phases are listed."] if phases > PHASES else []),
     ]

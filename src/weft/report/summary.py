@@ -1,4 +1,4 @@
-"""What a page says of one run: the distribution of its loads, its hottest links, their users."""
+"""Summary of one run for a page: distribution of loads, most loaded links and their flows."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.report.comparison_data import LinkUsers, Page, PatternRun
 from weft.sim.common.metrics import ecdf, load_metrics
 
-#: Rows of the list of hottest links.
+#: Number of rows of the list of most loaded links.
 HOTTEST = 20
-#: Points of a distribution curve at most.
+#: Maximum number of points of a distribution curve.
 CURVE_POINTS = 240
 
-#: (key, name, meaning) of the numbers that are given for every engine under a pattern.
+#: (key, name, meaning) of the statistics of every engine and pattern.
 STATISTICS = (
-    ("max", "max", "the busiest link's load: at best a flow over it gets 1/load of a host's rate"),
+    ("max", "max", "Largest load; a flow on that link gets at most 1/load of a host's rate"),
     ("p99", "p99", "99th percentile of the loads"),
     ("p90", "p90", "90th percentile of the loads"),
-    ("p50", "median", "half of the links carry at most this"),
-    ("mean", "mean", "mean load"),
-    ("cv", "CV", "coefficient of variation: standard deviation over mean, 0 when perfectly even"),
-    ("used", "used", "share of these links that carry any flow"),
-    ("unrouted", "unrouted", "share of the pattern's flows that have no path"),
+    ("p50", "median", "Median of the loads"),
+    ("mean", "mean", "Mean load"),
+    ("cv", "CV", "Coefficient of variation: standard deviation over mean (0: perfectly even)"),
+    ("used", "used", "Share of these links that carry flows"),
+    ("unrouted", "unrouted", "Share of the pattern's flows that have no path"),
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """The links that numbers and curves speak of.
+    """Links that statistics and curves cover.
 
     Parameters
     ----------
     links
-        int64: the directed links, ascending.
+        int64: the links, ascending.
     name
-        What to call them.
+        Their name in texts.
     whole
-        They are all links that flows may use, because none joins two switches.
+        Whether they are all usable links, because there is none between switches.
     """
 
     links: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Scope:
 
 
 def scope_of(fabric: Fabric) -> Scope:
-    """The links between switches, or all links that flows may use where there are none."""
+    """Return the links between switches, or all usable links if there are none."""
     between = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
     if len(between):
         return Scope(between, "links between switches", whole=False)
@@ -57,28 +57,27 @@ def scope_of(fabric: Fabric) -> Scope:
 
 
 def usable_links(fabric: Fabric) -> NDArray[np.int64]:
-    """Links that do not end at an auxiliary adapter."""
+    """Return the links that do not end at an auxiliary adapter."""
     auxiliary = fabric.node_kind == NodeKind.AUXILIARY
     return np.flatnonzero(~(auxiliary[fabric.link_from] | auxiliary[fabric.link_to]))
 
 
 def hottest(load: NDArray[np.float64], links: NDArray[np.int64], count: int = HOTTEST) -> list[int]:
-    """The links of highest load among some, those without load left out; ties by number."""
+    """Return the most loaded of some links, without idle ones; ties are ordered by number."""
     order = links[np.argsort(-load[links], kind="stable")][:count]
     return [int(link) for link in order if load[link] > 0]
 
 
 def statistics(load: NDArray[np.float64]) -> dict[str, float | None]:
-    """Numbers of `STATISTICS`, and how many links there are."""
+    """Return the values of `STATISTICS`, and the number of links."""
     row = load_metrics(load).row(0, named=True)
     return {"links": row["count"], **{key: row[key] for key, _, _ in STATISTICS if key in row}}
 
 
 def curve(load: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """Empirical distribution as steps: loads ascending, share of links of at most each.
+    """Return the empirical distribution: ascending loads, and the share of links up to each.
 
-    Loads of many values keep `CURVE_POINTS` of them, evenly spread over the shares; each kept
-    point is exact.
+    Of more than `CURVE_POINTS` points, as many are kept, evenly spaced in share; each is exact.
     """
     if not len(load):
         return [], []
@@ -93,18 +92,18 @@ def curve(load: NDArray[np.float64]) -> tuple[list[float], list[float]]:
 
 
 def rounded(value: float, digits: int = 10) -> float:
-    """The number with so many significant digits, short when written as JSON."""
+    """Round to significant digits, which makes JSON short."""
     return float(f"{float(value):.{digits}g}")
 
 
 def node_text(fabric: Fabric, node: int) -> str:
-    """A user of a link in words: a host by name, a switch as what hangs from it."""
+    """Return a host's name, or ``hosts of`` a switch."""
     name = fabric.node_names[node]
     return f"hosts of {name}" if fabric.node_kind[node] == NodeKind.SWITCH else name
 
 
 def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
-    """One line for many: the first pair and how many more there are."""
+    """Return the first pair of a link's flows, and the number of the others."""
     if users is None or not users.pairs.count:
         return ""
     first = " → ".join(node_text(fabric, int(node)) for node in users.pairs.nodes[0])
@@ -113,7 +112,7 @@ def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
 
 
 def default_run(page: Page) -> PatternRun | None:
-    """The run that a page opens with: of the best engine that has any, its first pattern."""
+    """Return the run with which a page opens: the first pattern of the best engine with runs."""
     for name in (page.best, *(verdict.name for verdict in page.engines)):
         for pattern in page.patterns:
             for run in page.runs:

@@ -1,4 +1,4 @@
-"""`draw_timelines`: what every rank does over time, as a picture for a paper."""
+"""`draw_timelines`: the states of ranks over time, as a picture for a paper."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from weft.sim.packet.timelines import rank_spans, timelines
 if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
-#: Colour, opacity and part of the row's height of each state, in the order of painting.
+#: State -> label, colour, opacity and share of the row's height, in the order of painting.
 _STATES = {
     "receiving": ("waiting to receive", LIGHT_SERIES[5], 0.42, 0.8),
     "sending": ("sending", LIGHT_SERIES[0], 1.0, 0.5),
     "computing": ("computing", LIGHT_SERIES[2], 1.0, 0.8),
 }
-#: Messages above which none are drawn unless asked for.
+#: Largest number of messages that are drawn by default.
 MAX_MESSAGES = 400
 
 
 def draw_timelines(
     result: PacketResult, path: str | Path, *, dpi: int = 150, **options: Any
 ) -> None:
-    """Write what `plot_timelines` draws as a PNG.
+    """Write the drawing of `plot_timelines` as a PNG.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def draw_timelines(
     Raises
     ------
     InputError
-        As for `plot_timelines`, or when the file cannot be written.
+        As for `plot_timelines`, or if the file cannot be written.
     """
     plot_timelines(result, **options).write(path, dpi)
 
@@ -72,9 +72,9 @@ def plot_timelines(
     begin_ns, end_ns
         Interval to draw; the whole run by default.
     messages
-        Whether to draw the messages between these ranks; by default only up to `MAX_MESSAGES`.
+        Whether to draw the messages between these ranks; by default if at most `MAX_MESSAGES`.
     title
-        Heading; none when empty.
+        Heading; empty for none.
     size_inches
         Width and height.
 
@@ -86,15 +86,21 @@ def plot_timelines(
     Raises
     ------
     InputError
-        When the ranks or the interval do not exist.
+        If the ranks or the interval do not exist.
     """
     work = result.workload
     first, last = ranks or (0, work.num_ranks - 1)
     if not 0 <= first <= last < work.num_ranks:
-        raise InputError(f"ranks {first} to {last} of {work.num_ranks} cannot be drawn")
+        raise InputError(
+            f"ranks {first} to {last} do not exist; expected a range within 0 to "
+            f"{work.num_ranks - 1}"
+        )
     end = result.end_ps / 1e3 if end_ns is None else end_ns
     if not 0 <= begin_ns < end:
-        raise InputError(f"there is no time between {begin_ns:g} and {end:g} ns to be drawn")
+        raise InputError(
+            f"the interval from {begin_ns:g} to {end:g} ns is not valid; expected 0 <= begin_ns < "
+            "end_ns"
+        )
     figure = NotebookFigure(size_inches)
     axes = figure.add_subplot()
     spans = rank_spans(result)
@@ -137,14 +143,14 @@ def plot_timelines(
 def _messages(
     result: PacketResult, first: int, last: int, begin_ns: float, end_ns: float
 ) -> np.ndarray:
-    """Lines of the messages between these ranks in that time, float64 [messages, 2, 2]."""
-    made = timelines(result)
-    sent = made.filter(
-        made["kind"].is_in(["send", "put"]),
-        made["rank"].is_between(first, last),
-        made["peer"].is_between(first, last),
-        made["arrived_ns"] > begin_ns,
-        made["left_ns"] < end_ns,
+    """Return lines of the messages between these ranks in the interval, float64 [n, 2, 2]."""
+    rows = timelines(result)
+    sent = rows.filter(
+        rows["kind"].is_in(["send", "put"]),
+        rows["rank"].is_between(first, last),
+        rows["peer"].is_between(first, last),
+        rows["arrived_ns"] > begin_ns,
+        rows["left_ns"] < end_ns,
     )
     ends = [
         np.stack([sent[time].to_numpy(), sent[rank].to_numpy()], axis=1)

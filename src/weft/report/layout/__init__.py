@@ -1,4 +1,4 @@
-"""Where the nodes of a fabric are drawn, and how its cables bend."""
+"""Layout of a fabric: positions of nodes and bends of cables."""
 
 from weft.report.layout.place import Layout, layout
 

@@ -1,4 +1,4 @@
-"""Drawing by coordinates: grids, circles and nested tiles."""
+"""Layout by coordinates: grids, circles and nested tiles."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from scipy.sparse.csgraph import dijkstra
 from weft.fabrics import Fabric
 from weft.report.layout.wiring import Nodes, Points, Wiring
 
-#: Families of groups -> how many of the coordinates, from the first, name the group.
+#: Family with groups -> number of leading coordinates that identify the group.
 GROUPED = {"dragonfly": 1, "megafly": 1, "slim-fly": 2}
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Positions of the core.
+    """Positions of the core nodes.
 
     Parameters
     ----------
     core
         float64 [core, 2].
     caption
-        How to read the drawing.
+        Explanation of the layout.
     away
-        float64 [core, 2]: direction in which a node's hosts are fanned out; None puts them below
-        right, clear of cables along both axes.
+        float64 [core, 2]: direction of the fan of a node's hosts; None places them below right,
+        beside cables along both axes.
     """
 
     core: Points
@@ -36,9 +36,9 @@ class Grid:
 
 
 def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
-    """Place the nodes that forward by their coordinates, or None when those do not tell.
+    """Place the core nodes by their coordinates, or return None if these are not sufficient.
 
-    A coordinate of -1 stands for a whole line: such a node is drawn beside its middle.
+    A coordinate of -1 means all nodes of a line: such a node is drawn beside its middle.
     """
     where = fabric.coordinates[wiring.core].astype(np.int64)
     dimensions = where.shape[1]
@@ -51,10 +51,10 @@ def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
     if len(np.unique(where[full], axis=0)) < full.sum():
         return None
     size = where.max(axis=0) + 1
-    lines = "" if full.all() else " The switches of a line stand beside its middle."
+    lines = "" if full.all() else " The switches of a line are beside its middle."
     if full.all() and 0 < GROUPED.get(fabric.family, 0) < dimensions:
         core, away = _groups(where, GROUPED[fabric.family])
-        return Grid(core, "Each small circle is a group; groups stand on a large one.", away)
+        return Grid(core, "Each small circle is a group; the groups form a large circle.", away)
     if full.all() and dimensions == 1:
         core = _ring(where[:, 0], int(size[0]))
         return Grid(core, "In order around a circle.", core)
@@ -62,14 +62,14 @@ def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
     if dimensions == 3:
         caption = "Coordinates run across, down, and along the short diagonals."
         return Grid(_oblique(place, size), caption + lines)
-    caption = "Coordinates run across and down in turn, the first ones innermost."
+    caption = "Coordinates run alternately across and down, the first ones innermost."
     return Grid(_nested(place, size), caption + lines)
 
 
 def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: Nodes) -> Points:
-    """Coordinates for drawing, in which the nodes that serve a line stand beside it.
+    """Return coordinates in which the switches of a line are beside it.
 
-    Each is in the middle of what it joins, and farther off the more hops it is away.
+    Each is at the mean of its neighbours, at a distance that grows with its hops from the line.
     """
     place = where.astype(np.float64)
     if place.shape[1] == 1:
@@ -88,28 +88,28 @@ def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: N
             middle = np.where(
                 degree > 0, (near @ place[:, line]) / np.maximum(degree, 1), (size[line] - 1) / 2
             )
-            # Those with one middle spread over a part of the line.
+            # Nodes with the same mean are spread over a part of the line.
             spot = np.column_stack((np.delete(where[nodes], line, axis=1), np.round(middle, 6)))
             _, same, count = np.unique(spot, axis=0, return_inverse=True, return_counts=True)
             order = np.argsort(same.ravel(), kind="stable")
-            turn = np.empty(len(nodes))
-            turn[order] = np.arange(len(nodes)) - np.repeat(np.cumsum(count) - count, count)
-            many = count[same.ravel()]
-            place[nodes, line] = middle + (turn - (many - 1) / 2) * 0.6 * size[line] / many
+            index = np.empty(len(nodes))
+            index[order] = np.arange(len(nodes)) - np.repeat(np.cumsum(count) - count, count)
+            alike = count[same.ravel()]
+            place[nodes, line] = middle + (index - (alike - 1) / 2) * 0.6 * size[line] / alike
             away = (line + 1) % place.shape[1]
             place[nodes, away] -= 0.32 + 0.24 * (hop - 1)
     return place
 
 
 def _ring(where: Nodes, size: int) -> Points:
-    """In order around a circle, clockwise from the top."""
+    """Place nodes around a circle, clockwise from the top."""
     angle = 2 * np.pi * where / size
     radius = max(1.0, size / (2 * np.pi))
     return radius * np.stack((np.sin(angle), np.cos(angle)), axis=1)
 
 
 def _oblique(place: Points, size: Nodes) -> Points:
-    """Two dimensions across and down, the third along a short diagonal within each cell."""
+    """Place two dimensions across and down, the third along a short diagonal in each cell."""
     step = 0.66 / max(int(size[2]) - 1, 1)
     room = max(1.0, int(size[2]) / 3.0)
     x = place[:, 0] + place[:, 2] * step
@@ -118,7 +118,7 @@ def _oblique(place: Points, size: Nodes) -> Points:
 
 
 def _nested(place: Points, size: Nodes) -> Points:
-    """Dimensions take turns across and down; each pair tiles copies of the grid before it."""
+    """Place dimensions alternately across and down; each pair repeats the grid before it."""
     extent, position = [1.0, 1.0], np.zeros((len(place), 2))
     size = np.pad(size, (0, place.shape[1] - len(size)), constant_values=1)
     for dimension in range(place.shape[1]):
@@ -132,12 +132,12 @@ def _nested(place: Points, size: Nodes) -> Points:
 
 
 def _groups(where: Nodes, naming: int) -> tuple[Points, Points]:
-    """Groups on a large circle, the members of each on a small one; both clockwise in order.
+    """Place groups on a large circle and their members on small ones, both clockwise.
 
     Returns
     -------
     tuple of ndarray
-        Positions, and the directions from the middles of the groups.
+        Positions, and directions from the centres of the groups.
     """
     _, group = np.unique(where[:, :naming], axis=0, return_inverse=True)
     group = group.ravel()
@@ -145,7 +145,7 @@ def _groups(where: Nodes, naming: int) -> tuple[Points, Points]:
     order = np.lexsort((*where[:, naming:].T[::-1], group))
     member = np.empty(len(group), dtype=np.int64)
     member[order] = np.arange(len(group)) - np.repeat(np.cumsum(count) - count, count)
-    # The first kind of members, such as the leaves of a two-stage group, face outwards.
+    # The first kind of members, such as leaves of a two-level group, are on the outer side.
     first = np.ones(len(group), dtype=bool)
     if where.shape[1] - naming > 1:
         first = where[:, naming] == where[:, naming].min()
@@ -154,8 +154,8 @@ def _groups(where: Nodes, naming: int) -> tuple[Points, Points]:
     large = max(2 * small + 1.0, len(count) * (2 * small + 1.8) / (2 * np.pi))
     if len(count) == 1:
         large = 0.0
-    turn = 2 * np.pi * np.arange(len(count)) / len(count)
-    middle = large * np.stack((np.sin(turn), np.cos(turn)), axis=1)
-    angle = turn[group] + 2 * np.pi * (member - (outer[group] - 1) / 2) / count[group]
+    direction = 2 * np.pi * np.arange(len(count)) / len(count)
+    middle = large * np.stack((np.sin(direction), np.cos(direction)), axis=1)
+    angle = direction[group] + 2 * np.pi * (member - (outer[group] - 1) / 2) / count[group]
     away = small * np.stack((np.sin(angle), np.cos(angle)), axis=1)
     return middle[group] + away, away

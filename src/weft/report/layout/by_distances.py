@@ -1,4 +1,4 @@
-"""Positions by which distances on paper follow distances in the graph."""
+"""Layout in which distances in the drawing follow hop distances."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist, squareform
 Points = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 
-#: Nodes up to which distances between all pairs are kept; above, only those to the pivots.
+#: Largest number of nodes with distances between all pairs; above, only distances to pivots.
 MAX_DENSE = 1000
 PIVOTS = 100
 SWEEPS = 150
@@ -27,18 +27,19 @@ def by_distances(matrix: csr_array, rank: Nodes) -> Points:
     matrix
         Symmetric adjacency.
     rank
-        Order of the nodes that decides what a tie leaves open.
+        Order of the nodes, which breaks ties.
 
     Returns
     -------
     ndarray
-        float64 [nodes, 2], neighbours about one unit apart; parts that are not connected stand
-        side by side, the largest first.
+        float64 [nodes, 2], neighbours about one unit apart; disconnected components are side by
+        side, the largest first.
 
     Notes
     -----
-    Brandes and Pich 2007 (pivot scaling) gives a start that stress majorisation (Gansner, Koren
-    and North 2005) improves on graphs of up to `MAX_DENSE` nodes. There is no random number in it.
+    Pivot scaling (Brandes and Pich 2007) gives initial positions, which stress majorisation
+    (Gansner, Koren and North 2005) improves on graphs of up to `MAX_DENSE` nodes. The layout is
+    deterministic.
     """
     position = np.zeros((len(rank), 2))
     if not len(rank):
@@ -65,11 +66,11 @@ def _one_part(matrix: csr_array) -> Points:
     if count <= MAX_DENSE:
         hops = dijkstra(matrix, unweighted=True)
         start = _majorised(start, hops)
-    return _turned(start)
+    return _aligned(start)
 
 
 def _pivots(matrix: csr_array, count: int) -> Nodes:
-    """Nodes far from each other, each the farthest from those before it."""
+    """Return nodes far from each other, each the farthest from those before it."""
     chosen = [0]
     nearest = dijkstra(matrix, unweighted=True, indices=0)
     while len(chosen) < count:
@@ -83,14 +84,14 @@ def _pivot_scaling(hops: Points) -> Points:
     centred = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
     values, vectors = eigh(centred.T @ centred)
     axes = vectors[:, np.argsort(-values, kind="stable")[:2]]
-    # An eigenvector's sign is free: its largest entry is made positive.
+    # The sign of an eigenvector is arbitrary: make its largest entry positive.
     largest = axes[np.argmax(np.abs(np.round(axes, 9)), axis=0), np.arange(axes.shape[1])]
     position: Points = centred @ (axes * np.where(largest < 0, -1.0, 1.0))
     spread = np.abs(position).max() or 1.0
-    # Nodes with equal distances to everything would fall on one point: part them by their order.
-    turn = np.arange(len(hops)) * np.pi * (3 - np.sqrt(5))
-    nudge = 0.02 * spread * np.stack((np.cos(turn), np.sin(turn)), axis=1)
-    return position + nudge
+    # Separate nodes with equal distances to all pivots, which would have one position.
+    angle = np.arange(len(hops)) * np.pi * (3 - np.sqrt(5))
+    offset = 0.02 * spread * np.stack((np.cos(angle), np.sin(angle)), axis=1)
+    return position + offset
 
 
 def _majorised(position: Points, hops: Points) -> Points:
@@ -120,8 +121,8 @@ def _distances(position: Points) -> Points:
     return result
 
 
-def _turned(position: Points) -> Points:
-    """Lay the longest side across and put neighbours about one unit apart."""
+def _aligned(position: Points) -> Points:
+    """Rotate the longest side to horizontal, and scale neighbours to about one unit apart."""
     position = position - position.mean(axis=0)
     _, axes = np.linalg.eigh(position.T @ position)
     axes = axes[:, ::-1]
@@ -134,7 +135,7 @@ def _turned(position: Points) -> Points:
 
 
 class _Shelf:
-    """Puts parts side by side in rows about as wide as the first one, or as eight units."""
+    """Packer of components side by side, in rows as wide as the first one or eight units."""
 
     def __init__(self) -> None:
         self._width = 0.0

@@ -1,4 +1,4 @@
-"""Drawing by tree level: leaves at the bottom with their hosts below, tops at the top."""
+"""Layout by tree level: leaf switches at the bottom with their hosts below, roots at the top."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
 from weft.routing.engine_registry import row_sources
 from weft.routing.engines.updn import roots_by_distance
 
-#: Share of the cables between switches that may stay on one level, for levels that were inferred.
+#: Largest share of cables between switches of one level, for inferred levels.
 MAX_LEVEL_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Tree levels of the core nodes, from 1, and how they were found."""
+    """Tree levels of the core nodes, from 1, and an explanation."""
 
     level: Nodes
     caption: str
 
 
 def labelled_levels(fabric: Fabric, core: Nodes) -> Levels | None:
-    """The fabric's own labels of its nodes that forward, or None when they tell nothing."""
+    """Return the levels that the fabric has for its core nodes, or None without several levels."""
     known = fabric.level[core].astype(np.int64)
     if len(core) and (known >= 0).all() and known.max() > known.min():
-        # Hosts that forward stand at level 0; the lowest row drawn is 1.
-        return Levels(known - known.min() + 1, "Tree levels: hosts at the bottom, tops at the top.")
+        # Hosts that forward have level 0; the lowest level drawn is 1.
+        return Levels(
+            known - known.min() + 1, "Tree levels: hosts at the bottom, roots at the top."
+        )
     return None
 
 
 def inferred_levels(fabric: Fabric, a: Nodes, b: Nodes) -> Levels | None:
-    """Levels of a fabric without labels, or None when it is not nearly a tree.
+    """Return the levels of a fabric without given levels, or None if it is not nearly a tree.
 
     Parameters
     ----------
     fabric
         Any fabric.
     a, b
-        int64 [cables]: rows at the ends of the cables between nodes that forward.
+        int64 [cables]: rows at the ends of the cables between rows.
 
     Returns
     -------
     Levels or None
-        Distances from the hosts, else ranks below the roots that ``updn`` finds: the first of
-        them by which nearly all cables join different levels.
+        Distances from the hosts, or else from the roots that ``updn`` finds; the first with which
+        nearly all cables connect different levels.
     """
     if not len(a) or not row_sources(fabric).any():
         return None
@@ -66,8 +68,8 @@ def _below_roots(fabric: Fabric, a: Nodes, b: Nodes) -> Nodes | None:
     roots = roots_by_distance(fabric).astype(np.int64)
     if not len(roots):
         return None
-    rank = _distance(fabric.graph.num_rows, a, b, roots)
-    return None if (rank < 0).any() else rank.max() - rank + 1
+    depth = _distance(fabric.graph.num_rows, a, b, roots)
+    return None if (depth < 0).any() else depth.max() - depth + 1
 
 
 def _above_hosts(fabric: Fabric, a: Nodes, b: Nodes) -> Nodes | None:
@@ -77,30 +79,30 @@ def _above_hosts(fabric: Fabric, a: Nodes, b: Nodes) -> Nodes | None:
 
 
 def _distance(count: int, a: Nodes, b: Nodes, sources: Nodes) -> Nodes:
-    """Hops to the nearest of some rows, -1 where none can be reached."""
+    """Return the hops from each row to the nearest source, -1 if none can be reached."""
     matrix = csr_array((np.ones(len(a)), (a, b)), shape=(count, count))
     hops = dijkstra(matrix, directed=False, unweighted=True, indices=sources, min_only=True)
     return np.where(np.isfinite(hops), hops, -1).astype(np.int64)
 
 
-#: Cables above which no crossings are counted: such sizes are generated, and named in order.
+#: Largest number of cables whose crossings are reduced; larger fabrics are named in order.
 MAX_SWEPT = 20_000
-#: Share of the crossings that may be left for an order other than that of the names.
+#: Share of the crossings above which the order of names is kept.
 WORTH_SWEEPING = 0.7
-#: Width over height that a drawing aims at.
+#: Aimed width over height of a drawing.
 ASPECT = 1.6
-#: Share of a storey between a switch and the first row of its hosts.
+#: Distance between a switch and the first row of its hosts, over the distance of levels.
 HOST_GAP = 0.22
 
 
 def by_level(wiring: Wiring, rank: Nodes, level: Nodes) -> Points:
-    """Leaves at the bottom with their hosts below, tops at the top, pods side by side."""
+    """Place leaf switches at the bottom with their hosts below, roots at the top, pods together."""
     core_level = level[wiring.core]
     top = int(core_level.max())
     order = _tree_order(wiring, rank[wiring.core], core_level)
-    hung = hanging(wiring, rank)
-    columns = {node: _columns(len(nodes)) for node, nodes in hung.items()}
-    deepest = max((-(-len(n) // columns[c]) for c, n in hung.items()), default=1)
+    attached = hanging(wiring, rank)
+    columns = {node: _columns(len(nodes)) for node, nodes in attached.items()}
+    deepest = max((-(-len(n) // columns[c]) for c, n in attached.items()), default=1)
 
     x = np.zeros(len(wiring.core))
     matrix = wiring.matrix()
@@ -127,21 +129,21 @@ def by_level(wiring: Wiring, rank: Nodes, level: Nodes) -> Points:
     position[wiring.core, 0] = x
     position[wiring.core, 1] = core_level * storey
     _avoid_long_rows(position, wiring, core_level, storey)
-    for node, nodes in hung.items():
+    for node, nodes in attached.items():
         across = columns[node]
-        place = np.arange(len(nodes))
-        in_row = np.minimum(len(nodes) - place // across * across, across)
-        dx = place % across - (in_row - 1) / 2
-        # Hosts of a top switch go above it, clear of the cables that leave it downwards.
+        index = np.arange(len(nodes))
+        in_row = np.minimum(len(nodes) - index // across * across, across)
+        dx = index % across - (in_row - 1) / 2
+        # Hosts of a root switch are above it, away from its downward cables.
         up = level[node] == top and top > 1
-        drop = HOST_GAP * storey + place // across
+        drop = HOST_GAP * storey + index // across
         position[nodes, 0] = position[node, 0] + dx
         position[nodes, 1] = position[node, 1] + (drop if up else -drop)
     return park_loose(position, wiring)
 
 
 def _avoid_long_rows(position: Points, wiring: Wiring, core_level: Nodes, storey: float) -> None:
-    """Lift every other switch of a level that has cables within itself, so that these show."""
+    """Raise every other switch of a level with internal cables, so that these are visible."""
     inside = core_level[wiring.a] == core_level[wiring.b]
     for height in np.unique(core_level[wiring.a[inside]]):
         members = np.flatnonzero(core_level == height)
@@ -150,15 +152,15 @@ def _avoid_long_rows(position: Points, wiring: Wiring, core_level: Nodes, storey
 
 
 def _columns(hosts: int) -> int:
-    """Width of the block in which a switch's hosts are drawn."""
+    """Return the width of the block of a switch's hosts."""
     return hosts if hosts <= 4 else int(np.ceil(np.sqrt(1.2 * hosts)))
 
 
 def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
-    """Order of all core nodes from left to right, which is then used level by level.
+    """Return the order of all core nodes from left to right, used for each level.
 
-    What is joined without going above a level stands together (a pod and its parts); then the
-    names decide, unless sweeps by barycentre take away a good part of the crossings.
+    Switches connected below a level (a pod) are together; within them the order is that of the
+    names, unless barycentre sweeps remove many crossings.
     """
     count, top = len(level), int(level.max())
     keys: list[Nodes] = [rank]
@@ -169,7 +171,7 @@ def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
         )
         _, label = connected_components(part, directed=False)
         first = np.full(count, count, dtype=np.int64)
-        # A part stands where its first leaf does; its other switches have names of their own.
+        # A component is ordered by its first leaf switch.
         np.minimum.at(first, label, np.where(level == 1, rank, count + rank))
         keys.append(first[label])
     order = np.lexsort(keys)
@@ -177,7 +179,7 @@ def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
 
 
 def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
-    """The order after barycentre sweeps, or the names' order when they gain too little."""
+    """Return the order after barycentre sweeps, or the given one if they gain too little."""
     if len(wiring.a) > MAX_SWEPT:
         return order
     matrix = wiring.matrix()
@@ -201,7 +203,7 @@ def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
 
 
 def _crossings(wiring: Wiring, place: NDArray[np.float64], level: Nodes) -> int:
-    """Crossings of cables between neighbouring levels."""
+    """Return the number of crossings of cables between neighbouring levels."""
     total = 0
     low = np.where(level[wiring.a] < level[wiring.b], wiring.a, wiring.b)
     high = np.where(level[wiring.a] < level[wiring.b], wiring.b, wiring.a)
@@ -216,7 +218,7 @@ def _crossings(wiring: Wiring, place: NDArray[np.float64], level: Nodes) -> int:
 
 
 def _inversions(values: NDArray[np.float64]) -> int:
-    """Pairs that stand in the wrong order, by halves."""
+    """Return the number of inversions, by merge sort."""
     if len(values) < 2:
         return 0
     left, right = np.split(values, [len(values) // 2])
@@ -225,14 +227,14 @@ def _inversions(values: NDArray[np.float64]) -> int:
 
 
 def spaced(wanted: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers closest to the wanted ones (least squares) that keep their order and the gaps.
+    """Return the numbers closest to the wanted ones (least squares) with their order and the gaps.
 
     Parameters
     ----------
     wanted
         float64 [n].
     gap
-        float64 [n - 1]: least distance between number i and number i + 1.
+        float64 [n - 1]: minimum distance between numbers i and i + 1.
     """
     shift = np.concatenate(([0.0], np.cumsum(gap)))
     means: list[float] = []

@@ -1,4 +1,4 @@
-"""Groups of neighbouring nodes, by which a page draws a fabric of too many cables."""
+"""Groups of neighbouring nodes, which a page draws instead of too many cables."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.report.layout.wiring import Nodes, Points, Wiring
 
-#: Groups of one tree level at most, and squares along the longer side of other drawings.
+#: Maximum number of groups of a tree level; squares along the longer side of other drawings.
 MOST_PER_LEVEL = 40
 SQUARES = 24
 
 
 def groups(wiring: Wiring, level: Nodes, position: Points) -> Nodes:
-    """Group the nodes that stand together in a drawing.
+    """Group the nodes that are close together in a drawing.
 
     Parameters
     ----------
     wiring, level, position
-        Of the drawing; level -1 for nodes that are not drawn by tree level.
+        Wiring, tree levels (-1 without levels) and positions of the drawing.
 
     Returns
     -------
     ndarray
         int64 [nodes], numbered from 0; -1 for a node without a cable to the others. A tree is
-        grouped by pods below its top level and the top by what it is joined to, other drawings by
-        squares of equal size; hosts are grouped as what they hang from.
+        grouped by pods below its top level, and the top level by equal neighbours; other drawings
+        by squares of equal size; hosts by the groups of their switches.
     """
     group = np.full(len(level), -1, dtype=np.int64)
     core = wiring.core
@@ -37,8 +37,8 @@ def groups(wiring: Wiring, level: Nodes, position: Points) -> Nodes:
             if (level[core] >= 0).all()
             else _by_square(position[core])
         )
-    hung = np.flatnonzero(wiring.parent >= 0)
-    group[hung] = group[wiring.parent[hung]] + group.max(initial=-1) + 1
+    attached = np.flatnonzero(wiring.parent >= 0)
+    group[attached] = group[wiring.parent[attached]] + group.max(initial=-1) + 1
     known = group >= 0
     group[known] = np.unique(group[known], return_inverse=True)[1].ravel()
     return group
@@ -53,19 +53,19 @@ def _by_level(wiring: Wiring, level: Nodes, x: NDArray[np.float64]) -> Nodes:
     _, key = connected_components(part, directed=False)
     matrix = wiring.matrix()
     matrix.sort_indices()
-    joined: dict[bytes, int] = {}
+    number: dict[bytes, int] = {}
     for node in np.flatnonzero(level == top):
         near = matrix.indices[matrix.indptr[node] : matrix.indptr[node + 1]].tobytes()
-        key[node] = count + joined.setdefault(near, len(joined))
+        key[node] = count + number.setdefault(near, len(number))
     group = np.empty(count, dtype=np.int64)
     start = 0
     for height in np.unique(level):
         members = np.flatnonzero(level == height)
         members = members[np.argsort(x[members], kind="stable")]
-        turns = np.concatenate(([True], np.diff(key[members]) != 0))
-        run = np.cumsum(turns) - 1
-        if len(members) <= MOST_PER_LEVEL or turns.sum() > len(np.unique(key[members])):
-            run = np.arange(len(members))  # few enough, or not side by side
+        new = np.concatenate(([True], np.diff(key[members]) != 0))
+        run = np.cumsum(new) - 1
+        if len(members) <= MOST_PER_LEVEL or new.sum() > len(np.unique(key[members])):
+            run = np.arange(len(members))  # few members, or equal keys not side by side
         run //= -(-(int(run[-1]) + 1) // MOST_PER_LEVEL)
         group[members] = start + run
         start += int(run[-1]) + 1
@@ -74,7 +74,7 @@ def _by_level(wiring: Wiring, level: Nodes, x: NDArray[np.float64]) -> Nodes:
 
 def _by_square(position: Points) -> Nodes:
     low = position.min(axis=0)
-    # Whole units, so that a square takes equally many nodes of a grid.
+    # Whole units, so that all squares have the same number of nodes of a grid.
     side = np.ceil((np.ptp(position, axis=0).max() + 1) / SQUARES)
     column, row = np.floor((position - low) / side).astype(np.int64).T
     return np.asarray(column * (int(row.max()) + 1) + row)

@@ -1,8 +1,8 @@
 """`layout`: positions of the nodes and bends of the cables.
 
-Three ways, by what is known of the fabric: by tree level, by coordinates, else by distances in
-the graph. Positions have y upwards and about one unit between neighbouring switches. Equal
-fabrics give equal layouts.
+There are three methods, depending on the fabric: by tree level, by coordinates, or else by hop
+distances. The y axis points upwards, and neighbouring switches are about one unit apart. Equal
+fabrics have equal layouts.
 """
 
 from __future__ import annotations
@@ -20,38 +20,37 @@ from weft.report.layout.by_level import by_level, inferred_levels, labelled_leve
 from weft.report.layout.groups import groups
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_rank, park_loose
 
-#: Share of its length by which neighbouring parallel cables bend apart, and at most all of them.
+#: Bend between neighbouring parallel cables, and largest bend of all of them, over their length.
 PARALLEL_BEND = 0.05
 PARALLEL_SPREAD = 0.4
-#: A cable that would run through a node that it does not end at passes it by this many units,
-#: and by a share of its length more, so that detours past the same nodes stay apart.
+#: Distance in units at which a cable passes a node in its way, plus a share of its length, which
+#: separates detours around the same nodes.
 DETOUR = 0.2
 DETOUR_SHARE = 0.06
-#: Decimals kept, so that the last bits of a linear algebra library do not show.
+#: Decimals of positions, so that they do not depend on the linear algebra library.
 DECIMALS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A drawing of a fabric.
+    """Layout of the drawing of a fabric.
 
     Parameters
     ----------
     kind
         ``levels``, ``coordinates`` or ``distances``.
     caption
-        One line that says how to read it.
+        One line that explains the layout.
     position
         float64 [nodes, 2], y upwards.
     bend
-        float64 [cables]: a cable is the quadratic curve between its ends (from the lower node
-        number to the higher) whose control point lies this share of its length to the left of
-        its middle.
+        float64 [cables]: a cable is a quadratic curve from the node of lower number to the other;
+        its control point is this share of its length to the left of its middle.
     level
-        int64 [nodes]: the tree level that a node is drawn at, -1 when not drawn by level.
+        int64 [nodes]: the tree level of a node, -1 if the layout is not by level.
     group
-        int64 [nodes]: nodes that are drawn as one where cables are too many to draw each; -1 for
-        a node without a cable to the others.
+        int64 [nodes]: nodes that are drawn as one if there are too many cables; -1 for a node
+        without a cable to the others.
     """
 
     kind: str
@@ -63,23 +62,23 @@ class Layout:
 
 
 def layout(fabric: Fabric) -> Layout:
-    """Place a fabric's nodes.
+    """Return the layout of a fabric.
 
     Parameters
     ----------
     fabric
-        Any fabric, split ones and ones without a cable included.
+        Any fabric; it may be disconnected or without cables.
     """
     wiring = Wiring.of(fabric)
     rank = natural_rank(fabric.node_names)
     level = np.full(fabric.num_nodes, -1, dtype=np.int64)
     grid = by_coordinates(fabric, wiring)
-    found = labelled_levels(fabric, wiring.core)
-    if found is None and grid is None:
-        found = inferred_levels(fabric, wiring.a, wiring.b)
-    if found is not None:
-        level[wiring.core] = found.level
-        kind, caption = "levels", found.caption
+    levels = labelled_levels(fabric, wiring.core)
+    if levels is None and grid is None:
+        levels = inferred_levels(fabric, wiring.a, wiring.b)
+    if levels is not None:
+        level[wiring.core] = levels.level
+        kind, caption = "levels", levels.caption
         position = by_level(wiring, rank, level)
     elif grid is not None:
         kind, caption = "coordinates", grid.caption
@@ -96,7 +95,7 @@ def layout(fabric: Fabric) -> Layout:
 
 
 def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None) -> Points:
-    """Add hosts: fanned out in a direction for each node, or below right of it."""
+    """Add hosts: in a fan in the direction given for each node, or below right of it."""
     position = np.zeros((len(wiring.core_of), 2))
     position[wiring.core] = core
     if len(core) > 1:
@@ -110,32 +109,32 @@ def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None
             offset = _fan(len(nodes), away[wiring.core_of[node]], room)
         else:
             side = int(np.ceil(np.sqrt(len(nodes))))
-            place = np.arange(len(nodes))
+            index = np.arange(len(nodes))
             cell = 0.52 * room / max(side, 2)
             offset = np.stack(
-                (0.2 * room + place % side * cell, -0.2 * room - place // side * cell), axis=1
+                (0.2 * room + index % side * cell, -0.2 * room - index // side * cell), axis=1
             )
         position[nodes] = here + offset
     return park_loose(position, wiring)
 
 
 def _fan(count: int, outwards: Points, room: float) -> Points:
-    """Points around the origin, in arcs on its outer side when that side is known."""
+    """Return points around the origin, in arcs on its outer side if that is known."""
     per_arc = 9
-    arc, place = np.divmod(np.arange(count), per_arc)
+    arc, index = np.divmod(np.arange(count), per_arc)
     in_arc = np.minimum(count - arc * per_arc, per_arc)
     if np.hypot(*outwards) < 1e-6:
-        angle = 2 * np.pi * place / in_arc
+        angle = 2 * np.pi * index / in_arc
     else:
         spread = np.minimum(0.36 * (in_arc - 1), 1.1 * np.pi)
-        share = np.where(in_arc > 1, place / np.maximum(in_arc - 1, 1) - 0.5, 0.0)
+        share = np.where(in_arc > 1, index / np.maximum(in_arc - 1, 1) - 0.5, 0.0)
         angle = np.arctan2(outwards[1], outwards[0]) + share * spread
     radius = room * (0.36 + 0.14 * arc)
     return np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
 
 
 def _bends(fabric: Fabric, wiring: Wiring, position: Points, level: Nodes) -> NDArray[np.float64]:
-    """Bend parallel cables apart, and others around nodes that they would run through."""
+    """Return the bends that separate parallel cables and lead others around nodes."""
     both = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     ends: Nodes = np.sort(both, axis=0)
     pair = ends[0] * fabric.num_nodes + ends[1]
@@ -147,19 +146,19 @@ def _bends(fabric: Fabric, wiring: Wiring, position: Points, level: Nodes) -> ND
     number[order] = np.arange(len(pair)) - np.repeat(start, counts)
     step = np.minimum(PARALLEL_BEND, PARALLEL_SPREAD / np.maximum(copies, 1))
     bend = (number - (copies - 1) / 2) * step
-    # Nothing stands between neighbouring levels of a tree.
+    # Between neighbouring levels of a tree there are no nodes.
     doubtful = (level[ends].min(axis=0) < 0) | (np.abs(np.diff(level[ends], axis=0)[0]) != 1)
     doubtful &= (wiring.core_of[ends] >= 0).all(axis=0)
     blocked = np.flatnonzero(doubtful)
     blocked = blocked[_blocked(wiring, position, ends[:, blocked])]
     length = np.hypot(*(position[ends[1, blocked]] - position[ends[0, blocked]]).T)
-    # The curve's middle lies half as far out as its control point.
+    # The middle of the curve is half as far from the line as its control point.
     bend[blocked] += 2 * (DETOUR / np.maximum(length, DETOUR) + DETOUR_SHARE)
     return bend
 
 
 def _blocked(wiring: Wiring, position: Points, ends: Nodes) -> NDArray[np.bool_]:
-    """Whether the straight line of each cable runs through a core node that is no end of it."""
+    """Return whether the line of each cable crosses a core node other than its ends."""
     blocked = np.zeros(ends.shape[1], dtype=bool)
     if len(wiring.core) < 3:
         return blocked
@@ -179,6 +178,6 @@ def _blocked(wiring: Wiring, position: Points, ends: Nodes) -> NDArray[np.bool_]
 
 
 def _by_length(length: NDArray[np.float64], reach: float) -> list[tuple[int, Nodes]]:
-    """Cables in classes of similar length, with how many points to look at on each."""
+    """Return classes of cables of similar length, with the number of points to sample on each."""
     needed = np.clip(2 ** np.ceil(np.log2(np.maximum(length / reach, 1.0))), 1, 256).astype(int)
     return [(int(n), np.flatnonzero(needed == n)) for n in np.unique(needed)]

@@ -1,4 +1,4 @@
-"""What the layouts need to know of a fabric."""
+"""Wiring of a fabric, as the layouts need it."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Nodes = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """What the layouts need to know of a fabric.
+    """Wiring of a fabric.
 
     Parameters
     ----------
     core
-        Nodes that pass packets on, which the layout places first; others hang from them.
+        Nodes that forward packets, which the layout places first; others are attached to them.
     core_of
-        int64 [nodes]: place in `core`, -1 for others.
+        int64 [nodes]: index in `core`, -1 for other nodes.
     a, b
-        int64 [cables]: places in `core` of both ends, for cables between core nodes, `a` < `b`.
+        int64 [cables]: indices in `core` of both ends, for cables between core nodes, `a` < `b`.
     parent
-        int64 [nodes]: the core node that a node outside it hangs from, -1 without any.
+        int64 [nodes]: the core node to which another node is attached, -1 without one.
     """
 
     core: Nodes
@@ -39,7 +39,7 @@ class Wiring:
 
     @classmethod
     def of(cls, fabric: Fabric) -> Wiring:
-        """Derive it from a fabric."""
+        """Return the wiring of a fabric."""
         core = np.flatnonzero(fabric.forwards).astype(np.int64)
         core_of = np.full(fabric.num_nodes, -1, dtype=np.int64)
         core_of[core] = np.arange(len(core))
@@ -47,23 +47,23 @@ class Wiring:
         inner = (tail >= 0) & (head >= 0)
         ends = np.sort(np.stack((tail[inner], head[inner])), axis=0)
         parent = np.full(fabric.num_nodes, -1, dtype=np.int64)
-        # Written in reverse, so that a node's first cable has the last word.
-        hanging = np.flatnonzero((core_of[fabric.link_from] < 0) & (core_of[fabric.link_to] >= 0))
-        hanging = hanging[np.argsort(-fabric.link_from_port[hanging].astype(int), kind="stable")]
-        parent[fabric.link_from[hanging]] = fabric.link_to[hanging]
+        # In descending order of ports, so that the first cable of a node overwrites the others.
+        links = np.flatnonzero((core_of[fabric.link_from] < 0) & (core_of[fabric.link_to] >= 0))
+        links = links[np.argsort(-fabric.link_from_port[links].astype(int), kind="stable")]
+        parent[fabric.link_from[links]] = fabric.link_to[links]
         return cls(core, core_of, ends[0], ends[1], parent)
 
     def matrix(self) -> csr_array:
-        """Symmetric adjacency of the core, one entry per pair."""
+        """Return the symmetric adjacency of the core, one entry per pair."""
         count = len(self.core)
-        joined = np.concatenate((self.a, self.b)), np.concatenate((self.b, self.a))
-        matrix = csr_array((np.ones(len(joined[0])), joined), shape=(count, count))
+        ends = np.concatenate((self.a, self.b)), np.concatenate((self.b, self.a))
+        matrix = csr_array((np.ones(len(ends[0])), ends), shape=(count, count))
         matrix.sum_duplicates()
         return matrix
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key by which ``n2`` comes before ``n10``."""
+    """Return a sort key that puts ``n2`` before ``n10``."""
     return tuple(
         (0, int(part), "") if part.isdecimal() else (1, 0, part)
         for part in re.split(r"(\d+)", name)
@@ -72,7 +72,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def natural_rank(names: tuple[str, ...]) -> Nodes:
-    """Place of each name in natural order."""
+    """Return the index of each name in natural order."""
     order = sorted(range(len(names)), key=lambda node: (natural_key(names[node]), node))
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
@@ -80,7 +80,7 @@ def natural_rank(names: tuple[str, ...]) -> Nodes:
 
 
 def hanging(wiring: Wiring, rank: Nodes) -> dict[int, Nodes]:
-    """Core node -> what hangs from it, in natural order."""
+    """Return core node -> nodes attached to it, in natural order."""
     outside = np.flatnonzero(wiring.parent >= 0)
     if not len(outside):
         return {}
@@ -91,13 +91,13 @@ def hanging(wiring: Wiring, rank: Nodes) -> dict[int, Nodes]:
 
 
 def park_loose(position: Points, wiring: Wiring) -> Points:
-    """Put nodes without any cable to a switch in rows under the drawing."""
+    """Place nodes without a cable to a core node in rows below the drawing."""
     loose = np.flatnonzero((wiring.core_of < 0) & (wiring.parent < 0))
     if len(loose):
         placed = np.delete(position, loose, axis=0)
         low = placed.min(axis=0) if len(placed) else np.zeros(2)
         across = max(8, round(float(np.ptp(placed[:, 0]))) if len(placed) else 8)
-        place = np.arange(len(loose))
-        position[loose, 0] = low[0] + place % across
-        position[loose, 1] = low[1] - 2.0 - place // across
+        index = np.arange(len(loose))
+        position[loose, 0] = low[0] + index % across
+        position[loose, 1] = low[1] - 2.0 - index // across
     return position
