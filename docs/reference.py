@@ -85,7 +85,8 @@ TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]
         settings(RunSettings),
     ),
     "Hardware": (
-        "Arguments of `weft.Hardware`, `weft.VlArbitration` and `weft.CongestionControl`, keys of `[hardware]`, and names of `--hardware NAME=VALUE,…`.",
+        "Arguments of `weft.Hardware`, `weft.VlArbitration` and `weft.CongestionControl`, "
+        "keys of `[hardware]`, and names of `--hardware NAME=VALUE,…`.",
         (_PYTHON, _KEY, *_REST),
         tuple(WRITTEN.values()),
     ),

@@ -182,7 +182,7 @@ def test_tables_that_are_not_valid_need_force(
     assert "it can deadlock" in error
     assert not list(tmp_path.iterdir())
     assert main([*words, "--force"]) == 0
-    assert "THESE TABLES ARE NOT VALID" in capsys.readouterr().err
+    assert "THE WRITTEN TABLES ARE NOT VALID" in capsys.readouterr().err
     for name in ("README.txt", "opensm.conf"):
         assert "WARNING: these tables were exported although" in (out / name).read_text()
     assert json.loads((out / "weft.json").read_text())["valid"] is False

@@ -604,7 +604,7 @@ def test_a_shell_when_no_command_is_named(
     assert main(["opensm", "live", "torus:4"]) == 3
     output, errors = capfd.readouterr()
     assert output == "4\n"
-    assert "leave it with 'exit'" in errors
+    assert "type 'exit' to end it" in errors
 
 
 @pytest.mark.parametrize(

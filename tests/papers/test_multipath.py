@@ -411,7 +411,7 @@ def test_run_writes_and_says_so(tmp_path: Path) -> None:
 
 def test_unusable_output_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot make the output folder"):
+    with pytest.raises(InputError, match="cannot create the output folder"):
         multipath_ecmp(out=tmp_path / "file")
 
 

@@ -35,7 +35,7 @@ def test_compare_prints_engines_patterns_and_an_answer(capsys) -> None:
     for word in ("dmodk", "minhop", "updn", "ecmp", "all-to-all", "bit-reversal"):
         assert word in out
     assert re.search(r"Best valid engine: \w+, with [\d.]+% of the injection rate", out)
-    assert "Its hottest link under all-to-all: " in out
+    assert "Its most contended link under all-to-all: " in out
 
 
 def test_equals_are_named_and_the_one_that_never_deadlocks_comes_first(capsys) -> None:
@@ -59,11 +59,11 @@ def test_equals_are_named_and_the_one_that_never_deadlocks_comes_first(capsys) -
 
 def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
     result = compare(fabric("torus:4x4"), samples=5)
-    (line,) = (line for line in advice(result) if line.startswith("Of the tables"))
+    (line,) = (line for line in advice(result) if line.startswith("Best engine of OpenSM"))
     best = result.best_of_opensm
     assert best is not None
     assert best.bisection is not None
-    within = line.partition("; ")[2].removesuffix(" lies within its 95 % interval.")
+    within = line.partition("; ")[2].removesuffix(" is within its 95 % interval.")
     found = {o.name: o.bisection.mean for o in result.valid_of_opensm[1:] if o.bisection}
     low = best.bisection.interval[0]
     assert [name for name, mean in found.items() if mean >= low] == [within]
@@ -97,20 +97,18 @@ def test_what_opensm_computes_itself_is_recommended_unless_tables_gain_enough() 
     (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn", "ftree", "minhop")
     assert line == (
         "Recommended: OpenSM's own ftree: routing_engine ftree in opensm.conf (opensm -R ftree). "
-        "It routes again when a cable or switch fails. Static tables of weft's updn would not, and "
-        "are no better by any figure."
+        "OpenSM reroutes when a cable or switch fails. Static tables of weft's updn are not "
+        "rerouted, and have the same figures."
     )
     (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn:balance=opensm")
     assert (
         "routing_engine updn, root_guid_file FILE in opensm.conf (opensm -R updn -a FILE)" in line
     )
-    assert "FILE names 4 roots, spine0, spine1, spine2 and 1 more, as weft compare" in line
+    assert "FILE lists 4 roots (spine0, spine1, spine2 and 1 more), written by weft comp" in line
     (line,) = advised("leaf-spine:leaves=4,spines=2,hosts=4", "updn:balance=opensm")
-    assert "(opensm -R updn), which finds the roots itself: 2, spine0, spine1." in line
+    assert "(opensm -R updn), which finds the 2 roots itself: spine0, spine1." in line
     (line,) = advised("kns:k=3,n=2", "dor", "dfsssp")
-    assert (
-        "fails; that nothing can deadlock is proven for the fabric as it is, not for then" in line
-    )
+    assert "fails; freedom from deadlock is proven for the present fabric only" in line
 
     tables, given_up, keep = advised("torus:4x4", "dfsssp", "dfsssp:balance=opensm")
     assert re.match(
@@ -119,13 +117,15 @@ def test_what_opensm_computes_itself_is_recommended_unless_tables_gain_enough() 
         r"interval \+[\d.]+% to \+[\d.]+%\) and 8 instead of \d+ flows on the most loaded link",
         tables,
     )
-    assert given_up.startswith("Given up: OpenSM keeps to static tables when a cable or switch")
+    assert given_up.startswith(
+        "Drawback: static tables do not change when a cable or switch fails."
+    )
     assert keep.endswith("routing_engine dfsssp, qos TRUE in opensm.conf (opensm -R dfsssp -Q).")
 
     (line, _) = advised("torus:4x4", "dfsssp")
-    assert line.endswith("No engine that OpenSM computes itself was compared.")
+    assert line.endswith("No engine of OpenSM itself was compared.")
     (line, _) = advised("torus:4x4", "dfsssp", "minhop:balance=opensm")
-    assert line.endswith("No engine compared that OpenSM computes itself is valid.")
+    assert line.endswith("No compared engine of OpenSM itself is valid.")
     assert advised("bcube:n=3,k=1", "minhop", "minhop:balance=opensm") == []
 
 
@@ -239,7 +239,7 @@ def test_names_of_engines_are_whole_wherever_there_is_room(
     name = "torus-2QoS:balance=opensm"
     words = ("compare", "torus:4x4", "--samples", "5", "--engines", name)
     _, out, _ = run(capsys, *words)
-    engines, _, patterns = out.partition("Worst contention")
+    engines, _, patterns = out.partition("Largest contention")
     assert f"│ {name} │ " in engines
     assert f"│ {name} │ " in patterns
     assert all(len(row) <= columns for row in out.splitlines() if row[:1] in set("┏┃┡│└"))
@@ -306,7 +306,7 @@ def test_the_page_says_which_engine_is_best_and_why() -> None:
 
 def test_hosts_that_forward_have_hot_links_too(capsys) -> None:
     _, out, _ = run(capsys, "compare", "bcube:n=4,k=1", "--samples", "2")
-    assert "Its hottest link under all-to-all: " in out
+    assert "Its most contended link under all-to-all: " in out
 
 
 def test_a_fabric_on_which_no_flow_arrives_is_compared_too(capsys) -> None:
@@ -483,11 +483,11 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
     assert status == 0
     assert re.search(r"│ +4 │ +4 │ .* │ +8 │", out)
     for words, says in (
-        (["info", "-", "--names", "-"], "standard input: can stand for one file only"),
+        (["info", "-", "--names", "-"], "standard input: can be read only once"),
         (["info", "-"], "standard input: is not in a format"),
         (["trace", "check", "-"], "standard input:2: "),
-        (["convert", TREE, "-o", "-"], "--output -: is read; expected a file to write"),
-        (["trace", "format", "-i", "-"], "standard input: is read"),
+        (["convert", TREE, "-o", "-"], "--output -: standard input cannot be written"),
+        (["trace", "format", "-i", "-"], "standard input: cannot be written; expected a file"),
     ):
         wrong = "RANKS 4\n  Barrierr\n" if says.endswith("2: ") else "RANKS 4\n  barrier\n"
         fed(monkeypatch, SUBNET_LIST if "--names" in words else wrong)
@@ -523,7 +523,7 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
         ),
         (["compare", TREE, "--engine", "dmodk", "--samples", "1" + "0" * 14], "of memory, and"),
         (["compare", TREE, "--random-cables", "999"], "cannot remove 999"),
-        (["compare", "xgft:1;1;1"], "expected two"),
+        (["compare", "xgft:1;1;1"], "needs at least two hosts"),
         (["compare"], "fabric"),
         (["route", TREE, "updn:roots=h0"], "not a switch"),
         (["convert", TREE, "--to", "pdf"], "unknown"),
@@ -533,7 +533,7 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
         (["paper", "multipath-ecmp", "--seeds", "none"], "seeds"),
         (["paper", "multipath-ecmp", "--sedes", "3"], "did you mean '--seeds'"),
         (["paper", "qsnett"], "unknown paper"),
-        (["list", "things"], "nothing is called 'things'"),
+        (["list", "things"], "unknown name 'things'"),
         (["list", "engines", "updm"], "did you mean 'updn'"),
         (["list", "enginse", "updn"], "did you mean 'engines'"),
         (["weave"], "weave"),

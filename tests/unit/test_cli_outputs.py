@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_any_work(
     long = {"-o": "--output"}.get(option, option)
     for name, reason in (
         (f"none/x{end}", f"the folder {idle}/none does not exist"),
-        (f"file/x{end}", f"{idle}/file is no folder"),
+        (f"file/x{end}", f"{idle}/file is not a folder"),
         (f"folder{end}", "is a folder; expected a file to write"),
         (300 * "x" + end, "File name too long"),
     ):
@@ -94,9 +94,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
 ) -> None:
     (idle / "file").write_text("")
     assert "file" in (said := refused(capsys, *words, option, "file"))
-    assert "no folder" in said
+    assert "not a folder" in said
     if words[1] != "export":  # which makes no folders above its own
-        assert refused(capsys, *words, option, "file/in/it").endswith("/file is no folder")
+        assert refused(capsys, *words, option, "file/in/it").endswith("/file is not a folder")
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,14 @@ def test_only_some_ends_of_names_are_possible(
 
 def test_a_name_that_tells_no_format_is_refused_before_any_work(capsys, idle: Path) -> None:
     said = refused(capsys, "convert", TREE, "-o", "x.pdf")
-    assert said.startswith("x.pdf: the name tells no format; name one of dot (")
+    assert said.startswith("x.pdf: unknown file suffix; expected one of the formats dot (")
 
 
 def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
     words = ("calibrate", "times.csv", "--out", "x", "--penalties", "./x")
-    assert refused(capsys, *words) == "--penalties x: is the file of --out too; expected another"
+    assert (
+        refused(capsys, *words) == "--penalties x: is also the file of --out; expected another file"
+    )
 
 
 def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypatch) -> None:
@@ -134,9 +136,11 @@ def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypa
         return mode != os.W_OK | os.X_OK
 
     monkeypatch.setattr(os, "access", access)
-    with pytest.raises(weft.InputError, match=f"^--a .*/x: the folder {tmp_path} may not be wri"):
+    with pytest.raises(weft.InputError, match=f"^--a .*/x: no permission .* folder {tmp_path}"):
         check_files(("--a", tmp_path / "x", ()))
-    with pytest.raises(weft.InputError, match=f"^--b .*: the folder {tmp_path} may not be written"):
+    with pytest.raises(
+        weft.InputError, match=f"^--b .*: no permission to write to the folder {tmp_path}"
+    ):
         check_folder("--b", tmp_path / "x" / "y")
     assert asked == [tmp_path, tmp_path]
 

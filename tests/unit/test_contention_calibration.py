@@ -232,7 +232,7 @@ def test_command_prints_coefficients_and_errors_and_writes_what_predict_reads(
     write_measurements(file, measured(OTHER, max_edges=4), {"shared_machines": "yes"})
     assert main(["calibrate", str(file), "--out", str(out), "--penalties", str(rho)]) == 0
     shown = capsys.readouterr()
-    assert "nodes shared machines, so these are no times of a network" in shown.err
+    assert "several nodes ran on one machine, so these are not times of a network" in shown.err
     for text in ("back_pressure", "standard error", "91", "364", str(out), str(rho)):
         assert text in shown.out
     network = read_coefficients(out)
@@ -256,7 +256,7 @@ def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> 
     words = [word for name in names for word in ("--fit", name)]
     assert main(["calibrate", str(file), "--start", str(start), *words]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("held") == 3
+    assert shown.count("fixed") == 3
     assert (
         main(["calibrate", str(file), "--start", str(start), *words, "--measured-bandwidth"]) == 0
     )
@@ -278,7 +278,7 @@ def test_coefficients_come_back_from_their_file(tmp_path) -> None:
     ("text", "message"),
     [
         ("", "is empty"),
-        ("a = ", "is no TOML"),
+        ("a = ", "is not valid TOML"),
         ("# nothing\n", "has neither"),
         ("inverse_bandwith_s_per_byte = 1", "did you mean 'inverse_bandwidth_s_per_byte'"),
         ("inverse_bandwidth_s_per_byte = 0", "must be above 0"),

@@ -57,7 +57,7 @@ def test_settings_names_and_units() -> None:
         ("0 -> 1", 1, "column 7: a size is missing after 0 -> 1"),
         ("0 -> 1 5XB", 1, "column 8: '5XB' is no size"),
         ("0 -> 1 -5", 1, "column 8: '-5' is no size"),
-        ("0 -> 1 1e60", 1, "column 8: a size of '1e60' is not possible"),
+        ("0 -> 1 1e60", 1, "column 8: a size of '1e60' is out of range"),
         ("0 -> 1 5 start", 1, "column 15: a time is missing"),
         ("0 -> 1 5 start -1", 1, "column 16: '-1' is not a start"),
         ("0 -> 1 5 start nan", 1, "column 16: 'nan' is not a start"),
@@ -200,7 +200,7 @@ def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> 
             "the inverse bandwidth in s per byte must be",
         ),
         (("--coefficient", "in_weigth=1"), "did you mean 'in_weight'?"),
-        (("--coefficient", "in_weight=x"), "'x' is no number"),
+        (("--coefficient", "in_weight=x"), "'x' is not a number"),
         (("--coefficient", "in_weight=-1"), "in_weight must be a finite number of at least 0"),
         (("--coefficient", "in_weight=1", "--coefficient", "in_weight=1"), "given twice"),
     ],
@@ -243,7 +243,7 @@ def test_predict_needs_no_table_of_steps_for_a_large_graph(
     assert "penalties" not in out
     # The last three: two end together with what three can send, then one is alone.
     expected = (3 * 2_197 + 2 * 1 + 1) * 1e-9
-    assert f"the last completes at {expected:.6g}" in out
+    assert f"last completion at {expected:.6g}" in out
     status, _, err = run(capsys, "predict", str(file), "--steps")
     assert status == 2
     assert "too many to record" in err

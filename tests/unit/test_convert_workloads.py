@@ -51,10 +51,10 @@ def test_a_spec_becomes_a_schedule(capsys: pytest.CaptureFixture[str], tmp_path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["xgft:1;4;1", "--ranks", "4"], "--ranks is for workloads"),
+        (["xgft:1;4;1", "--ranks", "4"], "--ranks requires a workload"),
         (
             ["barrier", "--ranks", "4", "--to", "goal", "--fail-switch", "x"],
-            "faults are for",
+            "faults require a fabric",
         ),
         (["barrier", "--ranks", "4", "--to", "goal:whole=1"], "has no option 'whole'"),
         (

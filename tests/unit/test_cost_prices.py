@@ -254,7 +254,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "text"),
     [
-        ('currency = "EUR"', "currency = EUR", 1, "is no TOML"),
+        ('currency = "EUR"', "currency = EUR", 1, "is not valid TOML"),
         ('currency = "EUR"', "", None, "currency is missing"),
         ('currency = "EUR"', "currency = 3", 1, "currency: 3 does not fit: expected text"),
         ('currency = "EUR"', 'currency = "EUR"\ncoin = 3', 2, "unknown key coin"),
@@ -316,7 +316,7 @@ def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
             r"cable\[3\].kind: 'glass' does not fit: expected 'copper'",
         ),
         ("[rack]", "[[rack]]", 35, "rack: .* does not fit: expected a table"),
-        ("[rack]", "[rack", 35, "is no TOML"),
+        ("[rack]", "[rack", 35, "is not valid TOML"),
         ("[[adapter]]", "[[adapters]]", 13, "unknown key adapters; expected"),
     ],
 )

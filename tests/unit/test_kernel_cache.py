@@ -302,7 +302,7 @@ def test_a_user_hears_of_what_is_compiled_and_of_nothing_else(
             assert kernel(5) == 10
         said.append(capsys.readouterr().err)
     once = (
-        "weft: compiling kernels, once for this kind of run; weft warmup compiles all\n"
+        "weft: compiling kernels, once for this kind of run; 'weft warmup' compiles all\n"
         "weft: compiling took 0 s\n"
     )
     assert [re.sub(r"\d+ s", "0 s", each) for each in said] == [once, "", once]

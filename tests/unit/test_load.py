@@ -155,7 +155,7 @@ def test_unknown_formats_and_options(topo: Path) -> None:
 
 
 def test_the_file_name_must_tell_the_format(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the name tells no format; name one of dot \(.dot .gv\)"):
+    with pytest.raises(InputError, match=r"unknown file suffix; .* formats dot \(.dot .gv\)"):
         write_fabric(build("xgft:1;3;1"), tmp_path / "f.xyz")
 
 

@@ -171,8 +171,13 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
     [
         ({"loads": ()}, "loads must not be empty"),
         ({"loads": (0.0,)}, "load must be at least"),
+<<<<<<< HEAD
         ({"loads": ("high",)}, "a load must be a number"),
         ({"processes": 0}, "at least 1 process"),
+=======
+        ({"loads": ("high",)}, "a load is a number"),
+        ({"processes": 0}, "processes must be at least 1, not 0"),
+>>>>>>> 1775a66 (Update quotes of messages and columns in tests and pages)
         ({"level": "cell"}, "unknown level 'cell'"),
         ({"level": "static"}, "the static level has no load"),
         ({"policy": "ecmp"}, "the flow level has no policy; the packet level has it"),
@@ -186,7 +191,7 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"sise": 3}, "a sweep at the flow level has no 'sise' (did you mean 'size'?)"),
         ({"hardware": 3}, "hardware: 3 does not fit: expected a Hardware"),
         ({"loads": 0.1}, "loads must be a list of numbers, not 0.1"),
-        ({"processes": 1.5}, "processes are a whole number, not 1.5"),
+        ({"processes": 1.5}, "processes must be a whole number, not 1.5"),
         ({"drain": "1e30s", "level": "packet"}, "warmup, measure, cooldown and drain are 1e+39 ns"),
         ({"seed": "x"}, "seed: 'x' does not fit: expected a whole number"),
         ({"seed": 1.5}, "seed: 1.5 does not fit: expected a whole number"),
@@ -318,12 +323,12 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
         (("--hardware", "mtu=1KiB,buffer=512"), "a packet of 1024 + 26 bytes needs 17"),
         (("--hardware", "speedup=1", "--hardware", "speedup=1"), "given twice"),
         (("--hardware", "queues=voq"), "--hardware queues goes with --level packet"),
-        (("--policy", "ecmp"), "--policy goes with --level packet"),
+        (("--policy", "ecmp"), "--policy requires --level packet"),
         (("--sharing", "fair"), "--sharing: 'fair' does not fit: expected 'maxmin', 'penalty' or"),
         (("--plot", "curves.gif"), "expected a name that ends in .png"),
         (("--output", "sweep.txt"), "expected a name that ends in .csv"),
         (("--output", "/nowhere/sweep.csv"), "does not exist"),
-        (("--also", "sweep.csv"), "--also goes with --plot"),
+        (("--also", "sweep.csv"), "--also requires --plot"),
         (("--also", "none.csv", "--plot", "p.png"), "cannot be read"),
         (("--saturation", "0"), "a resolution must be"),
         (("--size", "0"), "--size: '0' does not fit: expected 1 or more"),
@@ -423,9 +428,9 @@ def test_curves_are_told_apart_by_what_differs_and_leave_by_the_top(found) -> No
 def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(found, tmp_path) -> None:
     empty = found.with_columns(pl.lit(None, dtype=pl.Float64).alias("offered_load"))
     for wrong in (empty, []):
-        with pytest.raises(InputError, match="no run with a result"):
+        with pytest.raises(InputError, match="no run has a result"):
             load_curves(wrong)
-    with pytest.raises(InputError, match="1 labels do not fit 2 curves"):
+    with pytest.raises(InputError, match="expected 2 labels, one per curve, not 1"):
         load_curves(found, ["one"])
     with pytest.raises(InputError, match=r"\.png"):
         write_load_curves(found, tmp_path / "curves.txt")

@@ -33,7 +33,7 @@ def one_message(size_bytes: int):
     ("options", "said"),
     [
         ({"policy": "sprai"}, r"unknown policy 'sprai' \(did you mean 'spray'\?\)"),
-        ({"policy": ""}, "unknown policy ''; there are adaptive"),
+        ({"policy": ""}, "unknown policy ''; expected one of adaptive"),
         ({"policy": 3}, "policy: 3 does not fit: expected text"),
         ({"policy": "deterministic:x=1"}, "policy 'deterministic' has no option 'x'"),
         ({"lids": "frist"}, "unknown lids 'frist'; there are first, hash, spread"),

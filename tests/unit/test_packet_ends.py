@@ -47,7 +47,7 @@ def test_a_deadlock_in_a_part_of_the_network_is_told_when_the_run_is_cut() -> No
     assert not found.complete
     assert found.deadlock.startswith("the one behind s0[")
     assert found.deadlock.count("which waits for") == 5
-    assert "Deadlock in a part of the network" in "\n".join(packet_lines(found))
+    assert "Deadlock in a part of the fabric" in "\n".join(packet_lines(found))
     with pytest.raises(InputError, match="deadlocked"):
         run(ring, work, tight)
 

@@ -331,7 +331,7 @@ def test_routes_that_go_up_again_are_nothing_for_conga() -> None:
         ("conga:bits=8", "bits must be 1 to 7"),
         ("conga:gap=0", "gap must be 0.001 ns or more"),
         ("conga:t_dre=0", "t_dre must be 0.001 ns or more"),
-        ("conga:t_dre=-1", "is no duration"),
+        ("conga:t_dre=-1", "is not a duration"),
         ("conga:ageing=0", "ageing must be 0.001 ns or more"),
         ("conga:entries=0", "entries must be 1 to"),
         ("conga:middle=spray", "does not fit"),

@@ -215,13 +215,13 @@ def test_hot_spot_meets_its_fraction() -> None:
         ("shift:offset=1.5", "shift: option offset: '1.5' does not fit"),
         ("shift:offset=1,2", "offset takes one value, not the 2 of '1,2'"),
         ("shift:offset=1,offset=2", "offset is given twice"),
-        ("shift:3", "one argument by position too many; shift takes none"),
-        ("shift:offset=", "is no key=value pair"),
-        ("shift:offset=1,", "there is an empty argument"),
+        ("shift:3", "unexpected positional argument '3'; shift takes none"),
+        ("shift:offset=", "is not a key=value pair"),
+        ("shift:offset=1,", "empty argument"),
         ("shft", r"unknown traffic pattern 'shft' \(did you mean 'shift'\?\)"),
         ("shift:offst=1", r"no option 'offst' \(did you mean 'offset'\?\)"),
         ("transpose:square=perhaps", "option square"),
-        ("stencil:dims=", "is no key=value pair"),
+        ("stencil:dims=", "is not a key=value pair"),
     ],
 )
 def test_bad_options_give_one_error(spec: str, text: str) -> None:

@@ -99,7 +99,7 @@ def test_what_a_task_raises_ends_all(processes: int) -> None:
 
 
 def test_processes_that_die_are_one_error() -> None:
-    with pytest.raises(InputError, match="worker processes did not survive"):
+    with pytest.raises(InputError, match="worker processes died"):
         run_all(die, None, range(3), 2)
     assert not multiprocessing.active_children()
 

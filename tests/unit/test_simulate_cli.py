@@ -371,7 +371,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((TREE,), "nothing to run: give --workload"),
+        ((TREE,), "nothing to run: expected --workload"),
         ((TREE, "--workload", "alreduce:size=1"), "alreduce"),
         ((TREE, "--workload", RING, "--engine", "updm"), "unknown routing engine 'updm' (did you"),
         ((TREE, "--workload", RING, "--engine", "hdor"), "hdor: "),
@@ -396,7 +396,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         ((TREE, "--workload", "alltoal:size=1"), "(did you mean 'alltoall'?)"),
         ((TREE, "--workload", "alltoall:siz=1"), "needs size, the bytes of one rank for one othe"),
         ((TREE, "--workload", "alltoall:siz=1"), "; it has no option 'siz'"),
-        ((TREE, "--workload", RING, "--csv"), "--csv goes with --out FOLDER"),
+        ((TREE, "--workload", RING, "--csv"), "--csv requires --out FOLDER"),
         (
             (TREE, "--workload", RING, "--slow-cable", "x"),
             "--slow-cable: 'x' does not fit: expected node[port]=R",
@@ -418,7 +418,7 @@ def test_an_experiment_says_its_own_jobs_and_faults(capsys, tmp_path) -> None:
     for words in (("--ranks", "4"), ("--random-cables", "1"), ("--names", "x")):
         status, _, err = run(capsys, path, *words)
         assert status == 2
-        assert f"{words[0]} goes with a fabric; {path} is an experiment" in err
+        assert f"{words[0]} requires a fabric, but {path} is an experiment file" in err
     status, out, _ = run(capsys, path, "--engine", "updn", "--sharing", "none", "--no-handshake")
     assert status == 0
     assert "engine updn; level flow; sharing none" in out

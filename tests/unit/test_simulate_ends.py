@@ -74,15 +74,15 @@ def test_folders_that_cannot_be_written_are_refused_before_the_run(capsys, tmp_p
     for folder in (tmp_path / "file", tmp_path / "file" / "inner"):
         status, out, err = run(capsys, TREE, "--workload", RING, "--out", folder)
         assert (status, out) == (2, "")
-        assert f"--out {folder}: {tmp_path / 'file'} is no folder" in err
+        assert f"--out {folder}: {tmp_path / 'file'} is not a folder" in err
 
 
 @pytest.mark.parametrize(
     ("key", "words", "said"),
     [
-        ("folder", (), "{file}: output.folder {inner}: {taken} is no folder"),
+        ("folder", (), "{file}: output.folder {inner}: {taken} is not a folder"),
         ("folder", ("--out", ""), "--out: expected a folder, not an empty text"),
-        ("html", (), "{file}: output.html {inner}: {taken} is no folder"),
+        ("html", (), "{file}: output.html {inner}: {taken} is not a folder"),
         ("html", ("--html", "/nowhere/page.html"), "--html /nowhere/page.html: the folder /nowher"),
     ],
 )
@@ -180,9 +180,9 @@ def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> N
         return stage.outlook().partition("arrived")[2]
 
     # The first 30 s, in which kernels are compiled, count for nothing.
-    assert report(30, 0) == "; time left not known yet"
-    assert report(30.9, 50) == "; time left not known yet"
-    assert report(40, 0, 0.004) == " (0% of all bytes); time left not known yet"
+    assert report(30, 0) == "; remaining time unknown"
+    assert report(30.9, 50) == "; remaining time unknown"
+    assert report(40, 0, 0.004) == " (0% of all bytes); remaining time unknown"
     assert report(40, 0, 0.01) == " (1% of all bytes); about 16 min left"
     assert report(40, 10) == "; about 90 s left"
     assert report(40, 0, 0.5) == " (50% of all bytes); about 10 s left"
@@ -195,7 +195,7 @@ def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> N
     assert report(50, 0, 0.0) == " (0% of all bytes); about 0 s left"
     stage.at("running")  # the next run
     stage.limit_s = None
-    assert report(60, 0) == "; time left not known yet"
+    assert report(60, 0) == "; remaining time unknown"
 
 
 @pytest.mark.parametrize(

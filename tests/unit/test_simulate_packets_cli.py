@@ -129,7 +129,7 @@ def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None
     assert runs["overtook_packets"][1] is None
     assert runs["kept_ns"][1] is None
     _, out, _ = run(capsys, *PACKET, "--engine", "ecmp", "--policy", "spray")
-    assert f"Order: {runs['overtook_packets'][0]:,} packets came before one sent earlier" in out
+    assert f"Reordering: {runs['overtook_packets'][0]:,} packets arrived before one that" in out
 
 
 def test_tables_have_their_columns(capsys, tmp_path) -> None:
@@ -154,7 +154,7 @@ def test_tables_have_their_columns(capsys, tmp_path) -> None:
 
 def test_a_comparison_says_where_hops_and_series_go(capsys, tmp_path) -> None:
     words = ("--engine", "updn,dmodk", "--trace-message", "3:2", "--snapshot", "1us")
-    said = "hops and series are shown; of several, --out FOLDER writes them."
+    said = "Only a single run prints hops and series; --out FOLDER writes them for several runs."
     assert said in run(capsys, *PACKET, *words)[1]
     assert said not in run(capsys, *PACKET, *words, "--out", tmp_path)[1]
     assert (tmp_path / "hops-2.parquet").exists()
@@ -165,9 +165,9 @@ def test_hops_of_one_message_are_printed(capsys) -> None:
     assert "send to rank" in out
     assert re.search(r"from h3 to h\d+\n", out)
     for text, said in (
-        ("3:99", "rank 3 sends 15 messages, and numbers count from 0"),
-        ("16:0", "ranks are 0 to 15"),
-        ("x:1:0", "there is no job 'x'"),
+        ("3:99", "rank 3 sends 15 messages, numbered from 0"),
+        ("16:0", "expected a rank from 0 to 15"),
+        ("x:1:0", "unknown job 'x'"),
         ("3", "--trace-message: '3' does not fit: expected RANK:N"),
     ):
         status, out, err = run(capsys, *PACKET, "--trace-message", text)
@@ -184,7 +184,7 @@ def test_messages_of_several_jobs_are_traced_by_job(capsys, tmp_path) -> None:
     path.write_text(TWO.replace('"b:1:0"', '"1:0"'))
     status, _, err = run(capsys, path)
     assert status == 2
-    assert "trace 1:0: there are several jobs, so expected JOB:RANK:N with one of a, b" in err
+    assert "trace 1:0: expected JOB:RANK:N with one of the jobs a, b" in err
 
 
 def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
@@ -249,7 +249,7 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
         level = () if "flow" in more else ("--level", "packet")
         status, out, err = run(capsys, *words, *level, *more)
         assert (status, out) == (2, "")
-        assert said in err or "--snapshot goes with --level packet" in err
+        assert said in err or "--snapshot requires --level packet" in err
 
 
 def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsys) -> None:
@@ -272,7 +272,7 @@ def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsy
 def test_options_of_packets_need_their_level(capsys, words) -> None:
     status, out, err = run(capsys, TREE, "--workload", EXCHANGE, *words)
     assert (status, out) == (2, "")
-    assert f"{words[0]} goes with --level packet" in err
+    assert f"{words[0]} requires --level packet" in err
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_run_that_stops_early_keeps_what_is_known(capsys, tmp_path, limit) -> 
     status, out, _ = run(capsys, *words, *limit)
     assert status == 1
     assert "run 1 (partial): stopped" in out
-    assert "what is known until then is kept" in out
+    assert "; the result is partial" in out
     assert "Makespan" not in out
     runs = pl.read_parquet(tmp_path / "runs.parquet")
     assert runs["status"].to_list() == ["partial"]

@@ -374,9 +374,7 @@ def recommendation(result: Comparison) -> list[str]:
     export = f"weft opensm export FABRIC --engine {shlex.quote(best.name)} --out DIR"
     lines = [f"Recommended: static tables of weft's {best.name}: {export}."]
     if theirs is not None:
-        lines[0] += (
-            f" Compared with OpenSM's own {engine.parse(theirs.name)[0].name} they have {gain}."
-        )
+        lines[0] += f" Over OpenSM's own {engine.parse(theirs.name)[0].name} they give {gain}."
     elif any(o.name == engine.parse(o.name)[0].facts.get("as_opensm") for o in result.outcomes):
         lines[0] += " No compared engine of OpenSM itself is valid."
     else:

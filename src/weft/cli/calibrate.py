@@ -138,7 +138,7 @@ def _errors(result: Calibration) -> Table:
         "graphs",
         "times",
         "mean error %",
-        "max mean error of a graph %",
+        "max mean of a graph %",
         "max error %",
     )
     for name in heads:

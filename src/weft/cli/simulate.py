@@ -210,7 +210,7 @@ def _not_done(experiment: Experiment, stage: Stage, done: int) -> list[Outcome]:
     """
     word, _ = ended_by()
     return [
-        Outcome(run, "stopped", f"{word}, {stage.where()}; no result")
+        Outcome(run, "stopped", f"{word}, {stage.where()}; there is no result")
         if run == stage.run
         else Outcome(run, "not run", word)
         for run in experiment.runs[done:]

@@ -79,7 +79,9 @@ def run_level(
     def watched(progress: Progress) -> None:
         at("running", progress)
         if clock.is_over():
-            raise IncompleteRun(f"stopped after {clock.text}, {_so_far(progress)}; no result")
+            raise IncompleteRun(
+                f"stopped after {clock.text}, {_so_far(progress)}; there is no result"
+            )
 
     return Found(
         simulate(
