@@ -168,7 +168,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
         (np.ones(int(close.sum())), (common.row[close], common.col[close])), shape=matrix.shape
     )
     _, label = connected_components(graph, directed=False)
-    found = []
+    missing = []
     for group in np.unique(label[degree > 0]):
         members = np.flatnonzero((label == group) & (degree > 0))
         if len(members) < 3:
@@ -183,7 +183,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
         uneven = (2 * total <= usual) & (total < usual - 1) | (total >= usual)
         less[uneven] = False
         for index, column in zip(*np.nonzero(less), strict=True):
-            found.append(
+            missing.append(
                 (
                     int(members[index]),
                     int(above[column]),
@@ -191,7 +191,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
                     int(normal[column]),
                 )
             )
-    return found
+    return missing
 
 
 def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
@@ -201,20 +201,20 @@ def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
     except NotApplicable:
         return []
     node = fabric.graph.row_node
-    found = []
+    missing = []
     for torus in tori:
         links = links_of(fabric, torus.rows)
-        joined = set(zip(links.low.tolist(), links.high.tolist(), strict=True))
+        cabled = set(zip(links.low.tolist(), links.high.tolist(), strict=True))
         row_at = {tuple(at): row for row, at in enumerate(torus.coordinate.tolist())}
         for at, row in row_at.items():
             for d, (size, wrap) in enumerate(zip(torus.radix, torus.wraps, strict=True)):
                 if at[d] == size - 1 and not (wrap and size > 2):
                     continue
                 other = row_at.get((*at[:d], (at[d] + 1) % size, *at[d + 1 :]))
-                if other is not None and (min(row, other), max(row, other)) not in joined:
+                if other is not None and (min(row, other), max(row, other)) not in cabled:
                     ends = node[torus.rows[[row, other]]].tolist()
-                    found.append((min(ends), max(ends), 0, 1))
-    return found
+                    missing.append((min(ends), max(ends), 0, 1))
+    return missing
 
 
 def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
@@ -234,14 +234,14 @@ def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
     has = np.column_stack((matrix.sum(axis=1), matrix.astype(bool).sum(axis=1), gbps))[leaves]
     normal = _mode(has)
     agreed = (has == normal).mean(axis=0) >= AGREE
-    found = []
+    uneven = []
     for leaf, mine in zip(leaves.tolist(), has, strict=True):
         less = np.flatnonzero((mine < normal) & agreed)
         if len(less):
             unit = ("uplinks", "switches above", "Gb/s")[less[0]]
             text = f"{fabric.node_names[leaf]}: {mine[less[0]]:g} of {normal[less[0]]:g} {unit}"
-            found.append((leaf, text))
-    return found
+            uneven.append((leaf, text))
+    return uneven
 
 
 def _levels(fabric: Fabric) -> Ints | None:

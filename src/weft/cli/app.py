@@ -29,7 +29,7 @@ COMMANDS = {
     ),
     "compare": (
         "weft.cli.compare:compare_command",
-        "Route a fabric with every engine that fits, validate the routes, compare their loads.",
+        "Route a fabric with every engine that fits, validate the routes and compare the loads.",
     ),
     "convert": (
         "weft.cli.convert:convert_command",
@@ -49,7 +49,7 @@ COMMANDS = {
     ),
     "info": (
         "weft.cli.info:info_command",
-        "Describe a fabric: counts, rates, diameter, bisection, and what the literature says.",
+        "Describe a fabric: counts, rates, diameter, bisection and irregularities.",
     ),
     "list": (
         "weft.cli.listing:list_command",

@@ -89,13 +89,13 @@ def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
     with compile_helpers(kind) as begin:
         watch = _CompileWatch(begin if kind else None)
         if of_workers is not None and not is_kept(of_workers):
-            watch.tell()
+            watch.announce()
         with event.install_listener("numba:compile", watch):
             try:
                 yield
             finally:
                 watch.close()
-    if watch.told and watch.spent_s:
+    if watch.announced and watch.spent_s:
         print(f"weft: compiling took {watch.spent_s:.0f} s", file=sys.stderr)
 
 
@@ -103,17 +103,17 @@ class _CompileWatch:
     """Listener to Numba's events that announces long compilations and adds up their time."""
 
     def __init__(self, begin: Callable[[], None] | None) -> None:
-        self.told = False
+        self.announced = False
         self._begin = begin
         self.spent_s = 0.0
         self._depth = 0  # nesting: compiling a kernel compiles those that it calls
         self._since = 0.0
         self._timer: threading.Timer | None = None
 
-    def tell(self) -> None:
+    def announce(self) -> None:
         """Print once that kernels are being compiled."""
-        if not self.told:
-            self.told = True
+        if not self.announced:
+            self.announced = True
             print(
                 "weft: compiling kernels, once for this kind of run; 'weft warmup' compiles all",
                 file=sys.stderr,
@@ -129,7 +129,7 @@ class _CompileWatch:
             if self._begin is not None:
                 self._begin()
             self._since = time.perf_counter()
-            self._timer = threading.Timer(PATIENCE_S, self.tell)
+            self._timer = threading.Timer(PATIENCE_S, self.announce)
             self._timer.daemon = True
             self._timer.start()
         if not self._depth:

@@ -95,7 +95,7 @@ def compare_command(
     ] = None,
     timing: Annotated[bool, Parameter(help="Print the routing time of each engine.")] = False,
 ) -> int:
-    """Route a fabric with every engine that fits, validate the routes, compare their loads.
+    """Route a fabric with every engine that fits, validate the routes and compare the loads.
 
     Prints the engines, best first, and why other engines do not fit. The exit status is 1 when no
     engine gives valid routes.

@@ -70,8 +70,8 @@ def doctor_command() -> int:
     )
     section(
         {
-            name: found or f"not installed: {feature} needs it (pip install '{extra}')"
-            for (name, found), (feature, extra) in zip(
+            name: installed or f"not installed: {feature} needs it (pip install '{extra}')"
+            for (name, installed), (feature, extra) in zip(
                 optional.items(), OPTIONAL.values(), strict=True
             )
         }

@@ -11,7 +11,7 @@ from weft.cli.machine_output import emit
 
 
 def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_OPTIONS) -> int:
-    """Describe a fabric: counts, rates, diameter, bisection, and what the literature says."""
+    """Describe a fabric: counts, rates, diameter, bisection and irregularities."""
     with announced_compile():
         rows = describe(options.load(fabric))
     emit(fabric=dict(rows))

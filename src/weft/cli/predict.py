@@ -74,8 +74,8 @@ def predict_command(
     """Predict the completion times of communications that contend for adapters.
 
     The model is that of Martinasso and Mehaut, with InfiniBand's coefficients or those of a file.
-    The bandwidth is the first that is given of: these options, the file of coefficients, the
-    graph, and the paper's cluster (5.105e-10 seconds per byte).
+    The bandwidth is that of the options, or else of the file of coefficients, or else of the
+    graph, or else of the paper's cluster (5.105e-10 seconds per byte).
     """
     if bandwidth is not None and inverse_bandwidth is not None:
         raise InputError("expected --bandwidth or --inverse-bandwidth, not both")

@@ -155,7 +155,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
 
         try:
             with announced_compile(), _Watch(wanted) as watch:
-                for outcome in perform(experiment, watch=watch.see, stage=stage):
+                for outcome in perform(experiment, watch=watch.update, stage=stage):
                     add(outcome)
         except KeyboardInterrupt:
             if not any(outcome.status in KNOWN for outcome in outcomes):
@@ -238,7 +238,7 @@ class _Watch:
         if self._bar is not None:
             self._bar.stop()
 
-    def see(self, stage: Stage) -> None:
+    def update(self, stage: Stage) -> None:
         """Show the stage of the experiment."""
         if not self._wanted or time.perf_counter() < self._next:
             return

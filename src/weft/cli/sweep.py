@@ -218,16 +218,16 @@ def _read(path: Path) -> pl.DataFrame:
         raise InputError("cannot be read: it is not a file", file=path)
     try:
         if path.suffix.lower() == ".csv":
-            found = pl.read_csv(path, schema_overrides=schema)
+            frame = pl.read_csv(path, schema_overrides=schema)
         else:
-            found = pl.read_parquet(path)
+            frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
-    missing = [name for name in schema if name not in found.columns]
+    missing = [name for name in schema if name not in frame.columns]
     if missing:
         raise InputError(f"has no column {missing[0]}: not a table of weft sweep", file=path)
     try:
-        return found.select(pl.col(name).cast(kind) for name, kind in schema.items())
+        return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
     except pl.exceptions.PolarsError as error:
         raise InputError(f"wrong column type: {str(error).splitlines()[0]}", file=path) from None
 
@@ -248,17 +248,17 @@ def _heading(row: Mapping[str, Any]) -> str:
     return str(row["engine"]) if usual else f"{row['engine']}, {row['policy']}"
 
 
-def show(found: pl.DataFrame, out: Console) -> None:
+def show(frame: pl.DataFrame, out: Console) -> None:
     """Print a sweep: its settings, a row for each load, and the saturation of each engine.
 
     Parameters
     ----------
-    found
+    frame
         Frame of `SWEEP_COLUMNS`.
     out
         Console to print on.
     """
-    first = found.row(0, named=True)
+    first = frame.row(0, named=True)
     out.print(
         escape(
             f"{first['fabric']}: {first['pattern']}, messages of {first['size_bytes']:,} B, load 1 "
@@ -268,14 +268,14 @@ def show(found: pl.DataFrame, out: Console) -> None:
         soft_wrap=True,
     )
     table = Table()
-    several = len({_heading(row) for row in found.iter_rows(named=True)}) > 1
+    several = len({_heading(row) for row in frame.iter_rows(named=True)}) > 1
     if several:
         table.add_column("engine", overflow="fold")
     for name in ("offered", "accepted", "mean", "±", "median", "p95", "p99", "p99.9", "max"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     last = None
-    for row in found.filter(pl.col("status") != "does not fit").iter_rows(named=True):
+    for row in frame.filter(pl.col("status") != "does not fit").iter_rows(named=True):
         heading = _heading(row)
         if last not in (None, heading):
             table.add_section()
@@ -296,7 +296,7 @@ def show(found: pl.DataFrame, out: Console) -> None:
             ]
         table.add_row(*named, *cells, style="red" if row["saturated"] else None)
     out.print(table)
-    for _, part in found.group_by("engine", "policy", maintain_order=True):
+    for _, part in frame.group_by("engine", "policy", maintain_order=True):
         heading = _heading(part.row(0, named=True))
         for line in _summary(part):
             out.print(escape(f"{heading}: {line}"), soft_wrap=True)
@@ -321,12 +321,12 @@ def _summary(part: pl.DataFrame) -> Iterator[str]:
         yield f"failed at {failed['load'][0]:.3f}{others}: {failed['reason'][0]}"
 
 
-def show_saturation(found: pl.DataFrame, out: Console) -> None:
+def show_saturation(frame: pl.DataFrame, out: Console) -> None:
     """Print the saturation of engines and policies.
 
     Parameters
     ----------
-    found
+    frame
         Frame of `SATURATION_COLUMNS`.
     out
         Console to print on.
@@ -336,7 +336,7 @@ def show_saturation(found: pl.DataFrame, out: Console) -> None:
     for name in ("sustained", "saturated", "accepted there", "runs"):
         table.add_column(name, justify="right")
     table.add_column("", overflow="fold")
-    for row in found.iter_rows(named=True):
+    for row in frame.iter_rows(named=True):
         reason = "" if row["reason"] is None else f"{row['status']}: {row['reason']}"
         table.add_row(
             escape(_heading(row)),
@@ -359,7 +359,7 @@ def _watch(what: str) -> Iterator[Callable[[int, int], None] | None]:
     ) as bar:
         task = bar.add_task("", total=1)
 
-        def tell(ready: int, number: int) -> None:
+        def update(ready: int, number: int) -> None:
             bar.update(task, completed=ready, total=number)
 
-        yield tell
+        yield update

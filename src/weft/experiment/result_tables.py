@@ -66,7 +66,9 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "policy": Column(pl.String, "", "Policy that chooses among candidates (packet level)"),
     "workload": Column(pl.String, "", "Workloads of the jobs, joined by +"),
     "placement": Column(pl.String, "", "Placements of the jobs, joined by + unless all are equal"),
-    "status": Column(pl.String, "", "Complete, partial, stopped, does not fit, failed or not run"),
+    "status": Column(
+        pl.String, "", "Status: complete, partial, stopped, does not fit, failed or not run"
+    ),
     "reason": Column(pl.String, "", "Reason of a missing or partial result (null if complete)"),
     "makespan_ns": Column(
         pl.Float64,
@@ -103,8 +105,8 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "mean_wait_ns": Column(
         pl.Float64,
         "ns",
-        "Mean time per hop from when a packet could have left an idle fabric until it left (packet "
-        "level)",
+        "Mean wait per hop: from when a packet could have left without contention until it left "
+        "(packet level)",
     ),
     "overtook_packets": Column(
         pl.Int64,

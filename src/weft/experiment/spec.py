@@ -214,7 +214,7 @@ class OutputPart(Part):
     format
         Format of tables.
     messages
-        Write the table of single messages.
+        Table of single messages.
     html
         Write a page that shows a run of the packet level over time.
     """
@@ -235,8 +235,8 @@ class Head(Part):
     faults
         Faults of the fabric.
     engine
-        Routing engines, with options as in ``updn:roots=center``; ``all`` for all that need no
-        file.
+        Routing engines, with options as in ``updn:roots=center``; ``all`` selects every engine that
+        needs no file.
     level
         Levels of detail.
     """

@@ -28,7 +28,7 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
     Returns
     -------
     str
-        Times in ns: when a packet could have left an idle fabric, when it left, how long it
+        Times in ns: when a packet could have left without contention, when it left, how long it
         waited, how long of this behind packets of its queue, and when its last byte left.
 
     Raises

@@ -105,12 +105,12 @@ def frames_blob(result: PacketResult, shown: Moments) -> str:
 
 
 def trees_blob(
-    result: PacketResult, shown: Moments, found: Sequence[Sequence[CongestionTree]]
+    result: PacketResult, shown: Moments, trees_of: Sequence[Sequence[CongestionTree]]
 ) -> str:
     """Return the congestion trees of every frame."""
     sender, receiver = adapter_ends(result)
     causes = list(CAUSES)
-    per_tree = _nodes_per_tree(found)
+    per_tree = _nodes_per_tree(trees_of)
     counts = _Messages(result)
     rows: dict[str, list[int]] = {
         key: []
@@ -119,7 +119,7 @@ def trees_blob(
     }  # fmt: skip
     parts: list[CongestionTree] = []
     cut = 0
-    for at, trees in enumerate(found):
+    for at, trees in enumerate(trees_of):
         counts.set_time(int(shown.end_ps[at]))
         for tree in trees[:MAX_TREES]:
             reached = np.unique(sender[tree.link[tree.full]])
@@ -137,7 +137,7 @@ def trees_blob(
             f"Congestion trees are limited to the {per_tree:,} buffers nearest to the root; "
             f"{cut:,} trees are larger."
         )
-    most = max(map(len, found), default=0)
+    most = max(map(len, trees_of), default=0)
     if most > MAX_TREES:
         shown.notes.append(
             f"There are up to {most:,} congestion trees at a time; the page has the {MAX_TREES} "
@@ -151,7 +151,7 @@ def trees_blob(
 
     return packed(
         {
-            "treeStart": _offsets([min(len(trees), MAX_TREES) for trees in found]),
+            "treeStart": _offsets([min(len(trees), MAX_TREES) for trees in trees_of]),
             "nodeStart": _offsets(kept_of),
             **{key: np.array(values, dtype=np.int32) for key, values in rows.items()},
             "nodeLink": nodes("link").astype(np.int32),
@@ -256,9 +256,9 @@ def busiest_links(result: PacketResult, count: int = STRIPS) -> list[int]:
     return [int(link) for link in order if busy[link] > 0]
 
 
-def _nodes_per_tree(found: Sequence[Sequence[CongestionTree]]) -> int:
+def _nodes_per_tree(trees_of: Sequence[Sequence[CongestionTree]]) -> int:
     """Return the number of nodes per tree that the page can hold."""
-    sizes = np.array([len(tree) for trees in found for tree in trees[:MAX_TREES]])
+    sizes = np.array([len(tree) for trees in trees_of for tree in trees[:MAX_TREES]])
     most = MAX_NODES_OF_TREE
     while most > 16 and np.minimum(sizes, most).sum() > MAX_TREE_NODES:
         most //= 2

@@ -58,12 +58,12 @@ def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
     if full.all() and dimensions == 1:
         core = _ring(where[:, 0], int(size[0]))
         return Grid(core, "In order around a circle.", core)
-    place = where.astype(np.float64) if full.all() else _beside_lines(wiring, where, full, size)
+    position = where.astype(np.float64) if full.all() else _beside_lines(wiring, where, full, size)
     if dimensions == 3:
         caption = "Coordinates run across, down, and along the short diagonals."
-        return Grid(_oblique(place, size), caption + lines)
+        return Grid(_oblique(position, size), caption + lines)
     caption = "Coordinates run alternately across and down, the first ones innermost."
-    return Grid(_nested(place, size), caption + lines)
+    return Grid(_nested(position, size), caption + lines)
 
 
 def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: Nodes) -> Points:
@@ -71,9 +71,9 @@ def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: N
 
     Each is at the mean of its neighbours, at a distance that grows with its hops from the line.
     """
-    place = where.astype(np.float64)
-    if place.shape[1] == 1:
-        place = np.pad(place, ((0, 0), (0, 1)))
+    position = where.astype(np.float64)
+    if position.shape[1] == 1:
+        position = np.pad(position, ((0, 0), (0, 1)))
     matrix = wiring.matrix()
     hops = dijkstra(matrix, unweighted=True, indices=np.flatnonzero(full), min_only=True)
     hops = np.where(np.isfinite(hops), hops, 1.0)
@@ -86,7 +86,7 @@ def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: N
             near = matrix[nodes] * (hops == hop - 1)[None, :]
             degree = np.asarray(near.sum(axis=1)).ravel()
             middle = np.where(
-                degree > 0, (near @ place[:, line]) / np.maximum(degree, 1), (size[line] - 1) / 2
+                degree > 0, (near @ position[:, line]) / np.maximum(degree, 1), (size[line] - 1) / 2
             )
             # Nodes with the same mean are spread over a part of the line.
             spot = np.column_stack((np.delete(where[nodes], line, axis=1), np.round(middle, 6)))
@@ -95,10 +95,10 @@ def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: N
             index = np.empty(len(nodes))
             index[order] = np.arange(len(nodes)) - np.repeat(np.cumsum(count) - count, count)
             alike = count[same.ravel()]
-            place[nodes, line] = middle + (index - (alike - 1) / 2) * 0.6 * size[line] / alike
-            away = (line + 1) % place.shape[1]
-            place[nodes, away] -= 0.32 + 0.24 * (hop - 1)
-    return place
+            position[nodes, line] = middle + (index - (alike - 1) / 2) * 0.6 * size[line] / alike
+            away = (line + 1) % position.shape[1]
+            position[nodes, away] -= 0.32 + 0.24 * (hop - 1)
+    return position
 
 
 def _ring(where: Nodes, size: int) -> Points:
@@ -108,24 +108,24 @@ def _ring(where: Nodes, size: int) -> Points:
     return radius * np.stack((np.sin(angle), np.cos(angle)), axis=1)
 
 
-def _oblique(place: Points, size: Nodes) -> Points:
+def _oblique(coordinate: Points, size: Nodes) -> Points:
     """Place two dimensions across and down, the third along a short diagonal in each cell."""
     step = 0.66 / max(int(size[2]) - 1, 1)
     room = max(1.0, int(size[2]) / 3.0)
-    x = place[:, 0] + place[:, 2] * step
-    y = -place[:, 1] + place[:, 2] * step * 0.72
+    x = coordinate[:, 0] + coordinate[:, 2] * step
+    y = -coordinate[:, 1] + coordinate[:, 2] * step * 0.72
     return room * np.stack((x, y), axis=1)
 
 
-def _nested(place: Points, size: Nodes) -> Points:
+def _nested(coordinate: Points, size: Nodes) -> Points:
     """Place dimensions alternately across and down; each pair repeats the grid before it."""
-    extent, position = [1.0, 1.0], np.zeros((len(place), 2))
-    size = np.pad(size, (0, place.shape[1] - len(size)), constant_values=1)
-    for dimension in range(place.shape[1]):
+    extent, position = [1.0, 1.0], np.zeros((len(coordinate), 2))
+    size = np.pad(size, (0, coordinate.shape[1] - len(size)), constant_values=1)
+    for dimension in range(coordinate.shape[1]):
         axis = dimension % 2
-        position[:, axis] += place[:, dimension] * extent[axis]
+        position[:, axis] += coordinate[:, dimension] * extent[axis]
         extent[axis] *= float(size[dimension])
-        if dimension + 2 < place.shape[1]:
+        if dimension + 2 < coordinate.shape[1]:
             extent[axis] += 1.0
     position[:, 1] *= -1.0
     return position

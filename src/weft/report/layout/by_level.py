@@ -183,9 +183,9 @@ def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
     if len(wiring.a) > MAX_SWEPT:
         return order
     matrix = wiring.matrix()
-    place = np.empty(len(order))
-    place[order] = np.arange(len(order))
-    best, fewest = order, _crossings(wiring, place, level) * WORTH_SWEEPING
+    x = np.empty(len(order))
+    x[order] = np.arange(len(order))
+    best, fewest = order, _crossings(wiring, x, level) * WORTH_SWEEPING
     for sweep in range(8):
         heights = range(1, int(level.max()) + 1)
         for height in heights if sweep % 2 else reversed(heights):
@@ -193,16 +193,16 @@ def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
             side = level < height if sweep % 2 else level > height
             near = matrix[members] * side[None, :]
             degree = np.asarray(near.sum(axis=1)).ravel()
-            wanted = np.where(degree > 0, (near @ place) / np.maximum(degree, 1), place[members])
-            slots = np.sort(place[members])
-            place[members[np.lexsort((place[members], np.round(wanted, 9)))]] = slots
-        crossings = _crossings(wiring, place, level)
+            wanted = np.where(degree > 0, (near @ x) / np.maximum(degree, 1), x[members])
+            slots = np.sort(x[members])
+            x[members[np.lexsort((x[members], np.round(wanted, 9)))]] = slots
+        crossings = _crossings(wiring, x, level)
         if crossings < fewest:
-            best, fewest = np.argsort(place, kind="stable"), crossings
+            best, fewest = np.argsort(x, kind="stable"), crossings
     return best
 
 
-def _crossings(wiring: Wiring, place: NDArray[np.float64], level: Nodes) -> int:
+def _crossings(wiring: Wiring, column: NDArray[np.float64], level: Nodes) -> int:
     """Return the number of crossings of cables between neighbouring levels."""
     total = 0
     low = np.where(level[wiring.a] < level[wiring.b], wiring.a, wiring.b)
@@ -211,7 +211,7 @@ def _crossings(wiring: Wiring, place: NDArray[np.float64], level: Nodes) -> int:
         mine = np.flatnonzero((level[low] == height) & (level[high] == height + 1))
         if len(mine) < 2:
             continue
-        x, y = place[low[mine]], place[high[mine]]
+        x, y = column[low[mine]], column[high[mine]]
         order = np.lexsort((y, x))
         total += _inversions(y[order])
     return total
