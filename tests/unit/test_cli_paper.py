@@ -100,7 +100,7 @@ def test_options_reach_the_study(
         (("kns", "--level", "flwo"), "--level: 'flwo' does not fit: expected packet or flow (did"),
         (("kns", "--ranks-per-node", "1,x"), "--ranks-per-node: 'x' does not fit: expected a whol"),
         (("kns", "--ful"), "weft paper kns has no option '--ful' (did you mean '--full'?)"),
-        (("kns", "all"), "weft paper kns: 'all' is one word too many"),
+        (("kns", "all"), "weft paper kns: unexpected argument 'all'"),
         (("multipath-ecmp", "--seeds", "none"), "--seeds: 'none' does not fit: expected a whole"),
         (("kns", "--out", ""), "--out: expected a path, not an empty text"),
         (("contention-model", "--edges", "0"), "edges must be 1 to 200, not 0"),

@@ -55,8 +55,8 @@ def test_settings_names_and_units() -> None:
     [
         ("size 1\n0 -> 0", 2, "column 6: the edge is a loop at node 0"),
         ("0 -> 1", 1, "column 7: a size is missing after 0 -> 1"),
-        ("0 -> 1 5XB", 1, "column 8: '5XB' is no size"),
-        ("0 -> 1 -5", 1, "column 8: '-5' is no size"),
+        ("0 -> 1 5XB", 1, "column 8: '5XB' is not a size"),
+        ("0 -> 1 -5", 1, "column 8: '-5' is not a size"),
         ("0 -> 1 1e60", 1, "column 8: a size of '1e60' is out of range"),
         ("0 -> 1 5 start", 1, "column 15: a time is missing"),
         ("0 -> 1 5 start -1", 1, "column 16: '-1' is not a start"),
@@ -182,12 +182,12 @@ def test_predict_prints_every_step(tmp_path: Path, capsys) -> None:
 def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("inverse-bandwidth 1e-9\n0 -> 1 1000000\n")
-    assert "completes at 0.001 s" in run(capsys, "predict", str(file))[1]
+    assert "completion at 0.001 s" in run(capsys, "predict", str(file))[1]
     flag = ("--inverse-bandwidth", "2e-9")
-    assert "completes at 0.002 s" in run(capsys, "predict", str(file), *flag)[1]
+    assert "completion at 0.002 s" in run(capsys, "predict", str(file), *flag)[1]
     file.write_text("0 -> 1 1000000\n0 -> 2 1000000")
     given = ("--coefficient", "out-weight=0.75", "--inverse-bandwidth", "1e-9")
-    assert "completes at 0.0015 s" in run(capsys, "predict", str(file), *given)[1]
+    assert "completion at 0.0015 s" in run(capsys, "predict", str(file), *given)[1]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_picture_shows_the_load(tmp_path):
 def test_load_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, load):
     fabric = build("xgft:2;4,4;1,2;1,2")
     assert fabric.num_links == 64
-    with pytest.raises(InputError, match="64 numbers"):
+    with pytest.raises(InputError, match="64 finite numbers"):
         draw_png(fabric, load, tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
 

@@ -365,7 +365,7 @@ def recommendation(result: Comparison) -> list[str]:
             line += (
                 "and have the same figures."
                 if best in result.equals(theirs, result.candidates)
-                else f"but have {gain}. They are recommended from {GAIN:.0%} more bandwidth, or "
+                else f"and have {gain}. They are recommended from {GAIN:.0%} more bandwidth, or "
                 f"{PEAK_GAIN:.0%} fewer flows on that link."
             )
         return [line]
