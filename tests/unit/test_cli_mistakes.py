@@ -116,15 +116,9 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
             ["sweep", TREE, "--warmup", "abc"],
             "--warmup: 'abc' does not fit: 'abc' is not a duration",
         ),
-<<<<<<< HEAD
         (["info", TREE, "--fault-seed", "3"], "--fault-seed requires --random-cables or --random"),
         ([*PACKETS, "--fault-seed", "3"], "--fault-seed requires --random-cables or --random"),
-        (["info", TREE, "--format", "abc"], "unknown readable format 'abc'; there are "),
-=======
-        (["info", TREE, "--fault-seed", "3"], "--fault-seed goes with --random-cables or --random"),
-        ([*PACKETS, "--fault-seed", "3"], "--fault-seed goes with --random-cables or --random"),
         (["info", TREE, "--format", "abc"], "unknown readable format 'abc'; expected one of "),
->>>>>>> 1775a66 (Update quotes of messages and columns in tests and pages)
         ([*PACKETS, "--workload-format", "goll"], "format 'goll' (did you mean 'goal'?)"),
         ([*PACKETS, "--trace-message", "3"], "--trace-message: '3' does not fit: expected RANK:N"),
         (

@@ -120,13 +120,8 @@ def test_settings_that_cannot_be_are_refused(settings, said) -> None:
         ({"mtu_bytes": -1}, "mtu_bytes: -1 does not fit"),
         ({"mtu_bytes": 2**40, "buffer_bytes": 2**50}, "mtu_bytes and header_bytes must be at most"),
         ({"header_bytes": 2**56}, "mtu_bytes and header_bytes must be at most 1,073,741,824"),
-<<<<<<< HEAD
-        ({"mtu_bytes": 2048.5}, "2048.5 is no whole number of bytes"),
-        ({"buffer_bytes": 2073}, "holds 32 credits of 64 bytes, but a packet of 2048 . 26 bytes"),
-=======
         ({"mtu_bytes": 2048.5}, "2048.5 is not a whole number of bytes"),
-        ({"buffer_bytes": 2073}, "holds 32 credits of 64 bytes, and a packet of 2048 . 26 bytes"),
->>>>>>> 1775a66 (Update quotes of messages and columns in tests and pages)
+        ({"buffer_bytes": 2073}, "holds 32 credits of 64 bytes, but a packet of 2048 . 26 bytes"),
         ({"buffer_bytes": 2**50}, "holds more than 1,073,741,824 credits of 64 bytes"),
         ({"credit_bytes": 0}, "credit_bytes: 0 does not fit: expected 1 or more"),
         ({"credit_bytes": 2**20}, "holds 0 credits"),
