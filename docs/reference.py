@@ -164,6 +164,26 @@ def commands_page() -> str:
     return "# Commands\n\n`weft COMMAND --help` prints the same.\n\n" + first + rest
 
 
+#: Where tables come from, by the module that describes them; the longest match applies.
+_SOURCES = {
+    "weft.advice": "weft compare",
+    "weft.cli.sweep": "weft sweep",
+    "weft.contention": "Contention model",
+    "weft.experiment": "weft simulate",
+    "weft.machine_room": "weft cost",
+    "weft.sim.common": "Flow and packet level",
+    "weft.sim.common.metrics": "Metrics",
+    "weft.sim.flow": "Flow level",
+    "weft.sim.packet": "Packet level",
+    "weft.sim.static": "Static level",
+    "weft.sim.static.phases": "Static level, workloads",
+    "weft.sim.sweep": "weft sweep",
+    "weft.studies.contention": "Study contention-model",
+    "weft.studies.kns": "Study kns-infiniband",
+    "weft.studies.multipath": "Study multipath-ecmp",
+}
+
+
 def columns_page() -> str:
     """Return the page of tables that weft returns or writes, with units and meanings."""
     text = "# Columns of tables\n\nTables are polars frames; `--out` and `--output` write them.\n"
@@ -176,8 +196,8 @@ def columns_page() -> str:
             if not all(isinstance(each, Column) for each in columns.values()):
                 continue
             seen.add(id(columns))
-            title = name.removesuffix("_COLUMNS").replace("_", " ").capitalize()
-            text += f"\n## {title} (`{module.__name__}`)\n\n"
+            title = name.removesuffix("_COLUMNS").replace("_", " ").lower()
+            text += f"\n## {_source(module.__name__)}: {title}\n\n"
             text += table(
                 ["column", "type", "unit", "meaning"],
                 (
@@ -186,6 +206,10 @@ def columns_page() -> str:
                 ),
             )
     return text
+
+
+def _source(module: str) -> str:
+    return _SOURCES[max((each for each in _SOURCES if module.startswith(each)), key=len)]
 
 
 def _modules(package: ModuleType) -> list[str]:
