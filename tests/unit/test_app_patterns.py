@@ -183,7 +183,7 @@ def test_long_runs_of_few_sources_end_on_time() -> None:
         ({"load": 0}, "load must be a finite number above 0, not 0"),
         ({"rate_gbps": float("nan")}, "rate_gbps must be a finite number above 0"),
         ({"size": 0}, "size must be at least 1"),
-        ({"size": "4 apples"}, "size: '4 apples' is no size"),
+        ({"size": "4 apples"}, "size: '4 apples' is not a size"),
         ({"duration_ns": 0}, "duration_ns must be above 0"),
         ({"warmup_ns": -1}, "warmup_ns"),
         ({"interarrival": "poisson"}, "interarrival 'poisson'; expected fixed, uniform"),

@@ -239,7 +239,7 @@ def test_sweeps_of_other_hardware_are_other_curves(tree) -> None:
     other = sweep(tree, "dmodk", hardware=Hardware(queues="voq"), **settings)
     assert {*usual["hardware"], *other["hardware"]} == {"usual", "queues=voq"}
     said = [text.get_text() for text in load_curves([usual, other]).legends[0].get_texts()]
-    assert said == ["usual hardware", "queues=voq"]
+    assert said == ["default hardware", "queues=voq"]
     assert sweep(tree, "dmodk", level="flow", **settings)["hardware"].to_list() == [None] * 2
 
 
@@ -311,7 +311,7 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
         (("--loads", "0.9:0.1:0.1"), "--loads 0.9:0.1:0.1: expected FIRST:LAST:STEP"),
         (("--loads", "0.1:0.2"), "expected FIRST:LAST:STEP"),
         (("--loads", "low"), "expected FIRST:LAST:STEP or numbers"),
-        (("--loads", "0.1:0.9:1e-9"), "at most 1,000 are run"),
+        (("--loads", "0.1:0.9:1e-9"), "expected at most 1,000 loads"),
         (("--loads", "-0.1"), "load must be at least"),
         (("--hardware", "quueues=voq"), "did you mean"),
         (("--hardware", "speedup=0"), "--hardware: speedup: '0' does not fit: expected 1 or more"),

@@ -337,7 +337,7 @@ def test_routes_that_go_up_again_are_nothing_for_conga() -> None:
         ("conga:middle=spray", "does not fit"),
         ("adaptive:by=bytes", "does not fit"),
         ("adaptive:gap=1e300", "gap must be below"),
-        ("flowlet:gap=inf", "gap must be below|is no duration"),
+        ("flowlet:gap=inf", "gap must be below|is not a duration"),
         ("ugal:threshold=-1", "threshold"),
         ("congo", "did you mean 'conga'"),
     ],

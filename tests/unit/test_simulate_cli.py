@@ -358,7 +358,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
             "--workload-option: 'size' does not fit: expected NAME=VALUE",
         ),
         (("--workload-option", "a=1", "--workload-option", "a=2"), "a is given twice"),
-        (("--workload-option", "ranks=2"), "ranks is no option of a workload"),
+        (("--workload-option", "ranks=2"), "ranks is not an option of a workload"),
         (("--workload-option", "sise=2"), "no option 'sise'"),
         (("--workload-format", "gaol"), "'gaol' (did you mean 'goal'?)"),
     ):

@@ -287,7 +287,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--overhead", "1e20s"), "--overhead: '1e20s' does not fit: expected at most 3.603e+13"),
         (("--local-latency", "1e20s"), "--local-latency: '1e20s' does not fit: expected at most"),
         (("--switch-latency", "1e20s"), "--switch-latency: '1e20s' does not fit: expected"),
-        (("--hardware", "mtu=4KiX"), "--hardware mtu: '4KiX' does not fit: '4KiX' is no size"),
+        (("--hardware", "mtu=4KiX"), "--hardware mtu: '4KiX' does not fit: '4KiX' is not a size"),
         (("--hardware", "mto=1"), "--hardware: unknown name 'mto' (did you mean 'mtu'?)"),
         (("--hardware", "mtu=1,mtu=2"), "--hardware: mtu is given twice"),
         (("--hardware", "voq"), "--hardware: 'voq' in 'voq': expected NAME=VALUE"),
