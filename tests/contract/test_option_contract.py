@@ -152,7 +152,7 @@ def test_a_field_is_all_that_a_setting_takes() -> None:
     part = _table("MorePart", settings(More), lambda keys: keys)(**given)
     assert part.made == {"extra": 4096, "whole": False}
     assert More(extra_bytes="4KiB", whole=False) == More(4096, False)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^extra_bytes: 'x' does not fit: 'x' is no size"):
+    with pytest.raises(InputError, match=r"^extra_bytes: 'x' does not fit: 'x' is not a size"):
         More(extra_bytes="x")  # type: ignore[arg-type]
 
 

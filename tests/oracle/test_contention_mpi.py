@@ -95,5 +95,5 @@ def test_what_cannot_be_run_ends_all_processes_with_one_line(tmp_path: Path) -> 
     run = measure(2, *program, "--all", "2", "--out", "m.csv", "--size", "1KiB", folder=tmp_path)
     assert run.returncode == 2
     assert run.stderr.count("weft: error:") == 1
-    assert "graph '0->1' has a node 1 and so needs 2 machines; there are 1" in run.stderr
+    assert "graph '0->1' has a node 1 and needs 2 machines; there are 1" in run.stderr
     assert not list(tmp_path.iterdir())

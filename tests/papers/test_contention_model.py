@@ -130,7 +130,7 @@ def test_empty_graph() -> None:
     ("arguments", "message"),
     [
         (([0, 1], [1], 5), "destinations: expected whole numbers, 2 of them, not 1"),
-        (([0, 1], [2, 1], 5), "edge 1 leads from node 1 to itself"),
+        (([0, 1], [2, 1], 5), "edge 1 is a loop at node 1"),
         (([0.5], [1], 5), "sources: expected whole numbers, not 0.5"),
         (([0], ["b"], 5), "destinations: expected whole numbers, not 'b'"),
         (([[0]], [[1]], 5), "sources: expected whole numbers, a list"),
@@ -149,7 +149,7 @@ def test_empty_graph() -> None:
         (([0], [1], 5, 0, 0), "inverse bandwidth in s per byte must be a finite number above 0"),
         (([0], [1], 5, 0, float("nan")), "inverse bandwidth"),
         (([0], [1], 5, 0, "1"), "inverse bandwidth"),
-        (([0, 0], [1, 2], 2**62, 0, 1e308), "too large for numbers of 64 bits"),
+        (([0, 0], [1, 2], 2**62, 0, 1e308), "too large for 64-bit numbers"),
     ],
 )
 def test_bad_input_is_one_clear_error(arguments, message) -> None:

@@ -440,7 +440,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
         ({"k": (2, 4)}, "even and at least 4, not 2"),
         ({"k": (4, 200)}, "k must be at most 64, not 200"),
         ({"first_seed": -1}, "first seed must be at least 0"),
-        ({"processes": 0}, "at least 1 process, not 0"),
+        ({"processes": 0}, "processes must be at least 1, not 0"),
     ],
 )
 def test_bad_parameters(options: dict[str, object], message: str) -> None:

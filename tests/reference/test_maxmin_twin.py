@@ -192,8 +192,8 @@ def test_lists_of_flows_grow_and_are_laid_out_anew() -> None:
 @pytest.mark.parametrize(
     ("capacity", "share", "slots", "message"),
     [
-        ([1.0, 0.0], [], 4, "capacity above 0"),
-        ([1.0, np.nan], [], 4, "capacity above 0"),
+        ([1.0, 0.0], [], 4, "capacities of links must be above 0"),
+        ([1.0, np.nan], [], 4, "capacities of links must be above 0"),
         ([1.0, 1.0], [0.5, 0.0], 4, "above 0"),
         ([1.0, 1.0], [], 2**31, "too many"),
     ],

@@ -523,7 +523,7 @@ def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
         ),
         (["compare", TREE, "--engine", "dmodk", "--samples", "1" + "0" * 14], "of memory, and"),
         (["compare", TREE, "--random-cables", "999"], "cannot remove 999"),
-        (["compare", "xgft:1;1;1"], "needs two"),
+        (["compare", "xgft:1;1;1"], "two or more"),
         (["compare"], "fabric"),
         (["route", TREE, "updn:roots=h0"], "not a switch"),
         (["convert", TREE, "--to", "pdf"], "unknown"),

@@ -76,7 +76,7 @@ def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
         read_workload(path, "gaol")
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_workload(tmp_path / "none.goal")
-    with pytest.raises(InputError, match="tells no format; name one of goal"):
+    with pytest.raises(InputError, match="unknown file suffix; expected one of the formats goal"):
         write_workload(ping().build(), tmp_path / "ping.txt")
     with pytest.raises(InputError, match="has no option 'whole'"):
         write_workload(ping().build(), tmp_path / "ping.goal", whole=True)
