@@ -47,22 +47,42 @@ def table_routes(
     offset, links
         int64 [flows + 1] and int32, CSR; a flow without a path has no links.
     """
-    scratch = np.empty(len(row_base) + 2, dtype=np.int32)
+    longest = len(row_base) + 2
     offset = np.zeros(len(sources) + 1, dtype=np.int64)
-    links = np.empty(8 * len(sources) + len(scratch), dtype=np.int32)
-    end = 0
-    for pair in range(len(sources)):
+    links = np.empty(8 * len(sources) + longest, dtype=np.int32)
+    done = 0
+    while done < len(sources):
+        links = _with_room(links, offset[done], longest)
+        done = _fill_paths(
+            table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
+            sources, destinations, lids, done, offset, links, longest,
+        )  # fmt: skip
+    return offset, links[: offset[done]]
+
+
+@njit(cache=True)
+def _fill_paths(
+    table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
+    sources, destinations, lids, first, offset, links, longest,
+):  # fmt: skip
+    """Fill `offset` and `links` from a flow on; return the first flow that may not fit.
+
+    A function of its own, because an array that a loop replaces is slow to read in that loop.
+    """
+    end = offset[first]
+    for pair in range(first, len(sources)):
+        if end + longest > len(links):
+            return pair
         if sources[pair] >= 0 and destinations[pair] >= 0:
             count, outcome = path_links(
                 table, row_base, row_link, link_row, target_row, target_link, endpoint_out,
                 no_path, sources[pair], destinations[pair],
-                lids[pair] if len(lids) else destinations[pair], scratch,
+                lids[pair] if len(lids) else destinations[pair], links[end : end + longest],
             )  # fmt: skip
             if outcome == DELIVERED:
-                links = _append(links, end, scratch, count)
                 end += count
         offset[pair + 1] = end
-    return offset, links[:end].copy()
+    return len(sources)
 
 
 @njit(cache=True)

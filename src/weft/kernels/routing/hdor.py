@@ -225,8 +225,27 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     table
         uint8 or uint16 [destinations, rows]: filled with ports.
     """
+    # Fields of a tuple that are read in a loop cost a reference count each time.
+    node_offset, of_node, line_of, router_of, switch_of, candidates, candidate_offset = (
+        joints.node_offset,
+        joints.of_node,
+        joints.line,
+        joints.router,
+        joints.switch,
+        joints.edges,
+        joints.edge_offset,
+    )
+    of_slot, row_base, back, cost, port = (
+        edges.of_slot,
+        edges.row_base,
+        edges.back,
+        edges.cost,
+        edges.port,
+    )
+    target_offset, destinations, sources = targets.offset, targets.destinations, targets.sources
+    line_start = lines.start
     rows = len(edges.offset) - 1
-    nodes = len(joints.node_offset) - 1
+    nodes = len(node_offset) - 1
     hops = np.empty(nodes, dtype=np.int32)
     queue = np.empty(nodes, dtype=np.int32)
     step = np.empty(nodes, dtype=np.int32)
@@ -238,14 +257,14 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     chosen = np.empty(rows, dtype=np.int32)
     # Of each joint: the rate, and the flows so far that leave a line by it and turn against the
     # order.
-    width = np.zeros(len(joints.router), dtype=np.float64)
-    strays = np.zeros(len(joints.router), dtype=np.float64)
-    for j in range(len(joints.router)):
-        for k in range(joints.edge_offset[j], joints.edge_offset[j + 1]):
-            width[j] += 1.0 / edges.cost[joints.edges[k]]
+    width = np.zeros(len(router_of), dtype=np.float64)
+    strays = np.zeros(len(router_of), dtype=np.float64)
+    for j in range(len(router_of)):
+        for k in range(candidate_offset[j], candidate_offset[j + 1]):
+            width[j] += 1.0 / cost[candidates[k]]
     for round_ in range(passes):
         for g in targets.rows:
-            if round_ and targets.destinations[targets.offset[g]] >= targets.num_endpoints:
+            if round_ and destinations[target_offset[g]] >= targets.num_endpoints:
                 continue  # only the switch itself: its paths carry no load and stay
             root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
             count = _search(joints, root, rows, hops, queue)
@@ -259,13 +278,13 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                 for node in range(nodes):
                     step[node] = steps[g, node]
             for i in range(count):
-                flow[queue[i]] = targets.sources[queue[i]] if queue[i] < rows else 0
+                flow[queue[i]] = sources[queue[i]] if queue[i] < rows else 0
             for i in range(count - 1, 0, -1):
                 node = queue[i]
                 j = step[node]
-                flow[rows + joints.line[j] if node < rows else joints.router[j]] += flow[node]
-            for t in range(targets.offset[g], targets.offset[g + 1]):
-                d = targets.destinations[t]
+                flow[rows + line_of[j] if node < rows else router_of[j]] += flow[node]
+            for t in range(target_offset[g], target_offset[g + 1]):
+                d = destinations[t]
                 weighs = d < targets.num_endpoints
                 if round_ and not weighs:
                     continue
@@ -279,26 +298,26 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
                     if i > 0:
                         j = step[node]
                         if node >= rows:
-                            leave = joints.switch[j]
+                            leave = switch_of[j]
                         if round_:
-                            load[edges.of_slot[edges.row_base[leave] + line_d[leave]]] -= flow[node]
+                            load[of_slot[row_base[leave] + line_d[leave]]] -= flow[node]
                         best = _lightest(
-                            joints.edges, joints.edge_offset[j], joints.edge_offset[j + 1],
-                            edges.back, node >= rows, flow[node], load, edges.cost,
+                            candidates, candidate_offset[j], candidate_offset[j + 1],
+                            back, node >= rows, flow[node], load, cost,
                         )  # fmt: skip
-                        line_d[leave] = edges.port[best]
+                        line_d[leave] = port[best]
                         if weighs:
                             load[best] += flow[node]
                             if round_ == 0 and node >= rows and against[node] > 0:
                                 strays[j] += flow[node]
                     line = node - rows
-                    if line < 0 or lines.start[line + 1] - lines.start[line] == 1:
+                    if line < 0 or line_start[line + 1] - line_start[line] == 1:
                         continue
-                    for k in range(joints.node_offset[node], joints.node_offset[node + 1]):
-                        j = joints.of_node[k]
-                        router = joints.router[j]
+                    for k in range(node_offset[node], node_offset[node + 1]):
+                        j = of_node[k]
+                        router = router_of[j]
                         if hops[router] > hops[node] and step[router] == j:
-                            inner_flow[joints.switch[j]] += flow[router]
+                            inner_flow[switch_of[j]] += flow[router]
                     _inside(
                         edges, lines, leave, line, round_ > 0, weighs, load, inner_cost, inner_flow,
                         passing, chosen, line_d,

@@ -18,7 +18,7 @@ from weft.routes.flows import Flows
 from weft.sim.static.loads import host_rate_gbps
 
 #: Flows whose links are listed at a time, so that they stay in cache.
-_AT_ONCE = 2**13
+_AT_ONCE = 2**11
 
 
 @dataclass(frozen=True, eq=False)
