@@ -1,4 +1,4 @@
-"""Looks at a fabric that tests of topologies share."""
+"""Views of a fabric that tests of topologies share."""
 
 from __future__ import annotations
 

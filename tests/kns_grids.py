@@ -1,4 +1,4 @@
-"""KNS fabrics that no spec names: dimensions of unequal size, faults to order."""
+"""KNS fabrics that no spec describes: dimensions of unequal size and selected faults."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from weft.fabrics import Fabric, FabricBuilder
 def grid(
     sizes: tuple[int, ...], *, hosts: int = 1, cables: int = 1, rates: tuple[str, ...] = ("4xHDR",)
 ) -> Fabric:
-    """Routers on a grid of these sizes, each line one switch; parallel cables take rates in turn.
+    """Return routers on a grid of these sizes, with one switch per line.
 
-    Routers are called r, then their coordinates, the lines s, then those of their routers with an
-    x for the one that runs.
+    Parallel cables cycle through `rates`. Routers are named r and their coordinates; lines are
+    named s and the coordinates of their routers, with x for the coordinate that varies.
     """
     build = FabricBuilder(f"grid {sizes}", dimensions=len(sizes))
     places = list(product(*map(range, sizes)))

@@ -1,4 +1,4 @@
-"""Small fabrics and runs of the packet level, for tests that work its times out by hand."""
+"""Small fabrics and runs of the packet level, for tests whose times are computed by hand."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from weft.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
-#: Packets of up to 1000 bytes and 24 besides: 102.4 ns at 80 Gb/s.
+#: Packets of up to 1000 bytes of payload and a header of 24: 102.4 ns at 80 Gb/s.
 PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
-#: ps of a whole packet at 80 Gb/s, of a cable of unknown length and of a switch.
+#: Times in ps of a full packet at 80 Gb/s, a cable of unknown length and a switch.
 D, L, R = 102_400, 10_000, 100_000
 
 
 def duration_ps(wire_bytes: int, gbps: float) -> int:
-    """Of a packet on a cable, rounded once."""
+    """Return the time of a packet on a cable, rounded once."""
     return max(int(8000 * wire_bytes / gbps + 0.5), 1)
 
 
 def fabric_of(
     hosts: Sequence[int], trunks: Sequence[tuple[int, int]] = (), *, rates: Sequence[float] = ()
 ) -> Fabric:
-    """Hosts, by the switch that each hangs from, at 80 Gb/s or `rates`; cables between switches."""
+    """Return hosts at 80 Gb/s or `rates`, each on the given switch, and cables between switches."""
     builder = FabricBuilder("by hand", rate=80.0)
     count = 1 + max(*hosts, *(max(trunk) for trunk in trunks))
     switches = builder.switches([f"s{n}" for n in range(count)])
@@ -42,7 +42,7 @@ def fabric_of(
 
 
 def line(rates: Sequence[float], lengths_m: Sequence[float]) -> Fabric:
-    """Host 0, a switch between any two cables in the order given, host 1."""
+    """Return host 0, the given cables in order with a switch between any two, and host 1."""
     builder = FabricBuilder("a line")
     nodes = [*builder.switches([f"s{n}" for n in range(len(rates) - 1)])]
     first, last = builder.hosts(["h0", "h1"])
@@ -53,7 +53,7 @@ def line(rates: Sequence[float], lengths_m: Sequence[float]) -> Fabric:
 
 
 def puts(num_ranks: int, *messages: tuple[int, int, int]) -> Workload:
-    """Messages of (source, destination, bytes), by ascending source, all posted at the start."""
+    """Return messages (source, destination, bytes) sorted by source, all posted at the start."""
     builder = WorkloadBuilder(num_ranks)
     for source, target, size in messages:
         builder.put(source, target, size)
@@ -68,7 +68,7 @@ def run(
     lane_of: Sequence[int] | None = None,
     **options: Any,
 ) -> PacketResult:
-    """Run by shortest ways, rank i on host i; `lane_of` gives each host that receives its lane."""
+    """Simulate on minimal paths, rank i on host i; `lane_of` is the lane per destination host."""
     routes = weft.route(fabric, "minhop")
     if lane_of is not None:
         assert isinstance(routes, TableRoutes)
@@ -83,5 +83,5 @@ def run(
 
 
 def arrivals(result: PacketResult) -> list[int]:
-    """When each message had arrived, ps."""
+    """Return the arrival time of each message in ps."""
     return [int(each) for each in result.arrived_ps[result.workload.messages]]

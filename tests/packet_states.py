@@ -1,7 +1,7 @@
-"""Runs of packets in time slots: small and plain, of the shape that packet-level results have.
+"""Runs of packets in time slots: a simple simulator with the form of packet-level results.
 
-For tests of what is told of a run, which must not depend on the kernel: every packet takes one slot
-on every link, a buffer holds a few packets, and links without latency take turns among buffers.
+For tests of reports about a run, independent of the kernel: every packet takes one slot on every
+link, a buffer holds a few packets, and links without latency serve buffers round-robin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLOT_PS = 518_500
 
 
 def next_links(fabric: Fabric, target: int) -> dict[int, int]:
-    """The link that each node takes to a node on a shortest way; different targets, other ways."""
+    """Return each node's link on a minimal path to `target`, varied by target."""
     distance, ring = {target: 0}, deque([target])
     while ring:
         node = ring.popleft()
@@ -53,21 +53,22 @@ def slot_run(
 ) -> Any:
     """Send the messages of a workload slot by slot; a lane is the destination's number mod `lanes`.
 
-    Operations of a rank begin when the one before is over: calculations take their time, sends end
-    when they have left, receives when their message has arrived; a put begins at its release time.
+    Operations of a rank begin when the previous one is done: calculations take their duration,
+    sends end when they have left, receives when their message has arrived; a put begins at its
+    release time.
     """
     hardware = Hardware(buffer_bytes=buffer_packets * 33 * 64)
     links, ops = fabric.num_links, work.num_ops
     host = np.arange(work.num_ranks, dtype=np.int32) % fabric.num_hosts
-    ways = [next_links(fabric, int(node)) for node in fabric.host_nodes]
+    hops = [next_links(fabric, int(node)) for node in fabric.host_nodes]
     packets = np.maximum(1, -(-work.size_bytes // hardware.mtu_bytes))
     posted, ended, left, arrived = (np.full(ops, -1, dtype=np.int64) for _ in range(4))
     done = np.zeros(ops, dtype=np.int64)
-    # Buffers hold (operation, slot from which it may leave); adapters hold what is to be sent.
+    # Buffers hold (operation, first slot in which it may leave); adapters hold packets to send.
     buffers = [[deque() for _ in range(lanes)] for _ in range(links)]
     adapters = [[deque() for _ in range(lanes)] for _ in range(fabric.num_hosts)]
     into = [np.flatnonzero(fabric.link_to == node).tolist() for node in range(fabric.num_nodes)]
-    turn = [0] * links
+    next_queue = [0] * links
     program = [list(range(work.op_offset[r], work.op_offset[r + 1])) for r in range(work.num_ranks)]
     busy, shots = np.zeros(links, dtype=np.int64), []
     count, wire, wait = (np.zeros((links, lanes), dtype=np.int64) for _ in range(3))
@@ -81,7 +82,7 @@ def slot_run(
         if not buffers[link][vl] or not fabric.forwards[node]:
             return None
         op, since = buffers[link][vl][0]
-        return (ways[host[work.peer[op]]][node], lane_of(op)) if since <= at else None
+        return (hops[host[work.peer[op]]][node], lane_of(op)) if since <= at else None
 
     slot = 0
     sends = work.messages
@@ -106,7 +107,7 @@ def slot_run(
                 if ended[op] < 0:
                     break
                 rest.pop(0)
-        # A link sends one packet a slot, an input port too; room that one leaves is used at once.
+        # A link or input port sends one packet per slot; freed buffer space is reused in the slot.
         sent, taken = set(), set()
         moved = True
         while moved:
@@ -120,7 +121,7 @@ def slot_run(
                 else:
                     queues = [(-1, vl) for vl in range(lanes)]
                 for step in range(len(queues)):
-                    source, vl = queues[(turn[link] + step) % len(queues)]
+                    source, vl = queues[(next_queue[link] + step) % len(queues)]
                     if source < 0:
                         queue = adapters[tail - fabric.num_switches][vl]
                         fits = bool(queue)
@@ -132,7 +133,7 @@ def slot_run(
                     op, since = queue.popleft()
                     moved = True
                     sent.add(link)
-                    turn[link] = (turn[link] + step + 1) % len(queues)
+                    next_queue[link] = (next_queue[link] + step + 1) % len(queues)
                     taken.update([source] if source >= 0 else [])
                     left[op] = now if left[op] < 0 else left[op]
                     busy[link] += SLOT_PS

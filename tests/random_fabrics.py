@@ -1,4 +1,4 @@
-"""Random fabrics for tests: any shape that the types allow, from a seed."""
+"""Random fabrics for tests: any structure that the types allow, from a seed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from weft.fabrics import Fabric, FabricBuilder, NodeKind
 def random_fabric(
     seed: int, *, switches: int = 8, hosts: int = 10, others: int = 0, loopbacks: int = 0
 ) -> Fabric:
-    """A random multigraph of switches with parallel cables, mixed rates and ragged hosts.
+    """Return a random multigraph of switches with parallel cables, mixed rates and uneven hosts.
 
-    Some hosts have two ports, some forward, some have no cable at all; it may be split. `others`
-    adapters, of a higher rate, are no hosts. `loopbacks` cables join two ports of one switch.
+    Some hosts have two ports, forward, or have no cable; the fabric may be disconnected. `others`
+    is the number of non-host adapters, of a higher rate; `loopbacks` cables join two ports of one
+    switch.
     """
     random = np.random.default_rng(seed)
     build = FabricBuilder(f"random {seed}")

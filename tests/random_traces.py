@@ -21,7 +21,7 @@ TEXTS = ("", "a", "two words", "#", "it's", "(x: 3) END")
 
 
 class Syntax:
-    """Programs that follow the grammar and need not make sense."""
+    """Random programs that follow the grammar but need not be meaningful."""
 
     def __init__(self, seed: int):
         self.random = Random(seed)
@@ -104,40 +104,40 @@ class Syntax:
         return nodes.Dup(parent)
 
     def simple(self) -> nodes.Statement:
-        said = {"comment": self.comment()}
+        texts = {"comment": self.comment()}
         value, maybe = self.expression, self.maybe
         match self.random.randrange(16):
             case 0:
-                return nodes.Title(self.pick(TEXTS), **said)
+                return nodes.Title(self.pick(TEXTS), **texts)
             case 1:
-                return nodes.RankCount(value(), **said)
+                return nodes.RankCount(value(), **texts)
             case 2:
-                return nodes.Seed(value(), **said)
+                return nodes.Seed(value(), **texts)
             case 3:
-                return nodes.Param(self.name(), value(), **said)
+                return nodes.Param(self.name(), value(), **texts)
             case 4:
-                return nodes.Let(self.name(), value(), **said)
+                return nodes.Let(self.name(), value(), **texts)
             case 5:
-                return nodes.Communicator(value(), self.pick(TEXTS), **said)
+                return nodes.Communicator(value(), self.pick(TEXTS), **texts)
             case 6:
-                return nodes.DefineScope(self.name(), self.definition(), **said)
+                return nodes.DefineScope(self.name(), self.definition(), **texts)
             case 7:
-                return nodes.EnterScope(self.scope(), **said)
+                return nodes.EnterScope(self.scope(), **texts)
             case 8:
-                return nodes.Phase(self.pick(TEXTS), **said)
+                return nodes.Phase(self.pick(TEXTS), **texts)
             case 9:
-                return nodes.Calc(value(), maybe(value), maybe(value), after=self.after(), **said)
+                return nodes.Calc(value(), maybe(value), maybe(value), after=self.after(), **texts)
             case 10:
                 peers = self.peer(), self.peer()
                 return nodes.SendRecv(
-                    value(), *peers, maybe(value), maybe(value), self.on(), **said
+                    value(), *peers, maybe(value), maybe(value), self.on(), **texts
                 )
             case 11:
-                return nodes.Wait(self.many(self.name, 0), **said)
+                return nodes.Wait(self.many(self.name, 0), **texts)
             case 12:
                 verb = self.pick(("RODREQUEST", "RODDONE"))
                 return nodes.RoutingKey(
-                    verb, value(), maybe(value), self.on(), after=self.after(), **said
+                    verb, value(), maybe(value), self.on(), after=self.after(), **texts
                 )
             case 13:
                 name = self.pick(sorted(COLLECTIVES))
@@ -145,14 +145,14 @@ class Syntax:
                 return nodes.Collective(
                     name, value() if sized else None, maybe(value) if rooted else None,
                     self.pick(("", self.scope())), self.pick(("", "ring", "recursive-doubling")),
-                    **said,
+                    **texts,
                 )  # fmt: skip
         verb = self.pick(("SEND", "ISEND", "RECV", "IRECV", "PUT"))
         request = self.pick(("", self.name())) if verb in ("ISEND", "IRECV", "PUT") else ""
         put = verb == "PUT"
         return nodes.Message(
             verb, value(), self.peer(), maybe(value), None if put else self.on(),
-            maybe(value) if put else None, request, after=self.after(), **said,
+            maybe(value) if put else None, request, after=self.after(), **texts,
         )  # fmt: skip
 
     def body(self, depth: int, count: int) -> tuple[nodes.Statement, ...]:
@@ -167,12 +167,12 @@ class Syntax:
         kind = self.random.randrange(9)
         if depth == 0 or kind > 4:
             return self.simple()
-        said = {"comment": self.comment(), "end_comment": self.comment()}
+        texts = {"comment": self.comment(), "end_comment": self.comment()}
         body = self.body(depth - 1, self.random.randrange(4))
         if kind == 0:
-            return nodes.For(self.name(), self.range(whole=True), body, **said)
+            return nodes.For(self.name(), self.range(whole=True), body, **texts)
         if kind == 1:
-            return nodes.Repeat(self.expression(), body, **said)
+            return nodes.Repeat(self.expression(), body, **texts)
         if kind == 2:
             branches = [nodes.Branch(self.expression(), body, comment=self.comment())]
             for _ in range(self.random.randrange(3)):
@@ -182,7 +182,7 @@ class Syntax:
             return nodes.If(tuple(branches), end_comment=self.comment())
         ranks = self.many(self.range, 1, 2)
         if kind == 3:
-            return nodes.OnRanks(ranks, body, False, **said)
+            return nodes.OnRanks(ranks, body, False, **texts)
         inside = self.statement(depth - 1)
         while isinstance(inside, nodes.OnRanks):
             inside = self.statement(depth - 1)
@@ -190,7 +190,7 @@ class Syntax:
 
 
 class Sense:
-    """Texts of programs that run, without collectives: what the plain twin knows."""
+    """Texts of programs that run, without collectives: what the reference reads."""
 
     def __init__(self, seed: int):
         self.random = Random(seed)
@@ -271,7 +271,7 @@ class Sense:
 
 
 def random_workload(seed: int) -> Workload:
-    """Random operations of random ranks: alike and different ones, phases, any dependencies."""
+    """Return random operations of random ranks: equal and different ones, phases, dependencies."""
     random = Random(seed)
     ranks = random.randint(1, 6)
     builder = WorkloadBuilder(ranks, name="any")
@@ -293,10 +293,10 @@ def random_workload(seed: int) -> Workload:
                     if kind == 0:
                         builder.sendrecv(everyone, to, size, source, size + 1, tag, comm)
                         continue
-                    asked = builder.irecv(everyone, source, size, tag, comm)
+                    receives = builder.irecv(everyone, source, size, tag, comm)
                     sent = builder.isend(everyone, to, size, tag, comm)
                     if kind == 2:
-                        builder.wait(everyone, np.stack([asked, sent]))
+                        builder.wait(everyone, np.stack([receives, sent]))
             case 3:
                 duration = random.choice([0.0, 1.5, 1000.0])
                 builder.calc(who, duration, cpu=random.choice([0, 0, 1]))
@@ -318,7 +318,7 @@ def random_workload(seed: int) -> Workload:
                 builder.wait(who, np.array(mine)[who])
             case _ if odd:
                 rank = random.randrange(ranks)
-                made = [builder.calc(rank, 5.0, after=[]) for _ in range(3)]
-                builder.requires(made[0], made[2], start=random.random() < 0.5)
-                handles[rank] += [builder.put(rank, shift, 1, after=[made[1]]), made[1]]
+                calcs = [builder.calc(rank, 5.0, after=[]) for _ in range(3)]
+                builder.requires(calcs[0], calcs[2], start=random.random() < 0.5)
+                handles[rank] += [builder.put(rank, shift, 1, after=[calcs[1]]), calcs[1]]
     return builder.build()

@@ -1,4 +1,4 @@
-"""Random workloads for tests: any program that ends, from a seed."""
+"""Random workloads for tests: any program that terminates, from a seed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from weft.workload import Workload, WorkloadBuilder
 def random_workload(
     seed: int, *, ranks: int = 6, steps: int = 40, largest_bytes: int = 60_000
 ) -> Workload:
-    """Messages in an order that all ranks keep, so that none waits for ever.
+    """Return messages in one order common to all ranks, so that no rank waits forever.
 
-    Some are blocking on one side, none on both where a rendez-vous could not be met; there are
-    calculations, puts with and without a release time, waits for some and for all, tags and
+    Some are blocking at one end, but none at both where a rendezvous could not complete; there
+    are calculations, puts with and without a release time, waits for some and for all, tags and
     communicators.
     """
     random = np.random.default_rng(seed)

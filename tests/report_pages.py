@@ -18,7 +18,7 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def pairs_of(pattern: str, hosts: int) -> Pairs:
-    """Sources and destinations of a pattern that is simple enough to tell by hand."""
+    """Return the pairs of a pattern that is simple enough to define directly."""
     if pattern == "all-to-all":
         source, destination = np.divmod(np.arange(hosts * hosts), hosts)
         apart = source != destination
@@ -32,7 +32,7 @@ def pairs_of(pattern: str, hosts: int) -> Pairs:
 def run_of(
     fabric: Fabric, routes: Routes, pattern: str, *, listed: int | None = None
 ) -> PatternRun:
-    """Loads of one engine under one pattern, with the users of every link that has any."""
+    """Return loads of one engine under one pattern, with the users of every loaded link."""
     source, destination = pairs_of(pattern, fabric.num_hosts)
     flows = host_flows(fabric, source, destination)
     loads = flow_loads(fabric, routes, flows)
@@ -66,7 +66,7 @@ def comparison_page(
     title: str = "",
     listed: int | None = None,
 ) -> Page:
-    """A page of real analyses; ``bit-reversal`` stands there as a pattern that does not fit."""
+    """Return a page of real analyses, with ``bit-reversal`` as a pattern that does not fit."""
     verdicts, runs = [], []
     for name in engines:
         try:

@@ -10,7 +10,7 @@ from weft.cli import main
 
 TREE = "xgft:2;4,4;1,4"
 MAIN = "from weft.cli import main; raise SystemExit(main())"
-#: Tells how far it is more often than users want to hear.
+#: The command with progress lines far more frequent than by default.
 TOLD = f"import weft.cli.simulate as command; command.LINE_S = 0.1; {MAIN}"
 RING = "allreduce:size=64KiB,algorithm=ring"
 
@@ -18,10 +18,10 @@ RING = "allreduce:size=64KiB,algorithm=ring"
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
     status = main(["simulate", *map(str, words)])
     out, err = capsys.readouterr()
-    # The first run on a machine compiles and says so.
+    # The first run on a machine compiles and prints these messages.
     lines = err.splitlines(keepends=True)
-    told = ("weft: compiling kernels", "weft: compiling took")
-    return status, out, "".join(line for line in lines if not line.startswith(told))
+    compiling = ("weft: compiling kernels", "weft: compiling took")
+    return status, out, "".join(line for line in lines if not line.startswith(compiling))
 
 
 def experiment(folder: Path, text: str) -> Path:

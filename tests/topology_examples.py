@@ -1,7 +1,7 @@
 """Examples of every topology, for tests that run on all of them.
 
-`make test` takes representatives: of each family the first example and the first with parallel
-cables. `make validate` takes the others too.
+`make test` uses representatives: the first example of each family and the first with parallel
+cables. `make validate` uses all examples.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.fabrics.topology import topology
 
 
 def representatives(entry: Entry) -> set[str]:
-    """Examples of a family that `make test` takes."""
+    """Examples of a family that `make test` uses."""
     specs = entry.facts["examples"]
     return {specs[0], *[spec for spec in specs if "cables=" in spec][:1]}
 
@@ -25,6 +25,6 @@ def marks(entry: Entry, spec: str) -> list[pytest.MarkDecorator]:
     return [] if spec in representatives(entry) else [pytest.mark.slow]
 
 
-#: Family and spec of each example, and those as parameters of tests.
+#: Family and spec of each example, and the same as parameters of tests.
 EXAMPLES = [(entry, spec) for entry in topology for spec in entry.facts["examples"]]
 SPECS: list[Any] = [pytest.param(spec, marks=marks(entry, spec)) for entry, spec in EXAMPLES]

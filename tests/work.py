@@ -1,4 +1,4 @@
-"""How much a program does, counted: unlike a time, the same on every machine."""
+"""The work of a program as a count that, unlike a time, is the same on every machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lines_run(action: Callable[[], Any]) -> int:
-    """Lines of weft that Python runs in an action; compiled kernels do not count."""
+    """Count the lines of weft that Python runs in an action, compiled kernels excluded."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:

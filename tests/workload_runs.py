@@ -1,4 +1,4 @@
-"""Runs of workloads by their definition, one operation at a time, for tests."""
+"""Reference execution of workloads from their definition, one operation at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from weft.workload import Kind, Workload
 def finish_times(
     workload: Workload, message: float = 1.0, *, calc: float | None = None
 ) -> np.ndarray:
-    """When each operation ends if every message takes the same time and none disturbs another.
+    """Return the end of each operation when all messages take the same time without contention.
 
-    A send and its receive begin when both are there, and end together: no message moves before its
-    receive is posted. A calculation takes its duration, or `calc` each; calculations of a rank
-    do not wait for each other but where the program says so. Operations that never end are inf.
+    A send and its receive begin when both are posted, and end together: no message moves before
+    its receive is posted. A calculation takes its duration, or `calc` if given; calculations of a
+    rank wait for each other only where the program says so. Operations that never end are inf.
     """
     ops = workload.num_ops
     kind, match = workload.kind, workload.match
@@ -61,10 +61,10 @@ def finish_times(
 
 
 def sent(workload: Workload, phase: str = "") -> np.ndarray:
-    """int64 [messages, 3]: sender, receiver and bytes in order of operations.
+    """Return int64 [messages, 3]: sender, receiver and bytes in order of operations.
 
-    Of phases whose name contains `phase`; messages of collectives, whose tags are below 0, are
-    left out.
+    Only phases whose name contains `phase` count; messages of collectives, whose tags are below
+    0, are excluded.
     """
     ops = workload.messages
     names = np.array([phase in name for name in workload.phase_names])
@@ -73,5 +73,5 @@ def sent(workload: Workload, phase: str = "") -> np.ndarray:
 
 
 def collective_messages(workload: Workload) -> int:
-    """Messages of collectives."""
+    """Count the messages of collectives."""
     return int((workload.tag[workload.messages] < 0).sum())

@@ -1,4 +1,4 @@
-"""Applications that are benchmarks, against what can be worked out by hand or by definition."""
+"""Benchmark applications against results computed by hand or from their definitions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_neighbours_in_a_grid() -> None:
 def test_pingpong_takes_one_pair_at_a_time() -> None:
     workload = app("pingpong:sizes=8", 5)
     messages = sent(workload, "8 B")
-    assert len(messages) == 5 * 4 * 2 + 4  # pings and pongs, and a token to each next client
+    assert len(messages) == 5 * 4 * 2 + 4  # pings, pongs and a token to each next client
     assert sorted(messages[:, 2])[:4] == [0] * 4
     barrier_rounds = 3
     assert end(workload) == len(messages) + barrier_rounds
@@ -94,11 +94,11 @@ def test_pingpong_repeats_in_a_row() -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "pairs", "expected"),
-    # int(ranks / max(5, sqrt(pairs)) + 0.9); 2 becomes 3; then up to a prime up to a third.
+    # int(ranks / max(5, sqrt(pairs)) + 0.9), 2 raised to 3, then the next prime up to 4/3 of it.
     [(36, 10_000, 1), (109, 10_000, 1), (110, 10_000, 3), (1728, 10_000, 19), (36, 1, 11),
      (20, 1, 5), (12, 1, 3), (13, 1, 3), (24, 1, 5)],
 )  # fmt: skip
-def test_the_stride_of_pingpong_is_the_benchmarks(ranks: int, pairs: int, expected: int) -> None:
+def test_pingpong_has_the_stride_of_the_benchmark(ranks: int, pairs: int, expected: int) -> None:
     assert stride(ranks, pairs) == expected
 
 
@@ -120,7 +120,7 @@ def test_rings_go_both_ways(method: str) -> None:
     assert end(workload) == 3 + rounds
 
 
-def test_random_rings_are_one_circle_each() -> None:
+def test_each_random_ring_is_one_cycle() -> None:
     workload = app("random-ring:sizes=8,1MB,rings=5,3", 9)
     circles = set()
     for size, rings in ((8, 5), (1_000_000, 3)):
@@ -136,7 +136,7 @@ def test_random_rings_are_one_circle_each() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_random_access_is_what_its_text_says(seed: int) -> None:
+def test_random_access_follows_its_definition(seed: int) -> None:
     ranks, words, ahead = 5, 64, 40
     workload = app(
         f"random-access:table={8 * words},look_ahead={ahead},update_time=2", ranks, seed=seed
@@ -144,7 +144,7 @@ def test_random_access_is_what_its_text_says(seed: int) -> None:
     drawn = np.random.default_rng(seed).integers(0, ranks, (ranks, 4 * words), dtype=np.int32)
     puts = workload.messages[workload.kind[workload.messages] == Kind.PUT]
     for rank in range(ranks):
-        expected, made = [], []
+        expected, durations = [], []
         waiting, stream, last = {}, list(drawn[rank]), 0
         position = 0
         while True:
@@ -157,16 +157,16 @@ def test_random_access_is_what_its_text_says(seed: int) -> None:
                 break
             far = min(waiting, key=lambda place: (-waiting[place], place))
             expected.append(((rank + far) % ranks, 8 * waiting.pop(far)))
-            made.append(2.0 * (position - last))
+            durations.append(2.0 * (position - last))
             last = position
         mine = puts[workload.rank[puts] == rank]
         assert list(zip(workload.peer[mine], workload.size_bytes[mine], strict=True)) == expected
-        assert workload.duration_ns[mine - 1].tolist() == made
+        assert workload.duration_ns[mine - 1].tolist() == durations
     finish = sent(workload, "finish")
     assert len(finish) == ranks * (ranks - 1)
 
 
-def test_random_access_takes_updates_for_others_only() -> None:
+def test_random_access_sends_only_remote_updates() -> None:
     workload = app("random-access:table=64KiB", 8)
     volume = sent(workload, "updates")[:, 2].sum() / 8
     assert volume == pytest.approx(8 * 4 * 8192 * 7 / 8, rel=0.01)
@@ -177,7 +177,7 @@ def test_random_access_along_a_hypercube() -> None:
     messages = sent(workload, "updates")
     assert len(messages) == 16 * 4 * 32  # dimensions, and 32 times 1,024 updates
     assert {bin(int(a) ^ int(b)).count("1") for a, b, _ in messages} == {1}
-    # Half of what a rank holds leaves in each step.
+    # Half of a rank's updates leave in each step.
     assert messages[:, 2].sum() / 8 == pytest.approx(16 * 4 * 8192 * 4 / 2, rel=0.01)
     with pytest.raises(NotApplicable, match="power of two as the number of ranks, not 6"):
         app("random-access:algorithm=hypercube", 6)
@@ -214,16 +214,16 @@ def test_ptrans_pads_to_whole_blocks() -> None:
 # -- Netgauge --------------------------------------------------------------------------------------
 
 
-def test_ebb_pairs_everybody() -> None:
+def test_ebb_pairs_all_ranks() -> None:
     workload = app("ebb:size=10,rounds=6", 10)
-    seen = []
-    for turn in range(6):
-        messages = sent(workload, f"round {turn + 1}")
+    pairings = []
+    for step in range(6):
+        messages = sent(workload, f"round {step + 1}")
         partner = dict(messages[:, :2].tolist())
         assert len(messages) == 10
         assert all(partner[partner[rank]] == rank != partner[rank] for rank in range(10))
-        seen.append(tuple(sorted(partner.items())))
-    assert len(set(seen)) == 6
+        pairings.append(tuple(sorted(partner.items())))
+    assert len(set(pairings)) == 6
     with pytest.raises(NotApplicable, match="even number of ranks, not 9"):
         app("ebb", 9)
 
@@ -248,7 +248,7 @@ def test_hpcg_halos_of_eight_ranks() -> None:
     def halo(n: int) -> int:
         return 8 * 8 * (3 * n * n + 3 * n + 1)  # ranks, bytes; faces, edges and a corner
 
-    # The start multiplies once; a cycle smooths twice and multiplies once on each level but the
+    # Setup multiplies once; a cycle smooths twice and multiplies once on each level but the
     # coarsest, and conjugate gradients multiply once.
     iteration = 4 * halo(16) + 3 * halo(8) + 3 * halo(4) + halo(2)
     messages = sent(workload)
@@ -315,7 +315,7 @@ def test_the_graph_is_undirected_and_skewed() -> None:
 
 
 @pytest.mark.parametrize("partition", ["1d", "2d"])
-def test_graph500_sends_what_a_search_finds(partition: str) -> None:
+def test_graph500_sends_the_edges_of_a_breadth_first_search(partition: str) -> None:
     graph, root = graph_and_root(5)
     ranks, columns = 6, 3
     source = np.repeat(np.arange(1024), np.diff(graph.offset))
@@ -338,7 +338,7 @@ def test_graph500_sends_what_a_search_finds(partition: str) -> None:
             reached = {(v % ranks // columns * columns + u % ranks % columns, v) for u, v in edges}
             for holder, v in reached:
                 wanted[holder, v % ranks] = wanted.get((holder, v % ranks), 0) + 4
-            for u in {u for u, _ in edges}:  # two rows: the other one in the column gets it
+            for u in {u for u, _ in edges}:  # two rows: sent to the other one of the column
                 pair = (u % ranks, (u + columns) % ranks)
                 wanted[pair] = wanted.get(pair, 0) + 4
         mine = ops[workload.phase[ops] == workload.phase_names.index(f"level {level}")]
@@ -395,7 +395,7 @@ def test_cartesian_phases_are_shifts_with_a_barrier_after_each() -> None:
         last += 7
 
 
-def test_cartesian_jobs_take_orders_of_their_own() -> None:
+def test_cartesian_jobs_differ_in_the_order_of_phases() -> None:
     orders = {app(f"cartesian:seed={seed}", 36).phase_names for seed in range(6)}
     assert len(orders) >= 5
     assert all(
@@ -403,7 +403,7 @@ def test_cartesian_jobs_take_orders_of_their_own() -> None:
     )
 
 
-def test_cartesian_utilization_is_the_papers() -> None:
+def test_cartesian_utilization_is_that_of_the_paper() -> None:
     workload = app("cartesian:sizes=50000,utilization=0.2,rate_gbps=40,iterations=3", 27)
     # Alone, a message takes 10,000 ns; barriers take nothing.
     calc = workload.duration_ns.sum() / 27
@@ -429,7 +429,7 @@ def test_cartesian_draws_sizes_by_phase() -> None:
 # -- shuffle ---------------------------------------------------------------------------------------
 
 
-def test_shuffle_divides_what_mappers_have() -> None:
+def test_shuffle_divides_the_data_of_mappers() -> None:
     messages = sent(app("shuffle:size=1000,mappers=4,reducers=5", 9))
     assert len(messages) == 20
     assert set(messages[:, 0]) == set(range(4))
@@ -437,15 +437,15 @@ def test_shuffle_divides_what_mappers_have() -> None:
     assert np.bincount(messages[:, 0], weights=messages[:, 2]).tolist() == [1000] * 4
 
 
-def test_shuffle_skew_is_zipfs() -> None:
+def test_shuffle_skew_is_a_zipf_distribution() -> None:
     messages = sent(app("shuffle:size=1000000,mappers=1,reducers=5,skew=1", 6))
     shares = np.sort(messages[:, 2])[::-1] / 1e6
     harmonic = sum(1 / n for n in range(1, 6))
     assert shares == pytest.approx([1 / n / harmonic for n in range(1, 6)], abs=2e-6)
 
 
-def test_shuffle_fetches_some_at_a_time() -> None:
-    # A reducer of 12 mappers in rounds of `parallel`; nothing else is in the way.
+def test_shuffle_limits_parallel_fetches() -> None:
+    # A reducer fetches from 12 mappers in rounds of `parallel`, without contention.
     for parallel, rounds in ((1, 12), (5, 3), (12, 1)):
         workload = app(f"shuffle:mappers=12,reducers=3,parallel={parallel}", 15)
         assert end(workload) == rounds
@@ -459,7 +459,7 @@ def test_shuffle_comes_between_map_and_reduce() -> None:
     sends = workload.messages
     assert np.all(times[sends] == 101)
     assert times.max() == 111
-    # A mapper has ended when all it sent is gone, also one that reduces, too.
+    # A mapper has ended when all its sends have left, even if it also reduces.
     both = app("shuffle:reduce_time=10,parallel=3", 4)
     reduces = np.flatnonzero(both.duration_ns == 10)
     waits = [ancestors(both, int(op)) for op in reduces]
@@ -469,22 +469,22 @@ def test_shuffle_comes_between_map_and_reduce() -> None:
 
 
 def ancestors(workload: Workload, op: int) -> set[int]:
-    found: set[int] = set()
-    left = [op]
-    while left:
-        one = left.pop()
+    result: set[int] = set()
+    pending = [op]
+    while pending:
+        one = pending.pop()
         for before in workload.dep[workload.dep_offset[one] : workload.dep_offset[one + 1]]:
-            if int(before) not in found:
-                found.add(int(before))
-                left.append(int(before))
-    return found
+            if int(before) not in result:
+                result.add(int(before))
+                pending.append(int(before))
+    return result
 
 
 def sends_of(workload: Workload, rank: int) -> list[int]:
     return [int(op) for op in workload.messages if workload.rank[op] == rank]
 
 
-# -- too much --------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def sends_of(workload: Workload, rank: int) -> list[int]:
         ("cartesian:sizes=1,utilization=1e-320", 8, "duration of inf ns"),
     ],
 )
-def test_values_beyond_all_measure_are_refused(spec: str, ranks: int, message: str) -> None:
+def test_values_out_of_range_are_refused(spec: str, ranks: int, message: str) -> None:
     with pytest.raises(InputError, match=f"{spec.partition(':')[0]}: .*{message}"):
         app(spec, ranks)
 
@@ -533,6 +533,6 @@ def test_values_beyond_all_measure_are_refused(spec: str, ranks: int, message: s
         ("shuffle", 2**13, "67,108,864 messages"),
     ],
 )
-def test_more_than_is_written_down_is_refused_at_once(spec: str, ranks: int, message: str) -> None:
+def test_too_many_operations_are_refused_at_once(spec: str, ranks: int, message: str) -> None:
     with pytest.raises(NotApplicable, match=message):
         app(spec, ranks)

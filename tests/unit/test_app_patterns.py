@@ -67,11 +67,11 @@ def test_a_pattern_is_an_application_with_the_patterns_options() -> None:
 
 
 def sources(spec: str = "uniform", ranks: int = 20, **options: Any) -> Workload:
-    given = {"load": 0.4, "rate_gbps": 80.0, "size": 1000, "duration_ns": "200us", **options}
-    return open_loop(ranks, spec, **given)
+    settings = {"load": 0.4, "rate_gbps": 80.0, "size": 1000, "duration_ns": "200us", **options}
+    return open_loop(ranks, spec, **settings)
 
 
-#: Of the load, rate and size above: 250 ns.
+#: Mean interval at the load, rate and size above: 250 ns.
 INTERVAL = 8 * 1000 / (0.4 * 80)
 
 
@@ -92,7 +92,7 @@ def test_sources_send_at_their_load(kind: Any) -> None:
     assert per_rank == pytest.approx(2e6 / INTERVAL, rel=0.05)
 
 
-def test_intervals_have_the_distribution_that_is_stated() -> None:
+def test_intervals_have_the_selected_distribution() -> None:
     fixed = sources(interarrival="fixed")
     assert intervals(fixed) == pytest.approx(INTERVAL)
     first = fixed.release_ns[fixed.op_offset[:-1]]
@@ -104,7 +104,7 @@ def test_intervals_have_the_distribution_that_is_stated() -> None:
     assert stats.kstest(poisson, stats.expon(0, INTERVAL).cdf).pvalue > 0.01
 
 
-def test_sizes_have_the_distribution_that_is_stated() -> None:
+def test_sizes_have_the_selected_distribution() -> None:
     assert set(sources().size_bytes) == {1000}
     uniform = sources(size_distribution="uniform", size=4, rate_gbps=0.32).size_bytes
     count = np.bincount(uniform)
@@ -124,7 +124,7 @@ def test_uniform_traffic_draws_a_destination_for_every_message() -> None:
     np.add.at(pairs, (workload.rank, workload.peer), 1)
     assert np.all(np.diag(pairs) == 0)
     assert stats.chisquare(pairs[~np.eye(6, dtype=bool)]).pvalue > 0.01
-    # Not the same draw again and again.
+    # Destinations are not repeated from message to message.
     first = workload.peer[: workload.op_offset[1]]
     assert len(np.unique(np.lib.stride_tricks.sliding_window_view(first, 3), axis=0)) > 100
 
@@ -192,7 +192,7 @@ def test_long_runs_of_few_sources_end_on_time() -> None:
         ({"spec": "uniform:bogus=1"}, "no option 'bogus'"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         sources(**options)
 

@@ -34,7 +34,7 @@ def test_an_allreduce_moves_each_byte_twice_for_each_other_rank(name: str, ranks
     )  # fmt: skip
 
 
-def test_default_buckets_are_resnets_in_pytorch() -> None:
+def test_default_buckets_are_those_of_resnet_in_pytorch() -> None:
     workload = app("ring-allreduce", 2)
     phase = workload.phase[workload.messages]
     sizes = np.bincount(phase, workload.size_bytes[workload.messages])[-5:]
@@ -48,7 +48,7 @@ def test_overlap_hides_reductions_behind_the_backward_pass(name: str) -> None:
     spec = f"{name}:gradients=1000,bucket=100,first_bucket=100,chunk=100,forward=5,backward=100"
     spec = spec.replace("chunk=100,", "") if name == "ring-allreduce" else spec
     one = end(app(f"{name}:gradients=100,bucket=100,first_bucket=100", 4))
-    # A bucket takes less than a tenth of the backward pass: only the last reduction shows.
+    # A bucket takes less than a tenth of the backward pass: only the last reduction adds time.
     assert one < 10
     assert end(app(f"{spec},overlap=true", 4)) == 105 + one
     assert end(app(f"{spec},overlap=false", 4)) == pytest.approx(105 + 10 * one, rel=0.01)
@@ -70,7 +70,7 @@ def test_double_trees_are_binary_and_share_the_work(ranks: int) -> None:
         assert len(depth) == ranks
         assert max(depth.values()) <= (ranks - 1).bit_length()
         inner.append(children > 0)
-    # Ranks with children in both trees: none of an even number, else one.
+    # Number of ranks with children in both trees: 0 of an even number of ranks, 1 of an odd one.
     assert int((inner[0] & inner[1]).sum()) == ranks % 2
     if ranks % 2 == 0:
         assert np.array_equal(trees[1], np.where(trees[0] < 0, -1, ranks - 1 - trees[0])[::-1])
@@ -82,7 +82,7 @@ def test_tree_chunks_follow_each_other() -> None:
             app(f"tree-allreduce:gradients={200 * chunks},bucket=1MB,first_bucket=1MB,chunk=100", 8)
         )
 
-    # Another chunk takes one more message time: it is a pipeline.
+    # Another chunk adds one message time, as in a pipeline.
     assert time(1) >= 5
     assert time(10) == time(9) + 1 == time(1) + 9
 
@@ -114,9 +114,9 @@ def test_moe_sends_every_choice_there_and_back() -> None:
         phase = workload.phase_names.index(f"layer {layer}, experts")
         ops = (workload.phase == phase) & (workload.kind == Kind.CALC)
         computed = np.bincount(workload.rank[ops], workload.duration_ns[ops])
-        # What arrives, and what stays: all choices of a group are computed there.
-        stays = 2 * 500 - there.sum(axis=1) / 10
-        assert computed.tolist() == (there.sum(axis=0) / 10 + stays).tolist()
+        # Tokens received plus tokens kept: all choices of a group are computed within it.
+        kept = 2 * 500 - there.sum(axis=1) / 10
+        assert computed.tolist() == (there.sum(axis=0) / 10 + kept).tolist()
     layers = [matrix(workload, f"layer {layer}, dispatch").tobytes() for layer in (1, 2, 3)]
     assert len(set(layers)) == 3
     last = workload.phase_names.index("layer 3 backward, dispatch")
@@ -131,7 +131,7 @@ def matrix(workload: Workload, phase: str) -> np.ndarray:
     return result
 
 
-def test_moe_skew_makes_few_experts_wanted() -> None:
+def test_moe_skew_concentrates_load_on_few_experts() -> None:
     even, skewed = (
         matrix(
             app(f"moe:layers=1,tokens=10000,top=1,token=1,group=8,skew={skew}", 8),

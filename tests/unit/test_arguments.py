@@ -1,4 +1,4 @@
-"""What public functions refuse, whatever they are given: one line, never NumPy's words."""
+"""Arguments that public functions refuse: with one line, never a message of NumPy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def builder(method: str, **given: Any) -> None:
     build.fabric()
 
 
-#: Functions with one argument of each that users give as numbers or arrays, and one that will do.
+#: Functions of one argument that users give as a number or an array, and a valid value.
 DOORS: dict[str, tuple[Callable[[Any], object], object]] = {
     "sources": (lambda x: weft.link_loads(TREE, ROUTES, x, [1, 2]), [0, 1]),
     "destinations": (lambda x: weft.link_loads(TREE, ROUTES, [0, 1], x), [1, 2]),
@@ -77,7 +77,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name", DOORS)
-def test_what_is_no_number_or_list_is_one_line(name: str) -> None:
+def test_wrong_types_give_a_one_line_error(name: str) -> None:
     door, good = DOORS[name]
     door(good)
     refused = 0
@@ -104,13 +104,13 @@ def test_numbers_are_in_range_or_refused(values: Any) -> None:
         lambda: finite_numbers(values, "x", low=-5),
     ):
         try:
-            found = check()
+            result = check()
         except InputError as error:
             assert str(error).startswith("x")  # noqa: PT017
             continue
-        assert found.tolist() == list(values)
-        assert found.ndim == 1
-        assert (found >= -5).all()
+        assert result.tolist() == list(values)
+        assert result.ndim == 1
+        assert (result >= -5).all()
     for scalar in (lambda: whole_number(values, "x", -5, 7), lambda: finite_number(values, "x")):
         try:
             assert scalar() == values
@@ -135,7 +135,7 @@ def test_a_table_that_memory_cannot_hold_is_refused_with_its_size(monkeypatch) -
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_engines_take_or_refuse_any_small_fabric() -> None:
+def test_engines_route_or_refuse_any_small_fabric() -> None:
     random = np.random.default_rng(1)
     for _ in range(30):
         build = FabricBuilder("small")

@@ -38,13 +38,13 @@ def test_compare_prints_engines_patterns_and_an_answer(capsys) -> None:
     assert "Its most contended link under all-to-all: " in out
 
 
-def test_equals_are_named_and_the_one_that_never_deadlocks_comes_first(capsys) -> None:
+def test_equal_engines_are_named_with_the_deadlock_free_one_first(capsys) -> None:
     _, out, _ = run(capsys, "compare", "examples/cluster.ibnetdiscover", "--samples", "200")
     found = re.search(
         r"^Best valid engine: updn, with .* bisections; (.*) are equally good\.$", out, re.M
     )
     assert found
-    # nue routes otherwise, dfsssp:balance=opensm too.
+    # nue and dfsssp:balance=opensm compute other routes.
     assert found[1] == "dfsssp, dnup, lash, minhop, sssp"
     assert re.search(r"row dfsssp:balance=opensm; sssp:balance=opensm is equally good", out)
     rows = re.findall(r"^│ (\S+) +│ +yes", out, re.M)
@@ -67,20 +67,20 @@ def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
     found = {o.name: o.bisection.mean for o in result.valid_of_opensm[1:] if o.bisection}
     low = best.bisection.interval[0]
     assert [name for name, mean in found.items() if mean >= low] == [within]
-    # An interval of many samples holds the best alone.
+    # With many samples the interval contains only the best engine.
     few = compare(fabric("torus:4x4"), ["torus-2QoS:balance=opensm", "dfsssp"], samples=500)
     assert "its 95 % interval" not in " ".join(advice(few))
 
 
-def test_lanes_that_opensm_cannot_load_are_not_recommended() -> None:
-    """Other tables than torus-2QoS of OpenSM computes: only that engine programs their lanes."""
+def test_lanes_that_opensm_cannot_program_are_not_recommended() -> None:
+    """OpenSM's torus-2QoS computes other tables, and only that engine programs their lanes."""
     result = compare(fabric("torus:4,6"), ["torus-2QoS", "torus-2QoS:balance=opensm"], samples=200)
     text = " ".join(advice(result))
     assert "Best valid engine: torus-2QoS:balance=opensm, with" in text
     assert "but with lanes that OpenSM cannot load." in text
     assert "Recommended: OpenSM's own torus-2QoS" in text
     assert "torus-2QoS gets" in result.page().answer
-    # Where it computes the same, they are its own.
+    # Where OpenSM's engine computes the same tables, the lanes are its own.
     same = advice(compare(fabric("torus:5,5"), ["torus-2QoS"], ["all-to-all"], samples=20))
     assert any(line.startswith("Recommended: OpenSM's own torus-2QoS") for line in same)
     assert "Static tables" not in " ".join(same)
@@ -93,7 +93,7 @@ def advised(spec: str, *engines: str, samples: int = 50) -> list[str]:
     return lines[start:]
 
 
-def test_what_opensm_computes_itself_is_recommended_unless_tables_gain_enough() -> None:
+def test_engines_of_opensm_are_recommended_unless_tables_gain_enough() -> None:
     (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn", "ftree", "minhop")
     assert line == (
         "Recommended: OpenSM's own ftree: routing_engine ftree in opensm.conf (opensm -R ftree). "
@@ -129,7 +129,7 @@ def test_what_opensm_computes_itself_is_recommended_unless_tables_gain_enough() 
     assert advised("bcube:n=3,k=1", "minhop", "minhop:balance=opensm") == []
 
 
-def test_gains_are_held_against_the_spread_of_the_samples() -> None:
+def test_gains_are_compared_with_the_spread_of_the_samples() -> None:
     assert not Gain(0.2, 0.049, 0.3, 100, 100).significant
     assert Gain(0.06, 0.05, 0.07, 100, 100).significant
     assert not Gain(0.0, 0.0, 0.0, 76, 100).significant
@@ -142,7 +142,7 @@ def test_gains_are_held_against_the_spread_of_the_samples() -> None:
     same = result.gain(one, one)
     assert (same.bandwidth, same.low, same.high) == (0, 0, 0)
     found = result.gain(one, other)
-    # Both engines meet the same bisections, so that the differences spread less than each.
+    # Both engines are measured on the same bisections: their differences spread less than each.
     share = one.bisection.per_sample / other.bisection.mean
     share -= other.bisection.per_sample / other.bisection.mean
     half = 2.306 * share.std(ddof=1) / 3  # Student's t, eight degrees of freedom
@@ -199,7 +199,7 @@ def test_compare_writes_parquet_and_times_on_request(capsys, tmp_path: Path) -> 
     assert pl.read_parquet(path)["valid"].to_list() == [True]
 
 
-def test_compare_takes_engines_and_patterns_parted_by_commas(capsys) -> None:
+def test_compare_accepts_engines_and_patterns_separated_by_commas(capsys) -> None:
     words = ("compare", TREE, "--samples", "2", "--patterns", "tornado,shift:offset=3")
     status, out, _ = run(capsys, *words, "--engines", "minhop,updn:roots=center")
     assert status == 0
@@ -214,7 +214,7 @@ def test_a_fabric_that_no_engine_can_route_gives_status_1(capsys) -> None:
     assert "No engine gives valid routes" in out
 
 
-def test_a_split_fabric_is_compared_as_far_as_it_is_cabled(capsys) -> None:
+def test_a_disconnected_fabric_is_compared_within_its_parts(capsys) -> None:
     status, out, _ = run(capsys, "compare", TREE, "--fail-switch", "s1-0", "--samples", "2")
     assert status == 0
     assert "Best valid engine: " in out
@@ -222,7 +222,7 @@ def test_a_split_fabric_is_compared_as_far_as_it_is_cabled(capsys) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
-def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
+def test_a_narrow_terminal_shows_the_main_figures_in_full(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setattr("weft.cli.compare.console", lambda: Console(width=columns, highlight=False))
@@ -232,7 +232,7 @@ def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140, 180])
-def test_names_of_engines_are_whole_wherever_there_is_room(
+def test_names_of_engines_are_not_cut_where_they_fit(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -411,7 +411,7 @@ def test_list_explains_an_entry_and_each_of_its_options(
         heads = [i for i, line in enumerate(lines) if re.match(rf"  (\S+, )*{option}\b", line)]
         assert any(lines[i + 1].startswith("      ") for i in heads), option
     _, alone, _ = run(capsys, "list", entry.name)
-    assert out in alone  # with others of that name: formats are read and written
+    assert out in alone  # several entries may have this name, such as a reader and a writer
 
 
 def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
@@ -429,7 +429,7 @@ def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
         for head in heads:
             assert re.search(rf"^  (\S+, )*{re.escape(head)}", options, re.M), head
         assert not re.search(r"=\S*(None|True|False)", options)
-    # What is shown is understood, and is the default.
+    # The values shown are accepted as input and equal the defaults.
     for kind in ("patterns", "applications", "policies", "engines"):
         for entry in KINDS[kind]:
             typed = {
@@ -441,7 +441,7 @@ def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
             assert KINDS[kind].bind(entry, typed) == defaults, entry.name
 
 
-#: As OpenSM dumps a switch with one adapter.
+#: OpenSM's dump of a switch with one adapter.
 SUBNET_LIST = """\
 { SW Ports:04 SystemGUID:0000000000000000 NodeGUID:0000000000200000 PortGUID:0000000000200000 \
 VenID:000000 DevID:0000 Rev:00000000 {s} LID:0002 PN:01 } { CA Ports:01 \
@@ -455,7 +455,7 @@ VenID:000000 DevID:0000 Rev:00000000 {s} LID:0002 PN:01 } PHY=4x LOG=ACT SPD=50
 
 
 def fed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Standard input that gives a text."""
+    """Make standard input yield a text."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
 
@@ -472,7 +472,7 @@ def test_a_fabric_of_one_adapter_is_described(capsys, monkeypatch, tmp_path) -> 
     )  # fmt: skip
 
 
-def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
+def test_standard_input_can_be_only_one_file(capsys, monkeypatch) -> None:
     trace = "RANKS 4\nbarrier\n"
     fed(monkeypatch, trace)
     status, out, _ = run(capsys, "trace", "check", "-")

@@ -1,4 +1,4 @@
-"""How the `weft` program begins: what it imports, what Ctrl-C does meanwhile, what --help says."""
+"""Start of the `weft` program: its imports, Ctrl-C meanwhile, and --help."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def test_a_signal_while_modules_are_imported_is_one_line(
     module: str, sent: str, handler: str, status: int, word: str
 ) -> None:
     text = SIGNALLED.format(module=module, sent=sent, handler=handler)
-    found = python(text, "list", "engines")
-    assert (found.returncode, found.stdout, found.stderr) == (status, "", f"weft: {word}\n")
+    result = python(text, "list", "engines")
+    assert (result.returncode, result.stdout, result.stderr) == (status, "", f"weft: {word}\n")
 
 
-def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path) -> None:
-    """Python remembers such an interrupt, and ends a module that is run by the signal."""
+def test_ctrl_c_in_executed_code_gives_a_status_and_not_a_signal(tmp_path: Path) -> None:
+    """Python records such an interrupt and ends a module run with -m by the signal."""
     (tmp_path / "sitecustomize.py").write_text(
         "import weft.cli.app as app\n"
         "from weft.core.signals import stoppable\n"
@@ -62,15 +62,15 @@ def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path)
         "app.program = info\n"
     )
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
-    found = apart("-m", "weft", "info", "ring:4", PYTHONPATH=path)
-    assert found == (130, "", "weft: interrupted\n")
+    result = apart("-m", "weft", "info", "ring:4", PYTHONPATH=path)
+    assert result == (130, "", "weft: interrupted\n")
 
 
-def test_who_ignores_ctrl_c_goes_on_doing_so() -> None:
-    found = python(
+def test_an_ignored_ctrl_c_stays_ignored() -> None:
+    result = python(
         SIGNALLED.format(module="cyclopts", sent="SIGINT", handler="signal.SIG_IGN"), "--version"
     )
-    assert (found.returncode, found.stdout, found.stderr) == (0, "0.1.0\n", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "0.1.0\n", "")
 
 
 def test_signals_are_as_before_after_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,15 +85,15 @@ def test_help_imports_no_command() -> None:
         "import sys; from weft.cli import main; main(['--help']);"
         "print([name for name in ('numpy', 'numba', 'polars', 'pydantic') if name in sys.modules])"
     )
-    found = python(text)
-    assert found.stdout.splitlines()[-1] == "[]"
+    result = python(text)
+    assert result.stdout.splitlines()[-1] == "[]"
     for name, (_, summary) in COMMANDS.items():
-        assert f"│ {name} " in found.stdout
-        assert summary.split()[-1] in found.stdout
+        assert f"│ {name} " in result.stdout
+        assert summary.split()[-1] in result.stdout
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_of_itself_what_the_program_says_of_it(name: str, capsys) -> None:
+def test_help_of_a_command_agrees_with_the_list_of_commands(name: str, capsys) -> None:
     command = program([name])[name]
     described = command.help or inspect.getdoc(command.default_command) or ""
     assert described.partition("\n")[0] == COMMANDS[name][1]
@@ -103,15 +103,15 @@ def test_a_command_says_of_itself_what_the_program_says_of_it(name: str, capsys)
 
 
 def apart(*words: str, **environment: str) -> tuple[int, str, str]:
-    """Status and output of weft in a process of its own; options of Python come first."""
-    found = subprocess.run(
+    """Return status and output of weft in a separate process; options of Python come first."""
+    result = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, check=False, timeout=100,
         env={**os.environ, **environment},
     )  # fmt: skip
-    return found.returncode, found.stdout, found.stderr
+    return result.returncode, result.stdout, result.stderr
 
 
-def test_characters_that_the_output_cannot_show_have_a_likeness(tmp_path: Path) -> None:
+def test_characters_outside_the_output_encoding_are_replaced(tmp_path: Path) -> None:
     plain = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     odd = tmp_path / "naïve\N{SNOWMAN}.net"
     assert main(["convert", "ring:4", "--to", "ibsim", "-o", str(odd)]) == 0
@@ -129,7 +129,7 @@ def test_without_docstrings_commands_work() -> None:
 
 @pytest.mark.parametrize("columns", ["1", "2", "39", "9" * 12])
 @pytest.mark.parametrize("words", [["trace", "--help"], ["list", "minhop"], ["info", "ring:4"]])
-def test_any_width_will_do(words: list[str], columns: str, capsys, monkeypatch) -> None:
+def test_any_width_works(words: list[str], columns: str, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert main(words) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= min(int(columns) + 100, 10_000)
@@ -137,9 +137,7 @@ def test_any_width_will_do(words: list[str], columns: str, capsys, monkeypatch) 
 
 
 @pytest.mark.parametrize("columns", ["0", "-3", "x", ""])
-def test_a_width_that_is_none_is_as_if_none_were_said(
-    capsys, monkeypatch: pytest.MonkeyPatch, columns: str
-) -> None:
+def test_an_invalid_width_is_ignored(capsys, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert main(["list", "engines"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) == 140

@@ -1,4 +1,4 @@
-"""Mistakes on the command line: one line each, in words that are no Python."""
+"""Mistakes on the command line: one line each, without Python's messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from weft.cli.simulate_options import RunOptions
 from weft.cli.sweep import SweepOptions
 
 TREE = "xgft:2;4,4;1,4"
-#: What is needed before options for a command to be a command.
+#: A complete packet-level command, for tests that add one option.
 PACKETS = ("simulate", TREE, "--workload", "barrier", "--level", "packet")
 
 
 def failure(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one line that a command line ends in."""
+    """Return the one error line of a command line that fails."""
     status = main(words)
     out, err = capsys.readouterr()
     assert (status, out) == (2, "")
@@ -48,8 +48,8 @@ def command(*words: str) -> App:
 
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
-def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -> None:
-    """Before anything is done: the fabric that is named does not exist."""
+def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...]) -> None:
+    """Values are checked before any work: the named fabric does not exist."""
     arguments = [each for each in command(*words).assemble_argument_collection() if each.parse]
     numbers = {
         argument.name: kinds
@@ -57,8 +57,8 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
         if {int, float} & (kinds := {argument.hint, *get_args(argument.hint)})
     }
     names = {name for argument in arguments for name in argument.names}
-    made = {"simulate": RunOptions, "sweep": SweepOptions, "cost": LayoutOptions}
-    settings = made.get(words[0])
+    tables = {"simulate": RunOptions, "sweep": SweepOptions, "cost": LayoutOptions}
+    settings = tables.get(words[0])
     for item in (*FabricOptions.items.values(), *(settings.items.values() if settings else ())):
         if item.flag in names and type_of(item) in ("number", "whole number"):
             numbers[item.flag] = {int if type_of(item) == "whole number" else float}
@@ -68,8 +68,8 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
     for name, kinds in numbers.items():
         kind = "a whole number" if int in kinds else "a number"
         for value in ("abc", "", *(("1.5", "1e3", "-0.5") if int in kinds else ())):
-            said = failure(capsys, *words, "nothing", *needed, name, value)
-            assert said == f"{name}: {value!r} does not fit: expected {kind}"
+            message = failure(capsys, *words, "nothing", *needed, name, value)
+            assert message == f"{name}: {value!r} does not fit: expected {kind}"
     if words[0] in {"simulate", "cost", "compare"}:
         assert len(numbers) >= 4
 
@@ -129,9 +129,9 @@ def test_every_option_that_is_a_number_says_so(capsys, words: tuple[str, ...]) -
     ],
 )
 def test_a_mistake_is_named_with_what_was_expected(capsys, words: list[str], says: str) -> None:
-    said = failure(capsys, *words)
-    assert says in said
-    assert not re.search(r"\(.*,\)|<class|NoneType|Input should|\bint\b|\bstr\b", said)
+    message = failure(capsys, *words)
+    assert says in message
+    assert not re.search(r"\(.*,\)|<class|NoneType|Input should|\bint\b|\bstr\b", message)
 
 
 @pytest.mark.parametrize("equals", [False, True])
@@ -152,14 +152,14 @@ def test_a_mistake_is_named_with_what_was_expected(capsys, words: list[str], say
         (("paper", "contention-model"), "--edges", "-3x", "does not fit"),
     ],
 )
-def test_a_value_below_zero_is_judged_by_its_option(
+def test_a_negative_value_is_checked_by_its_option(
     capsys, words: tuple[str, ...], option: str, value: str, says: str, equals: bool
 ) -> None:
-    said = failure(capsys, *words, *([f"{option}={value}"] if equals else [option, value]))
-    assert says in said
+    message = failure(capsys, *words, *([f"{option}={value}"] if equals else [option, value]))
+    assert says in message
 
 
-def test_only_numbers_below_zero_and_truths_are_tied_to_an_option() -> None:
+def test_only_negative_numbers_and_booleans_are_attached_to_an_option() -> None:
     words = ["a", "--b", "-1us", "--c=1", "-2", "--d", "-inf", "--e", "-x", "-3", "--", "--f", "-4"]
     assert attached(words) == [
         "a", "--b=-1us", "--c=1", "-2", "--d=-inf", "--e", "-x", "-3", "--", "--f", "-4",

@@ -1,4 +1,4 @@
-"""Where output cannot be written, a command says so before it does any work."""
+"""Outputs that cannot be written are refused before any work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GRAPHS = "graph,edge,source,destination,size_bytes,time_s\n1,a,0,1,1000,1e-6\n"
 PACKETS = ("simulate", TREE, "--workload", "barrier", "--level", "packet")
 SWEEP = ("sweep", TREE, "--loads", "0.1")
 
-#: Commands with an option for a file, and the end that its name has to have.
+#: Commands with an option for a file, and the required suffix of its name.
 FILES = [
     (("compare", TREE), "--report", ".html"),
     (("compare", TREE), "--table", ".csv"),
@@ -44,7 +44,7 @@ FOLDERS = [
 
 @pytest.fixture
 def idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with the files that commands read, of which none may be opened."""
+    """Return a working folder with the input files of commands; opening any of them fails."""
 
     def never(*given: object, **options: object) -> None:
         raise AssertionError("work has begun")
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     (idle / "file").write_text("")
     assert "file" in (said := refused(capsys, *words, option, "file"))
     assert "folder" in said
-    if words[1] != "export":  # which makes no folders above its own
+    if words[1] != "export":  # which does not create parent folders
         assert refused(capsys, *words, option, "file/in/it").endswith("/file is not a folder")
 
 
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
         (SWEEP, "--output", "x", ".csv or .parquet"),
     ],
 )
-def test_only_some_ends_of_names_are_possible(
+def test_only_known_suffixes_are_accepted(
     capsys, idle: Path, words: tuple[str, ...], option: str, name: str, ends: str
 ) -> None:
     assert refused(capsys, *words, option, name) == (
@@ -115,12 +115,12 @@ def test_only_some_ends_of_names_are_possible(
     )
 
 
-def test_a_name_that_tells_no_format_is_refused_before_any_work(capsys, idle: Path) -> None:
-    said = refused(capsys, "convert", TREE, "-o", "x.pdf")
-    assert said.startswith("x.pdf: unknown file suffix; expected one of the formats dot (")
+def test_a_name_without_a_known_format_is_refused_before_any_work(capsys, idle: Path) -> None:
+    message = refused(capsys, "convert", TREE, "-o", "x.pdf")
+    assert message.startswith("x.pdf: unknown file suffix; expected one of the formats dot (")
 
 
-def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
+def test_two_outputs_must_be_two_files(capsys, idle: Path) -> None:
     words = ("calibrate", "times.csv", "--out", "x", "--penalties", "./x")
     assert (
         refused(capsys, *words) == "--penalties x: is also the file of --out; expected another file"
@@ -128,7 +128,7 @@ def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
 
 
 def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypatch) -> None:
-    """Asked of the system, which lets an administrator write anywhere."""
+    """The permission is that of the operating system, where root may write anywhere."""
     asked = []
 
     def access(path: Path, mode: int) -> bool:
@@ -145,7 +145,7 @@ def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypa
     assert asked == [tmp_path, tmp_path]
 
 
-def test_what_can_be_written_is_let_be(tmp_path: Path) -> None:
+def test_writable_outputs_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("")
     (tmp_path / "link.csv").symlink_to(tmp_path / "none" / "x.csv")
     check_files(

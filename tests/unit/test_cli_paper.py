@@ -1,4 +1,4 @@
-"""`weft paper`: which papers there are, and the options of each study."""
+"""`weft paper`: the papers, and the options of each study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.studies import paper as papers
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command prints, without the frames and line breaks of its tables."""
+    """Return the output of a command, without the frames and line breaks of its tables."""
     assert main(words) == 0
     return " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
 
@@ -50,8 +50,8 @@ def test_help_of_a_paper_lists_its_options_as_weft_list_does(capsys, entry: Entr
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Options that the KNS study is called with; it is not made."""
+def options_of_study(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the options that the KNS study is called with, without running it."""
     options: dict[str, Any] = {}
 
     class Made:
@@ -87,10 +87,10 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ],
 )
 def test_options_reach_the_study(
-    capsys, given: dict[str, Any], words: tuple[str, ...], expected: dict[str, Any]
+    capsys, options_of_study: dict[str, Any], words: tuple[str, ...], expected: dict[str, Any]
 ) -> None:
     assert shown(capsys, "paper", "kns", *words) == "made a.csv"
-    assert given == expected
+    assert options_of_study == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""When a signal may end a command, and when it has to come again."""
+"""Signals: when one may end a command, and when it is sent again."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import pytest
 from weft.core.signals import AGAIN_S, at_a_bad_time, stoppable
 
 
-def test_a_signal_waits_where_numpy_calls_back() -> None:
-    found = []
+def test_a_signal_is_deferred_in_callbacks_of_numpy() -> None:
+    results = []
 
     def probe(column: np.ndarray) -> np.ndarray:
-        found.append(at_a_bad_time(sys._getframe()))
+        results.append(at_a_bad_time(sys._getframe()))
         return column
 
     np.apply_along_axis(probe, 0, np.ones((2, 1)))
     probe(np.ones(2))
-    assert found[0]
-    assert not found[-1]
+    assert results[0]
+    assert not results[-1]
 
 
-def struck_within_numpy(done: list[int]) -> None:
-    """Call NumPy, which calls back three times, with a signal at the first; tell of each call."""
+def signal_within_numpy(done: list[int]) -> None:
+    """Call NumPy with three callbacks and a signal in the first; record each callback."""
 
     def strike(column: np.ndarray) -> np.ndarray:
         if not done:
@@ -41,10 +41,10 @@ def struck_within_numpy(done: list[int]) -> None:
     np.apply_along_axis(strike, 0, np.ones((2, 3)))
 
 
-def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
+def test_a_signal_within_numpy_ends_the_command_afterwards() -> None:
     done: list[int] = []
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
-        struck_within_numpy(done)
+        signal_within_numpy(done)
         assert len(done) >= 3
         time.sleep(60)
 
@@ -73,7 +73,7 @@ def look_up() -> None:
 @pytest.mark.parametrize(
     "strike", [drop, look_up, ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))]
 )
-def test_a_signal_whose_exception_python_ignores_comes_again(strike, capsys) -> None:
+def test_a_signal_whose_exception_python_ignores_is_sent_again(strike, capsys) -> None:
     before = sys.unraisablehook
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         strike()
@@ -82,14 +82,14 @@ def test_a_signal_whose_exception_python_ignores_comes_again(strike, capsys) -> 
     assert capsys.readouterr().err == ""
 
 
-def test_a_failure_for_the_lack_of_what_a_signal_broke_off_is_the_signal_s() -> None:
+def test_a_failure_caused_by_an_interrupted_step_counts_as_the_signal() -> None:
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
         raise RuntimeError("no compiled object yet")
 
 
-def test_a_signal_waits_too_where_another_is_about_to_be_sent_again(monkeypatch) -> None:
-    """On a machine with much to do the next one comes before the timer of the first has begun."""
+def test_a_second_signal_is_deferred_while_the_first_is_being_resent(monkeypatch) -> None:
+    """On a busy machine the next signal may arrive before the timer of the first has started."""
     done, started = [], []
 
     class Timer(threading.Timer):
@@ -101,15 +101,15 @@ def test_a_signal_waits_too_where_another_is_about_to_be_sent_again(monkeypatch)
 
     monkeypatch.setattr("weft.core.signals.threading.Timer", Timer)
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
-        struck_within_numpy(done)
+        signal_within_numpy(done)
         time.sleep(60)
     assert len(done) >= 3
     assert len(started) >= 2
 
 
-def test_a_signal_on_its_way_again_strikes_nothing_that_comes_after(monkeypatch) -> None:
+def test_a_resent_signal_does_not_reach_later_code(monkeypatch) -> None:
     class Sending(threading.Timer):
-        """One that is past the point where it can be cancelled."""
+        """A timer that can no longer be cancelled."""
 
         def cancel(self) -> None:
             pass
@@ -117,20 +117,20 @@ def test_a_signal_on_its_way_again_strikes_nothing_that_comes_after(monkeypatch)
     done: list[int] = []
     monkeypatch.setattr("weft.core.signals.threading.Timer", Sending)
     with stoppable():
-        struck_within_numpy(done)
+        signal_within_numpy(done)
     time.sleep(10 * AGAIN_S)
     assert len(done) >= 3
 
 
-def test_other_exceptions_that_python_ignores_are_told(monkeypatch) -> None:
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda given: told.append(given.exc_type))
+def test_other_exceptions_that_python_ignores_are_reported(monkeypatch) -> None:
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda given: reported.append(given.exc_type))
     with stoppable():
         ctypes.CFUNCTYPE(None)(lambda: 1 // 0)()
-    assert told == [ZeroDivisionError]
+    assert reported == [ZeroDivisionError]
 
 
-#: Compiles a kernel, with a signal at the first call of a function meanwhile.
+#: Compiles a kernel, with a signal at the first call of a given function.
 COMPILE = """
 import signal, sys, time
 import weft.cli.app as app
@@ -160,9 +160,9 @@ sys.exit(app.run([]))
     ["TypeInferer.propagate", "ObjectRef.__init__", "_LLVMLock.__exit__", "ObjectRef.__del__"],
 )
 def test_ctrl_c_while_a_kernel_is_compiled_is_one_line(function: str) -> None:
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", COMPILE, function], capture_output=True, text=True, check=False
     )
-    assert (found.returncode, found.stdout, found.stderr) == (
+    assert (result.returncode, result.stdout, result.stderr) == (
         130, "struck\n", "weft: interrupted\n",
     )  # fmt: skip
