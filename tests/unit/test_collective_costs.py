@@ -11,9 +11,9 @@ from tests.reference.collectives import run_collective
 
 from weft.workload.collectives import COLLECTIVES, collective
 
-#: Of p ranks, L = log2 p, and a buffer of m bytes or blocks of s bytes: rounds, messages, bytes in
-#: all, bytes on the critical path, bytes combined on the critical path. Thakur et al. 2005, with
-#: Patarasuk and Yuan 2009 for the rings and Bruck et al. 1997.
+#: For p ranks, L = log2 p, and a buffer of m bytes or blocks of s bytes: rounds, messages, total
+#: bytes, bytes on the critical path, bytes combined on the critical path. Thakur et al. 2005;
+#: rings from Patarasuk and Yuan 2009, Bruck's algorithm from Bruck et al. 1997.
 POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "barrier-dissemination": lambda p, L, _: (L, p * L, 0, 0, 0),
     "barrier-tree": lambda p, L, _: (2 * L, 2 * (p - 1), 0, 0, 0),
@@ -48,7 +48,7 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "allgather-ring": lambda p, L, s: (p - 1, p * (p - 1), p * (p - 1) * s, (p - 1) * s, 0),
     "allgather-bruck": lambda p, L, s: (L, p * L, p * (p - 1) * s, (p - 1) * s, 0),
     "gather-binomial": lambda p, L, s: (L, p - 1, L * p * s / 2, (p - 1) * s, 0),
-    # Every message has the root's link to itself here.
+    # Messages do not share the link of the root here.
     "gather-linear": lambda p, L, s: (1, p - 1, (p - 1) * s, s, 0),
     "reduce-scatter-ring": lambda p, L, s: (
         p - 1, p * (p - 1), p * (p - 1) * s, (p - 1) * s, (p - 1) * s,
@@ -76,7 +76,7 @@ POWERS_OF_TWO |= {
     "alltoallv-linear": POWERS_OF_TWO["alltoall-linear"],
 }
 
-#: Of any number of ranks: rounds and messages. q is the largest power of two up to p.
+#: For any number of ranks: rounds and messages. q is the largest power of two up to p.
 ANY: dict[str, Callable[[int, int, int], tuple[int, int]]] = {
     "barrier-dissemination": lambda p, C, q: (C, p * C),
     "bcast-binomial": lambda p, C, q: (C, p - 1),

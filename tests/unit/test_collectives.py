@@ -60,7 +60,7 @@ from weft.workload.collectives import (
         ("exscan", 1, 8, "recursive-doubling"),
     ],
 )
-def test_the_choice_is_mpichs(name: str, size: object, n: int, algorithm: str) -> None:
+def test_the_choice_is_that_of_mpich(name: str, size: object, n: int, algorithm: str) -> None:
     assert default_algorithm(name, size, n) == algorithm
     if n < 100:
         chosen = collective_on(WorkloadBuilder(n), name, range(n), size)
@@ -68,14 +68,14 @@ def test_the_choice_is_mpichs(name: str, size: object, n: int, algorithm: str) -
 
 
 def parts(workload: Workload) -> list[tuple[int, ...]]:
-    """Every message: source, destination, bytes, tag, communicator."""
+    """Return every message: source, destination, bytes, tag, communicator."""
     at = workload.messages
     columns = (workload.rank, workload.peer, workload.size_bytes, workload.tag, workload.comm)
     return [tuple(int(column[op]) for column in columns) for op in at]
 
 
 def test_default_sizes_give_the_known_small_schedules() -> None:
-    """Written out by hand: who sends to whom how much."""
+    """The expected schedules are written by hand: source, destination and bytes."""
     bcast = collective_workload("bcast:size=100,root=1", 4)
     assert sorted(row[:3] for row in parts(bcast)) == [(1, 2, 100), (1, 3, 100), (3, 0, 100)]
     ring = collective_workload("allreduce:size=7,algorithm=ring", 3)
@@ -84,13 +84,13 @@ def test_default_sizes_give_the_known_small_schedules() -> None:
     assert [row[2] for row in sent] == sorted([2, 2, 2, 3]) + sorted([3, 3, 2, 2]) + [2, 2, 2, 3]
 
 
-def test_a_collective_meets_no_message_of_users_and_no_other_collective() -> None:
+def test_a_collective_matches_only_its_own_messages() -> None:
     builder = WorkloadBuilder(6)
     comm = builder.communicator(range(6))
     everyone = np.arange(6)
     pending = builder.irecv(everyone, (everyone - 1) % 6, 8)
     collective_on(builder, "allreduce", [0, 1, 2], 40)
-    # Overlapping sets of one communicator, in whatever order their ranks come to them.
+    # Overlapping sets of one communicator, started by their ranks in any order.
     collective_on(builder, "alltoall", [2, 3, 4], 9)
     collective_on(builder, "alltoall", [3, 2, 5], 9)
     collective_on(builder, "bcast", everyone, 9, comm=comm)
@@ -106,7 +106,7 @@ def test_a_collective_meets_no_message_of_users_and_no_other_collective() -> Non
     np.testing.assert_array_equal(workload.comm[sends], workload.comm[workload.match[sends]])
 
 
-def test_what_a_rank_began_before_goes_on_during_a_collective() -> None:
+def test_pending_operations_continue_during_a_collective() -> None:
     builder = WorkloadBuilder(4)
     open_receive = builder.irecv(0, 3, 10)
     collective_on(builder, "alltoall", range(4), 10, algorithm="linear")
@@ -121,9 +121,9 @@ def test_what_a_rank_began_before_goes_on_during_a_collective() -> None:
     todo = [operation]
     while todo:
         op = todo.pop()
-        found = workload.dep[workload.dep_offset[op] : workload.dep_offset[op + 1]].tolist()
-        todo += [dep for dep in found if dep not in before]
-        before |= set(found)
+        dependencies = workload.dep[workload.dep_offset[op] : workload.dep_offset[op + 1]].tolist()
+        todo += [dep for dep in dependencies if dep not in before]
+        before |= set(dependencies)
     users = np.flatnonzero((workload.kind == Kind.RECV) & (workload.tag == 0))
     assert len(users) == 1
     assert not before & set(users.tolist())
@@ -141,7 +141,7 @@ def test_empty_blocks_of_uneven_collectives_are_not_sent() -> None:
         assert sorted(workload.size_bytes[workload.messages]) == [5, 6]
 
 
-def test_no_bytes_are_no_messages_and_the_workload_says_so() -> None:
+def test_zero_bytes_give_no_messages_and_a_note() -> None:
     workload = collective_workload("allreduce:size=0", 8)
     assert workload.num_ops == 0
     assert workload.notes == ("allreduce of 0 bytes sends nothing, as in MPICH",)
@@ -250,7 +250,7 @@ def test_wrong_arguments_are_refused(
         ("barrier:count=1000000000", 8, "1,000,000,000 times 48 operations"),
     ],
 )
-def test_what_no_workload_holds_is_refused_at_once(spec: str, ranks: int, message: str) -> None:
+def test_sizes_beyond_a_workload_are_refused_at_once(spec: str, ranks: int, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         collective_workload(spec, ranks)
 
@@ -266,26 +266,26 @@ def test_algorithms_lists_names() -> None:
 
 
 @pytest.mark.parametrize("tag", [-1, np.array([-1]), -(2**31)])
-def test_no_message_can_be_taken_for_that_of_a_collective(tag: int) -> None:
+def test_tags_of_collectives_are_refused_for_other_messages(tag: int) -> None:
     def one(builder: WorkloadBuilder) -> None:
         builder.operations([0], Kind.SEND, peer=1, size_bytes=1, tag=tag)
 
-    ways = (
+    senders = (
         lambda builder: builder.send(0, 1, 1, tag),
         lambda builder: builder.sendrecv([0], [1], 1, [1], 1, tag),
         one,
     )
-    for way in ways:
+    for action in senders:
         after, before = WorkloadBuilder(2), WorkloadBuilder(2)
         collective_on(after, "barrier", [0, 1])
         with pytest.raises(InputError, match="tags below 0 are reserved for the collectives"):
-            way(after)
-        way(before)
+            action(after)
+        action(before)
         with pytest.raises(InputError, match="tags below 0, which are reserved for coll"):
             collective_on(before, "barrier", [0, 1])
 
 
-def test_what_matches_nothing_may_have_any_tag_beside_collectives() -> None:
+def test_unmatched_operations_may_have_any_tag_beside_collectives() -> None:
     builder = WorkloadBuilder(2)
     builder.put(0, 1, 1, tag=-1)
     builder.key_request(0, -5, tag=-1)

@@ -25,7 +25,7 @@ def run(fabric: Fabric, work: Workload, control: Any = None, **more: Any) -> Pac
 
 
 def record_of(result: PacketResult) -> CongestionRecord:
-    """What congestion control did in a run that had it."""
+    """Return the congestion-control record of a run."""
     assert result.congestion is not None
     return result.congestion
 
@@ -53,18 +53,18 @@ def record_of(result: PacketResult) -> CongestionRecord:
         ({"threshold": "high"}, "threshold"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         CongestionControl(**wrong)
 
 
 @pytest.mark.parametrize("given", [True, "threshold=3", VlArbitration()])
-def test_hardware_refuses_what_is_no_congestion_control(given: Any) -> None:
+def test_hardware_refuses_other_types_of_congestion_control(given: Any) -> None:
     with pytest.raises(InputError, match="expected a CongestionControl"):
         Hardware(congestion_control=given)
 
 
-def test_weights_of_the_threshold_fall_evenly_from_a_buffer_to_a_sixteenth() -> None:
+def test_threshold_weights_scale_linearly_from_a_full_buffer_to_a_sixteenth() -> None:
     credits = [CongestionControl(threshold=t).threshold_credits(256) for t in (1, 8, 14, 15)]
     assert credits == [240, 128, 32, 16]
 
@@ -72,34 +72,34 @@ def test_weights_of_the_threshold_fall_evenly_from_a_buffer_to_a_sixteenth() -> 
 def test_the_usual_table_grows_with_the_square_of_the_index() -> None:
     assert len(QUADRATIC) == 128
     assert QUADRATIC[0] == (3, 0)
-    # 7 / 0.218 packets' times at index 95, in eighths.
+    # Index 95, in eighths: 7 / 0.218 times the time of a packet.
     assert QUADRATIC[95] == (3, int(8 * 7 / 0.218))
     assert quadratic_table(3, at=2, delays=4.0) == ((3, 0), (3, 8), (3, 32))
     with pytest.raises(InputError, match="entries"):
         quadratic_table(0)
 
 
-# -- worked out by hand ----------------------------------------------------------------------------
+# -- computed by hand ------------------------------------------------------------------------------
 
-#: Every notification is for the next index, and the timer is longer than the run.
+#: Every notification raises the index by one; the timer period is longer than the run.
 BY_HAND = CongestionControl(
     threshold=15, marking_rate=0, ccti_timer=65535, cct=((0, 0), (0, 1), (1, 5)), ccti_limit=1
 )
 
 
 def two_to_one(control: Any, packets: int = 8, **more: Any) -> PacketResult:
-    """Hosts 0 and 1 each send a message to host 2 by one switch."""
+    """Hosts 0 and 1 each send a message to host 2 through one switch."""
     work = puts(3, (0, 2, 1000 * packets), (1, 2, 1000 * packets))
     return run(fabric_of([0, 0, 0], []), work, control, trace=(0, 1), **more)
 
 
 def out_of(result: PacketResult, host: int) -> int:
-    """The link that leaves a host."""
+    """Return the link that leaves a host."""
     return int(np.flatnonzero(result.fabric.link_from == result.fabric.host_nodes[host])[0])
 
 
 def left_at(result: PacketResult, op: int) -> list[int]:
-    """When the packets of a message left their host."""
+    """Return the times at which the packets of a message left their host."""
     hop = result.hop
     source = out_of(result, int(result.host[result.workload.rank[op]]))
     return hop[(hop["op"] == op) & (hop["link"] == source) & (hop["sequence"] >= 0)][
@@ -108,21 +108,21 @@ def left_at(result: PacketResult, op: int) -> list[int]:
 
 
 def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
-    found = two_to_one(BY_HAND)
-    # The switch takes packets of 0 and 1 in turn from L + R on. When it takes the first of host 1,
-    # two more have come, 32 credits against a threshold of 16. That packet is in host 2 at
-    # L + R + D + L + D, and a notification of 24 bytes in host 1 another L + R + L + 2.4 ns on.
+    result = two_to_one(BY_HAND)
+    # From L + R on, the switch takes packets of hosts 0 and 1 alternately. When it takes the first
+    # of host 1, two more have arrived: 32 credits against a threshold of 16. That packet reaches
+    # host 2 at L + R + D + L + D, and its notification of 24 bytes host 1 L + R + L + 2.4 ns later.
     notice = L + R + D + L + D
     notified = notice + L + R + L + 2_400
     assert 4 * D < notified < 5 * D
-    notices = found.hop[(found.hop["sequence"] == -1) & (found.hop["op"] == 1)]
+    notices = result.hop[(result.hop["sequence"] == -1) & (result.hop["op"] == 1)]
     assert notices[["ready_ps", "left_ps"]][0].tolist() == (notice, notice)
     assert notices["left_ps"][1] == notice + L + R
-    # Packets 0 to 5 follow each other; after the one that leaves at 5 D there is a delay of D.
-    leaves = left_at(found, 1)
+    # Packets 0 to 5 leave back to back; after the one that leaves at 5 D there is a delay of D.
+    leaves = left_at(result, 1)
     assert leaves == [0, D, 2 * D, 3 * D, 4 * D, 5 * D, 7 * D, 9 * D]
-    assert record_of(found).held_back_ps.tolist()[1] == 2 * D
-    assert record_of(found).highest.tolist() == [1, 1]
+    assert record_of(result).held_back_ps.tolist()[1] == 2 * D
+    assert record_of(result).highest.tolist() == [1, 1]
 
 
 def test_delays_shift_a_packets_time_before_they_multiply_it() -> None:
@@ -132,62 +132,62 @@ def test_delays_shift_a_packets_time_before_they_multiply_it() -> None:
 
 
 def test_the_lowest_index_delays_before_any_notification() -> None:
-    found = two_to_one(replace(BY_HAND, ccti_min=1), packets=3)
-    assert left_at(found, 0) == [0, 2 * D, 4 * D]
+    result = two_to_one(replace(BY_HAND, ccti_min=1), packets=3)
+    assert left_at(result, 0) == [0, 2 * D, 4 * D]
 
 
-def test_the_timer_lets_the_index_fall() -> None:
-    # 1.024 us is 10 D: the index is back at 0 before the packets that leave later.
-    found = two_to_one(replace(BY_HAND, ccti_timer=1), packets=40)
-    gaps = set(np.diff(left_at(found, 1)).tolist())
+def test_the_timer_decrements_the_index() -> None:
+    # The timer's 1.024 us are 10 D: the index is back at 0 before later packets leave.
+    result = two_to_one(replace(BY_HAND, ccti_timer=1), packets=40)
+    gaps = set(np.diff(left_at(result, 1)).tolist())
     assert gaps == {D, 2 * D}
 
 
 def test_notifications_go_ahead_of_data_and_are_counted() -> None:
-    found = two_to_one(BY_HAND, packets=40)
-    record = record_of(found)
+    result = two_to_one(BY_HAND, packets=40)
+    record = record_of(result)
     marked = int(record.marked.sum())
     assert marked == record.arrived.sum() == record.notified.sum() > 10
-    assert found.conservation["injected_packets"] == 80 + marked
-    assert found.conservation["delivered_packets"] == 80 + marked
-    assert found.conservation["in_flight_packets"] == 0
-    # Host 2 sends nothing but notifications, each of a header.
-    assert found.wire_bytes[out_of(found, 2)].sum() == marked * PLAIN.header_bytes
+    assert result.conservation["injected_packets"] == 80 + marked
+    assert result.conservation["delivered_packets"] == 80 + marked
+    assert result.conservation["in_flight_packets"] == 0
+    # Host 2 sends only notifications, of one header each.
+    assert result.wire_bytes[out_of(result, 2)].sum() == marked * PLAIN.header_bytes
 
 
 def test_data_waits_for_the_notification_of_its_lane() -> None:
-    # Host 2 answers with a long message: its packets are on the cable when notifications come.
+    # Host 2 answers with a long message: its packets are on the cable when notifications are due.
     work = puts(3, (0, 2, 8000), (1, 2, 8000), (2, 0, 8000))
-    found = run(fabric_of([0, 0, 0], []), work, BY_HAND, trace=(0, 1, 2))
-    rows = found.hop[found.hop["link"] == out_of(found, 2)]
+    result = run(fabric_of([0, 0, 0], []), work, BY_HAND, trace=(0, 1, 2))
+    rows = result.hop[result.hop["link"] == out_of(result, 2)]
     notice = L + R + D + L + D
     first = rows[rows["sequence"] == -1][0]
-    # It waits for the packet that is leaving, and goes before the next one.
+    # The notification waits for the packet in transmission and precedes the next one.
     assert first["ready_ps"] == notice
     assert first["left_ps"] == -(-notice // D) * D
     assert rows[rows["left_ps"] > first["left_ps"]][0]["left_ps"] == first["gone_ps"]
 
 
-# -- what is marked --------------------------------------------------------------------------------
+# -- marked packets --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threshold", [0, 1])
 def test_a_queue_below_the_threshold_changes_nothing(threshold: int) -> None:
-    plain, found = two_to_one(None), two_to_one(replace(BY_HAND, threshold=threshold), packets=8)
+    plain, result = two_to_one(None), two_to_one(replace(BY_HAND, threshold=threshold), packets=8)
     assert plain.congestion is None
-    assert record_of(found).marked.sum() == 0
+    assert record_of(result).marked.sum() == 0
     for name in ("posted_ps", "ended_ps", "left_ps", "arrived_ps", "packets", "wait_ps", "hop"):
-        assert (getattr(found, name) == getattr(plain, name)).all()
-    assert found.end_ps == plain.end_ps
+        assert (getattr(result, name) == getattr(plain, name)).all()
+    assert result.end_ps == plain.end_ps
 
 
 def test_small_packets_are_not_marked() -> None:
-    found = two_to_one(replace(BY_HAND, packet_size=17))
-    assert record_of(found).marked.sum() == 0
+    result = two_to_one(replace(BY_HAND, packet_size=17))
+    assert record_of(result).marked.sum() == 0
     assert record_of(two_to_one(replace(BY_HAND, packet_size=16))).marked.sum() > 0
 
 
-def test_the_marking_rate_is_how_many_pass_between_two_marks() -> None:
+def test_the_marking_rate_is_the_mean_number_of_packets_between_marks() -> None:
     never_slow = replace(BY_HAND, cct=((0, 0),), ccti_limit=0, threshold=15)
     every = two_to_one(never_slow, packets=400)
     some = two_to_one(replace(never_slow, marking_rate=3), packets=400)
@@ -200,28 +200,28 @@ def test_the_marking_rate_is_how_many_pass_between_two_marks() -> None:
     assert not (len(some.hop) == len(other.hop) and (some.hop == other.hop).all())
 
 
-def test_victims_mark_when_the_mask_says_so() -> None:
-    # Host 1 takes in half of what comes; the port to it lacks credits and is no root.
+def test_victims_mark_packets_when_the_victim_mask_is_set() -> None:
+    # Host 1 accepts half of its arriving rate; its port lacks credits, so it is not a root.
     hardware = replace(PLAIN, adapter_gbps=40.0)
     work = puts(3, (0, 2, 60_000), (1, 2, 60_000))
     marked = {}
     for victims in ("none", "hosts", "all"):
         control = replace(BY_HAND, victims=victims, cct=((0, 0),), ccti_limit=0)
-        found = run(fabric_of([0, 0, 0], []), work, control, hardware=hardware)
-        marked[victims] = int(record_of(found).marked.sum())
+        result = run(fabric_of([0, 0, 0], []), work, control, hardware=hardware)
+        marked[victims] = int(record_of(result).marked.sum())
     assert marked["none"] < 20 < 60 < marked["hosts"] == marked["all"]
 
 
 def test_only_the_root_of_a_tree_marks() -> None:
-    # Hosts 0 and 1 behind the trunk and 3, 4 beside it all send to host 2: its port is the root,
-    # the trunk's a victim as soon as the buffer behind it is full.
+    # Hosts 0 and 1 behind the trunk, and 3 and 4 beside it, all send to host 2: its port is the
+    # root, and the trunk's port is a victim as soon as the buffer behind it is full.
     fabric = fabric_of([0, 0, 1, 1, 1], [(0, 1)])
     work = puts(5, *((source, 2, 200_000) for source in (0, 1, 3, 4)))
     marked = {}
     for victims in ("hosts", "all"):
         control = replace(BY_HAND, threshold=8, victims=victims, cct=((0, 0),), ccti_limit=0)
-        found = run(fabric, work, control, hardware=replace(PLAIN, queues="voq"))
-        counts = record_of(found).marked.sum(1)
+        result = run(fabric, work, control, hardware=replace(PLAIN, queues="voq"))
+        counts = record_of(result).marked.sum(1)
         ends = fabric.link_from, fabric.link_to
         trunk = int(np.flatnonzero((ends[0] == 0) & (ends[1] == 1))[0])
         root = int(np.flatnonzero(ends[1] == fabric.host_nodes[2])[0])
@@ -230,16 +230,16 @@ def test_only_the_root_of_a_tree_marks() -> None:
     assert marked["hosts"][1] < 20 < 100 < marked["all"][1]
 
 
-# -- who is slowed down ----------------------------------------------------------------------------
+# -- slowed queue pairs ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("per", ["qp", "sl"])
 def test_a_level_of_a_port_shares_its_index_and_a_queue_pair_has_its_own(per: str) -> None:
-    # Host 0 sends to 2, where host 1 does too, and to 3, where nobody else does.
+    # Host 0 sends to host 2, as host 1 does, and to host 3, which has no other sender.
     work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
-    found = run(fabric_of([0] * 4, []), work, replace(BY_HAND, per=per), trace=(2,))
-    record = record_of(found)
-    assert record.notified[1] == 0  # queue pairs are numbered by rank that sends and receives
+    result = run(fabric_of([0] * 4, []), work, replace(BY_HAND, per=per), trace=(2,))
+    record = record_of(result)
+    assert record.notified[1] == 0  # queue pairs are ordered by sending, then receiving rank
     assert (record.held_back_ps[1] > 0) == (per == "sl")
     assert len(record.highest) == (3 if per == "qp" else 16 * fabric_of([0] * 4, []).num_links)
 
@@ -268,20 +268,20 @@ def test_packets_and_credits_are_conserved_and_runs_repeat(more: dict[str, Any])
             builder.put(source, 0 if source and rng.random() < 0.5 else int(other), int(size))
     work = builder.build()
     control = CongestionControl(threshold=14, marking_rate=1, ccti_timer=2)
-    found = [run(fabric, work, control, **more) for _ in range(2)]
-    record = record_of(found[0])
-    assert found[0].complete
+    result = [run(fabric, work, control, **more) for _ in range(2)]
+    record = record_of(result[0])
+    assert result[0].complete
     assert 0 < record.marked.sum() == record.notified.sum()
-    assert found[0].conservation == found[1].conservation
-    assert (found[0].arrived_ps == found[1].arrived_ps).all()
-    assert (found[0].arrived_ps[work.messages] >= 0).all()
-    # Cut off while packets and notifications are on their way; what is lost or made is refused.
-    part = run(fabric, work, control, max_time_ns=found[0].makespan_ns / 3, **more)
+    assert result[0].conservation == result[1].conservation
+    assert (result[0].arrived_ps == result[1].arrived_ps).all()
+    assert (result[0].arrived_ps[work.messages] >= 0).all()
+    # Stopped with packets and notifications in flight, conservation is still checked.
+    part = run(fabric, work, control, max_time_ns=result[0].makespan_ns / 3, **more)
     assert part.conservation["in_flight_packets"] > 0
     assert record_of(part).notified.sum() < record_of(part).marked.sum()
 
 
-def test_a_missing_way_back_is_an_error() -> None:
+def test_a_missing_return_path_is_an_error() -> None:
     fabric = fabric_of([0, 1], [(0, 1)])
     routes = weft.route(fabric, "minhop")
     table = routes.table.copy()
@@ -296,14 +296,14 @@ def test_a_missing_way_back_is_an_error() -> None:
 # -- the table of queue pairs ----------------------------------------------------------------------
 
 
-def test_a_row_for_each_queue_pair_says_who_was_slowed_down() -> None:
+def test_the_throttling_table_has_a_row_per_queue_pair() -> None:
     work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
-    found = run(fabric_of([0] * 4, []), work, BY_HAND)
-    rows = found.throttling()
+    result = run(fabric_of([0] * 4, []), work, BY_HAND)
+    rows = result.throttling()
     assert rows.columns == list(THROTTLING_COLUMNS)
     assert rows["source_host"].to_list() == [0, 0, 1]
     assert rows["destination_host"].to_list() == [2, 3, 2]
-    record = record_of(found)
+    record = record_of(result)
     assert rows["notifications"].to_list() == record.notified.tolist()
     assert rows["marked_packets"].to_list() == record.arrived.tolist()
     assert (rows["held_back_ns"].to_numpy() * 1000 == record.held_back_ps).all()
@@ -317,6 +317,6 @@ def test_a_queue_pair_of_a_host_may_send_to_several() -> None:
     assert rows["destination_host"].to_list() == [None, 2]
 
 
-def test_runs_without_congestion_control_have_no_such_table() -> None:
+def test_runs_without_congestion_control_have_no_throttling_table() -> None:
     with pytest.raises(NotApplicable, match="no congestion control"):
         two_to_one(None).throttling()

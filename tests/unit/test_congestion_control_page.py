@@ -1,4 +1,4 @@
-"""Hot spots and those who only pass by: every figure of docs/congestion-control.md, run again."""
+"""Hot spots and their victims: every figure of docs/congestion-control.md, simulated again."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from weft.sim.packet import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "congestion-control.md").read_text()
-#: Of all links; payload that victims of the fat tree ask for, and that on the wire.
+#: Rate of all links; payload rate that victims of the fat tree offer, and that rate on the wire.
 GBPS, ASKED = 32.0, 16.0
 WIRE = ASKED * 2074 / 2048
 SPAN_NS = 10e6
 
 
 def table(header: str) -> list[tuple[str, ...]]:
-    """Cells of the rows of the page's table whose header begins so."""
+    """Return the cells of the page's table whose header starts with `header`."""
     (lines,) = [part for part in PAGE.split("\n\n") if part.startswith(f"| {header} |")]
     return [tuple(cell.strip() for cell in row.split("|")[1:-1]) for row in lines.splitlines()[2:]]
 
 
 def settings(cell: str) -> CongestionControl | None:
-    """What the column of control, or that of settings, says."""
+    """Return the settings in a cell of the column of control or settings."""
     if cell in ("no", "yes", "usual"):
         return None if cell == "no" else CongestionControl()
     name, value = cell.strip("`").split("=")
     return CongestionControl(**{name: int(value)})  # type: ignore[arg-type]
 
 
-def as_told(found: list[float], cells: tuple[str, ...]) -> list[str]:
-    """Rates, to as many places as the cells have."""
+def formatted(rates: list[float], cells: tuple[str, ...]) -> list[str]:
+    """Format rates with as many decimals as the cells have."""
     return [
-        f"{rate:.{len(cell.partition('.')[2])}f}" for rate, cell in zip(found, cells, strict=True)
+        f"{rate:.{len(cell.partition('.')[2])}f}" for rate, cell in zip(rates, cells, strict=True)
     ]
 
 
@@ -70,9 +70,9 @@ def run(
 
 @cache
 def two_switches(local: int, queues: str, control: CongestionControl | None) -> list[float]:
-    """What the hot spot and B receive, and A sends.
+    """Return the rates received by the hot spot and by B, and sent by A.
 
-    Host 0, A, and `local` others send to host 2, host 1, B, to host 3 by the same trunk as A.
+    Host 0 (A) and `local` other hosts send to host 2; host 1 (B) sends to host 3 via A's trunk.
     """
     builder = FabricBuilder("hot spot", rate=GBPS)
     switches = builder.switches(["s0", "s1"])
@@ -81,13 +81,13 @@ def two_switches(local: int, queues: str, control: CongestionControl | None) -> 
     builder.connect(switches[[0]], switches[[1]])
     to_hot = [(4 + n, 2, 80_000_000) for n in range(local)]
     work = puts(len(hosts), (0, 2, 80_000_000), (1, 3, 80_000_000), *to_hot)
-    found = run(builder.fabric(), work, "minhop", queues, control)
-    return [received_gbps(found, 2), received_gbps(found, 3), sent_gbps(found, 0)]
+    result = run(builder.fabric(), work, "minhop", queues, control)
+    return [received_gbps(result, 2), received_gbps(result, 3), sent_gbps(result, 0)]
 
 
 @cache
 def tree_traffic(victims_ask: bool) -> Workload:
-    """Three hosts of each of three leaves send to host 0; the fourth one to another leaf."""
+    """Three hosts of each of three leaves send to host 0; the fourth one sends to another leaf."""
     builder = WorkloadBuilder(16)
     packets = np.arange(int(SPAN_NS * ASKED / 8 / 2048))
     for leaf in (1, 2, 3):
@@ -106,47 +106,47 @@ def tree_traffic(victims_ask: bool) -> Workload:
 def fat_tree(
     victims_ask: bool, queues: str, control: CongestionControl | None
 ) -> tuple[float, list[float], float]:
-    """What the hot spot receives, what each victim's goal does, and what a contributor sends."""
+    """Return the rates of the hot spot, of each victim's destination, and of a contributor."""
     fabric = weft.fabric(f"xgft:2;4,4;1,4,rate={GBPS}")
-    found = run(fabric, tree_traffic(victims_ask), "dmodk", queues, control)
-    goals = [received_gbps(found, host) for host in (4, 8, 12)]
-    sent = [sent_gbps(found, 4 * leaf + source) for leaf in (1, 2, 3) for source in range(3)]
-    return received_gbps(found, 0), goals, float(np.mean(sent))
+    result = run(fabric, tree_traffic(victims_ask), "dmodk", queues, control)
+    goals = [received_gbps(result, host) for host in (4, 8, 12)]
+    sent = [sent_gbps(result, 4 * leaf + source) for leaf in (1, 2, 3) for source in range(3)]
+    return received_gbps(result, 0), goals, float(np.mean(sent))
 
 
 # -- the page's tables -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("row", table("queues"), ids=" ".join)
-def test_two_switches_are_as_the_page_tells_them(row: tuple[str, ...]) -> None:
-    queues, local, control, *told, closed = row
-    found = two_switches(int(local), queues, settings(control))
-    assert as_told(found, tuple(told)) == told
+def test_two_switches_agree_with_the_page(row: tuple[str, ...]) -> None:
+    queues, local, control, *expected, closed = row
+    rates = two_switches(int(local), queues, settings(control))
+    assert formatted(rates, tuple(expected)) == expected
     if control == "no":
-        # The trunk's buffer fills with packets for the hot spot, and as they leave it in turn, the
-        # victim moves as fast as they do: the hot spot's rate over its incoming ports.
+        # The trunk's buffer fills with packets for the hot spot. They leave it alternately with the
+        # victim's, so both have the hot spot's rate divided by its incoming ports.
         assert float(closed) == GBPS / (int(local) + 1)
-        assert found[1] == pytest.approx(float(closed), rel=0.005)
+        assert rates[1] == pytest.approx(float(closed), rel=0.005)
 
 
 @pytest.mark.parametrize("row", table("victims ask for"), ids=" ".join)
-def test_the_fat_tree_is_as_the_page_tells_it(row: tuple[str, ...]) -> None:
-    asked, queues, control, *told = row
-    assert asked in ("all", f"{WIRE:.1f}")
-    root, goals, contributor = fat_tree(asked != "all", queues, settings(control))
-    assert as_told([root, float(np.mean(goals)), contributor], tuple(told)) == told
+def test_the_fat_tree_agrees_with_the_page(row: tuple[str, ...]) -> None:
+    offered, queues, control, *expected = row
+    assert offered in ("all", f"{WIRE:.1f}")
+    root, goals, contributor = fat_tree(offered != "all", queues, settings(control))
+    assert formatted([root, float(np.mean(goals)), contributor], tuple(expected)) == expected
 
 
 @pytest.mark.parametrize("row", table("setting | hot spot"), ids=" ".join)
-def test_other_settings_are_as_the_page_tells_them(row: tuple[str, ...]) -> None:
-    setting, *told = row
+def test_other_settings_agree_with_the_page(row: tuple[str, ...]) -> None:
+    setting, *expected = row
     control = settings(setting)
     root, goals, _ = fat_tree(True, "voq", control)
-    found = [*two_switches(3, "voq", control), root, float(np.mean(goals))]
-    assert as_told(found, tuple(told)) == told
+    rates = [*two_switches(3, "voq", control), root, float(np.mean(goals))]
+    assert formatted(rates, tuple(expected)) == expected
 
 
-# -- what they are to show -------------------------------------------------------------------------
+# -- conclusions of the page -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("local", [3, 7])
@@ -158,7 +158,7 @@ def test_a_victim_gets_its_rate_back_while_the_hot_spot_stays_busy(local: int) -
     assert victim > 0.75 * GBPS
 
 
-def test_victims_in_a_fat_tree_get_all_that_they_ask_for() -> None:
+def test_victims_in_a_fat_tree_get_their_offered_load() -> None:
     hot, goals, _ = fat_tree(True, "voq", None)
     assert [hot, *goals] == pytest.approx([GBPS, *[GBPS / 9] * 3], rel=0.002)
     hot, goals, _ = fat_tree(True, "voq", CongestionControl())

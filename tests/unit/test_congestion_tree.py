@@ -56,11 +56,11 @@ def two_hot():
     return slot_run(TREE, sends(pairs))
 
 
-# -- states made by hand ---------------------------------------------------------------------------
+# -- states by hand --------------------------------------------------------------------------------
 
 
-def test_chain_of_full_buffers_hangs_on_the_busy_link():
-    # 0 is busy; 1 and 2 wait for it; 3 cannot send into 1, 4 not into 3; 5 waits for 2, not full.
+def test_chain_of_full_buffers_has_the_busy_link_as_root():
+    # 0 is busy; 1 and 2 wait for it; 3 waits for room in 1, and 4 in 3; 5 waits for 2, not full.
     waits = {(1, 0): (0, 0, 1), (2, 0): (0, 0, 1), (3, 0): (1, 0, 2), (4, 0): (3, 0, 2)}
     (tree,) = trees_of(7, 1, waits, [(1, 0), (3, 0)])
     assert (tree.root, tree.cause, tree.height) == (0, "link", 3)
@@ -72,7 +72,7 @@ def test_chain_of_full_buffers_hangs_on_the_busy_link():
 
 
 def test_link_with_room_behind_it_is_a_root_of_its_own():
-    # Buffer 1 waits for 0 but is not full: what waits for link 1 waits for its turn only.
+    # Buffer 1 waits for 0 but is not full: packets that wait for link 1 wait for arbitration only.
     waits = {(1, 0): (0, 0, 1), (2, 0): (1, 0, 1), (3, 0): (0, 0, 1)}
     trees = trees_of(4, 1, waits, [(2, 0), (3, 0)])
     assert [(tree.root, tree.link.tolist()) for tree in trees] == [(0, [1, 3]), (1, [2])]
@@ -83,7 +83,7 @@ def test_queue_without_a_full_buffer_is_no_congestion():
     assert trees_of(4, 2, {}, [(0, 0)]) == []
 
 
-def test_waits_for_the_own_port_or_time_join_nothing():
+def test_waits_for_the_input_port_or_for_time_are_not_in_a_tree():
     waits = {(1, 0): (0, 0, 3), (2, 0): (0, 0, 4), (3, 0): (0, 0, 1)}
     (tree,) = trees_of(4, 1, waits, [(1, 0), (2, 0), (3, 0)])
     assert tree.link.tolist() == [3]
@@ -99,7 +99,7 @@ def test_lanes_of_one_busy_link_make_one_tree():
     assert tree.wants_vl.tolist() == [0, 1, 1, 1]
 
 
-def test_full_lane_of_a_link_belongs_to_what_fills_it():
+def test_full_lane_of_a_link_belongs_to_the_tree_that_fills_it():
     # Lane 0 of link 1 is stuck behind link 0; its lane 1 has room.
     waits = {(1, 0): (0, 0, 1), (2, 0): (1, 0, 2), (3, 1): (1, 1, 1)}
     trees = trees_of(4, 2, waits, [(1, 0), (2, 0), (3, 1)])
@@ -116,14 +116,14 @@ def test_full_lane_of_a_link_belongs_to_what_fills_it():
         ({(1, 0): (0, 0, 1)}, [], "link"),
     ],
 )
-def test_why_a_root_holds_up(waits, slow, cause):
+def test_cause_of_a_root(waits, slow, cause):
     full = [(1, 0)] if cause == "link" else [(0, 0), (1, 0)]
     (tree,) = trees_of(3, 1, waits, full, slow)
     assert (tree.root, tree.cause) == (0, cause)
     assert cause in CAUSES
 
 
-def test_circle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
+def test_cycle_is_cut_at_its_lowest_buffer_which_appears_twice():
     waits = {(3, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (3, 0, 2), (0, 0): (2, 0, 2)}
     (tree,) = trees_of(4, 1, waits, [(at, 0) for at in range(4)])
     assert (tree.root, tree.cause) == (1, "circle")
@@ -131,7 +131,7 @@ def test_circle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
     assert tree.parent.tolist() == [-1, 0, 1, 1]
 
 
-def test_full_is_when_no_packet_fits_or_one_is_short_of_credits():
+def test_a_buffer_is_full_when_no_packet_fits_or_one_lacks_credits():
     waits = {(1, 0): (0, 0, 2)}
     held = np.array([[10], [90], [91], [100]])
     full = full_buffers(*state(4, 1, waits), held, buffer_credits=100, packet_credits=10)
@@ -139,7 +139,7 @@ def test_full_is_when_no_packet_fits_or_one_is_short_of_credits():
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_any_state_gives_each_waiting_buffer_one_place(seed):
+def test_each_waiting_buffer_is_in_one_tree_once(seed):
     random = np.random.default_rng(seed)
     links, lanes = int(random.integers(2, 30)), int(random.integers(1, 4))
     wants = random.integers(-1, links, (links, lanes)).astype(np.int32)
@@ -176,7 +176,7 @@ def test_hot_receiver_is_one_tree_up_to_the_hosts(one_hot):
     (tree,) = spots.trees
     assert one_hot.link_name(tree.root) == "s1-0[1] -> h0[1]"
     assert (tree.cause, tree.height) == ("link", 3)
-    # All that comes into the hot leaf, its spine and the other leaves, but for the root's host.
+    # All links into the hot leaf, its spine and the other leaves, but that of the root's host.
     into = {f"s1-{leaf}[5] -> s2-0[{leaf + 1}]" for leaf in (1, 2, 3)} | {"s2-0[1] -> s1-0[5]"}
     into |= {f"h{host}[1] -> s1-{host // 4}[{host % 4 + 1}]" for host in range(1, 16)}
     assert {one_hot.link_name(int(at)) for at in tree.link} == into
@@ -199,14 +199,14 @@ def test_two_hot_receivers_are_two_trees(two_hot):
 
 
 def test_no_congestion_no_tree():
-    # Each host of a leaf sends by another spine port, and nobody meets anybody.
+    # Each host of a leaf uses another spine port, so there is no contention.
     calm = slot_run(TREE, sends([(0, 4), (5, 1)]))
     spots = HotSpots(calm, 0)
     assert spots.trees == []
     assert spots.text() == "No congestion: no packet waits because of a full buffer."
-    for made, columns in ((spots.roots(), HOT_SPOT_COLUMNS), (spots.nodes(), NODE_COLUMNS)):
-        assert made.is_empty()
-        assert list(made.columns) == list(columns)
+    for frame, columns in ((spots.roots(), HOT_SPOT_COLUMNS), (spots.nodes(), NODE_COLUMNS)):
+        assert frame.is_empty()
+        assert list(frame.columns) == list(columns)
 
 
 def test_sum_over_an_interval_weighs_by_time(one_hot):
@@ -219,15 +219,17 @@ def test_sum_over_an_interval_weighs_by_time(one_hot):
     (tree,) = [tree for tree in spots.trees if tree.root == last]
     assert tree.root_weight == pytest.approx((spans * here).sum() / spans.sum())
     for at in range(len(tree)):
-        found = [any(t.root == last and tree.link[at] in t.link for t in trees) for trees in single]
-        assert tree.weight[at] == pytest.approx((spans * found).sum() / spans.sum())
+        present = [
+            any(t.root == last and tree.link[at] in t.link for t in trees) for trees in single
+        ]
+        assert tree.weight[at] == pytest.approx((spans * present).sum() / spans.sum())
         parent = int(tree.parent[at])
         assert tree.depth[at] == (1 if parent < 0 else tree.depth[parent] + 1)
     weights = [tree.weight.sum() for tree in spots.trees]
     assert weights == sorted(weights, reverse=True)
 
 
-def test_messages_of_a_sum_are_those_under_way_while_the_tree_is_there(two_hot):
+def test_messages_of_a_sum_are_those_in_flight_while_the_tree_exists(two_hot):
     spots = HotSpots(two_hot, 0, 80_000)
     shots, ops = two_hot.snapshots, two_hot.workload.messages
     for row, tree in zip(spots.roots().to_dicts(), spots.trees, strict=True):
@@ -277,10 +279,10 @@ def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
     inside = np.flatnonzero(fabric.forwards[fabric.host_nodes]) + fabric.num_switches
     if len(inside):
         head[fabric.num_links :: 2], tail[fabric.num_links + 1 :: 2] = inside, inside
-    seen = 0
+    count = 0
     for at in range(len(result.snapshots.time_ps)):
         for tree in trees_at(result, at):
-            seen += 1
+            count += 1
             assert tree.cause != "circle"
             assert (tree.cause == "receiver") <= ("adapter_gbps" in hardware)
             for node in range(len(tree)):
@@ -288,7 +290,7 @@ def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
                 assert head[tree.link[node]] == tail[above] >= 0
                 # Nothing waits in an adapter's own buffer.
                 assert receiver[tree.link[node]] < 0
-    assert seen > 10
+    assert count > 10
     into = np.flatnonzero(sender >= 0)
     assert len(np.unique(sender[into])) == fabric.num_hosts
 

@@ -1,4 +1,4 @@
-"""Coefficients from times: of other technologies, with noise, and what does not determine them."""
+"""Fits of coefficients to times: other technologies, noise, and data that determine too little."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from weft.core.errors import InputError
 
 SIZE = 20 * 2**20
 ALPHA = 5.105e-10
-#: Coefficients inside all ranges, and at their ends.
+#: Coefficients inside all ranges, and at the ends of the ranges.
 OTHER = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.4, 0.6)
 WINDOWS = PenaltyModel(0.0, 1.0, 0.6, 0.0, 0.5, 1.0, 0.0)
 
@@ -38,23 +38,23 @@ def shapes(max_edges: int):
 
 def measured(model, max_edges=4, noise=0.0, seed=0, graphs=None) -> list[Measurement]:
     random = np.random.default_rng(seed)
-    found = []
+    result = []
     for number, edges in enumerate(graphs or shapes(max_edges)):
         sources, destinations = zip(*edges, strict=True)
         times = predict(sources, destinations, SIZE, 0.0, ALPHA, model=model)
         times *= 1 + noise * random.standard_normal(len(times))
         name = f"{number}: {as_text(edges)}"
-        found.append(Measurement(name, sources, destinations, SIZE, times))
-    return found
+        result.append(Measurement(name, sources, destinations, SIZE, times))
+    return result
 
 
 @pytest.mark.parametrize("model", [INFINIBAND, OTHER, WINDOWS], ids=["ib", "other", "windows"])
-def test_exact_times_give_the_coefficients_back(model) -> None:
-    found = fit(measured(model))
-    assert found.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
-    np.testing.assert_allclose(found.model.coefficients(), model.coefficients(), atol=2e-6)
-    assert found.residual < 1e-6
-    assert found.errors["max_error"].max() < 1e-3
+def test_exact_times_recover_the_coefficients(model) -> None:
+    result = fit(measured(model))
+    assert result.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
+    np.testing.assert_allclose(result.model.coefficients(), model.coefficients(), atol=2e-6)
+    assert result.residual < 1e-6
+    assert result.errors["max_error"].max() < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -62,30 +62,30 @@ def test_exact_times_give_the_coefficients_back(model) -> None:
     [pytest.param(INFINIBAND, id="ib", marks=pytest.mark.slow), pytest.param(OTHER, id="other")],
 )
 def test_noise_of_one_percent_leaves_coefficients_within_their_stated_errors(model) -> None:
-    """Over seeds the errors in units of the stated ones are those of a normal law, or less."""
+    """Over seeds, errors relative to the stated ones are at most those of a normal distribution."""
     scores, stated = [], []
     for seed in range(3):
-        found = fit(measured(model, noise=0.01, seed=seed))
-        assert list(found.uncertainty) == ["inverse_bandwidth_s_per_byte", *COEFFICIENTS]
+        result = fit(measured(model, noise=0.01, seed=seed))
+        assert list(result.uncertainty) == ["inverse_bandwidth_s_per_byte", *COEFFICIENTS]
         error = [
-            found.inverse_bandwidth_s_per_byte - ALPHA,
-            *np.subtract(found.model.coefficients(), model.coefficients()),
+            result.inverse_bandwidth_s_per_byte - ALPHA,
+            *np.subtract(result.model.coefficients(), model.coefficients()),
         ]
-        stated.append(list(found.uncertainty.values()))
+        stated.append(list(result.uncertainty.values()))
         scores.append(np.array(error) / stated[-1])
-        assert 0.008 < found.residual < 0.012
+        assert 0.008 < result.residual < 0.012
     scores = np.abs(scores)
     assert (scores < 2).mean() > 0.85
     assert scores.max() < 4
-    assert np.sqrt((scores**2).mean()) > 0.4  # no use in errors stated far too large
+    assert np.sqrt((scores**2).mean()) > 0.4  # stated errors are not far too large
     assert np.max(np.array(stated)[:, 1:]) < 0.05
     assert 1e-4 < np.array(stated)[:, 0].min() / ALPHA < 5e-3
 
 
 def test_changes_of_the_search_vector_become_changes_of_coefficients() -> None:
-    seen = survey(measured(OTHER, max_edges=2), start_tolerance=0.0)
+    data = survey(measured(OTHER, max_edges=2), start_tolerance=0.0)
     for fitted in (list(COEFFICIENTS), ["out_weight"], ["out_offset", "in_weight"]):
-        problem = _Problem(seen, fitted, OTHER)
+        problem = _Problem(data, fitted, OTHER)
         start = problem.vector(OTHER)
         change = np.linspace(0.01, 0.02, len(start))
         moved = problem.model(start + change)
@@ -98,47 +98,47 @@ def test_changes_of_the_search_vector_become_changes_of_coefficients() -> None:
 def test_stated_errors_hold_over_many_seeds(model) -> None:
     scores = []
     for seed in range(40):
-        found = fit(measured(model, noise=0.01, seed=seed))
+        result = fit(measured(model, noise=0.01, seed=seed))
         error = [
-            found.inverse_bandwidth_s_per_byte - ALPHA,
-            *np.subtract(found.model.coefficients(), model.coefficients()),
+            result.inverse_bandwidth_s_per_byte - ALPHA,
+            *np.subtract(result.model.coefficients(), model.coefficients()),
         ]
-        scores.append(np.array(error) / list(found.uncertainty.values()))
+        scores.append(np.array(error) / list(result.uncertainty.values()))
     scores = np.array(scores)
     assert np.sqrt((scores**2).mean(axis=0)).max() < 1.25
     assert (np.abs(scores) < 2).mean(axis=0).min() >= 0.85
 
 
 def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
-    """Its noise is then part of the errors that are stated, of it and of the coefficients."""
+    """The noise of that measurement is part of the stated errors of bandwidth and coefficients."""
     exact = fit(measured(OTHER), fit_bandwidth=False)
     np.testing.assert_allclose(exact.model.coefficients(), OTHER.coefficients(), atol=2e-6)
     scores = []
     for seed in range(4):
         graphs = measured(OTHER, noise=0.01, seed=seed)
-        found = fit(graphs, fit_bandwidth=False)
+        result = fit(graphs, fit_bandwidth=False)
         alone = graphs[0].time_s[0] / SIZE
-        assert found.inverse_bandwidth_s_per_byte == pytest.approx(alone, rel=1e-6)
-        stated = np.array(list(found.uncertainty.values()))
+        assert result.inverse_bandwidth_s_per_byte == pytest.approx(alone, rel=1e-6)
+        stated = np.array(list(result.uncertainty.values()))
         assert 0.008 < stated[0] / ALPHA < 0.02
         error = [
-            found.inverse_bandwidth_s_per_byte - ALPHA,
-            *np.subtract(found.model.coefficients(), OTHER.coefficients()),
+            result.inverse_bandwidth_s_per_byte - ALPHA,
+            *np.subtract(result.model.coefficients(), OTHER.coefficients()),
         ]
         scores.append(np.array(error) / stated)
     scores = np.abs(scores)
     assert scores.max() < 3
     assert np.sqrt((scores**2).mean()) > 0.4
     fitted = fit(graphs)
-    assert fitted.uncertainty["out_weight"] < found.uncertainty["out_weight"] / 2
+    assert fitted.uncertainty["out_weight"] < result.uncertainty["out_weight"] / 2
 
 
 def test_coefficients_can_be_held() -> None:
     start = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.1, 0.2)
     names = ["back_pressure", "balanced_weight"]
-    found = fit(measured(OTHER), coefficients=names, model=start)
-    np.testing.assert_allclose(found.model.coefficients(), OTHER.coefficients(), atol=2e-6)
-    assert sorted(found.uncertainty) == [*names, "inverse_bandwidth_s_per_byte"]
+    result = fit(measured(OTHER), coefficients=names, model=start)
+    np.testing.assert_allclose(result.model.coefficients(), OTHER.coefficients(), atol=2e-6)
+    assert sorted(result.uncertainty) == [*names, "inverse_bandwidth_s_per_byte"]
 
 
 def test_a_fit_to_small_graphs_predicts_larger_random_ones() -> None:
@@ -149,9 +149,9 @@ def test_a_fit_to_small_graphs_predicts_larger_random_ones() -> None:
     all_of_them = measured(OTHER, noise=0.005, graphs=[*shapes(4), *large])
     with pytest.raises(InputError, match=r"have ended, .* remain, but no graph of the shape"):
         fit(all_of_them)
-    found = fit(all_of_them, max_edges=4)
-    assert found.errors["edges"].to_list() == [1, 2, 3, 4, 5, 6]
-    assert found.errors.filter(found.errors["edges"] > 4)["max_error"].max() < 5
+    result = fit(all_of_them, max_edges=4)
+    assert result.errors["edges"].to_list() == [1, 2, 3, 4, 5, 6]
+    assert result.errors.filter(result.errors["edges"] > 4)["max_error"].max() < 5
 
 
 def test_errors_by_size_are_those_of_figure_5_by_hand() -> None:
@@ -160,9 +160,9 @@ def test_errors_by_size_are_those_of_figure_5_by_hand() -> None:
         Measurement("b", [0, 0], [1, 2], 1_000, [2.0, 2.5]),
         Measurement("c", [0, 2], [1, 3], 1_000, [1.0, 0.8]),
     ]
-    found = errors_by_size(graphs, INFINIBAND, 1e-3)
-    assert found.columns == list(ERROR_COLUMNS)
-    assert found.to_dicts() == [
+    result = errors_by_size(graphs, INFINIBAND, 1e-3)
+    assert result.columns == list(ERROR_COLUMNS)
+    assert result.to_dicts() == [
         {
             "edges": 1, "graphs": 1, "times": 1, "mean_error": pytest.approx(20),
             "max_mean_error": pytest.approx(20), "max_error": pytest.approx(20),
@@ -183,7 +183,7 @@ def test_errors_by_size_are_those_of_figure_5_by_hand() -> None:
 
 
 def test_figure_4_of_the_paper_has_its_printed_errors() -> None:
-    """Measured times as printed; errors -3 % in graph A and -6 % in graph B."""
+    """Times as printed in the paper; errors of -3 % in graph A and -6 % in graph B."""
     a = Measurement(
         "A", [0, 0, 3, 4, 5], [1, 2, 1, 1, 2], SIZE,
         [0.036328, 0.036326, 0.027653, 0.027651, 0.013413],
@@ -219,7 +219,7 @@ def test_data_that_do_not_determine_the_coefficients_are_refused(graphs, options
 
 
 def test_a_coefficient_without_effect_anywhere_is_named() -> None:
-    """Where rule b always gives less than its bound, no time says what the weight is."""
+    """Where rule b is always below its bound, the times do not determine the weight."""
     model = PenaltyModel(0.0, 1.0, 0.1, 1.0, 1.0, 0.5, 1.0)
     with pytest.raises(InputError, match="do not determine full_rate_weight"):
         fit(measured(model))

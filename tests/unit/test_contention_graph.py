@@ -45,7 +45,7 @@ def test_settings_names_and_units() -> None:
         2.0**-31,
     )
     assert graph.nodes() == ([0, 2, 2], [1, 0, 3])
-    # Edges without a name get letters that no other has.
+    # Edges without a name get letters not used as names.
     graph = parse_contention_graph("size 1\n0 -> 1\na: 1 -> 0\n0 -> 2")
     assert graph.names == ("b", "a", "c")
 
@@ -133,7 +133,7 @@ def test_bandwidths(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "fast", "GB/s", "1iB/s", "-1GB/s", "1e999GB/s", "0B/s"])
-def test_what_is_no_bandwidth(text: str) -> None:
+def test_invalid_bandwidths_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="bandwidth"):
         parse_bandwidth(text)
 
@@ -186,8 +186,8 @@ def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> 
     flag = ("--inverse-bandwidth", "2e-9")
     assert "completion at 0.002 s" in run(capsys, "predict", str(file), *flag)[1]
     file.write_text("0 -> 1 1000000\n0 -> 2 1000000")
-    given = ("--coefficient", "out-weight=0.75", "--inverse-bandwidth", "1e-9")
-    assert "completion at 0.0015 s" in run(capsys, "predict", str(file), *given)[1]
+    flags = ("--coefficient", "out-weight=0.75", "--inverse-bandwidth", "1e-9")
+    assert "completion at 0.0015 s" in run(capsys, "predict", str(file), *flags)[1]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> 
         (("--coefficient", "in_weight=1", "--coefficient", "in_weight=1"), "given twice"),
     ],
 )
-def test_predict_refuses_what_cannot_be(tmp_path: Path, capsys, words, message) -> None:
+def test_predict_refuses_invalid_input(tmp_path: Path, capsys, words, message) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("0 -> 1 5\n")
     status, out, err = run(capsys, "predict", str(file), *words)
@@ -220,7 +220,7 @@ def test_predict_counts_one_edge_as_one(tmp_path: Path, capsys) -> None:
     assert "1 edge, 1 step, " in run(capsys, "predict", str(file))[1]
 
 
-def test_predict_shows_short_times_on_a_clock_that_began_long_ago(tmp_path: Path, capsys) -> None:
+def test_predict_shows_short_times_after_a_late_start(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("inverse-bandwidth 1e-9\nstart 1700000000\n0 -> 1 1000\n0 -> 2 1000000\n")
     out = run(capsys, "predict", str(file))[1]
@@ -241,7 +241,7 @@ def test_predict_needs_no_table_of_steps_for_a_large_graph(
     assert status == 0
     assert "1200 edges, 1e-09 s/byte" in out
     assert "penalties" not in out
-    # The last three: two end together with what three can send, then one is alone.
+    # The last three: two end together after the bytes of three, then one sends alone.
     expected = (3 * 2_197 + 2 * 1 + 1) * 1e-9
     assert f"last completion at {expected:.6g}" in out
     status, _, err = run(capsys, "predict", str(file), "--steps")
@@ -249,7 +249,7 @@ def test_predict_needs_no_table_of_steps_for_a_large_graph(
     assert "too many to record" in err
 
 
-def test_predict_names_the_place_of_an_error(tmp_path: Path, capsys) -> None:
+def test_predict_names_line_and_column_of_an_error(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("0 -> 1 5\n1 -> 1 5\n")
     status, _, err = run(capsys, "predict", str(file))
@@ -270,7 +270,7 @@ def test_the_example_is_figure_3() -> None:
     assert example == here
 
 
-#: Prints which kernels had to be compiled for other arguments than those of `weft warmup`.
+#: Prints the kernels compiled for argument types that `weft warmup` does not compile.
 AFTER_WARMUP = """
 import numpy as np
 from numba.core.dispatcher import Dispatcher
@@ -307,7 +307,7 @@ print(sorted(compiled() - before))
 
 
 def test_warmup_compiles_the_kernels_of_the_commands() -> None:
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", AFTER_WARMUP], capture_output=True, text=True, check=True
     )
-    assert found.stdout == "[]\n"
+    assert result.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""The file of measurements: round trips, and what is wrong with it said with its line."""
+"""The file of measurements: round trips, and errors with their line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMES = st.floats(1e-9, 1e6)
 @given(
     st.lists(st.tuples(NAMES, EDGES, st.data()), min_size=1, max_size=4, unique_by=lambda g: g[0])
 )
-def test_what_is_written_is_read_again_to_the_last_digit(tmp_path_factory, graphs) -> None:
+def test_measurements_survive_a_round_trip_exactly(tmp_path_factory, graphs) -> None:
     file = tmp_path_factory.mktemp("m") / "m.csv"
     written = []
     for name, edges, data in graphs:
@@ -41,11 +41,11 @@ def test_what_is_written_is_read_again_to_the_last_digit(tmp_path_factory, graph
         sources, destinations = zip(*edges, strict=True)
         written.append(Measurement(name, sources, destinations, sizes, times, times, statistics))
     write_measurements(file, written, {"mpi": "Some\nMPI 4"})
-    found = read_measurements(file)
-    assert found.metadata["mpi"] == "Some MPI 4"
-    assert found.metadata["graphs"] == str(len(graphs))
-    assert [graph.name for graph in found.measurements] == [graph.name for graph in written]
-    for graph, other in zip(found.measurements, written, strict=True):
+    result = read_measurements(file)
+    assert result.metadata["mpi"] == "Some MPI 4"
+    assert result.metadata["graphs"] == str(len(graphs))
+    assert [graph.name for graph in result.measurements] == [graph.name for graph in written]
+    for graph, other in zip(result.measurements, written, strict=True):
         for column in ("sources", "destinations", "size_bytes", "time_s", "start_s"):
             np.testing.assert_array_equal(getattr(graph, column), getattr(other, column))
         assert list(graph.statistics) == ["lower_s", "repetitions"]
@@ -59,9 +59,9 @@ def test_a_file_of_another_program_needs_six_columns_in_any_order(tmp_path) -> N
         "time_s, graph ,edge,size_bytes,destination,source\n"
         "\n0.5,two,0,1000,1,0\n 0.6 ,two,1,1000,2,0\n0.25,one,0,1000,1,0\n"
     )
-    found = read_measurements(file)
-    assert dict(found.metadata) == {}
-    two, one = found.measurements
+    result = read_measurements(file)
+    assert dict(result.metadata) == {}
+    two, one = result.measurements
     assert (two.name, one.name) == ("two", "one")
     np.testing.assert_array_equal(two.destinations, [1, 2])
     np.testing.assert_array_equal(two.time_s, [0.5, 0.6])
@@ -103,7 +103,7 @@ def test_a_file_of_another_program_needs_six_columns_in_any_order(tmp_path) -> N
         ("# graphs: 9\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 graphs; expected 9 as in its head"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tmp_path) -> None:
+def test_errors_in_a_file_are_reported_with_their_line(text, line, message, tmp_path) -> None:
     file = tmp_path / "m.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
@@ -127,13 +127,13 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tm
         (("g\n", [0], [1], 1, [1]), "printable name"),
     ],
 )
-def test_measurements_that_cannot_be_are_refused_by_name(arguments, message) -> None:
+def test_invalid_measurements_are_refused_by_name(arguments, message) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Measurement(*arguments)
     assert repr(arguments[0]) in str(caught.value)
 
 
-def test_arrays_of_a_measurement_are_copies_that_nobody_changes() -> None:
+def test_arrays_of_a_measurement_are_read_only_copies() -> None:
     times = np.array([1.0])
     graph = Measurement("g", [0], [1], 8, times)
     times[0] = 2
@@ -142,7 +142,7 @@ def test_arrays_of_a_measurement_are_copies_that_nobody_changes() -> None:
         graph.time_s[0] = 3
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path) -> None:
+def test_a_failed_write_leaves_the_file_unchanged(tmp_path) -> None:
     file = tmp_path / "m.csv"
     graph = Measurement("g", [0], [1], 8, [1.0])
     other = Measurement("h", [0], [1], 8, [1.0], statistics={"min_s": [1.0]})

@@ -1,4 +1,4 @@
-"""Penalties from times, by round trip with the model and by hand."""
+"""Penalties from times, by round trips with the model and by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALONE = by_hand([(0, 1)], [1.0], "alone")
 
 
 @pytest.mark.parametrize("model", [INFINIBAND, ETHERNET], ids=["infiniband", "other"])
-def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(model) -> None:
+def test_predicted_times_of_random_graphs_recover_the_penalties(model) -> None:
     graphs, shapes = [], {}
     for number in range(200):
         sources, destinations = random_graph(3 + number % 4, 5, (11, number))
@@ -42,29 +42,29 @@ def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(mo
     measurements = [measured(edges, model, f"r{n}") for n, edges in enumerate(graphs)]
     measurements += [measured(form, model) for form in shapes]
     assert len(measurements) > 400
-    found = recover_penalties(measurements, tolerance=1e-11)
-    assert found.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-12)
-    for graph, rho in zip(measurements, found.penalties, strict=True):
+    result = recover_penalties(measurements, tolerance=1e-11)
+    assert result.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-12)
+    for graph, rho in zip(measurements, result.penalties, strict=True):
         expected = penalties(graph.sources, graph.destinations, model=model)
         np.testing.assert_allclose(rho, expected, rtol=1e-9, atol=0, err_msg=graph.name)
 
 
 def test_three_communications_that_end_one_after_the_other_by_hand() -> None:
-    """Times of the two smaller graphs give their penalties; then the paper's equations.
+    """The times of the two smaller graphs give their penalties; the paper's equations the rest.
 
-    Of 0->1 0->2 3->1 alone 3->1 ends first, at 1.5. Then 0->1 and 0->2 share with penalty 2, so
-    that (2.5 - 1.5) / 2 = 1/2 is sent by both in the second step; 0->1 ends last and sends
+    Of 0->1 0->2 3->1, only 3->1 ends first, at 1.5. Then 0->1 and 0->2 share with penalty 2, so
+    both send (2.5 - 1.5) / 2 = 1/2 in the second step; 0->1 ends last and sends
     (2.75 - 2.5) / 1 = 1/4 alone, as measured.
     """
     pair = by_hand([(0, 1), (0, 2)], [2.0, 2.0], "pair")
     graph = by_hand([(0, 1), (0, 2), (3, 1)], [2.75, 2.5, 1.5])
-    found = recover_penalties([graph, ALONE, pair]).penalties
-    np.testing.assert_allclose(found[0], [1.5 / (1 - 1 / 2 - 1 / 4), 1.5 / (1 - 1 / 2), 1.5])
-    np.testing.assert_allclose(found[2], [2, 2])
+    result = recover_penalties([graph, ALONE, pair]).penalties
+    np.testing.assert_allclose(result[0], [1.5 / (1 - 1 / 2 - 1 / 4), 1.5 / (1 - 1 / 2), 1.5])
+    np.testing.assert_allclose(result[2], [2, 2])
 
 
-def test_two_that_end_within_the_tolerance_end_one_step_together() -> None:
-    """0->1 and 0->2 are not alike; with 1 % both end at 2.005, after a second step of 0.505."""
+def test_edges_that_end_within_the_tolerance_end_in_one_step() -> None:
+    """0->1 and 0->2 differ; with 1 % both end at 2.005, after a second step of 0.505."""
     graph = by_hand([(0, 1), (0, 2), (3, 1)], [2.01, 2.0, 1.5])
     pair = by_hand([(0, 1), (0, 2)], [2.0, 2.0], "pair")
     together = recover_penalties([graph, ALONE, pair]).penalties[0]
@@ -76,24 +76,24 @@ def test_two_that_end_within_the_tolerance_end_one_step_together() -> None:
 def test_times_of_edges_that_are_alike_and_of_graphs_of_one_shape_are_averaged() -> None:
     first = by_hand([(0, 1), (0, 2)], [1.8, 2.0], "first")
     second = by_hand([(7, 3), (7, 5)], [2.2, 2.4], "second")
-    found = recover_penalties([ALONE, first, second], tolerance=0.0)
-    for rho in found.penalties[1:]:
+    result = recover_penalties([ALONE, first, second], tolerance=0.0)
+    for rho in result.penalties[1:]:
         np.testing.assert_allclose(rho, [2.1, 2.1])
 
 
-def test_graphs_that_share_no_node_are_taken_apart() -> None:
+def test_disconnected_graphs_are_split_into_components() -> None:
     both = by_hand([(0, 1), (2, 3), (4, 5), (4, 6)], [1.0, 1.2, 2.2, 2.2], "both")
-    found = recover_penalties([both])
-    assert found.inverse_bandwidth_s_per_byte == pytest.approx(1.1e-3)
-    np.testing.assert_allclose(found.penalties[0], [1, 1, 2, 2])
+    result = recover_penalties([both])
+    assert result.inverse_bandwidth_s_per_byte == pytest.approx(1.1e-3)
+    np.testing.assert_allclose(result.penalties[0], [1, 1, 2, 2])
 
 
-def test_larger_graphs_are_left_out_when_asked() -> None:
+def test_larger_graphs_are_excluded_by_max_edges() -> None:
     measurements = [measured(form) for form in all_shapes(3)]
     large = measured([(0, 1), (0, 2), (3, 1), (4, 1)])
-    found = recover_penalties([*measurements, large], max_edges=3)
-    assert np.isnan(found.penalties[-1]).all()
-    frame = found.frame()
+    result = recover_penalties([*measurements, large], max_edges=3)
+    assert np.isnan(result.penalties[-1]).all()
+    frame = result.frame()
     assert frame.columns == list(PENALTY_COLUMNS)
     assert frame["penalty"].null_count() == 4
     assert frame.height == sum(graph.num_edges for graph in measurements) + 4
@@ -128,7 +128,7 @@ def test_larger_graphs_are_left_out_when_asked() -> None:
         ),
     ],
 )
-def test_what_leaves_penalties_open_is_refused_by_name(measurements, message) -> None:
+def test_data_that_leave_penalties_undetermined_are_refused_by_name(measurements, message) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         recover_penalties(measurements)
 

@@ -1,4 +1,4 @@
-"""Shapes of contention graphs against networkx, from the definition of isomorphism."""
+"""Shapes of contention graphs against isomorphism in networkx."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def drawn(count: int, most_edges: int, seed: int) -> list[list[tuple[int, int]]]
     return graphs
 
 
-def test_two_graphs_have_the_same_shape_just_when_networkx_finds_an_isomorphism() -> None:
+def test_shapes_are_equal_exactly_for_isomorphic_graphs() -> None:
     graphs = drawn(120, 6, seed=1)
     forms = [shape(*zip(*edges, strict=True)) for edges in graphs]
     same = 0
@@ -53,7 +53,7 @@ def test_two_graphs_have_the_same_shape_just_when_networkx_finds_an_isomorphism(
     assert same > 50
 
 
-def test_a_shape_has_nothing_to_do_with_names_and_order_of_edges() -> None:
+def test_a_shape_does_not_depend_on_names_and_order_of_edges() -> None:
     random = np.random.default_rng(2)
     for edges in drawn(100, 9, seed=3):
         names = random.permutation(50)
@@ -65,8 +65,8 @@ def test_a_shape_has_nothing_to_do_with_names_and_order_of_edges() -> None:
         assert edge_shapes(*zip(*mixed, strict=True)) == [places[at] for at in order]
 
 
-def test_nodes_that_only_a_search_tells_apart_have_one_form() -> None:
-    """Of a node that sends to all of two rings of 3 and 4, the others look alike by neighbours."""
+def test_shapes_are_canonical_where_refinement_does_not_separate_nodes() -> None:
+    """A node sends to all nodes of two rings of 3 and 4, which have equal neighbourhoods."""
     rings = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3)]
     edges = rings + [(7, node) for node in range(7)]
     random = np.random.default_rng(9)
@@ -78,10 +78,10 @@ def test_nodes_that_only_a_search_tells_apart_have_one_form() -> None:
         forms.add(shape(*zip(*other, strict=True)))
         places |= set(edge_shapes(*zip(*other, strict=True)))
     assert len(forms) == 1
-    assert len(places) == 4  # of edges in each ring, and to each
+    assert len(places) == 4  # edges within each ring and edges to each ring
 
 
-def test_edges_have_the_same_place_just_when_an_isomorphism_maps_them() -> None:
+def test_edges_are_equivalent_exactly_when_an_isomorphism_maps_them() -> None:
     for edges in drawn(60, 6, seed=4):
         if len(components(*zip(*edges, strict=True))) > 1:
             continue
@@ -91,9 +91,9 @@ def test_edges_have_the_same_place_just_when_an_isomorphism_maps_them() -> None:
             assert (places[a] == places[b]) == alike, (edges, a, b)
 
 
-def test_all_shapes_are_those_that_networkx_tells_apart() -> None:
-    """Found by brute force over all sets of edges among as many nodes as there can be."""
-    found = list(all_shapes(3))
+def test_all_shapes_are_the_isomorphism_classes() -> None:
+    """The reference is a brute force over all sets of edges among as many nodes as possible."""
+    shapes = list(all_shapes(3))
     for count in (1, 2, 3):
         pairs = list(itertools.permutations(range(count + 1), 2))
         kinds: list[nx.DiGraph] = []
@@ -103,17 +103,17 @@ def test_all_shapes_are_those_that_networkx_tells_apart() -> None:
                 nx.is_isomorphic(graph, kind, edge_match=SAME) for kind in kinds
             ):
                 kinds.append(graph)
-        here = [form for form in found if len(form) == count]
+        here = [form for form in shapes if len(form) == count]
         assert len(here) == len(kinds)
         assert all(
             sum(nx.is_isomorphic(view(form), kind, edge_match=SAME) for form in here) == 1
             for kind in kinds
         )
-    assert len(found) == len(set(found)) == 24
+    assert len(shapes) == len(set(shapes)) == 24
 
 
-def test_graphs_of_many_alike_nodes_take_no_long_search() -> None:
-    """A star of 12 and 12 apart have 12! automorphisms, a cycle 12, K(4,4) 1,152."""
+def test_graphs_of_many_equivalent_nodes_are_fast() -> None:
+    """A star of 12 and 12 disjoint edges have 12! automorphisms, a cycle 12, K(4,4) 1,152."""
     star = [(0, leaf) for leaf in range(1, 13)]
     apart = [(2 * edge, 2 * edge + 1) for edge in range(12)]
     cycle = [(node, (node + 1) % 12) for node in range(12)]
@@ -130,19 +130,19 @@ def test_smaller_shapes_are_the_components_of_all_parts() -> None:
                 ends = tuple(zip(*part, strict=True))
                 for component in components(*ends):
                     expected.add(shape(*zip(*(part[e] for e in component), strict=True)))
-        found = smaller_shapes(*zip(*edges, strict=True))
-        assert set(found) == expected
-        assert len(found) == len(expected)
+        shapes = smaller_shapes(*zip(*edges, strict=True))
+        assert set(shapes) == expected
+        assert len(shapes) == len(expected)
 
 
-def test_random_graphs_are_as_asked_and_refused_where_none_can_be() -> None:
+def test_random_graphs_have_the_given_size_or_are_refused() -> None:
     sources, destinations = random_graph(500, 4, 7)
     assert random_graph(500, 4, 7) == (sources, destinations)
     assert random_graph(500, 4, 8) != (sources, destinations)
     assert all(a != b for a, b in zip(sources, destinations, strict=True))
     counts = np.zeros((4, 4))
     np.add.at(counts, (sources, destinations), 1)
-    assert counts[~np.eye(4, dtype=bool)].min() > 20  # of 42 expected
+    assert counts[~np.eye(4, dtype=bool)].min() > 20  # expected: 42
     for edges, nodes, seed in ((0, 4, 0), (3, 1, 0), (3, 4, -1)):
         with pytest.raises(InputError, match="expected at least 1 edge, 2 nodes"):
             random_graph(edges, nodes, seed)
