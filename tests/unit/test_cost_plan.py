@@ -1,4 +1,4 @@
-"""Racks and cable lengths: by hand on small fabrics, and what holds of every plan."""
+"""Racks and cable lengths: small fabrics by hand, and invariants of every plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.machine_room.room_options import UNIT_M
 
 
 def pair(rate: str = "4xHDR") -> Fabric:
-    """Hosts a and b on switch x, c and d on switch y, x cabled to y."""
+    """Return hosts a and b on switch x, c and d on switch y, and a cable from x to y."""
     build = FabricBuilder("pair", rate=rate)
     switches = build.switches(["x", "y"], ports=8)
     hosts = build.hosts(["a", "b", "c", "d"])
@@ -52,8 +52,8 @@ def test_two_racks_by_hand() -> None:
         "x": ("A01", 4), "a": ("A01", 3), "b": ("A01", 2),
         "y": ("A02", 4), "c": ("A02", 3), "d": ("A02", 2),
     }  # fmt: skip
-    # One U apart, two U apart; and up from the middle of U4 to the tray at 4U + 0.3 m, 0.6 m
-    # along, and down again; 0.4 m of slack each.
+    # One U apart, two U apart; and from the middle of U4 up to the tray at 4U + 0.3 m, along it
+    # for 0.6 m, and down again; 0.4 m of slack each.
     near, next_to = 0.04445 + 0.4, 2 * 0.04445 + 0.4
     over = 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4
     assert by_ends(result, "route_m") == {
@@ -70,9 +70,9 @@ def test_two_racks_by_hand() -> None:
     assert result.cable_m == 4.0
 
 
-def test_a_cable_that_is_sold_in_just_the_length_is_long_enough() -> None:
+def test_a_cable_sold_in_exactly_the_length_is_long_enough() -> None:
     exact = (0.04445 + 0.4, 2 * 0.04445 + 0.4, 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4)
-    for hair in (0.0, 5e-10, -5e-10):  # what rounding may add or take
+    for hair in (0.0, 5e-10, -5e-10):  # rounding errors
         sold = tuple(length + hair for length in exact)
         result = cost(pair(), layout=Layout(rack_units=4, cable_lengths_m=sold))
         bought = result.fabric.cable_length_m
@@ -122,7 +122,7 @@ def test_one_rack_when_all_fits() -> None:
     result = cost(load("xgft:2;2,2;1,1"))
     (rack,) = result.racks.rows(named=True)
     assert rack["role"] == "mixed"
-    # The top switch, then the leaves, then the hosts, without a gap.
+    # From the top: the switch of the upper level, the leaves and the hosts, without gaps.
     order = [name for name, _ in sorted(places(result).items(), key=lambda item: -item[1][1])]
     level = result.fabric.level
     assert [int(level[result.fabric.find_node(name)]) for name in order] == [2, 1, 1, 0, 0, 0, 0]
@@ -145,10 +145,10 @@ def test_summary_counts_by_hand() -> None:
     assert result.summary["cost"].null_count() == len(rows)
 
 
-# -- what goes where -------------------------------------------------------------------------------
+# -- placement -------------------------------------------------------------------------------------
 
 
-def test_switches_without_hosts_stand_in_the_middle_or_at_the_end() -> None:
+def test_switches_without_hosts_are_in_the_middle_or_at_the_end() -> None:
     fabric = load("xgft:2;12,8;1,6")
     middle = cost(fabric, rack_units=13)
     # Eight racks of 13U for the leaves and one with six spines.
@@ -160,7 +160,7 @@ def test_switches_without_hosts_stand_in_the_middle_or_at_the_end() -> None:
     assert row.cable_m < end.cable_m
 
 
-def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> None:
+def test_kns_routers_are_beside_their_hosts_and_lines_at_the_row_ends() -> None:
     fabric = load("kns:k=6,n=2")
     result = cost(fabric, core="row-ends", racks_per_row=2, hosts_per_rack=12, order="number")
     assert result.leaves == "beside"
@@ -169,7 +169,7 @@ def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> Non
     for link in fabric.links[fabric.links["kind"] == 1]:
         host, router = fabric.node_names[link["from_node"]], fabric.node_names[link["to_node"]]
         assert at[host] == (at[router][0], at[router][1] - 1)
-    # Lines of the first dimension join routers of one rack (two lines a rack): they stand in
+    # Lines of the first dimension connect routers of one rack (two lines per rack): they are in
     # the row of that rack.
     first = {name: at[name][0] for name in fabric.node_names if name.startswith("s0.")}
     for name, rack in first.items():
@@ -201,7 +201,7 @@ def test_hosts_per_rack_and_chassis() -> None:
     assert hosts.group_by("rack", "unit").len()["len"].to_list() == [4] * 8
 
 
-def test_a_leaf_with_more_hosts_than_a_rack_stands_in_the_middle_of_them() -> None:
+def test_a_leaf_with_more_hosts_than_a_rack_is_in_the_middle_of_them() -> None:
     result = cost(load("xgft:1;30;1"), rack_units=12)
     assert result.racks["hosts"].to_list() == [10, 10, 10]
     assert result.racks["switches"].to_list() == [0, 1, 0]
@@ -222,7 +222,7 @@ def test_many_ports_make_a_switch_high() -> None:
         cost(fabric, ports_per_unit=2)
 
 
-def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
+def test_multi_homed_hosts_are_placed_with_the_switch_of_their_first_port() -> None:
     fabric = load("bcube:k=4,n=2")
     result = cost(fabric, rack_units=5)
     at = places(result)
@@ -233,7 +233,7 @@ def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
 
 
 def rails(described: dict[str, tuple[str, int]]) -> Fabric:
-    """One-port adapters on two leaf switches by turns; adapter -> description and system GUID."""
+    """Return adapters, with description and system GUID, alternating on two leaf switches."""
     build = FabricBuilder("rails")
     switches = build.switches(["x", "y"], ports=8)
     adapters = build.hosts(list(described))
@@ -249,12 +249,12 @@ def rails(described: dict[str, tuple[str, int]]) -> Fabric:
 @pytest.mark.parametrize(
     ("described", "machines"),
     [
-        # A name and a different device each; the port of a dual-port card by its system GUID.
+        # Same name with different devices; ports of a dual-port card by their system GUID.
         ({"a": ("n1 mlx5_0", 0), "b": ("n1 mlx5_1", 0), "c": ("n2 mlx5_0", 0)}, ["ab", "c"]),
         ({"a": ("x", 7), "b": ("y", 7), "c": ("z", 8), "d": ("z", 0)}, ["ab", "c", "d"]),
-        # Both together: a and c are joined by their name, b and c by their card.
+        # Both rules: a and c are matched by their name, b and c by their card.
         ({"a": ("n1 HCA-1", 1), "b": ("?", 2), "c": ("n1 HCA-2", 2)}, ["abc"]),
-        # A name that adapters of several machines have says nothing; nor does a bare one.
+        # Names shared by several machines do not identify one, nor do names of adapter models.
         ({"a": ("localhost mlx5_0", 0), "b": ("localhost mlx5_0", 0)}, ["a", "b"]),
         ({"a": ("MT4115 ConnectX", 0), "b": ("MT4115 ConnectX", 0)}, ["a", "b"]),
     ],
@@ -267,7 +267,7 @@ def test_adapters_of_one_machine_are_one_host(
     spots = hosts.group_by("rack", "unit", maintain_order=True).agg(pl.col("node").str.join())
     assert spots["node"].to_list() == machines
     assert result.num_hosts == result.racks["hosts"].sum() == len(machines)
-    # Two switches and a U for each machine; every adapter is bought.
+    # Two switches and one U per machine; every adapter is bought.
     assert result.racks["units_used"].to_list() == [2 + len(machines)]
     adapters = result.summary.filter(pl.col("category") == "adapter").row(0, named=True)
     assert adapters["count"] == len(described)
@@ -292,13 +292,13 @@ def test_a_machine_belongs_to_the_switch_that_most_of_its_cables_lead_to() -> No
     assert [group.hosts for group in gear.groups] == [
         (nodes["n HCA-1"], nodes["m HCA-1"]), (nodes["?"],),
     ]  # fmt: skip
-    # Cables between units: the one of n and the one of m that lead to y.
+    # Cables between units: those of n and m that lead to y.
     assert gear.unit_matrix().toarray().tolist() == [[0, 2], [2, 0]]
 
 
 def test_rails_of_a_machine_run_from_its_place() -> None:
-    # Four machines of two rails each, in two racks: each machine stands with its first rail's
-    # leaf, and both of its cables start at its own unit.
+    # Four machines of two rails each in two racks: each machine is placed with the leaf of its
+    # first rail, and both of its cables start at its own unit.
     names = [f"n{i // 2} mlx5_{i % 2}" for i in range(8)]
     result = cost(rails({name: (name, 0) for name in names}), rack_units=4, hosts_per_rack=2)
     assert sorted(result.racks["hosts"]) == [0, 2, 2]
@@ -315,7 +315,7 @@ def test_rails_of_a_machine_run_from_its_place() -> None:
 
 
 def chassis() -> Fabric:
-    """Two switches x and y of one chassis, three cables between them, and an aggregation node."""
+    """Return switches x and y of one chassis with three cables, and an aggregation node."""
     build = FabricBuilder("chassis")
     switches = build.switches(["x", "y", "z"], ports=12)
     hosts = build.hosts([f"h{i}" for i in range(6)])
@@ -330,7 +330,7 @@ def chassis() -> Fabric:
     return Fabric.of(parts)
 
 
-def test_what_is_inside_a_chassis_is_not_bought() -> None:
+def test_cables_inside_a_chassis_are_not_bought() -> None:
     fabric = chassis()
     result = cost(fabric)
     inside = result.cables.filter(pl.col("kind") == "internal")
@@ -341,7 +341,7 @@ def test_what_is_inside_a_chassis_is_not_bought() -> None:
     at = places(result)
     assert at["x"] == at["y"] == at["sharp"] != at["z"]
     rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
-    # 24 ports less both ends of three and one end of the fourth; four hosts and z are plugged in.
+    # 24 ports minus 7 ends of internal cables; four hosts and z are connected.
     box = rows["17-port switch, 2 in one chassis"]
     assert (box["count"], box["ports_used"], box["ports_free"]) == (1, 5, 12)
     assert rows["connection inside a chassis or switch"]["count"] == 4
@@ -379,14 +379,14 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
-    """Everything that must hold of a plan, worked out from its frames alone."""
+    """Check every invariant of a plan from its frames alone."""
     assert sorted(result.cables["cable"]) == list(range(fabric.num_cables))
     assert result.cables["number"].to_list() == list(range(1, fabric.num_cables + 1))
     for row in result.cables.iter_rows(named=True):
         ends = {f"{row[e + '_node']}[{row[e + '_port']}]" for e in ("from", "to")}
         assert ends == set(fabric.cable_name(row["cable"]).split(" -- "))
 
-    # No two boxes in one unit of a rack, none outside, and the racks say what is in them.
+    # Each unit of a rack holds at most one box, all boxes fit, and the racks list their contents.
     held: dict[tuple[str, int], set[tuple[int, int]]] = {}
     spots = result.places.filter(pl.col("kind") != "auxiliary")
     assert len(spots) == fabric.num_switches + fabric.num_hosts
@@ -408,19 +408,19 @@ def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
     assert result.racks["rack"].n_unique() == len(result.racks)
     assert set(spots["rack"]) == set(result.racks["rack"])
 
-    # Lengths again, cable by cable.
+    # Recompute the length of each cable.
     at = {name: (rack, unit - 1 + units / 2) for name, _, rack, unit, units in spots.rows()}
     floor = {row["rack"]: (row["x_m"], row["y_m"]) for row in result.racks.iter_rows(named=True)}
     for row in result.cables.iter_rows(named=True):
         (rack_a, a), (rack_b, b) = at[row["from_node"]], at[row["to_node"]]
         if rack_a == rack_b:
-            way = abs(a - b) * UNIT_M
+            path_m = abs(a - b) * UNIT_M
         else:
             (xa, ya), (xb, yb) = floor[rack_a], floor[rack_b]
             up = 2 * layout.tray_m + (2 * layout.rack_units - a - b) * UNIT_M
-            way = up + abs(xa - xb) + abs(ya - yb)
-        assert row["route_m"] == pytest.approx(way + layout.slack_m, abs=6e-4)
-        sold = [m for m in layout.cable_lengths_m if m >= way + layout.slack_m - 1e-6]
+            path_m = up + abs(xa - xb) + abs(ya - yb)
+        assert row["route_m"] == pytest.approx(path_m + layout.slack_m, abs=6e-4)
+        sold = [m for m in layout.cable_lengths_m if m >= path_m + layout.slack_m - 1e-6]
         assert row["length_m"] == sold[0]
     cables_of = result.summary.filter(pl.col("category") == "cable")
     assert cables_of["count"].sum() == fabric.num_cables
@@ -473,16 +473,16 @@ def test_the_shortest_order_is_the_shortest(spec: str) -> None:
     assert totals[best.order] == best.cable_m
 
 
-def test_who_is_cabled_to_whom_stays_together_without_any_label() -> None:
-    # Six pods of three leaves that share their middle switches: 4 hosts and 1 leaf are 5U, so a
-    # rack of 15U holds a pod. Shuffled labels scatter the pods, the cables find them again.
+def test_connected_switches_and_hosts_share_racks_without_labels() -> None:
+    # Six pods of three leaves that share their middle switches: 4 hosts and 1 leaf take 5U, so a
+    # rack of 15U holds a pod. The pods, scattered by the shuffled labels, follow from the cables.
     fabric = load("xgft:3;4,3,6;1,3,1")
     shuffled = fabric.shuffled(1)
     scattered = cost(shuffled, rack_units=15, order="number")
-    found = cost(shuffled, rack_units=15, order="cables")
+    result = cost(shuffled, rack_units=15, order="cables")
     ideal = cost(fabric, rack_units=15, order="number")
-    assert found.cable_m < scattered.cable_m
-    assert found.cable_m <= 1.1 * ideal.cable_m
+    assert result.cable_m < scattered.cable_m
+    assert result.cable_m <= 1.1 * ideal.cable_m
 
 
 def test_equal_input_gives_equal_plans() -> None:

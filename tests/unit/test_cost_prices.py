@@ -1,4 +1,4 @@
-"""The cabling list as a technician gets it, price files, and the printed plan."""
+"""The printed cabling list, price files, and the printed plan."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ price = 2000
 
 
 def pair(rate: str = "4xHDR", ports: int = 8) -> Fabric:
-    """Hosts a and b on switch x, c and d on switch y, x cabled to y."""
+    """Return hosts a and b on switch x, c and d on switch y, and a cable from x to y."""
     build = FabricBuilder("pair", rate=rate)
     switches = build.switches(["x", "y"], ports=ports)
     hosts = build.hosts(["a", "b", "c", "d"])
@@ -98,7 +98,7 @@ def test_labels_name_their_own_end_first() -> None:
     assert first["to_label"] == "0001 | A02 U04 y[3] > A01 U04 x[3]"
     labels = [*result.cables["from_label"], *result.cables["to_label"]]
     assert len(set(labels)) == 10
-    # Within a rack the upper box comes first.
+    # Within a rack the upper box is first.
     assert result.cables["from_node"].to_list() == ["x", "x", "x", "y", "y"]
 
 
@@ -168,7 +168,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert repr(result) == "CostPlan('pair': 2 racks, 5 cables, 4 m, 7,876 EUR)"
 
 
-def test_the_most_exact_cable_entry_counts(tmp_path: Path) -> None:
+def test_the_most_specific_cable_entry_applies(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES)
     prices = Prices.read(path)
     assert prices.of_cable("copper", 200.0, 2.0).price == 75.5
@@ -203,13 +203,13 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
         "8-port switch for 3 ports": (8, 3, 1, 1, 7, 1000, 40),
         "2-port host adapter for 1 port": (2, 1, 1, 1, 1, 400, 12),
     }
-    # The product's height counts: 36 ports take 2 U of 30 ports each, 30 ports would take one.
+    # The height is that of the product: 36 ports take 2 U of 30 ports each, 30 ports would take 1.
     heights = dict(result.places.select("node", "units").rows())
     assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
     assert "36-port switch for 30 ports" in result.text()
     with pytest.raises(InputError, match=r"big has 30 ports \(36 as bought\) and needs 36 U, m"):
         cost(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
-    # Without prices there are no products, and the fabric's ports are listed.
+    # Without prices there are no products, and the ports are those of the fabric.
     assert cost(build.fabric()).summary["item"][:3].to_list() == [
         "36-port switch", "30-port switch", "3-port switch",
     ]  # fmt: skip
@@ -222,7 +222,7 @@ def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
     assert result.cost_per_host == result.total_cost / 2
 
 
-def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
+def test_missing_sections_are_excluded_and_reported(tmp_path: Path) -> None:
     path = with_prices(tmp_path, 'currency = "CHF"\n[[adapter]]\nprice = 5\n')
     result = cost(pair(), prices=path)
     assert result.total_cost == 20
@@ -334,7 +334,7 @@ def test_bad_price_files_name_file_and_line(
 @pytest.mark.parametrize(
     ("content", "text"), [(b"", "is empty"), (b"\xff\xfe", "not UTF-8"), (b"a\0b", "binary")]
 )
-def test_what_is_no_text_is_no_price_file(tmp_path: Path, content: bytes, text: str) -> None:
+def test_a_price_file_must_be_text(tmp_path: Path, content: bytes, text: str) -> None:
     path = tmp_path / "prices.toml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=text):

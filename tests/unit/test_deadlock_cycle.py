@@ -6,7 +6,7 @@ from weft.sim.packet.congestion_trees import circles, deadlock_cycle
 
 
 def state(links, lanes, waits):
-    """Arrays of a state; `waits` is {(link, vl): (link, vl, why)}."""
+    """Return the arrays of a state; `waits` is {(link, vl): (link, vl, why)}."""
     wants = np.full((links, lanes), -1, dtype=np.int32)
     wants_vl = np.zeros((links, lanes), dtype=np.int8)
     why = np.zeros((links, lanes), dtype=np.uint8)
@@ -17,25 +17,25 @@ def state(links, lanes, waits):
 
 def test_ring_of_full_buffers_is_found_in_order():
     ring = {(0, 0): (4, 0, 2), (4, 0): (2, 0, 2), (2, 0): (6, 0, 2), (6, 0): (0, 0, 2)}
-    # Buffers that wait for the ring, and one that waits for a busy link, are no part of it.
+    # Buffers that wait for the ring, and one that waits for a busy link, are not part of it.
     others = {(1, 0): (0, 0, 2), (3, 0): (1, 0, 2), (5, 0): (7, 0, 1)}
-    found = deadlock_cycle(*state(8, 1, ring | others))
-    assert found == [(0, 0), (4, 0), (2, 0), (6, 0)]
+    cycle = deadlock_cycle(*state(8, 1, ring | others))
+    assert cycle == [(0, 0), (4, 0), (2, 0), (6, 0)]
 
 
-def test_circle_that_moves_is_no_deadlock():
+def test_cycle_with_a_moving_packet_is_not_a_deadlock():
     waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 1), (2, 0): (0, 0, 2)}
     assert deadlock_cycle(*state(3, 1, waits)) == []
 
 
 @pytest.mark.parametrize("why", [0, 1, 3, 4])
-def test_only_credits_close_a_circle(why):
+def test_only_waits_for_credits_close_a_cycle(why):
     waits = {(0, 0): (1, 0, why), (1, 0): (0, 0, 2)}
     assert deadlock_cycle(*state(2, 1, waits)) == []
 
 
-def test_lanes_are_told_apart():
-    # Along the links it goes around, but another lane breaks the circle.
+def test_lanes_are_distinguished():
+    # The links form a cycle, but the lanes do not.
     waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (0, 1, 2), (0, 1): (1, 1, 2)}
     assert deadlock_cycle(*state(3, 2, waits)) == []
     waits[1, 1] = (2, 1, 2)
@@ -43,7 +43,7 @@ def test_lanes_are_told_apart():
     assert deadlock_cycle(*state(3, 2, waits)) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_circle_may_change_lanes():
+def test_cycle_may_change_lanes():
     waits = {(0, 1): (1, 0, 2), (1, 0): (0, 1, 2)}
     assert deadlock_cycle(*state(2, 2, waits)) == [(0, 1), (1, 0)]
 
@@ -61,22 +61,22 @@ def test_nothing_waits():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_circles_agree_with_following_every_node(seed):
+def test_cycles_agree_with_a_walk_from_every_node(seed):
     random = np.random.default_rng(seed)
     size = int(random.integers(1, 40))
     after = random.integers(-1, size, size).astype(np.int64)
-    on_circle = set()
+    on_cycle = set()
     for start in range(size):
         at = start
         for _ in range(size):
             at = after[at] if at >= 0 else -1
             if at == start:
-                on_circle.add(start)
-    found = circles(after)
-    assert sorted(node for circle in found for node in circle) == sorted(on_circle)
-    for circle in found:
-        assert circle[0] == min(circle)
-        assert [int(after[node]) for node in circle] == [*circle[1:], circle[0]]
+                on_cycle.add(start)
+    cycles = circles(after)
+    assert sorted(node for cycle in cycles for node in cycle) == sorted(on_cycle)
+    for cycle in cycles:
+        assert cycle[0] == min(cycle)
+        assert [int(after[node]) for node in cycle] == [*cycle[1:], cycle[0]]
 
 
 def test_arrays_that_do_not_fit_are_refused():

@@ -1,4 +1,4 @@
-"""dnup, and the roots of updn that a file lists."""
+"""dnup, and roots of updn from a file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_ranks_are_the_distance_from_the_leaves() -> None:
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_a_tree_is_served_by_shortest_ways(balance: str) -> None:
+def test_a_tree_is_routed_on_minimal_paths(balance: str) -> None:
     fabric = load("xgft:3;4,4,4;1,4,4")
-    found = validate(fabric, route(fabric, "dnup", balance=balance))
-    assert found.ok
-    assert found.minimal_share == 1
+    verdict = validate(fabric, route(fabric, "dnup", balance=balance))
+    assert verdict.ok
+    assert verdict.minimal_share == 1
 
 
 def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
@@ -45,15 +45,15 @@ def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_what_would_leave_hosts_unrouted_is_refused(balance: str) -> None:
+def test_fabrics_with_unreachable_hosts_are_refused(balance: str) -> None:
     fabric = load("kns:k=4,n=2")
     with pytest.raises(NotApplicable, match="have no path that goes away"):
         route(fabric, "dnup", balance=balance)
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_the_second_ports_of_hosts_are_served_or_refused_too(balance: str) -> None:
-    # Leaves a, b, c in a row below two spines that join a with b and b with c only.
+def test_second_ports_of_hosts_are_routed_or_refused(balance: str) -> None:
+    # Leaves a, b and c below two spines, of which one connects a and b, the other b and c.
     build = FabricBuilder("two rails")
     a, b, c, left, right = build.switches(["a", "b", "c", "left", "right"])
     build.connect([left, left, right, right], [a, b, b, c])
@@ -65,14 +65,14 @@ def test_the_second_ports_of_hosts_are_served_or_refused_too(balance: str) -> No
         route(build.fabric(), "dnup", balance=balance)
 
 
-def test_where_no_switch_has_an_adapter_there_are_no_ranks() -> None:
+def test_a_fabric_without_leaf_switches_is_refused() -> None:
     fabric = load("xgft:2;2,2;1,2")
     bare = fabric.without(switches=fabric.node_names[:2])
     with pytest.raises(NotApplicable, match="no switch with an adapter"):
         route(bare, "dnup")
 
 
-def test_opensm_counting_goes_without_an_lmc() -> None:
+def test_opensm_balance_requires_lmc_0() -> None:
     with pytest.raises(InputError, match="requires lmc=0"):
         route(load("xgft:2;2,2;1,2"), "dnup", balance="opensm", lmc=1)
 
@@ -107,7 +107,7 @@ def test_a_guid_that_is_no_switch_is_refused_with_its_line(tmp_path: Path) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_roots_are_named_once(tmp_path: Path) -> None:
+def test_roots_and_a_file_of_roots_exclude_each_other(tmp_path: Path) -> None:
     fabric = load("torus:4x4")
     path = guid_file(tmp_path, f"{int(fabric.node_guid[0]):#x}\n")
     with pytest.raises(InputError, match="must not be given both"):
@@ -115,7 +115,7 @@ def test_roots_are_named_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["dnup", "updn:roots=center"])
-def test_ways_longer_than_opensm_counts_are_refused_for_that(name: str) -> None:
+def test_paths_longer_than_the_limit_of_opensm_are_refused(name: str) -> None:
     ring = load("torus:600")
     with pytest.raises(NotApplicable, match="OpenSM allows at most 254 hops"):
         route(ring, name, balance="opensm")
@@ -141,7 +141,7 @@ def test_a_spine_with_an_adapter_stays_above_the_leaves(seed: int | None) -> Non
 
 
 @pytest.mark.parametrize("name", ["dnup", "updn"])
-def test_only_opensms_own_tables_are_not_promised_to_be_free_of_deadlock(name: str) -> None:
+def test_tables_of_opensm_are_not_declared_deadlock_free(name: str) -> None:
     assert never_deadlocks(name)
     assert not never_deadlocks(f"{name}:balance=opensm")
     assert not never_deadlocks("minhop")

@@ -16,15 +16,15 @@ FREE = ["mesh:4x4", "mesh:3x4x2", "hypercube:4", "hyperx:S=4x4x2,K=1,1,2,T=3", "
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
 @pytest.mark.parametrize("spec", FREE)
-def test_by_wiring_one_lane_is_enough_whatever_the_ports(spec: str, seed: int | None) -> None:
+def test_dimensions_from_wiring_need_one_lane(spec: str, seed: int | None) -> None:
     fabric = load(spec) if seed is None else load(spec).shuffled(seed)
-    found = validate(fabric, route(fabric, "dor:dimensions=wiring"), management=True)
-    assert found.ok
-    assert found.max_detour == 0
-    assert not found.credit_loops
+    verdict = validate(fabric, route(fabric, "dor:dimensions=wiring"), management=True)
+    assert verdict.ok
+    assert verdict.max_detour == 0
+    assert not verdict.credit_loops
 
 
-def test_by_ports_it_is_free_of_deadlock_only_where_ports_agree() -> None:
+def test_dimensions_from_ports_are_deadlock_free_only_where_ports_agree() -> None:
     fabric = load("mesh:4x4x4")
     assert not validate(fabric, route(fabric, "dor")).credit_loops
     assert validate(fabric.shuffled(1), route(fabric.shuffled(1), "dor")).credit_loops
@@ -40,12 +40,12 @@ def test_by_ports_it_is_free_of_deadlock_only_where_ports_agree() -> None:
         ("leaf-spine:leaves=1,spines=1,hosts=4", "line of 2"),
     ],
 )
-def test_the_dimensions_found_are_told(spec: str, dimensions: str) -> None:
+def test_the_dimensions_found_are_in_a_note(spec: str, dimensions: str) -> None:
     for fabric in (load(spec), load(spec).shuffled(7)):
         assert route(fabric, "dor:dimensions=wiring").notes == (f"found dimensions: {dimensions}",)
 
 
-def test_rings_can_deadlock_and_share_the_way_to_the_opposite_switch() -> None:
+def test_rings_can_deadlock_and_balance_the_paths_to_the_opposite_switch() -> None:
     fabric = load("torus:6x6")
     routes = route(fabric, "dor:dimensions=wiring")
     assert validate(fabric, routes).credit_loops
@@ -59,7 +59,7 @@ def test_rings_can_deadlock_and_share_the_way_to_the_opposite_switch() -> None:
 @pytest.mark.parametrize(
     "spec", ["kns:k=6,n=2", "xgft:2;4,4;1,4", "jellyfish:switches=20,degree=4"]
 )
-def test_what_has_no_dimensions_is_refused(spec: str) -> None:
+def test_fabrics_without_dimensions_are_refused(spec: str) -> None:
     with pytest.raises(NotApplicable, match="not form a product of dimensions"):
         route(load(spec), "dor:dimensions=wiring")
     mesh = load("mesh:4x4").with_faults(cables=1, seed=1)
@@ -85,14 +85,14 @@ def test_further_lids_take_parallel_cables_in_turn() -> None:
         route(fabric, "dor", dimensions="names")
 
 
-def test_what_is_named_first_gets_the_first_cable() -> None:
+def test_the_first_host_of_the_order_gets_the_first_cable() -> None:
     fabric = load("mesh:2,cables=2,hosts=4")
     by_default = route(fabric, "dor")
     named = (fabric.host_names[7], fabric.host_names[7], fabric.host_names[1])
     routes = route(fabric, "dor", order=named)
     assert isinstance(routes, TableRoutes)
     assert isinstance(by_default, TableRoutes)
-    # Hosts 4 to 7 hang from the second switch, and the first sends to them by two cables in turn.
+    # Hosts 4 to 7 are on the second switch; the first switch sends to them over two cables in turn.
     default = by_default.table[4:8, 0].tolist()
     first, second = default[:2]
     assert default == [first, second, first, second]
@@ -101,6 +101,6 @@ def test_what_is_named_first_gets_the_first_cable() -> None:
         route(fabric, "dor", order=("h99",))
 
 
-def test_an_order_that_names_nothing_says_what_an_order_is() -> None:
+def test_an_unknown_node_in_an_order_explains_the_format() -> None:
     with pytest.raises(InputError, match=r"names or GUIDs, or @FILE .* no node 'x'"):
         route(load("ring:4"), "dor", order=("x",))

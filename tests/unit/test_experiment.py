@@ -1,4 +1,4 @@
-"""Experiment files: what they say, where they are wrong, and how they are written back."""
+"""Experiment files: contents, errors, and files written back."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_texts_lists_and_units_are_taken(tmp_path) -> None:
-    found = read_experiment(write(tmp_path, WHOLE))
-    assert found.fabric.source == "torus:4x4"
-    assert found.engine == ("updn", "dor")
-    assert found.eager == 8192
-    assert found.faults.slow == {"s0.0[1]": "1xHDR"}
-    first, second = found.job
+def test_texts_lists_and_units_are_accepted(tmp_path) -> None:
+    experiment = read_experiment(write(tmp_path, WHOLE))
+    assert experiment.fabric.source == "torus:4x4"
+    assert experiment.engine == ("updn", "dor")
+    assert experiment.eager == 8192
+    assert experiment.faults.slow == {"s0.0[1]": "1xHDR"}
+    first, second = experiment.job
     assert (first.name, first.start, first.placement) == ("job1", 10_000.0, ("linear",))
     assert (second.name, second.ranks, second.placement) == ("b", None, ("linear", "random"))
 
@@ -54,7 +54,7 @@ def test_every_combination_is_a_run(tmp_path) -> None:
         'eager = "8KiB"', 'level = ["static", "flow"]\nsharing = ["none", "maxmin"]'
     )
     runs = read_experiment(write(tmp_path, text)).runs
-    # The law of sharing matters at the flow level only: 2 placements x 2 engines x (1 + 2).
+    # The sharing model applies at the flow level only: 2 placements x 2 engines x (1 + 2).
     assert [run.number for run in runs] == list(range(1, 13))
     assert len({(r.engine, r.level, r.sharing, r.jobs) for r in runs}) == 12
     assert [(r.level, r.sharing) for r in runs[:3]] == [
@@ -64,7 +64,7 @@ def test_every_combination_is_a_run(tmp_path) -> None:
     assert (runs[0].placements, runs[6].placements) == ("linear", "linear + random")
 
 
-def test_things_listed_twice_run_once() -> None:
+def test_duplicates_run_once() -> None:
     data = {"fabric": "x", "engine": ["updn", "updn"], "job": [{"workload": ["a", "a", "b"]}]}
     assert len(check(data).runs) == 3
     many = {
@@ -158,12 +158,12 @@ def test_files_beside_the_experiment_are_found(tmp_path, monkeypatch) -> None:
         workload = ["trace.goal", "elsewhere.goal"]
         placement = ["file:ranks", "file:/ranks", "linear"]
     """
-    found = read_experiment(write(folder, text))
-    assert (found.fabric.source, found.fabric.names) == (
+    experiment = read_experiment(write(folder, text))
+    assert (experiment.fabric.source, experiment.fabric.names) == (
         str(folder / "net.topo"), str(folder / "names"),
     )  # fmt: skip
-    assert found.job[0].workload == (str(folder / "trace.goal"), "elsewhere.goal")
-    assert found.job[0].placement == (f"file:{folder / 'ranks'}", "file:/ranks", "linear")
+    assert experiment.job[0].workload == (str(folder / "trace.goal"), "elsewhere.goal")
+    assert experiment.job[0].placement == (f"file:{folder / 'ranks'}", "file:/ranks", "linear")
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12)
@@ -181,10 +181,10 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=1
     handshake=st.booleans(),
     limit=st.none() | st.floats(1, 1e9),
 )
-def test_what_is_written_back_reads_as_the_same(
+def test_experiments_survive_a_round_trip(
     source, engines, slow, workload, name, start, eager, handshake, limit
 ) -> None:
-    made = check(
+    experiment = check(
         {
             "fabric": source,
             "engine": engines,
@@ -195,8 +195,8 @@ def test_what_is_written_back_reads_as_the_same(
             "job": [{"name": name, "workload": workload, "start": start, "ranks": 3}],
         }
     )
-    text = resolved(made)
-    assert check(tomllib.loads(text)) == made
+    text = resolved(experiment)
+    assert check(tomllib.loads(text)) == experiment
 
 
 def test_flags_are_named_as_flags() -> None:
@@ -215,15 +215,15 @@ def test_defaults_are_those_of_simulate() -> None:
         for name, parameter in inspect.signature(simulate).parameters.items()
     }
     levels = ["static", "flow", "packet"]
-    made = check({"fabric": "x", "level": levels, "job": [{"workload": "y"}]})
-    given = {run.level: made.options(run) for run in made.runs}
-    for options in given.values():
+    experiment = check({"fabric": "x", "level": levels, "job": [{"workload": "y"}]})
+    options_of = {run.level: experiment.options(run) for run in experiment.runs}
+    for options in options_of.values():
         usual = {name: defaults[name] for name in options}
-        if "policy" in options:  # which routes decide where nobody does
+        if "policy" in options:  # resolved from the routes
             usual["policy"] = "deterministic"
         assert options == usual
-    left = defaults.keys() - given["flow"].keys() - given["packet"].keys()
-    assert left == {
+    missing = defaults.keys() - options_of["flow"].keys() - options_of["packet"].keys()
+    assert missing == {
         "fabric", "routes", "workload", "placement", "level", "coefficients", "trace", "progress",
     }  # fmt: skip
-    assert given["static"] == {"ports": "first"}
+    assert options_of["static"] == {"ports": "first"}

@@ -90,7 +90,7 @@ def test_graph_agrees_with_the_links(seed: int) -> None:
             assert fabric.link_from[link] == graph.row_node[graph.destination_row[d]]
 
 
-def test_faults_take_away_what_they_name() -> None:
+def test_faults_remove_the_named_cables_and_switches() -> None:
     fabric = small()
     without = fabric.without(cables=["a[1]"])
     assert edges(fabric) - edges(without) == {frozenset({("a", 1), ("b", 1)})}
@@ -160,7 +160,7 @@ def test_shuffling_keeps_the_wiring_and_forgets_the_labels(spec: str) -> None:
     )
 
 
-def test_nodes_and_cables_that_clash_are_refused() -> None:
+def test_conflicting_nodes_and_cables_are_refused() -> None:
     twins = FabricBuilder("twins")
     twins.switches(["a", "a"])
     with pytest.raises(InputError, match="two nodes are named 'a'"):
@@ -181,7 +181,7 @@ def test_nodes_and_cables_that_clash_are_refused() -> None:
         Fabric.of(parts)
 
 
-def test_names_lengths_and_lids_travel_along() -> None:
+def test_names_lengths_and_lids_are_kept() -> None:
     fabric = small()
     named = fabric.renamed({0x200000: "left", 0x99: "nobody"})
     assert named.node_names == ("left", "b", "h0", "h1")

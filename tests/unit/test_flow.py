@@ -1,4 +1,4 @@
-"""The flow level: closed forms, both kinds of sends, limits, errors, and real traces."""
+"""The flow level: closed forms, eager and rendezvous sends, instants, errors, and real traces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RATE = 12.5
 
 
 def one_message(size: int) -> Workload:
-    """Rank 0 sends to rank 1, which was ready before."""
+    """Return a message from rank 0 to rank 1, whose receive is posted in time."""
     builder = WorkloadBuilder(2)
     builder.rank(0).send(1, size)
     builder.rank(1).recv(0, size)
@@ -30,7 +30,7 @@ def one_message(size: int) -> Workload:
 
 
 def puts(*pairs: tuple[int, int, int]) -> Workload:
-    """Messages of (source, destination, size) that all leave at once; ranks are hosts."""
+    """Return messages (source, destination, size) that all start at once; ranks are hosts."""
     builder = WorkloadBuilder(TREE.num_hosts)
     for source, target, size in pairs:
         builder.put(source, target, size)
@@ -38,7 +38,7 @@ def puts(*pairs: tuple[int, int, int]) -> Workload:
 
 
 def arrivals(work: Workload, **options: object) -> list[float]:
-    """When each message arrived."""
+    """Return the arrival time of each message."""
     result = weft.simulate(
         TREE,
         ROUTES,
@@ -50,15 +50,15 @@ def arrivals(work: Workload, **options: object) -> list[float]:
     return result.messages()["arrived_ns"].to_list()
 
 
-def test_an_eager_message_takes_its_latency_and_its_size_over_the_rate() -> None:
-    # Hosts 0 and 5: two cables up, two down, three switches between.
+def test_an_eager_message_takes_latency_plus_size_over_rate() -> None:
+    # Hosts 0 and 5: two cables up, two down, and three switches between them.
     hops, cables = 3, 4 * 10.0
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], switch_latency_ns=50)
     assert result.makespan_ns == pytest.approx(hops * 50 + cables + 5000 / RATE)
-    assert result.ended_ns[0] == 0  # the library holds a copy
+    assert result.ended_ns[0] == 0  # the library has buffered the message
 
 
-def test_a_rendezvous_asks_first_and_ends_when_all_has_left() -> None:
+def test_a_rendezvous_sends_a_request_and_ends_when_all_bytes_have_left() -> None:
     options = {"eager_bytes": 0, "switch_latency_ns": 50}
     latency = 3 * 50 + 40
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], **options)
@@ -89,15 +89,15 @@ def test_calculations_on_one_processor_take_turns_and_others_do_not() -> None:
 
 
 def test_flows_share_adapters_and_cables_alike() -> None:
-    # Two into one host; one of them shares its source with a third.
+    # Two messages to one host; one of them shares its source with a third message.
     ends = arrivals(puts((0, 5, 1000), (0, 6, 1000), (1, 5, 1000)))
     assert ends == pytest.approx([2000 / RATE] * 3)
-    # 0 -> 4 and 1 -> 8 leave by the same cable of their leaf (dmodk goes by the destination).
+    # 0 -> 4 and 1 -> 8 leave via the same cable of their leaf (dmodk selects by destination).
     assert arrivals(puts((0, 4, 1000), (1, 8, 1000))) == pytest.approx([2000 / RATE] * 2)
     assert arrivals(puts((0, 4, 1000), (1, 9, 1000))) == pytest.approx([1000 / RATE] * 2)
 
 
-def test_without_contention_all_are_alone() -> None:
+def test_without_contention_messages_do_not_share() -> None:
     work = puts((0, 5, 1000), (1, 5, 1000))
     for tolerance in (0.0, 0.5):
         ends = arrivals(work, sharing="none", tolerance=tolerance)
@@ -105,12 +105,12 @@ def test_without_contention_all_are_alone() -> None:
 
 
 def test_a_finished_flow_leaves_its_share_to_the_others() -> None:
-    # Both at half the rate until the short one ends, then the long one alone.
+    # Both have half the rate until the short one ends; the long one then has the full rate.
     ends = arrivals(puts((0, 5, 1000), (1, 5, 3000)))
     assert ends == pytest.approx([2000 / RATE, 4000 / RATE])
 
 
-def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
+def test_split_flows_use_all_paths_and_hashed_flows_one() -> None:
     spread = weft.route(TREE, "ecmp")
     work = puts((0, 4, 1000), (1, 8, 1000))
     result = weft.simulate(TREE, spread, work, latency_ns=0, hardware=weft.Hardware(header_bytes=0))
@@ -139,26 +139,26 @@ def test_messages_go_to_the_first_lid() -> None:
     network = result.network
     for at in range(0, network.num_routes, 7):
         ends = int(network.route_source[at]), int(network.route_destination[at])
-        way = network.route_link[network.route_offset[at] : network.route_offset[at + 1]]
-        node = int(TREE.link_to[way[0]])
-        for link in way[1:]:
+        path = network.route_link[network.route_offset[at] : network.route_offset[at + 1]]
+        node = int(TREE.link_to[path[0]])
+        for link in path[1:]:
             port = int(routes.lft(node)[2 * ends[1]])
             assert TREE.port_link[TREE.port_offset[node] + port - 1] == link
             node = int(TREE.link_to[link])
 
 
-def test_messages_by_tables_share_their_routes_whatever_multipath_says() -> None:
+def test_messages_on_tables_share_their_routes_with_any_multipath() -> None:
     result = weft.simulate(TREE, ROUTES, puts((0, 5, 10), (0, 5, 20)), multipath="hash")
     assert result.network.num_routes == 1
 
 
-def test_messages_by_intermediates_take_their_share_of_all() -> None:
-    """Eight messages go to the next group, over one cable or by way of seven other groups."""
+def test_nonminimal_routes_carry_their_share_of_messages() -> None:
+    """Eight messages go to the next group, over one cable or via seven other groups."""
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     work = load_workload("shift:offset=8", 72)
     rate = fabric.link_rate_gbps.max() / 8
     alone = 65536 / rate
-    # Loads of the static level: 8 straight, 16/7 by intermediates, 2 with 1/8 to 1/4 straight.
+    # Loads of the static level: 8 minimal, 16/7 via intermediates, 2 with 1/8 to 1/4 minimal.
     for engine, options, share, load in (
         ("valiant", {}, None, 16 / 7),
         ("ugal", {}, 1 / 4, 2),
@@ -169,15 +169,15 @@ def test_messages_by_intermediates_take_their_share_of_all() -> None:
         result = weft.simulate(fabric, weft.route(fabric, engine), work, latency_ns=0, **options)
         assert result.network.straight == pytest.approx(share or 0.0, nan_ok=True) or share is None
         assert result.makespan_ns == pytest.approx(alone * load)
-    # Answers to requests go back to the senders, and carry nothing that the share is chosen for.
+    # Answers to requests return to the senders, and do not enter the choice of the share.
     builder = WorkloadBuilder(72)
     for rank in range(72):
         steps = [("send", (rank + 8) % 72), ("recv", (rank - 8) % 72)]
         for verb, peer in steps if rank // 8 % 2 == 0 else reversed(steps):
             getattr(builder.rank(rank), verb)(peer, 65536)
-    asked = weft.simulate(fabric, weft.route(fabric, "ugal"), builder.build())
-    assert asked.network.num_routes == 144
-    assert asked.network.straight == pytest.approx(1 / 4)
+    exchange = weft.simulate(fabric, weft.route(fabric, "ugal"), builder.build())
+    assert exchange.network.num_routes == 144
+    assert exchange.network.straight == pytest.approx(1 / 4)
     drawn = [
         weft.simulate(
             fabric, weft.route(fabric, "ugal"), work, multipath="hash", straight=share, seed=2
@@ -202,7 +202,7 @@ def test_a_split_over_too_many_links_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert weft.simulate(fabric, routes, work, multipath="hash").makespan_ns > 0
 
 
-def test_the_penalty_law_refuses_messages_that_leave_by_several_ports() -> None:
+def test_the_penalty_model_refuses_messages_that_leave_via_several_ports() -> None:
     fabric = weft.fabric("bcube:3,k=1")
     routes = weft.route(fabric, "ecmp")
     work = load_workload("shift:offset=4", 9)
@@ -252,7 +252,7 @@ def _ring(size: int) -> Workload:
     return builder.build()
 
 
-def test_a_deadlock_names_who_waits_for_what() -> None:
+def test_a_deadlock_names_the_waiting_operations() -> None:
     weft.simulate(TREE, ROUTES, _ring(100))
     message = (
         r"deadlocks after 120 ns: 4 ranks wait for ever: "
@@ -299,12 +299,12 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"egaer_bytes": 1}, "has no 'egaer_bytes' .did you mean 'eager_bytes'"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, object], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         weft.simulate(TREE, ROUTES, _ring(100), **options)
 
 
-def test_what_is_no_workload_and_no_routes() -> None:
+def test_other_types_of_workload_and_routes_are_refused() -> None:
     with pytest.raises(InputError, match="expected Workload, not 3"):
         weft.simulate(TREE, ROUTES, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected Routes, not 3"):
@@ -325,28 +325,28 @@ def test_a_pair_without_a_path_is_named() -> None:
         weft.simulate(broken, routes, one_message(10), [0, 5])
 
 
-def test_progress_tells_how_far_it_came() -> None:
-    told: list[Progress] = []
+def test_progress_reports_completed_messages() -> None:
+    reports: list[Progress] = []
     work = load_workload("alltoall:size=4KiB,algorithm=pairwise", 16)
-    weft.simulate(TREE, ROUTES, work, progress=told.append)
-    assert told[-1].ended == work.num_ops
-    assert told[-1].arrived == len(work.messages)
-    assert [each.now_ns for each in told] == sorted(each.now_ns for each in told)
+    weft.simulate(TREE, ROUTES, work, progress=reports.append)
+    assert reports[-1].ended == work.num_ops
+    assert reports[-1].arrived == len(work.messages)
+    assert [each.now_ns for each in reports] == sorted(each.now_ns for each in reports)
 
 
 def test_long_runs_can_be_interrupted_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+    instants: list[int] = []
 
     def run(*args: object) -> int:
-        asked.append(int(args[-1]))  # type: ignore[call-overload]
+        instants.append(int(args[-1]))  # type: ignore[call-overload]
         return run_kernel(*args)  # type: ignore[no-any-return]
 
     run_kernel = flow_engine.run
     monkeypatch.setattr(flow_engine, "run", run)
     weft.simulate(TREE, ROUTES, load_workload("alltoall:size=4KiB,algorithm=pairwise", 16))
-    # Few at first, and more only by and by.
-    assert asked[0] == 1
-    assert all(more <= 16 * few for few, more in pairwise(asked))
+    # The number of instants per call grows gradually.
+    assert instants[0] == 1
+    assert all(more <= 16 * few for few, more in pairwise(instants))
 
 
 def test_results_add_up() -> None:

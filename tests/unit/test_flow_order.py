@@ -1,4 +1,4 @@
-"""Messages of a queue pair leave in order: pipelines beside closed forms, packets and LogGOPS."""
+"""Messages of a queue pair leave in order: closed forms, the packet level and LogGOPS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALPHA, RATE = 120.0, 12.5
 
 
 def puts(*messages: tuple[int, int, int]) -> Workload:
-    """Messages (source, destination, bytes), all posted at once; ranks are hosts."""
+    """Return messages (source, destination, bytes), all posted at once; ranks are hosts."""
     builder = WorkloadBuilder(STAR.num_hosts)
     for message in messages:
         builder.put(*message)
@@ -30,7 +30,7 @@ def puts(*messages: tuple[int, int, int]) -> Workload:
 
 
 def times(work: Workload, **options: object) -> tuple[list[float], list[float]]:
-    """When each message left and arrived."""
+    """Return the times at which each message left and arrived."""
     rows = weft.simulate(STAR, ROUTES, work, latency_ns=0, **options).messages()
     return rows["left_ns"].to_list(), rows["arrived_ns"].to_list()
 
@@ -43,7 +43,7 @@ def test_messages_of_a_pair_leave_one_after_the_other(sharing: str) -> None:
 
 
 def test_pairs_of_one_adapter_share_it() -> None:
-    # Both pairs have 15,000 bytes to send, at half the rate each.
+    # Both queue pairs have 15,000 bytes to send, at half the rate each.
     left, arrived = times(puts((0, 1, 5000), (0, 1, 10_000), (0, 2, 15_000)))
     assert left == pytest.approx([0, 800, 0])
     assert arrived == pytest.approx([800, 2400, 2400])
@@ -54,17 +54,17 @@ def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
     left, arrived = times(puts(*messages), hardware=weft.Hardware(header_bytes=0))
     assert left == pytest.approx([0, 100, 200, 300, 400])
     assert arrived == pytest.approx([100, 200, 300, 400, 500])
-    # Each takes its header along, and an empty one is a packet too.
+    # Each packet has its header; an empty message is a packet too.
     left, arrived = times(
         puts(*messages, (0, 6, 0), (0, 7, 1225)), hardware=weft.Hardware(header_bytes=25)
     )
     assert left == pytest.approx([0, 102, 204, 306, 408, 510, 512])
     assert arrived == pytest.approx([102, 204, 306, 408, 510, 512, 612])
-    # Larger messages share: their packets take turns.
+    # Larger messages share the link: their packets alternate.
     assert times(puts(*messages), hardware=weft.Hardware(mtu_bytes=1249))[1] == pytest.approx(
         [500] * 5
     )
-    # What is held up elsewhere holds up no packet behind it, as switches have buffers.
+    # A packet delayed at a later link does not delay packets behind it, as switches have buffers.
     left, arrived = times(
         puts((0, 1, 1250), (0, 2, 1250), (3, 1, 125_000)), hardware=weft.Hardware(header_bytes=0)
     )
@@ -73,61 +73,61 @@ def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("level", ["flow", "packet"])
-def test_copies_between_two_ranks_of_a_host_follow_each_other(level: str) -> None:
+def test_copies_between_two_ranks_of_a_host_are_sequential(level: str) -> None:
     builder = WorkloadBuilder(3)
     for size in (5000, 0, 10_000):
         builder.put(0, 1, size)
     builder.put(2, 1, 5000)
     hosts = {"level": level, "local_gbps": 80, "local_latency_ns": 11}
-    found = weft.simulate(STAR, ROUTES, builder.build(), [3, 3, 3], **hosts).messages()
-    assert found["left_ns"].to_list() == pytest.approx([0, 500, 500, 0])
-    assert found["arrived_ns"].to_list() == pytest.approx([511, 511, 1511, 511])
+    result = weft.simulate(STAR, ROUTES, builder.build(), [3, 3, 3], **hosts).messages()
+    assert result["left_ns"].to_list() == pytest.approx([0, 500, 500, 0])
+    assert result["arrived_ns"].to_list() == pytest.approx([511, 511, 1511, 511])
 
 
-def test_a_request_waits_for_what_its_pair_sends() -> None:
+def test_a_request_waits_for_earlier_messages_of_its_queue_pair() -> None:
     builder = WorkloadBuilder(2)
     builder.isend(0, 1, 12_500)
     builder.isend(0, 1, 25_000)
     builder.irecv(1, 0, 12_500)
     builder.irecv(1, 0, 25_000)
-    found = weft.simulate(STAR, ROUTES, builder.build(), latency_ns=50).messages()
-    # The first is eager. The request leaves behind it, at 1000, and comes back at 1100.
-    assert found["left_ns"].to_list() == pytest.approx([0, 1100])
-    assert found["arrived_ns"].to_list() == pytest.approx([1050, 3150])
+    result = weft.simulate(STAR, ROUTES, builder.build(), latency_ns=50).messages()
+    # The first is eager. The request leaves after it, at 1000; the answer arrives at 1100.
+    assert result["left_ns"].to_list() == pytest.approx([0, 1100])
+    assert result["arrived_ns"].to_list() == pytest.approx([1050, 3150])
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 16])
 @pytest.mark.parametrize("segment", [2048, 8192, 16384, 65536])
 def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
-    """(p - 1 + m/s - 1) s/B + (p - 1) alpha when eager, as segments follow each other closely.
+    """(p - 1 + m/s - 1) s/B + (p - 1) alpha when eager, as segments are sent back to back.
 
-    Above the eager limit the next request leaves when the segment before has left, and its answer
-    is back two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B, the last alpha of
-    which the next one's request does not wait for where a rank sends but does not receive.
+    Above the eager limit the next request leaves when the previous segment has left, and its answer
+    arrives two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B. The next request
+    does not wait for the last alpha where a rank sends but does not receive.
     """
     size = 1 << 20
     work = load_workload(f"bcast:size={size},algorithm=chain,segment={segment}", ranks)
-    found = weft.simulate(STAR, ROUTES, work).makespan_ns
+    result = weft.simulate(STAR, ROUTES, work).makespan_ns
     steps = ranks - 2 + size // segment
-    wire = segment + 26 * (segment <= 2048)  # what is one packet takes its header along
+    wire = segment + 26 * (segment <= 2048)  # a single packet includes its header
     if segment <= 16384:
-        assert found == pytest.approx(steps * wire / RATE + (ranks - 1) * ALPHA)
+        assert result == pytest.approx(steps * wire / RATE + (ranks - 1) * ALPHA)
     else:
         each = segment / RATE + 2 * ALPHA
-        assert steps * each <= found <= steps * (each + ALPHA) + ALPHA
+        assert steps * each <= result <= steps * (each + ALPHA) + ALPHA
 
 
-#: What the levels may differ by, flow over packet.
+#: Permitted ratios of the flow level to the packet level.
 LEAST, MOST = 0.82, 1.17
 ENTRIES = {entry.name: entry.facts for entry in collective}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
-    """Every algorithm, 12 ranks on one switch and 16 on a tree, at default settings.
+def test_collectives_agree_with_the_packet_level(entry: str) -> None:
+    """Every algorithm on one switch of 12 ranks and a tree of 16, at default settings.
 
-    They differ most where messages from near and far meet, which all end together by max-min
-    fairness: packets of those near are there when the link would be idle otherwise.
+    The levels differ most where messages from near and far ranks share a link. Max-min fairness
+    ends them all together; packets of near ranks use the link while it would be idle otherwise.
     """
     sized = COLLECTIVES[ENTRIES[entry]["collective"]].sizes is not Sizes.NONE
     ratios = []
@@ -141,7 +141,7 @@ def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
             text = f"{entry}:size={size}" if sized else entry
             try:
                 work = load_workload(text, ranks)
-            except InputError:  # of powers of 2 only
+            except InputError:  # for powers of 2 only
                 work = load_workload(text, 8)
             flow = weft.simulate(fabric, routes, work).makespan_ns
             ratios.append(flow / weft.simulate(fabric, routes, work, level="packet").makespan_ns)
@@ -150,7 +150,7 @@ def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
 
 
 def wavefront(side: int, blocks: int, size: int) -> Workload:
-    """Sweeps of a grid of ranks from its four corners, as Sweep3D's without its calculations."""
+    """Sweeps of a grid of ranks from its four corners: Sweep3D without its calculations."""
     builder = WorkloadBuilder(side * side)
     for down, right in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
         for row, column in np.ndindex(side, side):
@@ -179,52 +179,52 @@ def wavefront(side: int, blocks: int, size: int) -> Workload:
     ],
 )
 @pytest.mark.parametrize("eager", [16384, 0])
-def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) -> None:
-    """To the last bit where a rank sends to one other at a time, by GOAL and back."""
+def test_programs_agree_with_loggops(spec: str, eager: int, tmp_path: Path) -> None:
+    """Times are exact where a rank sends to one other at a time, also via GOAL and back."""
     work = load_workload(spec, 16)
     write_workload(work, tmp_path / "run.goal")
     work = load_workload(tmp_path / "run.goal")
     expected = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=eager)
-    found = weft.simulate(
+    result = weft.simulate(
         STAR, ROUTES, work, eager_bytes=eager, hardware=weft.Hardware(header_bytes=0)
     )
-    assert found.ended_ns == pytest.approx([float(end) for end in expected], rel=1e-9)
+    assert result.ended_ns == pytest.approx([float(end) for end in expected], rel=1e-9)
 
 
 @pytest.mark.parametrize("size", [1000, 8000, 40_000])
-def test_wavefronts_take_what_loggops_and_packets_say(size: int) -> None:
+def test_wavefronts_agree_with_loggops_and_the_packet_level(size: int) -> None:
     work = wavefront(4, 10, size)
-    found = weft.simulate(STAR, ROUTES, work).makespan_ns
+    result = weft.simulate(STAR, ROUTES, work).makespan_ns
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     ends = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=16384)
-    assert found == pytest.approx(packet, rel=0.09)
-    # There two messages of one interface leave one after the other, and share it here.
+    assert result == pytest.approx(packet, rel=0.09)
+    # In LogGOPS two messages of one interface leave one after the other; here they share it.
     bare = weft.simulate(STAR, ROUTES, work, hardware=weft.Hardware(header_bytes=0)).makespan_ns
     assert bare == pytest.approx(float(max(ends)), rel=0.1)
 
 
 @pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
 @pytest.mark.parametrize("ranks", [65, 128, 129])
-def test_many_queue_pairs_may_go_on_at_one_moment(sharing: str, ranks: int) -> None:
-    """Each has room for the message that leaves and the one that follows it."""
+def test_many_queue_pairs_may_proceed_at_one_moment(sharing: str, ranks: int) -> None:
+    """Each queue pair has room for the message that is leaving and the next one."""
     fabric = weft.fabric(f"xgft:1;{ranks};1,rate=100")
     builder = WorkloadBuilder(ranks)
     everyone = np.arange(ranks)
     for _ in range(3):
         builder.put(everyone, (everyone + 1) % ranks, 10_000)
     work = builder.build()
-    found = weft.simulate(fabric, weft.route(fabric, "minhop"), work, sharing=sharing)
-    assert found.makespan_ns == pytest.approx(3 * 800 + ALPHA)
-    assert found.most_concurrent == ranks
+    result = weft.simulate(fabric, weft.route(fabric, "minhop"), work, sharing=sharing)
+    assert result.makespan_ns == pytest.approx(3 * 800 + ALPHA)
+    assert result.most_concurrent == ranks
 
 
 @pytest.mark.parametrize("late", ["send first", "receive first", "both at once"])
 @pytest.mark.parametrize("early", ["send first", "receive first", "both at once"])
 def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
-    """Two ranks exchange 256 KiB, of which one comes late.
+    """Two ranks exchange 256 KiB, one of them late.
 
-    It answers what it was asked, and asks. Behind the answer, its request finds the other side
-    sending already, whose answer waits until that is over: the two take turns.
+    The late rank answers the request and sends its own. Its request, queued behind the answer,
+    arrives when the other rank is already sending, whose answer waits until that message has left.
     """
     size, delay = 262_144, 10_000.0
     builder = WorkloadBuilder(2)
@@ -237,14 +237,14 @@ def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> N
         for post in steps if order == "send first" else steps[::-1]:
             post(rank, 1 - rank, size)
     work = builder.build()
-    found = weft.simulate(STAR, ROUTES, work).makespan_ns - delay
+    result = weft.simulate(STAR, ROUTES, work).makespan_ns - delay
     one = size / RATE
     if late == "send first":
-        assert found == pytest.approx(one + 3 * ALPHA)
+        assert result == pytest.approx(one + 3 * ALPHA)
     else:
-        assert found == pytest.approx(2 * one + 3 * ALPHA)
+        assert result == pytest.approx(2 * one + 3 * ALPHA)
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns - delay
-    assert found == pytest.approx(packet, rel=0.02)
+    assert result == pytest.approx(packet, rel=0.02)
 
 
 FLOODS = {
@@ -257,7 +257,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("flood", FLOODS)
 @pytest.mark.parametrize("size", [0, 1, 64, 500, 2048])
-def test_floods_of_small_messages_take_as_long_as_packet_by_packet(flood: str, size: int) -> None:
+def test_floods_of_small_messages_agree_with_the_packet_level(flood: str, size: int) -> None:
     work = puts(*((a, b, size) for a, b in FLOODS[flood]))
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     assert weft.simulate(STAR, ROUTES, work).makespan_ns == pytest.approx(packet, rel=0.05)

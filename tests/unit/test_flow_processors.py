@@ -1,4 +1,4 @@
-"""Processors at the flow level: who waits for one, when sends are posted, and times far out."""
+"""Processors at the flow level: order of waiting operations, posting of sends, late times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")
 ROUTES = weft.route(TREE, "dmodk")
 
 
-def test_what_waits_for_a_processor_goes_first_in_program_order() -> None:
+def test_operations_that_wait_for_a_processor_run_in_program_order() -> None:
     builder = WorkloadBuilder(2)
     first = builder.irecv(0, 1, 0)
     builder.calc(0, 50.0, after=[])
@@ -22,23 +22,23 @@ def test_what_waits_for_a_processor_goes_first_in_program_order() -> None:
         builder.isend(1, 0, 0)
     options = {"overhead_ns": 10, "latency_ns": 5}
     ended = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options).ended_ns
-    # Both messages are there at 15 and 25 ns; the calculation from 0 to 50 ns keeps them waiting,
-    # and the first receive goes before the calculation that began to wait earlier.
+    # The messages arrive at 15 and 25 ns, during the calculation from 0 to 50 ns; then the first
+    # receive runs before the calculation that started to wait earlier.
     assert ended[[first, 1, 2, last]].tolist() == [60, 50, 90, 100]
 
 
-def test_many_that_wait_for_one_processor_are_looked_at_once_each() -> None:
+def test_many_operations_that_wait_for_one_processor_take_linear_time() -> None:
     builder = WorkloadBuilder(2)
     count = 30_000
     ops = builder.operations([0] * count, 0, duration_ns=3.0)
     result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5])
-    assert result.ended_ns[ops].tolist() == [3.0 * (turn + 1) for turn in range(count)]
-    # All of them once for each that runs would take a minute.
+    assert result.ended_ns[ops].tolist() == [3.0 * (index + 1) for index in range(count)]
+    # Checking all waiting operations for each that runs would take a minute.
     assert result.run_s < 10
 
 
 @pytest.mark.parametrize("eager", [0, 10_000])
-def test_a_send_is_posted_when_its_turn_comes_whatever_its_size(eager: int) -> None:
+def test_a_send_of_any_size_is_posted_in_program_order(eager: int) -> None:
     builder = WorkloadBuilder(2)
     for _ in range(2):
         builder.isend(0, 1, 5000)
@@ -46,7 +46,7 @@ def test_a_send_is_posted_when_its_turn_comes_whatever_its_size(eager: int) -> N
     options = {"overhead_ns": 100, "latency_ns": 7, "eager_bytes": eager, "handshake": False}
     result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options)
     assert result.posted_ns[:2].tolist() == [0, 100]
-    # The second leaves behind the first, which takes 400 ns.
+    # The second leaves after the first, which takes 400 ns.
     assert result.left_ns[:2].tolist() == [100, 500]
 
 
@@ -59,11 +59,11 @@ def test_late_messages_take_as_long_as_early_ones(start: float) -> None:
     result = weft.simulate(
         TREE, ROUTES, builder.build(), [0, 5], latency_ns=90, hardware=weft.Hardware(header_bytes=0)
     )
-    # 10 ns at full rate; doubles are an eighth of a ns apart after 11 days.
+    # 10 ns at full rate; doubles are spaced an eighth of a ns apart after 11 days.
     assert result.makespan_ns - start == pytest.approx(100, abs=1e-16 * start + 1e-9)
 
 
-def test_times_beyond_all_numbers_are_no_deadlock() -> None:
+def test_infinite_times_are_not_a_deadlock() -> None:
     builder = WorkloadBuilder(1)
     builder.rank(0).calc(1e308).calc(1e308)
     with pytest.raises(InputError, match="simulated time exceeds 1e\\+308"):

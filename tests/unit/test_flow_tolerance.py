@@ -1,4 +1,4 @@
-"""The flow level's tolerance bounds the error of completion times, and saves work for it."""
+"""The flow level's tolerance bounds the error of completion times and saves work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def both(
 
 
 def worst(exact: FlowResult, near: FlowResult) -> float:
-    """Largest relative error of completion times."""
+    """Return the largest relative error of completion times."""
     ops = exact.workload.messages
     true = exact.arrived_ns[ops]
     return float((np.abs(near.arrived_ns[ops] - true) / true).max())
@@ -46,14 +46,14 @@ def test_random_flows_end_within_the_tolerance(
     flows = random_flows(fabric, route(fabric, "dmodk"), 1000, seed=seed, spread_ns=spread_ns)
     exact, near = both(fabric, flows.workload(), tolerance, flows.placement())
     assert worst(exact, near) < tolerance
-    if spread_ns <= 1e7:  # begun farther apart, flows hardly meet
+    if spread_ns <= 1e7:  # flows that start farther apart rarely share links
         assert worst(exact, near) > 0
         assert near.num_rate_changes < exact.num_rate_changes
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_chains_of_messages_beside_others_end_within_the_tolerance(seed: int) -> None:
-    # Every message of a chain waits for the one before, so that delays add up along it.
+    # Every message of a chain waits for the one before, so delays add up along the chain.
     fabric = build(SPEC)
     random = np.random.default_rng(seed)
     builder = WorkloadBuilder(fabric.num_hosts)
@@ -71,7 +71,7 @@ def test_chains_of_messages_beside_others_end_within_the_tolerance(seed: int) ->
 
 
 def test_flows_through_a_row_of_shared_links_end_within_the_tolerance() -> None:
-    # A parking lot: long ways over all links, short ones over one each.
+    # A parking lot: long paths over all links, short paths over one link each.
     fabric = build("torus:8")
     builder = WorkloadBuilder(fabric.num_hosts)
     random = np.random.default_rng(1)

@@ -49,7 +49,7 @@ def test_graphml_is_the_fabric() -> None:
         assert data["target_port"] == fabric.link_to_port[link]
 
 
-def test_graphml_knows_lengths_lids_and_rates_without_a_name() -> None:
+def test_graphml_keeps_lengths_lids_and_unnamed_rates() -> None:
     fabric = build("xgft:1;2;1,rate=37")
     parts = Parts.of(fabric.with_lengths(np.array([3.0, np.nan])))
     parts.lid = {(0, 0): (7, 0), (1, 1): (9, 0)}
@@ -70,7 +70,7 @@ def test_graphml_holds_any_name() -> None:
     assert set(graph) == {'<a & "b"> ü', "bell\ufffd\ufffd", "h1"}
 
 
-def test_graphml_keeps_nodes_apart_whose_names_look_the_same() -> None:
+def test_graphml_distinguishes_nodes_with_similar_names() -> None:
     names = ("a\x01", "a\x02", "b\uffff", "b\ufffd")
     fabric = build("leaf-spine:leaves=1,spines=1,hosts=2")
     fabric = fabric.renamed(dict(zip(fabric.node_guid.tolist(), names, strict=False)))
@@ -111,7 +111,7 @@ STATEMENT = re.compile(
 
 
 def check_dot(text: str, tmp_path: Path) -> None:
-    """Every line is one known statement; Graphviz itself agrees where it is installed."""
+    """Check that every line is a known statement, and run Graphviz where it is installed."""
     for line in text.splitlines():
         assert STATEMENT.fullmatch(line), line
     assert text.count("{") == text.count("}")
@@ -125,7 +125,7 @@ def test_dot_has_a_row_per_level(tmp_path: Path) -> None:
     check_dot(text, tmp_path)
     rows = re.findall(r'subgraph "level (\d)" \{\n(.*?)\n  \}', text, re.DOTALL)
     assert {int(level): body.count("label=") for level, body in rows} == {0: 4, 1: 2, 2: 2}
-    # Parallel cables are one line; nothing says the rate when there is one only.
+    # Parallel cables are one line, without a rate label when all rates are equal.
     assert text.count(" -- ") == 4 + 4
     assert text.count('[label="2", penwidth=2]') == 4
 
@@ -172,7 +172,7 @@ def test_dot_of_the_real_cluster(shared: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["f.dot", "f.gv", "f.graphml"])
-def test_the_file_name_tells_the_format(name: str, tmp_path: Path) -> None:
+def test_the_format_follows_from_the_file_name(name: str, tmp_path: Path) -> None:
     write_fabric(build("xgft:1;2;1"), tmp_path / name)
     start = "<?xml" if name.endswith("graphml") else "graph "
     assert (tmp_path / name).read_text().startswith(start)

@@ -1,4 +1,4 @@
-"""ibnetdiscover output: real shapes, and every way of being wrong."""
+"""ibnetdiscover output: real files, and every kind of error."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from weft.fabrics.formats import FormatWarning, read_file, write_fabric
 from weft.fabrics.formats.ibnetdiscover import read, write
 from weft.fabrics.topology import build
 
-#: Two leaves and a spine at mixed speeds, hosts with names of every sort, a SHARP aggregation
-#: node inside the spine and a router.
+#: Two leaves and a spine of mixed speeds, hosts with various names, a SHARP aggregation node
+#: inside the spine, and a router.
 MESSY = """\
 #
 # Topology file: generated on Thu Jan  1 00:00:00 1970
@@ -118,7 +118,7 @@ Ca\t2 "H-0000000000000020"\t\t# "b"
 
 
 def cables(fabric: Fabric) -> dict[frozenset[tuple[int, int]], str]:
-    """Ends of each cable as (GUID, port), with its rate."""
+    """Return the ends of each cable as (GUID, port), with its rate."""
     from weft.fabrics import rate_text
 
     ends = zip(fabric.node_guid[fabric.link_from].tolist(), fabric.link_from_port, strict=True)
@@ -137,7 +137,7 @@ def refused(text: str) -> InputError:
     return caught.value
 
 
-def test_messy_output_is_read_whole() -> None:
+def test_messy_output_is_read_completely() -> None:
     fabric = read(MESSY, "messy")
     assert (fabric.num_switches, fabric.num_hosts, fabric.num_cables) == (3, 6, 11)
     assert fabric.num_nodes == 11
@@ -163,7 +163,7 @@ def test_messy_output_is_read_whole() -> None:
     assert fabric.num_ports.tolist()[:3] == [41, 41, 36]
 
 
-def test_labels_are_host_names_where_they_tell_nodes_apart() -> None:
+def test_labels_are_host_names_where_these_are_unique() -> None:
     fabric = read(MESSY, "messy")
     assert fabric.node_names[:3] == (
         "MF0;spine01:MQM9700/U1",
@@ -187,7 +187,7 @@ def test_identifiers_are_kept() -> None:
     assert fabric.node_guid[node] == 0xC42A10300000021
     assert fabric.system_guid[node] == 0xC42A10300000020
     assert (fabric.vendor_id[node], fabric.device_id[node]) == (0x2C9, 0x101B)
-    # The port GUID of a newer adapter is its node GUID; of an older one that plus the port.
+    # A newer adapter's port GUID is its node GUID; an older one's adds the port number.
     slot = fabric.port_offset
     assert fabric.port_guid[slot[node]] == 0xC42A10300000021
     old = fabric.find_node('rack "7" #3, bay=2')
@@ -224,7 +224,7 @@ def test_real_cluster(shared: Path) -> None:
     assert set(cables(fabric).values()) == {"4xDDR", "4xQDR"}
     assert list(cables(fabric).values()).count("4xDDR") == 23
     assert fabric.find_node("sl390lin101") == fabric.find_node("0x78e7d1030022a46c")
-    # Written again, it is the same file but for the date and "enhanced", line by line.
+    # Written back, the file is the same line by line except for the date and "enhanced".
     lines = [line.replace("enhanced", "base") for line in source.read_text().splitlines()]
     assert write(fabric).splitlines()[4:] == lines[4:]
 
@@ -241,7 +241,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_messages_between_any_two_lines_are_set_aside_and_shown(message: str) -> None:
+def test_messages_between_any_two_lines_are_skipped_and_reported(message: str) -> None:
     lines = PAIR.splitlines()
     for at in range(len(lines) + 1):
         text = "\n".join([*lines[:at], message, *lines[at:]])
@@ -251,19 +251,19 @@ def test_messages_between_any_two_lines_are_set_aside_and_shown(message: str) ->
         assert fabric.digest == read(PAIR, "f").digest
 
 
-def test_a_message_that_cut_a_line_in_two_is_taken_out_of_it() -> None:
-    whole = read(PAIR, "f")
+def test_a_message_inside_a_line_is_removed() -> None:
+    expected = read(PAIR, "f")
     body = PAIR.rstrip("\n")
     for at in range(len(body)):
         text = body[:at] + MESSAGES[0] + "\n" + body[at:] + "\n"
         with pytest.warns(FormatWarning, match="1 lines are messages"):
             fabric = read(text, "f")
-        assert fabric.digest == whole.digest
-        assert np.array_equal(fabric.lid, whole.lid)
-        assert np.array_equal(fabric.cable_rate_code, whole.cable_rate_code)
+        assert fabric.digest == expected.digest
+        assert np.array_equal(fabric.lid, expected.lid)
+        assert np.array_equal(fabric.cable_rate_code, expected.cable_rate_code)
 
 
-def test_a_message_glued_to_a_whole_line_leaves_the_next_line_alone() -> None:
+def test_a_message_appended_to_a_line_does_not_affect_the_next_line() -> None:
     text = PAIR.replace("lid 2 4xEDR\n", f"lid 2 4xEDR{MESSAGES[0]}\n{MESSAGES[1]}\n", 1)
     with pytest.warns(FormatWarning, match="2 lines are messages"):
         assert read(text, "f").digest == read(PAIR, "f").digest
@@ -354,7 +354,7 @@ def test_rates_that_no_line_names() -> None:
         read(PAIR, "f", rate="4xFOO")
 
 
-def test_rate_lid_and_port_guid_may_stand_at_one_end_only() -> None:
+def test_rate_lid_and_port_guid_may_be_given_at_one_end_only() -> None:
     *lines, last = PAIR.splitlines()
     assert last.startswith("[1](21)")
     fabric = read("\n".join([*lines, '[1] "S-0000000000000002"[3]']), "f")

@@ -1,4 +1,4 @@
-"""ibsim net files: what the simulator takes, read as it would."""
+"""ibsim net files: accepted input, read as the simulator reads it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ Ca 3 "lonelier"
     assert fabric.node_names == ("a", "h", "lonely", "lonelier", "r")
     assert fabric.node_guid.tolist() == [0x5000, 0x9000, 0x9010, 0x9012, 77]
     assert fabric.node_kind[-1] == NodeKind.AUXILIARY
-    # As in ibsim, a device id stays until the next one, the others are for one node.
+    # As in ibsim, a device id applies until the next one, other identifiers to one node.
     assert fabric.device_id.tolist() == [1, 1, 2, 2, 2]
     assert fabric.vendor_id.tolist() == [0x2C9, 0, 0, 0, 0]
     assert fabric.system_guid.tolist() == [0xABC, 0, 0, 0, 0]
@@ -224,7 +224,7 @@ def test_real_cluster(shared: Path, tmp_path: Path) -> None:
     folder = shared / "fabrics"
     fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
     target = tmp_path / "x5.net"
-    # Switch descriptions with # cannot be ids.
+    # Switch descriptions that contain # cannot be ids.
     with pytest.warns(FormatWarning, match="5 labels cannot be node ids"):
         write_fabric(fabric, target)
     again = read_file(target)
@@ -242,7 +242,7 @@ def test_names_with_spaces_and_unicode_are_ids() -> None:
     assert again.node_names == ("Schrank 3 – oben", "küche", "h1")
 
 
-def test_labels_that_hide_behind_ids_of_other_nodes() -> None:
+def test_labels_that_equal_ids_of_other_nodes() -> None:
     fabric = build("xgft:1;2;1").renamed({0x200000: "a#b", 0x100000: "S-0000000000200000"})
     with pytest.raises(NotApplicable, match="the GUID of another node"):
         write(fabric)

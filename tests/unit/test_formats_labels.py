@@ -1,4 +1,4 @@
-"""What nodes are called."""
+"""Labels of nodes."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def test_ids() -> None:
     assert not is_guid_id("S-0008f10500108c5")
 
 
-def test_each_takes_the_first_name_that_no_other_goes_by() -> None:
+def test_a_label_is_the_first_unique_name() -> None:
     ids = [guid_id(kind, n) for n, kind in enumerate([SWITCH, *[HOST] * 7])]
     descriptions = [
         "n1",
-        "n1 HCA-1",  # the switch has that name, so the whole
+        "n1 HCA-1",  # the full description, as the switch has the name n1
         "n2 HCA-1",
         "n3 HCA-1",
         "n3 HCA-2",
         "generic",
         "generic",
-        ids[2],  # another node's id is no name
+        ids[2],  # not used: another node's id
     ]
     labels = choose_labels([SWITCH, *[HOST] * 7], ids, descriptions)
     assert labels == [ids[0], "n1 HCA-1", "n2", "n3 HCA-1", "n3 HCA-2", ids[5], ids[6], ids[7]]
 
 
-def test_names_that_people_chose_stay() -> None:
+def test_chosen_names_are_kept() -> None:
     assert choose_labels([HOST, HOST], ["a", "H-0000000000000001"], ["x", "a"]) == [
         "a",
         "H-0000000000000001",

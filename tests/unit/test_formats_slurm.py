@@ -1,4 +1,4 @@
-"""Slurm topology files: always a tree, and the administrators' own for a real cluster."""
+"""Slurm topology files: always a tree, and for a real cluster that of its administrators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.fabrics.topology import build
 
 
 def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Nodes of each leaf switch and switches of each other line."""
+    """Return the nodes of each leaf switch and the switches of each other line."""
     nodes: dict[str, list[str]] = {}
     switches: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -33,7 +33,7 @@ def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 
 def check_tree(text: str) -> set[str]:
-    """Refuse what Slurm would; returns the tops."""
+    """Check the rules of Slurm; return the top switches."""
     nodes, switches = parse(text)
     listed = [node for group in nodes.values() for node in group]
     assert len(listed) == len(set(listed))
@@ -86,15 +86,15 @@ def test_the_real_cluster_has_the_administrators_leaves(shared: Path, tmp_path: 
     assert {leaf: sorted(group) for leaf, group in nodes.items()} == {
         leaf: sorted(group) for leaf, group in theirs.items()
     }
-    # They list every switch above with all its neighbours, up, down and sideways; ours are among
-    # them, but for the children that are now a line of their own.
+    # The administrators' file lists every upper switch with all neighbours, up, down and sideways;
+    # ours are among them, except children that are now a line of their own.
     for name, children in switches.items():
         reached = set(their_switches[name])
         assert {child for child in children if child in nodes} <= reached
     assert set(switches) <= set(their_switches)
 
 
-def test_leaf_to_leaf_cables_are_left_out_and_said() -> None:
+def test_leaf_to_leaf_cables_are_excluded_and_reported() -> None:
     maker = FabricBuilder("triangle")
     switches = maker.switches(["a", "b", "c"], ports=8)
     maker.connect(switches, maker.hosts(["h1", "h2", "h3"]))
@@ -106,7 +106,7 @@ def test_leaf_to_leaf_cables_are_left_out_and_said() -> None:
     assert "SwitchName=top Switches=a,b,c" in quiet(maker.fabric(), root="top")
 
 
-def test_pieces_get_a_root_each() -> None:
+def test_disconnected_parts_have_one_root_each() -> None:
     maker = FabricBuilder("pieces")
     switches = maker.switches([f"s{i}" for i in range(5)], ports=8)
     maker.connect(switches, maker.hosts([f"h{i}" for i in range(5)]))
@@ -164,14 +164,14 @@ def test_names_that_slurm_cannot_take_become_guids() -> None:
     assert write(fabric).endswith("SwitchName=S-0000000000200000 Nodes=H-0000000000100000,h1\n")
 
 
-def test_hosts_without_a_switch_are_said() -> None:
+def test_hosts_without_a_switch_are_reported() -> None:
     fabric = build("xgft:2;2,2;1,1").without(cables=["h0[1]"])
     with pytest.warns(FormatWarning, match="1 hosts that are not cabled to a switch: h0"):
         nodes, _ = parse(write(fabric))
     assert [*chain(*nodes.values())] == ["h1", "h2", "h3"]
 
 
-def test_leaves_without_hosts_and_planes_apart_are_said() -> None:
+def test_leaves_without_hosts_and_separate_planes_are_reported() -> None:
     maker = FabricBuilder("planes")
     switches = maker.switches(["a", "b"], ports=4)
     hosts = maker.hosts(["h1", "h2"], ports=2)

@@ -23,13 +23,13 @@ def _quiet() -> object:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_what_a_reader_knows_comes_back_the_same(spec: str) -> None:
+def test_formats_survive_a_round_trip(spec: str) -> None:
     fabric = build(spec)
     for entry in reader:
         if entry.name not in writer.names():
             continue
         again = entry.function(writer[entry.name].function(fabric), "file")
-        # A file does not say which hosts forward; the writer warns of that.
+        # A file does not record which hosts forward; the writer warns about it.
         same = np.array_equal(again.forwards, fabric.forwards)
         assert same == (not fabric.forwards[fabric.host_nodes].any())
         assert (again.digest == fabric.digest) == same
@@ -50,7 +50,7 @@ def test_graphml(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_slurm_spans_all_hosts(spec: str) -> None:
-    """All hosts hang under one top line, since each example is in one piece."""
+    """All hosts are under one top line, since each example is connected."""
     fabric = build(spec)
     try:
         text = writer["slurm"].function(fabric)

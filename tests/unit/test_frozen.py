@@ -1,4 +1,4 @@
-"""Arrays of fabrics, routes and workloads cannot be written, nor can those of their copies."""
+"""Arrays of fabrics, routes and workloads, and of copies of these, are read-only."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ TREE = "xgft:2;4,4;1,2"
 
 @cache
 def tree() -> Fabric:
-    made = weft.fabric(TREE)
-    assert len(made.graph.edge_of_link)  # arrays that are made when they are asked for
-    return made
+    fabric = weft.fabric(TREE)
+    assert len(fabric.graph.edge_of_link)  # arrays that are computed on first use
+    return fabric
 
 
 def some_lanes() -> VirtualLanes:
@@ -42,8 +42,8 @@ def some_lanes() -> VirtualLanes:
     return VirtualLanes(np.zeros((1, 16), dtype=np.uint8), index, base, ports)
 
 
-#: One of each class; the names of two are parts of others.
-MADE: dict[type, Callable[[], FrozenArrays]] = {
+#: One object of each class.
+EXAMPLES: dict[type, Callable[[], FrozenArrays]] = {
     FabricArrays: lambda: FabricArrays(
         **{each.name: getattr(tree(), each.name) for each in fields(FabricArrays)}
     ),
@@ -74,7 +74,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two have equal values throughout, and arrays that may be written to the same way."""
+    """Return whether all values are equal and the same arrays are writable."""
     if isinstance(one, np.ndarray):
         equal = np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
         return equal and one.flags.writeable == other.flags.writeable and one.dtype == other.dtype
@@ -88,24 +88,24 @@ def same(one: Any, other: Any) -> bool:
 
 
 def subclasses(of: type) -> set[type]:
-    found = set(of.__subclasses__())
-    return found.union(*map(subclasses, found))
+    direct = set(of.__subclasses__())
+    return direct.union(*map(subclasses, direct))
 
 
-def test_every_class_is_here() -> None:
-    assert {each for each in subclasses(FrozenArrays) if is_dataclass(each)} == set(MADE)
+def test_every_class_has_an_example() -> None:
+    assert {each for each in subclasses(FrozenArrays) if is_dataclass(each)} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("kind", MADE, ids=lambda kind: kind.__name__)
-def test_copies_are_equal_and_as_frozen(kind: type) -> None:
-    made = MADE[kind]()
-    assert type(made) is kind
-    arrays = [getattr(made, each.name) for each in fields(made)]
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_copies_are_equal_and_read_only(kind: type) -> None:
+    original = EXAMPLES[kind]()
+    assert type(original) is kind
+    arrays = [getattr(original, each.name) for each in fields(original)]
     arrays = [array for array in arrays if isinstance(array, np.ndarray)]
     assert arrays
     assert not any(array.flags.writeable for array in arrays)
     for way, again in COPIES.items():
-        assert same(made, again(made)), way
+        assert same(original, again(original)), way
 
 
 class Odd(FrozenArrays):
@@ -115,12 +115,12 @@ class Odd(FrozenArrays):
 
 
 @pytest.mark.parametrize("way", COPIES)
-def test_arrays_within_others_are_kept_and_those_that_can_be_written_too(way: str) -> None:
-    found = COPIES[way](Odd())
-    assert not found.fixed.flags.writeable
-    assert found.free.flags.writeable
-    assert not found.parts[0]["a"][0].flags.writeable
-    assert found.parts[1] is found.fixed
+def test_nested_and_writable_arrays_keep_their_flags(way: str) -> None:
+    result = COPIES[way](Odd())
+    assert not result.fixed.flags.writeable
+    assert result.free.flags.writeable
+    assert not result.parts[0]["a"][0].flags.writeable
+    assert result.parts[1] is result.fixed
 
 
 # -- kernels -------------------------------------------------------------------------------------
@@ -128,8 +128,8 @@ def test_arrays_within_others_are_kept_and_those_that_can_be_written_too(way: st
 
 def kernels() -> list[Dispatcher]:
     modules = [each for name, each in sys.modules.items() if name.startswith("weft.kernels.")]
-    found = [value for module in modules for value in vars(module).values()]
-    return [each for each in found if isinstance(each, Dispatcher)]
+    objects = [value for module in modules for value in vars(module).values()]
+    return [each for each in objects if isinstance(each, Dispatcher)]
 
 
 def compiled() -> dict[str, set[str]]:
@@ -140,27 +140,27 @@ def compiled() -> dict[str, set[str]]:
 
 
 def run(fabric: Fabric, routes: Routes, workload: Workload) -> tuple[float, dict[str, set[str]]]:
-    """Makespan, and the types of array for which this process has kernels."""
+    """Return the makespan, and the array types for which this process has compiled kernels."""
     return weft.simulate(fabric, routes, workload).makespan_ns, compiled()
 
 
-def given() -> tuple[Fabric, Routes, Workload]:
+def example() -> tuple[Fabric, Routes, Workload]:
     return tree(), weft.route(tree(), "updn"), load_workload("pingpong:sizes=8", 2)
 
 
 @pytest.fixture(scope="module")
 def here() -> tuple[float, dict[str, set[str]]]:
-    return run(*given())
+    return run(*example())
 
 
-def test_copies_run_what_is_compiled(here) -> None:
-    assert run(*copy.deepcopy(given())) == here
+def test_copies_use_compiled_kernels(here) -> None:
+    assert run(*copy.deepcopy(example())) == here
 
 
 def test_another_process_compiles_nothing_anew(here) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        makespan, there = pool.submit(run, *given()).result()
+        makespan, there = pool.submit(run, *example()).result()
     assert makespan == here[0]
     assert any(there.values())
     assert all(there[name] <= here[1].get(name, set()) for name in there)

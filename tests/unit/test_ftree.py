@@ -30,21 +30,21 @@ def loads(fabric: Fabric, routes: TableRoutes) -> np.ndarray:
 def test_loads_of_an_all_to_all_are_even(seed: int | None) -> None:
     fabric = load("xgft:3;6,6,6;1,6,6")
     fabric = fabric if seed is None else fabric.shuffled(seed)
-    found = loads(fabric, ftree(fabric))
-    assert (found.max(), found.min()) == (210, 180)
+    result = loads(fabric, ftree(fabric))
+    assert (result.max(), result.min()) == (210, 180)
 
 
 def test_missing_hosts_keep_the_order_of_shifts() -> None:
-    """The ways of those that are there are as if all were."""
-    whole = load("xgft:2;4,4;1,4")
-    gone = ["h2", "h7", "h8"]
-    fabric = whole.without(cables=[f"{name}[1]" for name in gone])
-    kept = [h for h, name in enumerate(whole.host_names) if name not in gone]
-    order = ftree(whole)
-    # Hosts of a leaf come in the order of its ports, so those after a gap move up by one way.
-    up = order.table[: whole.num_hosts, : whole.num_switches]
-    fewer = ftree(fabric).table[: len(kept), : whole.num_switches]
-    leaf_of = whole.graph.destination_row[: whole.num_hosts]
+    """Paths of the remaining hosts are those of the complete tree."""
+    complete = load("xgft:2;4,4;1,4")
+    removed = ["h2", "h7", "h8"]
+    fabric = complete.without(cables=[f"{name}[1]" for name in removed])
+    kept = [h for h, name in enumerate(complete.host_names) if name not in removed]
+    order = ftree(complete)
+    # Hosts of a leaf are in the order of its ports: hosts after a gap use the previous uplink.
+    up = order.table[: complete.num_hosts, : complete.num_switches]
+    fewer = ftree(fabric).table[: len(kept), : complete.num_switches]
+    leaf_of = complete.graph.destination_row[: complete.num_hosts]
     assert np.array_equal(fewer[kept.index(12)], up[12])
     for leaf in range(4):
         own = [number for number, h in enumerate(kept) if leaf_of[h] == leaf]
@@ -52,30 +52,30 @@ def test_missing_hosts_keep_the_order_of_shifts() -> None:
         assert len(np.unique(fewer[own, other])) == len(own)
 
 
-def test_faulty_trees_need_roots_or_leave() -> None:
+def test_faulty_trees_need_roots_or_pure_false() -> None:
     fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=4, switches=1, seed=2)
     with pytest.raises(NotApplicable, match=r"not a complete fat tree: .* neighbours above"):
         ftree(fabric)
     routes = ftree(fabric, pure=False)
-    found = validate(fabric, routes)
-    assert found.ok
-    assert found.max_detour == 0
+    result = validate(fabric, routes)
+    assert result.ok
+    assert result.max_detour == 0
     tops = tuple(name for name in fabric.node_names if name.startswith("s3-"))
     assert np.array_equal(ftree(fabric, roots=tops).table, routes.table)
 
 
-def test_what_has_no_way_up_and_down_is_refused() -> None:
+def test_fabrics_without_up_down_paths_are_refused() -> None:
     with pytest.raises(NotApplicable, match=r"900 pairs of a switch and a host .* from r1\.1"):
         ftree(load("kns:k=6,n=2"))
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:3x3", "jellyfish:switches=20,degree=4"])
-def test_what_is_no_tree_is_refused(spec: str) -> None:
+def test_other_fabrics_are_refused(spec: str) -> None:
     with pytest.raises(NotApplicable, match="not a tree of several levels"):
         ftree(load(spec))
 
 
-def test_lists_of_guids_and_names_say_the_same(tmp_path: Path) -> None:
+def test_lists_of_guids_and_of_names_are_equivalent(tmp_path: Path) -> None:
     fabric = load("xgft:3;3,4,3;1,2,3").shuffled(3)
     io = fabric.host_nodes[::4]
     ends = fabric.host_endpoint[::4]
@@ -92,8 +92,8 @@ def test_lists_of_guids_and_names_say_the_same(tmp_path: Path) -> None:
     assert validate(fabric, two).ok
 
 
-def test_input_output_nodes_stand_at_the_roots() -> None:
-    """Compute nodes hang from leaves; others from any switch, and roots reach them by turning."""
+def test_io_nodes_may_be_at_the_roots() -> None:
+    """Compute nodes are on leaves, others on any switch; roots reach these via a reverse hop."""
     build = FabricBuilder("io at roots")
     tops, leaves = build.switches(["t0", "t1"]), build.switches(["l0", "l1", "l2"])
     build.connect(np.repeat(tops, 3), np.tile(leaves, 2))
@@ -106,12 +106,12 @@ def test_input_output_nodes_stand_at_the_roots() -> None:
     with pytest.raises(NotApplicable, match="2 pairs of a switch and a host"):
         ftree(fabric, **options)
     routes = ftree(fabric, **options, max_reverse_hops=1)
-    found = validate(fabric, routes)
-    assert found.ok
-    assert not found.credit_loops
+    result = validate(fabric, routes)
+    assert result.ok
+    assert not result.credit_loops
 
 
-def test_roots_are_joined_on_request() -> None:
+def test_roots_are_connected_on_request() -> None:
     fabric = load("xgft:2;4,4;1,4")
     between = slice(fabric.num_endpoints + 4, None)
     assert (ftree(fabric).table[between, 4:] == 255).sum() == 12
@@ -121,8 +121,8 @@ def test_roots_are_joined_on_request() -> None:
 
 
 @pytest.mark.parametrize("leaves", [3, 5])
-def test_ways_that_could_deadlock_are_refused(leaves: int) -> None:
-    """Cables between neighbouring leaves close a ring, which is used when it is long."""
+def test_paths_that_could_deadlock_are_refused(leaves: int) -> None:
+    """Cables between neighbouring leaves form a ring, which paths follow when it is long."""
     build = FabricBuilder("a root over a ring")
     ring = build.switches([f"l{i}" for i in range(leaves)])
     build.connect(np.repeat(build.switches(["top"]), leaves), ring)
@@ -152,7 +152,7 @@ def test_bad_options() -> None:
         route(fabric, "ftree", lmc=1)
 
 
-def test_planes_are_trees_of_their_own() -> None:
+def test_planes_are_separate_trees() -> None:
     fabric = load("xgft:2;3,4;2,2;2,1")
     routes = ftree(fabric)
     assert validate(fabric, routes).ok
@@ -171,7 +171,7 @@ def test_adapters_on_upper_levels_are_named_with_options_that_work(spec: str) ->
     assert validate(fabric, route(fabric, f"ftree:io={advice}")).ok
 
 
-def test_advice_names_few_of_many() -> None:
+def test_advice_is_limited_to_a_few_nodes() -> None:
     builder = FabricBuilder("a tree with adapters at a root")
     roots = builder.switches([f"top;{number}" for number in range(30)])
     leaves = builder.switches([f"leaf{number}" for number in range(20)])
@@ -184,7 +184,7 @@ def test_advice_names_few_of_many() -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_where_no_advice_is_known_none_is_given() -> None:
+def test_without_known_options_no_advice_is_given() -> None:
     builder = FabricBuilder("hosts at both ends of a line")
     switches = builder.switches(["s0", "s1", "s2", "s3"])
     builder.connect(switches[:-1], switches[1:])

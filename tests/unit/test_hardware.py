@@ -1,4 +1,4 @@
-"""Hardware of the packet level: what it refuses, and how users write it."""
+"""Hardware of the packet level: refused values, and formats of its options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.sim.packet import CongestionControl, Hardware, VlArbitration
 from weft.sim.packet.hardware import NAMES, hardware_of, parse_hardware
 
 
-def test_what_is_left_out_is_usual() -> None:
+def test_missing_settings_are_defaults() -> None:
     assert hardware_of({}) == Hardware() == HardwarePart().made
     assert parse_hardware([]) == {}
 
@@ -25,24 +25,24 @@ def test_every_setting_has_a_name_in_words_and_files() -> None:
     assert len(NAMES) == len(fields(Hardware)) - len(tables) + count + 1
 
 
-def test_words_and_keys_say_the_same() -> None:
+def test_words_and_keys_are_equivalent() -> None:
     words = parse_hardware(
         ["mtu=4KiB, buffer=32KiB,queues=voq", "speedup=2,credit-latency=10ns", "vlarb_high=0:4,1:8"]
     )
     assert words["vlarb_high"] == "0:4,1:8"
-    made = Hardware(
+    expected = Hardware(
         mtu_bytes=4096, buffer_bytes=32768, queues="voq", speedup=2, credit_latency_ns=10.0,
         vl_arbitration=VlArbitration(high=((0, 4), (1, 8))),
     )  # fmt: skip
-    assert hardware_of(words) == made
-    assert HardwarePart(**words).made == made
+    assert hardware_of(words) == expected
+    assert HardwarePart(**words).made == expected
     keys = {"mtu": 4096, "buffer": "32 KiB", "queues": "voq", "speedup": 2}
-    assert hardware_of({**keys, "credit_latency": 10, "vlarb_high": ["0:4", "1:8"]}) == made
+    assert hardware_of({**keys, "credit_latency": 10, "vlarb_high": ["0:4", "1:8"]}) == expected
 
 
 def test_tables_of_lanes_have_a_limit() -> None:
-    made = hardware_of({"vlarb_low": "0:1", "high_limit": "255"}).vl_arbitration
-    assert made == VlArbitration(low=((0, 1),), limit=255)
+    arbitration = hardware_of({"vlarb_low": "0:1", "high_limit": "255"}).vl_arbitration
+    assert arbitration == VlArbitration(low=((0, 1),), limit=255)
     assert hardware_of({"vlarb_low": "0:1"}).vl_arbitration == VlArbitration(low=((0, 1),))
     assert VlArbitration(" 3:255 , 14:0").high == ((3, 255), (14, 0))
 
@@ -52,13 +52,13 @@ def test_congestion_control_is_on_when_it_is_set() -> None:
     assert hardware_of({"congestion_control": False}).congestion_control is None
     assert hardware_of({"congestion_control": True}).congestion_control == CongestionControl()
     words = parse_hardware(["cc_threshold=3,cct=0:0,3:12,ccti_timer=7,cc_per=sl"])
-    found = hardware_of(words).congestion_control
-    assert found == CongestionControl(threshold=3, cct=((0, 0), (3, 12)), ccti_timer=7, per="sl")
-    assert HardwarePart(**words).made.congestion_control == found
+    control = hardware_of(words).congestion_control
+    assert control == CongestionControl(threshold=3, cct=((0, 0), (3, 12)), ccti_timer=7, per="sl")
+    assert HardwarePart(**words).made.congestion_control == control
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["mtu"], "'mtu' in 'mtu': expected NAME=VALUE"),
         (["mtu="], "'mtu=' in 'mtu='"),
@@ -70,13 +70,13 @@ def test_congestion_control_is_on_when_it_is_set() -> None:
         (["queues=voq,0:4"], "'0:4' in"),
     ],
 )
-def test_words_that_say_nothing_are_refused(words, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_malformed_words_are_refused(words, message) -> None:
+    with pytest.raises(InputError, match=message):
         parse_hardware(words)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"mto": 1}, r"hardware has no 'mto' \(did you mean 'mtu'\?\)"),
         (
@@ -108,13 +108,13 @@ def test_words_that_say_nothing_are_refused(words, said) -> None:
         ({"adapter_gbps": -1}, "^adapter_gbps: -1 does not fit: expected a number greater than 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_are_refused(settings, message) -> None:
+    with pytest.raises(InputError, match=message):
         hardware_of(settings)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"mtu_bytes": 0}, "mtu_bytes: 0 does not fit: expected 1 or more"),
         ({"mtu_bytes": -1}, "mtu_bytes: -1 does not fit"),
@@ -143,13 +143,13 @@ def test_settings_that_cannot_be_are_refused(settings, said) -> None:
         ({"vl_arbitration": "0:4"}, "vl_arbitration: '0:4' does not fit: expected a VlArbitration"),
     ],
 )
-def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_hardware_is_refused(changes, message) -> None:
+    with pytest.raises(InputError, match=message):
         Hardware(**changes)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         (
             {"low": ((0, 1.5),)},
@@ -166,13 +166,13 @@ def test_hardware_that_cannot_be_is_refused(changes, said) -> None:
         ({"low": ((0, -1),)}, "low: .* 0:-1: the lane"),
     ],
 )
-def test_tables_of_lanes_hold_whole_numbers(settings, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_tables_of_lanes_hold_whole_numbers(settings, message) -> None:
+    with pytest.raises(InputError, match=message):
         VlArbitration(**settings)
 
 
 @pytest.mark.parametrize(
-    ("cct", "said"),
+    ("cct", "message"),
     [
         (
             ((0.9, 1.9),),
@@ -184,16 +184,16 @@ def test_tables_of_lanes_hold_whole_numbers(settings, said) -> None:
         (None, "cct: None does not fit"),
     ],
 )
-def test_congestion_control_tables_hold_whole_numbers(cct, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_congestion_control_tables_hold_whole_numbers(cct, message) -> None:
+    with pytest.raises(InputError, match=message):
         CongestionControl(cct=cct)
 
 
 def test_tables_may_be_lists_arrays_and_text() -> None:
-    made = VlArbitration(low=((0, 4), (1, 8)))
+    expected = VlArbitration(low=((0, 4), (1, 8)))
     for low in ([[0, 4], [1, 8]], np.array([[0, 4], [1, 8]]), "0:4, 1:8"):
-        assert VlArbitration(low=low) == made
-        assert hash(VlArbitration(low=low)) == hash(made)
+        assert VlArbitration(low=low) == expected
+        assert hash(VlArbitration(low=low)) == hash(expected)
     assert CongestionControl(cct="0:0,3:12").cct == ((0, 0), (3, 12))
 
 

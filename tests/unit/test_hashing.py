@@ -32,7 +32,7 @@ def test_five_tuple_crc32_is_zlibs() -> None:
 
 @given(st.binary(min_size=13, max_size=13), st.integers(0, 2**32 - 1))
 def test_a_seed_changes_every_crc_by_the_same_bits(message: bytes, seed: int) -> None:
-    # What makes seeds useless against polarisation, and what the kernel's row masks rest on.
+    # Seeds therefore do not prevent polarisation; the kernel's row masks rely on this property.
     blank = bytes(13)
     assert zlib.crc32(message, seed) ^ zlib.crc32(message) == zlib.crc32(blank, seed) ^ zlib.crc32(
         blank

@@ -1,4 +1,4 @@
-"""What notebooks show: small tables, whatever names hold."""
+"""HTML for notebooks: small tables with any names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weft
 
 
 def cells(shown: object) -> list[str]:
-    """Texts of a table, which is well-formed."""
+    """Return the texts of a table, which must be well-formed."""
     page = shown._repr_html_()  # type: ignore[attr-defined]
     return list(ET.fromstring(page).itertext())
 
@@ -23,8 +23,8 @@ def test_fabrics_routes_verdicts_and_comparisons_are_tables() -> None:
     assert any(text.startswith("hdor: ") for text in cells(routes))
     verdict = cells(weft.validate(tree, routes))
     assert verdict[verdict.index("valid") + 1] == "yes"
-    found = weft.compare(tree, ("dmodk", "updn"), ("shift",), samples=2)
-    shown = cells(found)
+    result = weft.compare(tree, ("dmodk", "updn"), ("shift",), samples=2)
+    shown = cells(result)
     assert {"engine", "ebb", "dmodk", "updn"} <= set(shown)
     assert shown[0].startswith("Engines on xgft:2;4,4;1,4; best: ")
     assert cells(weft.bisection(tree, routes, samples=2))[0] == "Bisection bandwidth"
