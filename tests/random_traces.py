@@ -81,8 +81,8 @@ class Syntax:
 
         return self.maybe(lambda: self.many(one, 0))
 
-    def range(self, whole: bool = False) -> nodes.Range:
-        last = self.expression() if whole else self.maybe(self.expression)
+    def range(self, closed: bool = False) -> nodes.Range:
+        last = self.expression() if closed else self.maybe(self.expression)
         step = None if last is None else self.maybe(self.expression)
         return nodes.Range(self.expression(), last, step)
 
@@ -156,12 +156,12 @@ class Syntax:
         )  # fmt: skip
 
     def body(self, depth: int, count: int) -> tuple[nodes.Statement, ...]:
-        found: list[nodes.Statement] = []
+        statements: list[nodes.Statement] = []
         for _ in range(count):
             if self.random.random() < 0.1:
-                found.append(nodes.Blank(comment=self.pick(("note", "#"))))
-            found.append(self.statement(depth))
-        return tuple(found)
+                statements.append(nodes.Blank(comment=self.pick(("note", "#"))))
+            statements.append(self.statement(depth))
+        return tuple(statements)
 
     def statement(self, depth: int) -> nodes.Statement:
         kind = self.random.randrange(9)
@@ -170,7 +170,7 @@ class Syntax:
         texts = {"comment": self.comment(), "end_comment": self.comment()}
         body = self.body(depth - 1, self.random.randrange(4))
         if kind == 0:
-            return nodes.For(self.name(), self.range(whole=True), body, **texts)
+            return nodes.For(self.name(), self.range(closed=True), body, **texts)
         if kind == 1:
             return nodes.Repeat(self.expression(), body, **texts)
         if kind == 2:

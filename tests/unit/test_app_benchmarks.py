@@ -33,7 +33,7 @@ def end(workload: Workload, **options: float) -> float:
         (36, (6, 6)), (45, (9, 5)), (17, (17, 1)), (5, (5,)),
     ],
 )  # fmt: skip
-def test_grids_are_near_to_cubes(count: int, dims: tuple[int, ...]) -> None:
+def test_grids_are_nearly_cubic(count: int, dims: tuple[int, ...]) -> None:
     assert near_cube(count, len(dims)) == dims
 
 
@@ -64,7 +64,7 @@ def test_neighbours_in_a_grid() -> None:
 # -- HPC Challenge ---------------------------------------------------------------------------------
 
 
-def test_pingpong_takes_one_pair_at_a_time() -> None:
+def test_pingpong_measures_one_pair_at_a_time() -> None:
     workload = app("pingpong:sizes=8", 5)
     messages = sent(workload, "8 B")
     assert len(messages) == 5 * 4 * 2 + 4  # pings, pongs and a token to each next client
@@ -110,7 +110,7 @@ def test_pingpong_samples_pairs() -> None:
 
 
 @pytest.mark.parametrize("method", ["nonblocking", "sendrecv"])
-def test_rings_go_both_ways(method: str) -> None:
+def test_rings_send_in_both_directions(method: str) -> None:
     workload = app(f"natural-ring:sizes=8,method={method}", 6)
     expected = {(rank, (rank + step) % 6, 8) for rank in range(6) for step in (1, -1)}
     messages = sent(workload, "8 B")
@@ -453,7 +453,7 @@ def test_shuffle_limits_parallel_fetches() -> None:
         app("shuffle:mappers=16", 15)
 
 
-def test_shuffle_comes_between_map_and_reduce() -> None:
+def test_shuffle_is_between_map_and_reduce() -> None:
     workload = app("shuffle:mappers=3,reducers=2,map_time=100,reduce_time=10,parallel=3", 5)
     times = finish_times(workload)
     sends = workload.messages

@@ -32,7 +32,7 @@ def flows(workload: Workload, phase: str) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("mode", ["put", "sendrecv"])
 @pytest.mark.parametrize("name", pattern.names())
-def test_all_flows_of_a_pattern_leave_at_once(name: str, mode: Any) -> None:
+def test_all_flows_of_a_pattern_start_at_once(name: str, mode: Any) -> None:
     workload = pattern_workload(16, name, 7, mode=mode)
     expected = traffic(16, name)
     assert flows(workload, name) == sorted(
@@ -41,7 +41,7 @@ def test_all_flows_of_a_pattern_leave_at_once(name: str, mode: Any) -> None:
     assert finish_times(workload).max() == 1
 
 
-def test_rounds_wait_for_each_other_and_take_the_next_seed() -> None:
+def test_rounds_are_sequential_and_use_successive_seeds() -> None:
     workload = pattern_workload(9, "random-permutation:seed=4", 7, rounds=3)
     for turn in range(3):
         expected = traffic(9, "random-permutation", seed=4 + turn)
@@ -81,7 +81,7 @@ def intervals(workload: Workload) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["fixed", "uniform", "exponential"])
-def test_sources_send_at_their_load(kind: Any) -> None:
+def test_sources_send_at_the_offered_load(kind: Any) -> None:
     workload = sources(interarrival=kind, size_distribution=kind, duration_ns="2ms")
     assert np.all(workload.kind == Kind.PUT)
     assert workload.size_bytes.sum() * 8 / 20 / 2e6 == pytest.approx(0.4 * 80, rel=0.01)
@@ -129,7 +129,7 @@ def test_uniform_traffic_draws_a_destination_for_every_message() -> None:
     assert len(np.unique(np.lib.stride_tricks.sliding_window_view(first, 3), axis=0)) > 100
 
 
-def test_hot_spots_get_their_share_of_messages() -> None:
+def test_hot_spots_receive_their_share_of_messages() -> None:
     workload = sources("hot-spot:hosts=3,fraction=0.5")
     others = workload.rank != 3
     share = (workload.peer[others] == 3).mean()

@@ -40,12 +40,12 @@ def test_compare_prints_engines_patterns_and_an_answer(capsys) -> None:
 
 def test_equal_engines_are_named_with_the_deadlock_free_one_first(capsys) -> None:
     _, out, _ = run(capsys, "compare", "examples/cluster.ibnetdiscover", "--samples", "200")
-    found = re.search(
+    match = re.search(
         r"^Best valid engine: updn, with .* bisections; (.*) are equally good\.$", out, re.M
     )
-    assert found
+    assert match
     # nue and dfsssp:balance=opensm compute other routes.
-    assert found[1] == "dfsssp, dnup, lash, minhop, sssp"
+    assert match[1] == "dfsssp, dnup, lash, minhop, sssp"
     assert re.search(r"row dfsssp:balance=opensm; sssp:balance=opensm is equally good", out)
     rows = re.findall(r"^│ (\S+) +│ +yes", out, re.M)
     assert rows[:6] == ["updn", "dnup", "lash", "dfsssp", "minhop", "sssp"]
@@ -64,9 +64,9 @@ def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
     assert best is not None
     assert best.bisection is not None
     within = line.partition("; ")[2].removesuffix(" is within its 95 % interval.")
-    found = {o.name: o.bisection.mean for o in result.valid_of_opensm[1:] if o.bisection}
+    means = {o.name: o.bisection.mean for o in result.valid_of_opensm[1:] if o.bisection}
     low = best.bisection.interval[0]
-    assert [name for name, mean in found.items() if mean >= low] == [within]
+    assert [name for name, mean in means.items() if mean >= low] == [within]
     # With many samples the interval contains only the best engine.
     few = compare(fabric("torus:4x4"), ["torus-2QoS:balance=opensm", "dfsssp"], samples=500)
     assert "its 95 % interval" not in " ".join(advice(few))
@@ -141,13 +141,13 @@ def test_gains_are_compared_with_the_spread_of_the_samples() -> None:
     assert other.bisection
     same = result.gain(one, one)
     assert (same.bandwidth, same.low, same.high) == (0, 0, 0)
-    found = result.gain(one, other)
+    estimate = result.gain(one, other)
     # Both engines are measured on the same bisections: their differences spread less than each.
     share = one.bisection.per_sample / other.bisection.mean
     share -= other.bisection.per_sample / other.bisection.mean
     half = 2.306 * share.std(ddof=1) / 3  # Student's t, eight degrees of freedom
-    assert found.bandwidth == pytest.approx(share.mean())
-    assert (found.low, found.high) == pytest.approx(
+    assert estimate.bandwidth == pytest.approx(share.mean())
+    assert (estimate.low, estimate.high) == pytest.approx(
         (share.mean() - half, share.mean() + half), 1e-3
     )
 
@@ -163,7 +163,7 @@ def test_roots_are_written_for_opensm(tmp_path: Path, capsys) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
+def test_compare_explains_why_engines_and_patterns_do_not_fit(capsys) -> None:
     _, out, _ = run(capsys, "compare", "ring:7", "--samples", "5")
     assert "ftree does not fit: " in out
     # Engines that refuse in the same words are named together.
@@ -246,7 +246,7 @@ def test_names_of_engines_are_not_cut_where_they_fit(
     assert ("minimal" in engines) == (columns == 180)
 
 
-def test_cables_can_be_slowed_and_bisections_go_both_ways(capsys) -> None:
+def test_cables_can_be_slowed_and_bisections_be_two_way(capsys) -> None:
     words = ("compare", TREE, "--engine", "minhop", "--samples", "50")
     _, plain, _ = run(capsys, *words)
     _, slow, _ = run(capsys, *words, "--slow-cable", "s1-0[5]=1xHDR")
@@ -254,12 +254,12 @@ def test_cables_can_be_slowed_and_bisections_go_both_ways(capsys) -> None:
     _, both, _ = run(capsys, *words, "--two-way")
     shares = [re.search(r"(0\.\d+) ±", out) for out in (plain, slow, both)]
     assert all(shares)
-    one, slowed, two = (float(found[1]) for found in shares if found)
+    one, slowed, two = (float(match[1]) for match in shares if match)
     assert slowed < one
     assert two < one
 
 
-def test_writers_take_their_options(capsys) -> None:
+def test_options_reach_writers(capsys) -> None:
     _, with_hosts, _ = run(capsys, "convert", TREE, "--to", "graphviz")
     _, without, _ = run(capsys, "convert", TREE, "--to", "graphviz:hosts=false")
     assert "h3" in with_hosts
@@ -267,49 +267,49 @@ def test_writers_take_their_options(capsys) -> None:
 
 
 @pytest.mark.parametrize("listed", [None, 0], ids=["by flow", "by switch"])
-def test_no_flow_is_named_twice_or_left_out_among_the_users_of_a_link(
+def test_users_of_a_link_list_each_flow_once(
     monkeypatch: pytest.MonkeyPatch, listed: int | None
 ) -> None:
     tree = fabric("leaf-spine:leaves=24,spines=6,hosts=8")
-    whole = compare(tree, samples=2)
+    full = compare(tree, samples=2)
     if listed is not None:
         # As on a fabric whose all-to-all has more flows than are listed.
         monkeypatch.setattr("weft.advice.compare.MAX_LISTED_FLOWS", listed)
     result = compare(tree, ("minhop", "updn", "dfsssp", "ecmp"), samples=2)
-    named = {run.engine: run for run in whole.runs if run.pattern == "all-to-all"}
-    for made in result.runs:
-        assert (made.engine == "ecmp") == (not made.users) == bool(made.no_users)
-        for link, users in made.users.items():
+    named = {run.engine: run for run in full.runs if run.pattern == "all-to-all"}
+    for analysis in result.runs:
+        assert (analysis.engine == "ecmp") == (not analysis.users) == bool(analysis.no_users)
+        for link, users in analysis.users.items():
             for ranking in (users.pairs, users.sources, users.destinations):
-                assert ranking.flows.sum() == made.flows[link]
+                assert ranking.flows.sum() == analysis.flows[link]
                 assert ranking.count == len(ranking.nodes)
-            if made.pattern == "all-to-all" and made.flows[link] > USERS:
-                before = named[made.engine].users[link]
+            if analysis.pattern == "all-to-all" and analysis.flows[link] > USERS:
+                before = named[analysis.engine].users[link]
                 assert users.pairs.nodes.tolist() == before.pairs.nodes.tolist()
                 assert users.pairs.flows.tolist() == before.pairs.flows.tolist()
 
 
-def test_the_page_says_which_engine_is_best_and_why() -> None:
+def test_the_page_names_and_justifies_the_best_engine() -> None:
     tree, few = fabric("leaf-spine:leaves=6,spines=2,hosts=4"), ("all-to-all",)
-    said = compare(tree, ("minhop", "updn", "dor", "ecmp"), few, samples=50).page().answer
-    assert said.startswith("Best engine: updn. ")
-    assert "the same as with minhop." in said
-    assert "because it is deadlock-free on any fabric, unlike minhop." in said
-    why, _, what = said.partition(" Recommended: ")
+    text = compare(tree, ("minhop", "updn", "dor", "ecmp"), few, samples=50).page().answer
+    assert text.startswith("Best engine: updn. ")
+    assert "the same as with minhop." in text
+    assert "because it is deadlock-free on any fabric, unlike minhop." in text
+    why, _, what = text.partition(" Recommended: ")
     assert "dor" not in why
     assert what.startswith("static tables of weft's updn: weft opensm export")
-    said = compare(tree, ("updn", "dor"), few, samples=50).page().answer
-    assert "more than with any other valid engine; next is dor with" in said
-    said = compare(fabric("ring:6"), ("minhop",), few, samples=5).page().answer
-    assert said.startswith("No engine gives valid routes")
+    text = compare(tree, ("updn", "dor"), few, samples=50).page().answer
+    assert "more than with any other valid engine; next is dor with" in text
+    text = compare(fabric("ring:6"), ("minhop",), few, samples=5).page().answer
+    assert text.startswith("No engine gives valid routes")
 
 
-def test_hosts_that_forward_have_hot_links_too(capsys) -> None:
+def test_hot_links_include_those_of_hosts_that_forward(capsys) -> None:
     _, out, _ = run(capsys, "compare", "bcube:n=4,k=1", "--samples", "2")
     assert "Its most contended link under all-to-all: " in out
 
 
-def test_a_fabric_on_which_no_flow_arrives_is_compared_too(capsys) -> None:
+def test_a_fabric_without_any_arriving_flow_can_be_compared(capsys) -> None:
     words = ("--random-cables", "3", "--samples", "2")
     status, out, _ = run(capsys, "compare", "ring:3", *words)
     assert status == 1
@@ -334,7 +334,7 @@ def test_route_prints_the_verdict_and_the_refusals(capsys) -> None:
         ("dmodk", "--engine", "nue:lmc=0,passes=3"), ("--engines", "dmodk", "nue:lmc=0,passes=3"),
     ],
 )  # fmt: skip
-def test_route_takes_engines_as_other_commands_do(capsys, words: tuple[str, ...]) -> None:
+def test_route_accepts_engines_like_other_commands(capsys, words: tuple[str, ...]) -> None:
     status, out, _ = run(capsys, "route", "ring:6", *words)
     assert status == 0
     assert "dmodk does not fit" in out
@@ -414,7 +414,7 @@ def test_list_explains_an_entry_and_each_of_its_options(
     assert out in alone  # several entries may have this name, such as a reader and a writer
 
 
-def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
+def test_list_shows_defaults_in_input_syntax(capsys) -> None:
     for name, heads in (
         ("flowlet", ["gap=10us", "entries=4096"]),
         ("conga", ["gap=500us", "t_dre=16us", "ageing=10ms"]),

@@ -93,8 +93,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     capsys, idle: Path, words: tuple[str, ...], option: str
 ) -> None:
     (idle / "file").write_text("")
-    assert "file" in (said := refused(capsys, *words, option, "file"))
-    assert "folder" in said
+    assert "file" in (message := refused(capsys, *words, option, "file"))
+    assert "folder" in message
     if words[1] != "export":  # which does not create parent folders
         assert refused(capsys, *words, option, "file/in/it").endswith("/file is not a folder")
 
@@ -129,10 +129,10 @@ def test_two_outputs_must_be_two_files(capsys, idle: Path) -> None:
 
 def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypatch) -> None:
     """The permission is that of the operating system, where root may write anywhere."""
-    asked = []
+    checked = []
 
     def access(path: Path, mode: int) -> bool:
-        asked.append(Path(path))
+        checked.append(Path(path))
         return mode != os.W_OK | os.X_OK
 
     monkeypatch.setattr(os, "access", access)
@@ -142,7 +142,7 @@ def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypa
         weft.InputError, match=f"^--b .*: no permission to write to the folder {tmp_path}"
     ):
         check_folder("--b", tmp_path / "x" / "y")
-    assert asked == [tmp_path, tmp_path]
+    assert checked == [tmp_path, tmp_path]
 
 
 def test_writable_outputs_are_accepted(tmp_path: Path) -> None:

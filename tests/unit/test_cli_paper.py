@@ -39,10 +39,10 @@ def test_help_of_a_paper_lists_its_options_as_weft_list_does(capsys, entry: Entr
     assert len(entry.options) >= 5
     for name, option in entry.options.items():
         flag = "--" + name.replace("_", "-")
-        found = re.search(rf" {flag} (?:[-A-Z]\S* )?(.*?)(?: \[| --[a-z]|$)", helped)
-        assert found is not None, flag
-        assert found[1] in listed
-        assert len(found[1]) > 8
+        match = re.search(rf" {flag} (?:[-A-Z]\S* )?(.*?)(?: \[| --[a-z]|$)", helped)
+        assert match is not None, flag
+        assert match[1] in listed
+        assert len(match[1]) > 8
         default = option.default
         if default not in (None, ()) and default is not False:
             text = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
@@ -64,8 +64,8 @@ def options_of_study(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     real = papers["kns-infiniband"].function
 
     @functools.wraps(real)
-    def study(**found: Any) -> Made:
-        options.update(found)
+    def study(**chosen: Any) -> Made:
+        options.update(chosen)
         return Made()
 
     entry = papers["kns-infiniband"]

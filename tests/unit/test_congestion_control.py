@@ -34,7 +34,7 @@ def record_of(result: PacketResult) -> CongestionRecord:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"threshold": 16}, "threshold: 16 does not fit: expected 15 or less"),
         ({"threshold": -1}, "threshold: -1 does not fit: expected 0 or more"),
@@ -53,8 +53,8 @@ def record_of(result: PacketResult) -> CongestionRecord:
         ({"threshold": "high"}, "threshold"),
     ],
 )
-def test_invalid_settings_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         CongestionControl(**wrong)
 
 
@@ -125,7 +125,7 @@ def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
     assert record_of(result).highest.tolist() == [1, 1]
 
 
-def test_delays_shift_a_packets_time_before_they_multiply_it() -> None:
+def test_delays_shift_the_time_of_a_packet_before_multiplying_it() -> None:
     control = replace(BY_HAND, ccti_limit=2, ccti_increase=2)
     leaves = left_at(two_to_one(control), 1)
     assert leaves[5:] == [5 * D, 6 * D + 5 * (D >> 1), 7 * D + 10 * (D >> 1)]

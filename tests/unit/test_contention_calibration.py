@@ -265,7 +265,7 @@ def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> 
     assert "too few for 7 coefficients" in capsys.readouterr().err
 
 
-def test_coefficients_come_back_from_their_file(tmp_path) -> None:
+def test_coefficients_survive_a_round_trip(tmp_path) -> None:
     file = tmp_path / "c.toml"
     write_coefficients(file, OTHER, 1.25e-10, {"in_weight": 0.01}, "of\nours")
     assert file.read_text().startswith("# of ours\n")

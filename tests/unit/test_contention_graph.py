@@ -179,7 +179,7 @@ def test_predict_prints_every_step(tmp_path: Path, capsys) -> None:
                 assert float(time) == pytest.approx(ends, rel=1e-5)
 
 
-def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> None:
+def test_predict_prefers_bandwidth_of_the_flag(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("inverse-bandwidth 1e-9\n0 -> 1 1000000\n")
     assert "completion at 0.001 s" in run(capsys, "predict", str(file))[1]

@@ -71,7 +71,7 @@ def test_fabrics_without_dimensions_are_refused(spec: str) -> None:
         route(split.fabric(), "dor:dimensions=wiring")
 
 
-def test_further_lids_take_parallel_cables_in_turn() -> None:
+def test_further_lids_cycle_through_parallel_cables() -> None:
     fabric = load("mesh:3,cables=4,hosts=1")
     routes = route(fabric, "dor", lmc=2)
     assert isinstance(routes, TableRoutes)

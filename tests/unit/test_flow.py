@@ -1,4 +1,4 @@
-"""The flow level: closed forms, eager and rendezvous sends, instants, errors, and real traces."""
+"""The flow level: closed forms, eager and rendezvous sends, limits, errors, and real traces."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_the_overhead_occupies_both_processors() -> None:
     assert result.ended_ns[3:].tolist() == [209, 309, 409]
 
 
-def test_calculations_on_one_processor_take_turns_and_others_do_not() -> None:
+def test_calculations_are_sequential_per_processor() -> None:
     builder = WorkloadBuilder(1)
     for cpu in (0, 0, 1):
         builder.calc(0, 10.0, cpu=cpu, after=[])
     assert weft.simulate(TREE, ROUTES, builder.build()).ended_ns.tolist() == [10, 20, 10]
 
 
-def test_flows_share_adapters_and_cables_alike() -> None:
+def test_flows_share_adapters_and_cables() -> None:
     # Two messages to one host; one of them shares its source with a third message.
     ends = arrivals(puts((0, 5, 1000), (0, 6, 1000), (1, 5, 1000)))
     assert ends == pytest.approx([2000 / RATE] * 3)
@@ -262,7 +262,7 @@ def test_a_deadlock_names_the_waiting_operations() -> None:
         weft.simulate(TREE, ROUTES, _ring(100_000))
 
 
-def test_a_run_that_takes_too_long_has_no_result() -> None:
+def test_a_run_beyond_its_time_limit_has_no_result() -> None:
     with pytest.raises(IncompleteRun, match="0 of 4 messages had arrived; there is no result"):
         weft.simulate(TREE, ROUTES, _ring(10_000), max_time_ns="200 ns")
 

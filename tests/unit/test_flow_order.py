@@ -98,7 +98,7 @@ def test_a_request_waits_for_earlier_messages_of_its_queue_pair() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 16])
 @pytest.mark.parametrize("segment", [2048, 8192, 16384, 65536])
-def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
+def test_a_chain_has_its_closed_form_time(segment: int, ranks: int) -> None:
     """(p - 1 + m/s - 1) s/B + (p - 1) alpha when eager, as segments are sent back to back.
 
     Above the eager limit the next request leaves when the previous segment has left, and its answer
@@ -220,7 +220,7 @@ def test_many_queue_pairs_may_proceed_at_one_moment(sharing: str, ranks: int) ->
 
 @pytest.mark.parametrize("late", ["send first", "receive first", "both at once"])
 @pytest.mark.parametrize("early", ["send first", "receive first", "both at once"])
-def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
+def test_an_answer_is_queued_in_its_queue_pair(early: str, late: str) -> None:
     """Two ranks exchange 256 KiB, one of them late.
 
     The late rank answers the request and sends its own. Its request, queued behind the answer,

@@ -130,7 +130,7 @@ def test_dot_has_a_row_per_level(tmp_path: Path) -> None:
     assert text.count('[label="2", penwidth=2]') == 4
 
 
-def test_dot_says_rates_where_they_differ(tmp_path: Path) -> None:
+def test_dot_labels_rates_where_they_differ(tmp_path: Path) -> None:
     fabric = build("xgft:2;2,2;1,2;1,2,host_rate=4xEDR").degraded(["s1-0[3]"], "4xSDR")
     text = dot(fabric)
     check_dot(text, tmp_path)

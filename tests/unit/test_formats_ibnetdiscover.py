@@ -461,7 +461,7 @@ def test_a_file_without_records() -> None:
 # -- writing ----------------------------------------------------------------------------------
 
 
-def test_generated_fabrics_come_back_the_same() -> None:
+def test_generated_fabrics_survive_a_round_trip() -> None:
     for spec in ("xgft:2;4,4;1,2", "xgft:2;4,4;1,2;1,2,rate=4xNDR,host_rate=2xNDR"):
         fabric = build(spec)
         again = read(write(fabric), "f")
@@ -470,7 +470,7 @@ def test_generated_fabrics_come_back_the_same() -> None:
         assert np.array_equal(again.cable_rate_gbps, fabric.cable_rate_gbps)
 
 
-def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
+def test_fabrics_that_the_format_cannot_express_are_refused(tmp_path: Path) -> None:
     def one_switch(**kwargs: object) -> Fabric:
         build = FabricBuilder("f", rate=kwargs.get("rate", "4xHDR"))  # type: ignore[arg-type]
         switch = build.switches(["s"], ports=kwargs.get("ports", 4))  # type: ignore[arg-type]
@@ -512,7 +512,7 @@ def test_routers_and_aggregation_nodes_are_written_as_they_were() -> None:
     assert 'Ca\t1 "H-b8cef60300000108"' in text
 
 
-def test_peers_named_with_an_equals_sign_do_not_look_like_options() -> None:
+def test_peer_names_with_an_equals_sign_are_not_read_as_options() -> None:
     parts = Parts.of(build("xgft:1;2;1"))
     parts.descriptions[0] = "speed=9"
     lines = write(Fabric.of(parts)).splitlines()

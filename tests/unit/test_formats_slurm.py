@@ -159,7 +159,7 @@ def test_adapters_of_one_host_are_one_node() -> None:
     assert "Nodes=n[1-2]\n" in write(fabric)
 
 
-def test_names_that_slurm_cannot_take_become_guids() -> None:
+def test_names_invalid_for_slurm_become_guids() -> None:
     fabric = build("xgft:1;2;1").renamed({0x200000: "a # b", 0x100000: "x y"})
     assert write(fabric).endswith("SwitchName=S-0000000000200000 Nodes=H-0000000000100000,h1\n")
 
@@ -209,6 +209,6 @@ def test_faulty_trees_stay_trees() -> None:
         check_tree(text)
 
 
-def test_the_documented_example_is_what_is_written() -> None:
+def test_the_documented_example_is_the_actual_output() -> None:
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
     assert write(build("xgft:3;3,3,2;1,2,2")).partition("\n")[2] in page

@@ -104,8 +104,8 @@ def test_copies_are_equal_and_read_only(kind: type) -> None:
     arrays = [array for array in arrays if isinstance(array, np.ndarray)]
     assert arrays
     assert not any(array.flags.writeable for array in arrays)
-    for way, again in COPIES.items():
-        assert same(original, again(original)), way
+    for label, again in COPIES.items():
+        assert same(original, again(original)), label
 
 
 class Odd(FrozenArrays):

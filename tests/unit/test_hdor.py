@@ -308,7 +308,7 @@ def test_paths_without_a_detour_are_unchanged() -> None:
     assert (np.asarray(after.sl) > 0).mean() < 0.05
 
 
-def test_detours_leave_a_line_by_all_its_routers() -> None:
+def test_detours_leave_a_line_via_all_its_routers() -> None:
     """r1.2 has lost the line of r1.0 to r1.5; each of these has an exit via its other line."""
     fabric = build("kns:k=6,n=2").without(cables=["r1.2[2]"])
     line = fabric.find_node("s1.2")
