@@ -33,7 +33,7 @@ def end(workload: Workload, **options: float) -> float:
         (36, (6, 6)), (45, (9, 5)), (17, (17, 1)), (5, (5,)),
     ],
 )  # fmt: skip
-def test_grids_are_nearly_cubic(count: int, dims: tuple[int, ...]) -> None:
+def test_grids_are_near_to_cubes(count: int, dims: tuple[int, ...]) -> None:
     assert near_cube(count, len(dims)) == dims
 
 
@@ -64,7 +64,7 @@ def test_neighbours_in_a_grid() -> None:
 # -- HPC Challenge ---------------------------------------------------------------------------------
 
 
-def test_pingpong_measures_one_pair_at_a_time() -> None:
+def test_pingpong_takes_one_pair_at_a_time() -> None:
     workload = app("pingpong:sizes=8", 5)
     messages = sent(workload, "8 B")
     assert len(messages) == 5 * 4 * 2 + 4  # pings, pongs and a token to each next client
@@ -98,7 +98,7 @@ def test_pingpong_repeats_in_a_row() -> None:
     [(36, 10_000, 1), (109, 10_000, 1), (110, 10_000, 3), (1728, 10_000, 19), (36, 1, 11),
      (20, 1, 5), (12, 1, 3), (13, 1, 3), (24, 1, 5)],
 )  # fmt: skip
-def test_pingpong_has_the_stride_of_the_benchmark(ranks: int, pairs: int, expected: int) -> None:
+def test_the_stride_of_pingpong_is_the_benchmarks(ranks: int, pairs: int, expected: int) -> None:
     assert stride(ranks, pairs) == expected
 
 
@@ -110,7 +110,7 @@ def test_pingpong_samples_pairs() -> None:
 
 
 @pytest.mark.parametrize("method", ["nonblocking", "sendrecv"])
-def test_rings_send_in_both_directions(method: str) -> None:
+def test_rings_go_both_ways(method: str) -> None:
     workload = app(f"natural-ring:sizes=8,method={method}", 6)
     expected = {(rank, (rank + step) % 6, 8) for rank in range(6) for step in (1, -1)}
     messages = sent(workload, "8 B")
@@ -120,7 +120,7 @@ def test_rings_send_in_both_directions(method: str) -> None:
     assert end(workload) == 3 + rounds
 
 
-def test_each_random_ring_is_one_cycle() -> None:
+def test_random_rings_are_one_circle_each() -> None:
     workload = app("random-ring:sizes=8,1MB,rings=5,3", 9)
     circles = set()
     for size, rings in ((8, 5), (1_000_000, 3)):
@@ -166,7 +166,7 @@ def test_random_access_follows_its_definition(seed: int) -> None:
     assert len(finish) == ranks * (ranks - 1)
 
 
-def test_random_access_sends_only_remote_updates() -> None:
+def test_random_access_takes_updates_for_others_only() -> None:
     workload = app("random-access:table=64KiB", 8)
     volume = sent(workload, "updates")[:, 2].sum() / 8
     assert volume == pytest.approx(8 * 4 * 8192 * 7 / 8, rel=0.01)
@@ -214,7 +214,7 @@ def test_ptrans_pads_to_whole_blocks() -> None:
 # -- Netgauge --------------------------------------------------------------------------------------
 
 
-def test_ebb_pairs_all_ranks() -> None:
+def test_ebb_pairs_everybody() -> None:
     workload = app("ebb:size=10,rounds=6", 10)
     pairings = []
     for step in range(6):
@@ -315,7 +315,7 @@ def test_the_graph_is_undirected_and_skewed() -> None:
 
 
 @pytest.mark.parametrize("partition", ["1d", "2d"])
-def test_graph500_sends_the_edges_of_a_breadth_first_search(partition: str) -> None:
+def test_graph500_sends_what_a_search_finds(partition: str) -> None:
     graph, root = graph_and_root(5)
     ranks, columns = 6, 3
     source = np.repeat(np.arange(1024), np.diff(graph.offset))
@@ -395,7 +395,7 @@ def test_cartesian_phases_are_shifts_with_a_barrier_after_each() -> None:
         last += 7
 
 
-def test_cartesian_jobs_differ_in_the_order_of_phases() -> None:
+def test_cartesian_jobs_take_orders_of_their_own() -> None:
     orders = {app(f"cartesian:seed={seed}", 36).phase_names for seed in range(6)}
     assert len(orders) >= 5
     assert all(
@@ -403,7 +403,7 @@ def test_cartesian_jobs_differ_in_the_order_of_phases() -> None:
     )
 
 
-def test_cartesian_utilization_is_that_of_the_paper() -> None:
+def test_cartesian_utilization_is_the_papers() -> None:
     workload = app("cartesian:sizes=50000,utilization=0.2,rate_gbps=40,iterations=3", 27)
     # Alone, a message takes 10,000 ns; barriers take nothing.
     calc = workload.duration_ns.sum() / 27
@@ -429,7 +429,7 @@ def test_cartesian_draws_sizes_by_phase() -> None:
 # -- shuffle ---------------------------------------------------------------------------------------
 
 
-def test_shuffle_divides_the_data_of_mappers() -> None:
+def test_shuffle_divides_what_mappers_have() -> None:
     messages = sent(app("shuffle:size=1000,mappers=4,reducers=5", 9))
     assert len(messages) == 20
     assert set(messages[:, 0]) == set(range(4))
@@ -437,14 +437,14 @@ def test_shuffle_divides_the_data_of_mappers() -> None:
     assert np.bincount(messages[:, 0], weights=messages[:, 2]).tolist() == [1000] * 4
 
 
-def test_shuffle_skew_is_a_zipf_distribution() -> None:
+def test_shuffle_skew_is_zipfs() -> None:
     messages = sent(app("shuffle:size=1000000,mappers=1,reducers=5,skew=1", 6))
     shares = np.sort(messages[:, 2])[::-1] / 1e6
     harmonic = sum(1 / n for n in range(1, 6))
     assert shares == pytest.approx([1 / n / harmonic for n in range(1, 6)], abs=2e-6)
 
 
-def test_shuffle_limits_parallel_fetches() -> None:
+def test_shuffle_fetches_some_at_a_time() -> None:
     # A reducer fetches from 12 mappers in rounds of `parallel`, without contention.
     for parallel, rounds in ((1, 12), (5, 3), (12, 1)):
         workload = app(f"shuffle:mappers=12,reducers=3,parallel={parallel}", 15)
@@ -453,7 +453,7 @@ def test_shuffle_limits_parallel_fetches() -> None:
         app("shuffle:mappers=16", 15)
 
 
-def test_shuffle_is_between_map_and_reduce() -> None:
+def test_shuffle_comes_between_map_and_reduce() -> None:
     workload = app("shuffle:mappers=3,reducers=2,map_time=100,reduce_time=10,parallel=3", 5)
     times = finish_times(workload)
     sends = workload.messages
@@ -503,7 +503,7 @@ def sends_of(workload: Workload, rank: int) -> list[int]:
         ("cartesian:sizes=1,utilization=1e-320", 8, "duration of inf ns"),
     ],
 )
-def test_values_out_of_range_are_refused(spec: str, ranks: int, message: str) -> None:
+def test_values_beyond_all_measure_are_refused(spec: str, ranks: int, message: str) -> None:
     with pytest.raises(InputError, match=f"{spec.partition(':')[0]}: .*{message}"):
         app(spec, ranks)
 

@@ -32,7 +32,7 @@ def flows(workload: Workload, phase: str) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("mode", ["put", "sendrecv"])
 @pytest.mark.parametrize("name", pattern.names())
-def test_all_flows_of_a_pattern_start_at_once(name: str, mode: Any) -> None:
+def test_all_flows_of_a_pattern_leave_at_once(name: str, mode: Any) -> None:
     workload = pattern_workload(16, name, 7, mode=mode)
     expected = traffic(16, name)
     assert flows(workload, name) == sorted(
@@ -41,7 +41,7 @@ def test_all_flows_of_a_pattern_start_at_once(name: str, mode: Any) -> None:
     assert finish_times(workload).max() == 1
 
 
-def test_rounds_are_sequential_and_use_successive_seeds() -> None:
+def test_rounds_wait_for_each_other_and_take_the_next_seed() -> None:
     workload = pattern_workload(9, "random-permutation:seed=4", 7, rounds=3)
     for turn in range(3):
         expected = traffic(9, "random-permutation", seed=4 + turn)
@@ -81,7 +81,7 @@ def intervals(workload: Workload) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["fixed", "uniform", "exponential"])
-def test_sources_send_at_the_offered_load(kind: Any) -> None:
+def test_sources_send_at_their_load(kind: Any) -> None:
     workload = sources(interarrival=kind, size_distribution=kind, duration_ns="2ms")
     assert np.all(workload.kind == Kind.PUT)
     assert workload.size_bytes.sum() * 8 / 20 / 2e6 == pytest.approx(0.4 * 80, rel=0.01)
@@ -92,7 +92,7 @@ def test_sources_send_at_the_offered_load(kind: Any) -> None:
     assert per_rank == pytest.approx(2e6 / INTERVAL, rel=0.05)
 
 
-def test_intervals_have_the_selected_distribution() -> None:
+def test_intervals_have_the_distribution_that_is_stated() -> None:
     fixed = sources(interarrival="fixed")
     assert intervals(fixed) == pytest.approx(INTERVAL)
     first = fixed.release_ns[fixed.op_offset[:-1]]
@@ -104,7 +104,7 @@ def test_intervals_have_the_selected_distribution() -> None:
     assert stats.kstest(poisson, stats.expon(0, INTERVAL).cdf).pvalue > 0.01
 
 
-def test_sizes_have_the_selected_distribution() -> None:
+def test_sizes_have_the_distribution_that_is_stated() -> None:
     assert set(sources().size_bytes) == {1000}
     uniform = sources(size_distribution="uniform", size=4, rate_gbps=0.32).size_bytes
     count = np.bincount(uniform)
@@ -129,7 +129,7 @@ def test_uniform_traffic_draws_a_destination_for_every_message() -> None:
     assert len(np.unique(np.lib.stride_tricks.sliding_window_view(first, 3), axis=0)) > 100
 
 
-def test_hot_spots_receive_their_share_of_messages() -> None:
+def test_hot_spots_get_their_share_of_messages() -> None:
     workload = sources("hot-spot:hosts=3,fraction=0.5")
     others = workload.rank != 3
     share = (workload.peer[others] == 3).mean()
@@ -192,7 +192,7 @@ def test_long_runs_of_few_sources_end_on_time() -> None:
         ({"spec": "uniform:bogus=1"}, "no option 'bogus'"),
     ],
 )
-def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         sources(**options)
 

@@ -34,7 +34,7 @@ def test_an_allreduce_moves_each_byte_twice_for_each_other_rank(name: str, ranks
     )  # fmt: skip
 
 
-def test_default_buckets_are_those_of_resnet_in_pytorch() -> None:
+def test_default_buckets_are_resnets_in_pytorch() -> None:
     workload = app("ring-allreduce", 2)
     phase = workload.phase[workload.messages]
     sizes = np.bincount(phase, workload.size_bytes[workload.messages])[-5:]
@@ -76,7 +76,7 @@ def test_double_trees_are_binary_and_share_the_work(ranks: int) -> None:
         assert np.array_equal(trees[1], np.where(trees[0] < 0, -1, ranks - 1 - trees[0])[::-1])
 
 
-def test_tree_chunks_are_pipelined() -> None:
+def test_tree_chunks_follow_each_other() -> None:
     def time(chunks: int) -> float:
         return end(
             app(f"tree-allreduce:gradients={200 * chunks},bucket=1MB,first_bucket=1MB,chunk=100", 8)
@@ -100,7 +100,7 @@ def test_a_rank_of_a_tree_handles_chunks_in_order() -> None:
             assert nx.has_path(net, int(first), int(second))
 
 
-def test_moe_dispatches_and_combines_every_choice() -> None:
+def test_moe_sends_every_choice_there_and_back() -> None:
     spec = "moe:tokens=500,token=10,top=2,group=4,layers=3,training=true,expert=1"
     workload = app(spec, 8)
     for layer in (1, 2, 3):
@@ -131,7 +131,7 @@ def matrix(workload: Workload, phase: str) -> np.ndarray:
     return result
 
 
-def test_moe_skew_concentrates_load_on_few_experts() -> None:
+def test_moe_skew_makes_few_experts_wanted() -> None:
     even, skewed = (
         matrix(
             app(f"moe:layers=1,tokens=10000,top=1,token=1,group=8,skew={skew}", 8),
@@ -164,7 +164,7 @@ def sent_groups(workload: Workload, size: int) -> np.ndarray:
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 @pytest.mark.parametrize(("stages", "count"), [(2, 1), (4, 8), (4, 3), (6, 24)])
-def test_pipelines_have_the_textbook_duration(schedule: str, stages: int, count: int) -> None:
+def test_pipelines_take_their_textbook_time(schedule: str, stages: int, count: int) -> None:
     spec = f"pipeline:stages={stages},microbatches={count},schedule={schedule}"
     workload = app(f"{spec},forward=1,backward=2", stages)
     # (microbatches + stages - 1) forwards and backwards, where messages take no time.
@@ -186,7 +186,7 @@ def test_one_forward_one_backward_holds_few_microbatches() -> None:
     assert actions(6, 2, "1f1b").sum(axis=1).tolist() == [2] * 6
 
 
-def test_parallel_pipelines_reduce_the_gradients_of_a_stage() -> None:
+def test_pipelines_side_by_side_reduce_the_gradients_of_a_stage() -> None:
     workload = app("pipeline:stages=3,gradients=600,microbatches=1", 6)
     ops = workload.messages
     reduced = ops[workload.phase_names.index("gradients") == workload.phase[ops]]

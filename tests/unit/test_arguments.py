@@ -135,7 +135,7 @@ def test_a_table_that_memory_cannot_hold_is_refused_with_its_size(monkeypatch) -
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_engines_route_or_refuse_any_small_fabric() -> None:
+def test_engines_take_or_refuse_any_small_fabric() -> None:
     random = np.random.default_rng(1)
     for _ in range(30):
         build = FabricBuilder("small")

@@ -72,7 +72,7 @@ def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
     assert "its 95 % interval" not in " ".join(advice(few))
 
 
-def test_lanes_that_opensm_cannot_program_are_not_recommended() -> None:
+def test_lanes_that_opensm_cannot_load_are_not_recommended() -> None:
     """OpenSM's torus-2QoS computes other tables, and only that engine programs their lanes."""
     result = compare(fabric("torus:4,6"), ["torus-2QoS", "torus-2QoS:balance=opensm"], samples=200)
     text = " ".join(advice(result))
@@ -129,7 +129,7 @@ def test_engines_of_opensm_are_recommended_unless_tables_gain_enough() -> None:
     assert advised("bcube:n=3,k=1", "minhop", "minhop:balance=opensm") == []
 
 
-def test_gains_are_compared_with_the_spread_of_the_samples() -> None:
+def test_gains_are_held_against_the_spread_of_the_samples() -> None:
     assert not Gain(0.2, 0.049, 0.3, 100, 100).significant
     assert Gain(0.06, 0.05, 0.07, 100, 100).significant
     assert not Gain(0.0, 0.0, 0.0, 76, 100).significant
@@ -163,7 +163,7 @@ def test_roots_are_written_for_opensm(tmp_path: Path, capsys) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_compare_explains_why_engines_and_patterns_do_not_fit(capsys) -> None:
+def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
     _, out, _ = run(capsys, "compare", "ring:7", "--samples", "5")
     assert "ftree does not fit: " in out
     # Engines that refuse in the same words are named together.
@@ -199,7 +199,7 @@ def test_compare_writes_parquet_and_times_on_request(capsys, tmp_path: Path) -> 
     assert pl.read_parquet(path)["valid"].to_list() == [True]
 
 
-def test_compare_accepts_engines_and_patterns_separated_by_commas(capsys) -> None:
+def test_compare_takes_engines_and_patterns_parted_by_commas(capsys) -> None:
     words = ("compare", TREE, "--samples", "2", "--patterns", "tornado,shift:offset=3")
     status, out, _ = run(capsys, *words, "--engines", "minhop,updn:roots=center")
     assert status == 0
@@ -222,7 +222,7 @@ def test_a_disconnected_fabric_is_compared_within_its_parts(capsys) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
-def test_a_narrow_terminal_shows_the_main_figures_in_full(
+def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setattr("weft.cli.compare.console", lambda: Console(width=columns, highlight=False))
@@ -246,7 +246,7 @@ def test_names_of_engines_are_not_cut_where_they_fit(
     assert ("minimal" in engines) == (columns == 180)
 
 
-def test_cables_can_be_slowed_and_bisections_be_two_way(capsys) -> None:
+def test_cables_can_be_slowed_and_bisections_go_both_ways(capsys) -> None:
     words = ("compare", TREE, "--engine", "minhop", "--samples", "50")
     _, plain, _ = run(capsys, *words)
     _, slow, _ = run(capsys, *words, "--slow-cable", "s1-0[5]=1xHDR")
@@ -259,7 +259,7 @@ def test_cables_can_be_slowed_and_bisections_be_two_way(capsys) -> None:
     assert two < one
 
 
-def test_options_reach_writers(capsys) -> None:
+def test_writers_take_their_options(capsys) -> None:
     _, with_hosts, _ = run(capsys, "convert", TREE, "--to", "graphviz")
     _, without, _ = run(capsys, "convert", TREE, "--to", "graphviz:hosts=false")
     assert "h3" in with_hosts
@@ -289,7 +289,7 @@ def test_users_of_a_link_list_each_flow_once(
                 assert users.pairs.flows.tolist() == before.pairs.flows.tolist()
 
 
-def test_the_page_names_and_justifies_the_best_engine() -> None:
+def test_the_page_says_which_engine_is_best_and_why() -> None:
     tree, few = fabric("leaf-spine:leaves=6,spines=2,hosts=4"), ("all-to-all",)
     text = compare(tree, ("minhop", "updn", "dor", "ecmp"), few, samples=50).page().answer
     assert text.startswith("Best engine: updn. ")
@@ -304,12 +304,12 @@ def test_the_page_names_and_justifies_the_best_engine() -> None:
     assert text.startswith("No engine gives valid routes")
 
 
-def test_hot_links_include_those_of_hosts_that_forward(capsys) -> None:
+def test_hosts_that_forward_have_hot_links_too(capsys) -> None:
     _, out, _ = run(capsys, "compare", "bcube:n=4,k=1", "--samples", "2")
     assert "Its most contended link under all-to-all: " in out
 
 
-def test_a_fabric_without_any_arriving_flow_can_be_compared(capsys) -> None:
+def test_a_fabric_on_which_no_flow_arrives_is_compared_too(capsys) -> None:
     words = ("--random-cables", "3", "--samples", "2")
     status, out, _ = run(capsys, "compare", "ring:3", *words)
     assert status == 1
@@ -334,7 +334,7 @@ def test_route_prints_the_verdict_and_the_refusals(capsys) -> None:
         ("dmodk", "--engine", "nue:lmc=0,passes=3"), ("--engines", "dmodk", "nue:lmc=0,passes=3"),
     ],
 )  # fmt: skip
-def test_route_accepts_engines_like_other_commands(capsys, words: tuple[str, ...]) -> None:
+def test_route_takes_engines_as_other_commands_do(capsys, words: tuple[str, ...]) -> None:
     status, out, _ = run(capsys, "route", "ring:6", *words)
     assert status == 0
     assert "dmodk does not fit" in out
@@ -414,7 +414,7 @@ def test_list_explains_an_entry_and_each_of_its_options(
     assert out in alone  # several entries may have this name, such as a reader and a writer
 
 
-def test_list_shows_defaults_in_input_syntax(capsys) -> None:
+def test_list_shows_defaults_as_they_are_typed(capsys) -> None:
     for name, heads in (
         ("flowlet", ["gap=10us", "entries=4096"]),
         ("conga", ["gap=500us", "t_dre=16us", "ageing=10ms"]),
@@ -472,7 +472,7 @@ def test_a_fabric_of_one_adapter_is_described(capsys, monkeypatch, tmp_path) -> 
     )  # fmt: skip
 
 
-def test_standard_input_can_be_only_one_file(capsys, monkeypatch) -> None:
+def test_standard_input_is_one_file_that_is_read(capsys, monkeypatch) -> None:
     trace = "RANKS 4\nbarrier\n"
     fed(monkeypatch, trace)
     status, out, _ = run(capsys, "trace", "check", "-")

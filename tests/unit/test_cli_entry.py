@@ -52,7 +52,7 @@ def test_a_signal_while_modules_are_imported_is_one_line(
     assert (result.returncode, result.stdout, result.stderr) == (status, "", f"weft: {word}\n")
 
 
-def test_ctrl_c_in_executed_code_gives_a_status_and_not_a_signal(tmp_path: Path) -> None:
+def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path) -> None:
     """Python records such an interrupt and ends a module run with -m by the signal."""
     (tmp_path / "sitecustomize.py").write_text(
         "import weft.cli.app as app\n"
@@ -66,7 +66,7 @@ def test_ctrl_c_in_executed_code_gives_a_status_and_not_a_signal(tmp_path: Path)
     assert result == (130, "", "weft: interrupted\n")
 
 
-def test_an_ignored_ctrl_c_stays_ignored() -> None:
+def test_who_ignores_ctrl_c_goes_on_doing_so() -> None:
     result = python(
         SIGNALLED.format(module="cyclopts", sent="SIGINT", handler="signal.SIG_IGN"), "--version"
     )
@@ -129,7 +129,7 @@ def test_without_docstrings_commands_work() -> None:
 
 @pytest.mark.parametrize("columns", ["1", "2", "39", "9" * 12])
 @pytest.mark.parametrize("words", [["trace", "--help"], ["list", "minhop"], ["info", "ring:4"]])
-def test_any_width_works(words: list[str], columns: str, capsys, monkeypatch) -> None:
+def test_any_width_will_do(words: list[str], columns: str, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert main(words) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= min(int(columns) + 100, 10_000)

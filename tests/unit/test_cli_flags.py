@@ -37,7 +37,7 @@ def test_json_is_all_of_standard_output(words: str, capsys: pytest.CaptureFixtur
     assert results[COMMANDS[words]]
 
 
-def test_numbers_in_json_are_not_strings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_in_json_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     main(["simulate", TREE, "--workload", "alltoall:size=1KiB", "--json"])
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     main(["simulate", TREE, "--workload", "alltoall:size=1KiB"])
@@ -68,7 +68,7 @@ def test_verbose_prints_a_traceback_with_an_error(capsys: pytest.CaptureFixture[
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_flags_after_two_dashes_are_not_read() -> None:
+def test_flags_after_two_dashes_are_of_another_program() -> None:
     from weft.cli.machine_output import split_flags
 
     flags, rest = split_flags(["--json", "opensm", "live", "ring:6", "--", "ls", "--quiet"])
@@ -77,7 +77,7 @@ def test_flags_after_two_dashes_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_includes_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     from weft.cli.app import COMMANDS as known
 
     assert main(["completion", shell]) == 0
@@ -87,7 +87,7 @@ def test_completion_includes_every_command(shell: str, capsys: pytest.CaptureFix
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_doctor_names_missing_parts(
+def test_doctor_names_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -98,7 +98,7 @@ def test_doctor_names_missing_parts(
     assert sys.executable in printed
 
 
-def test_colours_are_off_without_a_terminal_or_on_request() -> None:
+def test_colours_are_off_where_they_should_be() -> None:
     environment = {"PATH": "/usr/bin:/bin", "FORCE_COLOR": "1", "NO_COLOR": "1"}
     words = [sys.executable, "-m", "weft", "list", "policies"]
     printed = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)

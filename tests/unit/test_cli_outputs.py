@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
         (SWEEP, "--output", "x", ".csv or .parquet"),
     ],
 )
-def test_only_known_suffixes_are_accepted(
+def test_only_some_ends_of_names_are_possible(
     capsys, idle: Path, words: tuple[str, ...], option: str, name: str, ends: str
 ) -> None:
     assert refused(capsys, *words, option, name) == (
@@ -115,12 +115,12 @@ def test_only_known_suffixes_are_accepted(
     )
 
 
-def test_a_name_without_a_known_format_is_refused_before_any_work(capsys, idle: Path) -> None:
+def test_a_name_that_tells_no_format_is_refused_before_any_work(capsys, idle: Path) -> None:
     message = refused(capsys, "convert", TREE, "-o", "x.pdf")
     assert message.startswith("x.pdf: unknown file suffix; expected one of the formats dot (")
 
 
-def test_two_outputs_must_be_two_files(capsys, idle: Path) -> None:
+def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
     words = ("calibrate", "times.csv", "--out", "x", "--penalties", "./x")
     assert (
         refused(capsys, *words) == "--penalties x: is also the file of --out; expected another file"

@@ -16,7 +16,7 @@ import pytest
 from weft.core.signals import AGAIN_S, at_a_bad_time, stoppable
 
 
-def test_a_signal_is_deferred_in_callbacks_of_numpy() -> None:
+def test_a_signal_waits_where_numpy_calls_back() -> None:
     results = []
 
     def probe(column: np.ndarray) -> np.ndarray:
@@ -41,7 +41,7 @@ def signal_within_numpy(done: list[int]) -> None:
     np.apply_along_axis(strike, 0, np.ones((2, 3)))
 
 
-def test_a_signal_within_numpy_ends_the_command_afterwards() -> None:
+def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
     done: list[int] = []
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         signal_within_numpy(done)
@@ -73,7 +73,7 @@ def look_up() -> None:
 @pytest.mark.parametrize(
     "strike", [drop, look_up, ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))]
 )
-def test_a_signal_whose_exception_python_ignores_is_sent_again(strike, capsys) -> None:
+def test_a_signal_whose_exception_python_ignores_comes_again(strike, capsys) -> None:
     before = sys.unraisablehook
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         strike()
@@ -122,7 +122,7 @@ def test_a_resent_signal_does_not_reach_later_code(monkeypatch) -> None:
     assert len(done) >= 3
 
 
-def test_other_exceptions_that_python_ignores_are_reported(monkeypatch) -> None:
+def test_other_exceptions_that_python_ignores_are_told(monkeypatch) -> None:
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda given: reported.append(given.exc_type))
     with stoppable():

@@ -60,7 +60,7 @@ from weft.workload.collectives import (
         ("exscan", 1, 8, "recursive-doubling"),
     ],
 )
-def test_the_choice_is_that_of_mpich(name: str, size: object, n: int, algorithm: str) -> None:
+def test_the_choice_is_mpichs(name: str, size: object, n: int, algorithm: str) -> None:
     assert default_algorithm(name, size, n) == algorithm
     if n < 100:
         chosen = collective_on(WorkloadBuilder(n), name, range(n), size)
@@ -106,7 +106,7 @@ def test_a_collective_matches_only_its_own_messages() -> None:
     np.testing.assert_array_equal(workload.comm[sends], workload.comm[workload.match[sends]])
 
 
-def test_pending_operations_continue_during_a_collective() -> None:
+def test_what_a_rank_began_before_goes_on_during_a_collective() -> None:
     builder = WorkloadBuilder(4)
     open_receive = builder.irecv(0, 3, 10)
     collective_on(builder, "alltoall", range(4), 10, algorithm="linear")
@@ -266,7 +266,7 @@ def test_algorithms_lists_names() -> None:
 
 
 @pytest.mark.parametrize("tag", [-1, np.array([-1]), -(2**31)])
-def test_tags_of_collectives_are_refused_for_other_messages(tag: int) -> None:
+def test_no_message_can_be_taken_for_that_of_a_collective(tag: int) -> None:
     def one(builder: WorkloadBuilder) -> None:
         builder.operations([0], Kind.SEND, peer=1, size_bytes=1, tag=tag)
 

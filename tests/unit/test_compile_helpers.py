@@ -12,7 +12,7 @@ import pytest
 from weft.cli import compile_helpers as helpers
 
 
-def test_every_core_but_one_has_a_helper_and_all_of_them_end(
+def test_every_core_but_one_has_a_helper_and_none_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
@@ -52,7 +52,7 @@ def test_a_helper_ends_when_the_process_that_started_it_is_gone(tmp_path: Path) 
     assert helper.wait(60) == 0
 
 
-def test_a_helper_without_further_work_ends_normally() -> None:
+def test_a_helper_that_has_nothing_left_to_do_ends_well() -> None:
     """Its other thread still waits for the end of the pipe."""
     code = "from weft.cli import warmup; warmup.PARTS['all'] = lambda: iter(()); "
     code += "warmup.help_compile('all', 0, 1)"

@@ -53,18 +53,18 @@ def record_of(result: PacketResult) -> CongestionRecord:
         ({"threshold": "high"}, "threshold"),
     ],
 )
-def test_invalid_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         CongestionControl(**wrong)
 
 
 @pytest.mark.parametrize("given", [True, "threshold=3", VlArbitration()])
-def test_hardware_refuses_other_types_of_congestion_control(given: Any) -> None:
+def test_hardware_refuses_what_is_no_congestion_control(given: Any) -> None:
     with pytest.raises(InputError, match="expected a CongestionControl"):
         Hardware(congestion_control=given)
 
 
-def test_threshold_weights_scale_linearly_from_a_full_buffer_to_a_sixteenth() -> None:
+def test_weights_of_the_threshold_fall_evenly_from_a_buffer_to_a_sixteenth() -> None:
     credits = [CongestionControl(threshold=t).threshold_credits(256) for t in (1, 8, 14, 15)]
     assert credits == [240, 128, 32, 16]
 
@@ -125,7 +125,7 @@ def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
     assert record_of(result).highest.tolist() == [1, 1]
 
 
-def test_delays_shift_the_time_of_a_packet_before_multiplying_it() -> None:
+def test_delays_shift_a_packets_time_before_they_multiply_it() -> None:
     control = replace(BY_HAND, ccti_limit=2, ccti_increase=2)
     leaves = left_at(two_to_one(control), 1)
     assert leaves[5:] == [5 * D, 6 * D + 5 * (D >> 1), 7 * D + 10 * (D >> 1)]
@@ -136,7 +136,7 @@ def test_the_lowest_index_delays_before_any_notification() -> None:
     assert left_at(result, 0) == [0, 2 * D, 4 * D]
 
 
-def test_the_timer_decrements_the_index() -> None:
+def test_the_timer_lets_the_index_fall() -> None:
     # The timer's 1.024 us are 10 D: the index is back at 0 before later packets leave.
     result = two_to_one(replace(BY_HAND, ccti_timer=1), packets=40)
     gaps = set(np.diff(left_at(result, 1)).tolist())
@@ -200,7 +200,7 @@ def test_the_marking_rate_is_the_mean_number_of_packets_between_marks() -> None:
     assert not (len(some.hop) == len(other.hop) and (some.hop == other.hop).all())
 
 
-def test_victims_mark_packets_when_the_victim_mask_is_set() -> None:
+def test_victims_mark_when_the_mask_says_so() -> None:
     # Host 1 accepts half of its arriving rate; its port lacks credits, so it is not a root.
     hardware = replace(PLAIN, adapter_gbps=40.0)
     work = puts(3, (0, 2, 60_000), (1, 2, 60_000))
@@ -281,7 +281,7 @@ def test_packets_and_credits_are_conserved_and_runs_repeat(more: dict[str, Any])
     assert record_of(part).notified.sum() < record_of(part).marked.sum()
 
 
-def test_a_missing_return_path_is_an_error() -> None:
+def test_a_missing_way_back_is_an_error() -> None:
     fabric = fabric_of([0, 1], [(0, 1)])
     routes = weft.route(fabric, "minhop")
     table = routes.table.copy()
@@ -296,7 +296,7 @@ def test_a_missing_return_path_is_an_error() -> None:
 # -- the table of queue pairs ----------------------------------------------------------------------
 
 
-def test_the_throttling_table_has_a_row_per_queue_pair() -> None:
+def test_a_row_for_each_queue_pair_says_who_was_slowed_down() -> None:
     work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
     result = run(fabric_of([0] * 4, []), work, BY_HAND)
     rows = result.throttling()
@@ -317,6 +317,6 @@ def test_a_queue_pair_of_a_host_may_send_to_several() -> None:
     assert rows["destination_host"].to_list() == [None, 2]
 
 
-def test_runs_without_congestion_control_have_no_throttling_table() -> None:
+def test_runs_without_congestion_control_have_no_such_table() -> None:
     with pytest.raises(NotApplicable, match="no congestion control"):
         two_to_one(None).throttling()

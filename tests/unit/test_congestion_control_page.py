@@ -118,7 +118,7 @@ def fat_tree(
 
 
 @pytest.mark.parametrize("row", table("queues"), ids=" ".join)
-def test_two_switches_agree_with_the_page(row: tuple[str, ...]) -> None:
+def test_two_switches_are_as_the_page_tells_them(row: tuple[str, ...]) -> None:
     queues, local, control, *expected, closed = row
     rates = two_switches(int(local), queues, settings(control))
     assert formatted(rates, tuple(expected)) == expected
@@ -130,7 +130,7 @@ def test_two_switches_agree_with_the_page(row: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("row", table("victims ask for"), ids=" ".join)
-def test_the_fat_tree_agrees_with_the_page(row: tuple[str, ...]) -> None:
+def test_the_fat_tree_is_as_the_page_tells_it(row: tuple[str, ...]) -> None:
     offered, queues, control, *expected = row
     assert offered in ("all", f"{WIRE:.1f}")
     root, goals, contributor = fat_tree(offered != "all", queues, settings(control))
@@ -138,7 +138,7 @@ def test_the_fat_tree_agrees_with_the_page(row: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("row", table("setting | hot spot"), ids=" ".join)
-def test_other_settings_agree_with_the_page(row: tuple[str, ...]) -> None:
+def test_other_settings_are_as_the_page_tells_them(row: tuple[str, ...]) -> None:
     setting, *expected = row
     control = settings(setting)
     root, goals, _ = fat_tree(True, "voq", control)
@@ -158,7 +158,7 @@ def test_a_victim_gets_its_rate_back_while_the_hot_spot_stays_busy(local: int) -
     assert victim > 0.75 * GBPS
 
 
-def test_victims_in_a_fat_tree_get_their_offered_load() -> None:
+def test_victims_in_a_fat_tree_get_all_that_they_ask_for() -> None:
     hot, goals, _ = fat_tree(True, "voq", None)
     assert [hot, *goals] == pytest.approx([GBPS, *[GBPS / 9] * 3], rel=0.002)
     hot, goals, _ = fat_tree(True, "voq", CongestionControl())

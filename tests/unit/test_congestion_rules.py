@@ -50,7 +50,7 @@ def test_queue_pairs_that_resume_together_are_served_in_order_of_number(
 
 @pytest.mark.parametrize("late", [0, 5])
 @pytest.mark.parametrize("targets", list(permutations((1, 2, 3))))
-def test_queue_pairs_that_resume_are_queued_behind_waiting_ones(
+def test_queue_pairs_that_come_back_go_behind_those_in_line(
     targets: Sequence[int], late: int
 ) -> None:
     # As above; a fourth queue pair sends for D from 7/4 D, and a fifth one, with the lowest or the
@@ -92,7 +92,7 @@ def test_held_back_time_counts_only_while_there_are_packets_to_send(
 @pytest.mark.parametrize(
     ("targets", "marked"), [((3, 3, 3, 2), 1), ((3, 2, 3, 3), 0), ((3, 2, 3, 3, 3), 1)]
 )
-def test_packets_behind_the_head_are_not_marked(targets: Sequence[int], marked: int) -> None:
+def test_packets_stuck_behind_others_mark_nothing(targets: Sequence[int], marked: int) -> None:
     # The cable of host 3 takes 4 D for a packet, the first being that of host 0. Meanwhile host 1
     # fills its input queue, whose second packet leaves after all four have arrived. If the next
     # packet at the head is for host 2, the two behind it do not yet wait for host 3's link.

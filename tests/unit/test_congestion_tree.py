@@ -59,7 +59,7 @@ def two_hot():
 # -- states by hand --------------------------------------------------------------------------------
 
 
-def test_chain_of_full_buffers_has_the_busy_link_as_root():
+def test_chain_of_full_buffers_hangs_on_the_busy_link():
     # 0 is busy; 1 and 2 wait for it; 3 waits for room in 1, and 4 in 3; 5 waits for 2, not full.
     waits = {(1, 0): (0, 0, 1), (2, 0): (0, 0, 1), (3, 0): (1, 0, 2), (4, 0): (3, 0, 2)}
     (tree,) = trees_of(7, 1, waits, [(1, 0), (3, 0)])
@@ -99,7 +99,7 @@ def test_lanes_of_one_busy_link_make_one_tree():
     assert tree.wants_vl.tolist() == [0, 1, 1, 1]
 
 
-def test_full_lane_of_a_link_belongs_to_the_tree_that_fills_it():
+def test_full_lane_of_a_link_belongs_to_what_fills_it():
     # Lane 0 of link 1 is stuck behind link 0; its lane 1 has room.
     waits = {(1, 0): (0, 0, 1), (2, 0): (1, 0, 2), (3, 1): (1, 1, 1)}
     trees = trees_of(4, 2, waits, [(1, 0), (2, 0), (3, 1)])
@@ -116,14 +116,14 @@ def test_full_lane_of_a_link_belongs_to_the_tree_that_fills_it():
         ({(1, 0): (0, 0, 1)}, [], "link"),
     ],
 )
-def test_cause_of_a_root(waits, slow, cause):
+def test_why_a_root_holds_up(waits, slow, cause):
     full = [(1, 0)] if cause == "link" else [(0, 0), (1, 0)]
     (tree,) = trees_of(3, 1, waits, full, slow)
     assert (tree.root, tree.cause) == (0, cause)
     assert cause in CAUSES
 
 
-def test_cycle_is_cut_at_its_lowest_buffer_which_appears_twice():
+def test_circle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
     waits = {(3, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (3, 0, 2), (0, 0): (2, 0, 2)}
     (tree,) = trees_of(4, 1, waits, [(at, 0) for at in range(4)])
     assert (tree.root, tree.cause) == (1, "circle")
@@ -139,7 +139,7 @@ def test_a_buffer_is_full_when_no_packet_fits_or_one_lacks_credits():
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_each_waiting_buffer_is_in_one_tree_once(seed):
+def test_any_state_gives_each_waiting_buffer_one_place(seed):
     random = np.random.default_rng(seed)
     links, lanes = int(random.integers(2, 30)), int(random.integers(1, 4))
     wants = random.integers(-1, links, (links, lanes)).astype(np.int32)
@@ -229,7 +229,7 @@ def test_sum_over_an_interval_weighs_by_time(one_hot):
     assert weights == sorted(weights, reverse=True)
 
 
-def test_messages_of_a_sum_are_those_in_flight_while_the_tree_exists(two_hot):
+def test_messages_of_a_sum_are_those_under_way_while_the_tree_is_there(two_hot):
     spots = HotSpots(two_hot, 0, 80_000)
     shots, ops = two_hot.snapshots, two_hot.workload.messages
     for row, tree in zip(spots.roots().to_dicts(), spots.trees, strict=True):

@@ -49,7 +49,7 @@ def measured(model, max_edges=4, noise=0.0, seed=0, graphs=None) -> list[Measure
 
 
 @pytest.mark.parametrize("model", [INFINIBAND, OTHER, WINDOWS], ids=["ib", "other", "windows"])
-def test_exact_times_recover_the_coefficients(model) -> None:
+def test_exact_times_give_the_coefficients_back(model) -> None:
     result = fit(measured(model))
     assert result.inverse_bandwidth_s_per_byte == pytest.approx(ALPHA, rel=1e-6)
     np.testing.assert_allclose(result.model.coefficients(), model.coefficients(), atol=2e-6)
@@ -265,7 +265,7 @@ def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> 
     assert "too few for 7 coefficients" in capsys.readouterr().err
 
 
-def test_coefficients_survive_a_round_trip(tmp_path) -> None:
+def test_coefficients_come_back_from_their_file(tmp_path) -> None:
     file = tmp_path / "c.toml"
     write_coefficients(file, OTHER, 1.25e-10, {"in_weight": 0.01}, "of\nours")
     assert file.read_text().startswith("# of ours\n")

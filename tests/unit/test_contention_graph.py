@@ -133,7 +133,7 @@ def test_bandwidths(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "fast", "GB/s", "1iB/s", "-1GB/s", "1e999GB/s", "0B/s"])
-def test_invalid_bandwidths_are_refused(text: str) -> None:
+def test_what_is_no_bandwidth(text: str) -> None:
     with pytest.raises(InputError, match="bandwidth"):
         parse_bandwidth(text)
 
@@ -179,7 +179,7 @@ def test_predict_prints_every_step(tmp_path: Path, capsys) -> None:
                 assert float(time) == pytest.approx(ends, rel=1e-5)
 
 
-def test_predict_prefers_bandwidth_of_the_flag(tmp_path: Path, capsys) -> None:
+def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("inverse-bandwidth 1e-9\n0 -> 1 1000000\n")
     assert "completion at 0.001 s" in run(capsys, "predict", str(file))[1]
@@ -205,7 +205,7 @@ def test_predict_prefers_bandwidth_of_the_flag(tmp_path: Path, capsys) -> None:
         (("--coefficient", "in_weight=1", "--coefficient", "in_weight=1"), "given twice"),
     ],
 )
-def test_predict_refuses_invalid_input(tmp_path: Path, capsys, words, message) -> None:
+def test_predict_refuses_what_cannot_be(tmp_path: Path, capsys, words, message) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("0 -> 1 5\n")
     status, out, err = run(capsys, "predict", str(file), *words)
@@ -220,7 +220,7 @@ def test_predict_counts_one_edge_as_one(tmp_path: Path, capsys) -> None:
     assert "1 edge, 1 step, " in run(capsys, "predict", str(file))[1]
 
 
-def test_predict_shows_short_times_after_a_late_start(tmp_path: Path, capsys) -> None:
+def test_predict_shows_short_times_on_a_clock_that_began_long_ago(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("inverse-bandwidth 1e-9\nstart 1700000000\n0 -> 1 1000\n0 -> 2 1000000\n")
     out = run(capsys, "predict", str(file))[1]
@@ -249,7 +249,7 @@ def test_predict_needs_no_table_of_steps_for_a_large_graph(
     assert "too many to record" in err
 
 
-def test_predict_names_line_and_column_of_an_error(tmp_path: Path, capsys) -> None:
+def test_predict_names_the_place_of_an_error(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("0 -> 1 5\n1 -> 1 5\n")
     status, _, err = run(capsys, "predict", str(file))

@@ -33,7 +33,7 @@ ALONE = by_hand([(0, 1)], [1.0], "alone")
 
 
 @pytest.mark.parametrize("model", [INFINIBAND, ETHERNET], ids=["infiniband", "other"])
-def test_predicted_times_of_random_graphs_recover_the_penalties(model) -> None:
+def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(model) -> None:
     graphs, shapes = [], {}
     for number in range(200):
         sources, destinations = random_graph(3 + number % 4, 5, (11, number))
@@ -81,14 +81,14 @@ def test_times_of_edges_that_are_alike_and_of_graphs_of_one_shape_are_averaged()
         np.testing.assert_allclose(rho, [2.1, 2.1])
 
 
-def test_disconnected_graphs_are_split_into_components() -> None:
+def test_graphs_that_share_no_node_are_taken_apart() -> None:
     both = by_hand([(0, 1), (2, 3), (4, 5), (4, 6)], [1.0, 1.2, 2.2, 2.2], "both")
     result = recover_penalties([both])
     assert result.inverse_bandwidth_s_per_byte == pytest.approx(1.1e-3)
     np.testing.assert_allclose(result.penalties[0], [1, 1, 2, 2])
 
 
-def test_larger_graphs_are_excluded_by_max_edges() -> None:
+def test_larger_graphs_are_left_out_when_asked() -> None:
     measurements = [measured(form) for form in all_shapes(3)]
     large = measured([(0, 1), (0, 2), (3, 1), (4, 1)])
     result = recover_penalties([*measurements, large], max_edges=3)

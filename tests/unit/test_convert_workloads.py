@@ -63,7 +63,7 @@ def test_a_spec_becomes_a_schedule(capsys: pytest.CaptureFixture[str], tmp_path:
         ),
     ],
 )
-def test_unsuitable_formats_and_options_are_refused(
+def test_what_does_not_fit_is_refused(
     capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     assert main(["convert", *words]) == 2

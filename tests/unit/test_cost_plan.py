@@ -70,7 +70,7 @@ def test_two_racks_by_hand() -> None:
     assert result.cable_m == 4.0
 
 
-def test_a_cable_sold_in_exactly_the_length_is_long_enough() -> None:
+def test_a_cable_that_is_sold_in_just_the_length_is_long_enough() -> None:
     exact = (0.04445 + 0.4, 2 * 0.04445 + 0.4, 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4)
     for hair in (0.0, 5e-10, -5e-10):  # rounding errors
         sold = tuple(length + hair for length in exact)
@@ -148,7 +148,7 @@ def test_summary_counts_by_hand() -> None:
 # -- placement -------------------------------------------------------------------------------------
 
 
-def test_switches_without_hosts_are_in_the_middle_or_at_the_end() -> None:
+def test_switches_without_hosts_stand_in_the_middle_or_at_the_end() -> None:
     fabric = load("xgft:2;12,8;1,6")
     middle = cost(fabric, rack_units=13)
     # Eight racks of 13U for the leaves and one with six spines.
@@ -160,7 +160,7 @@ def test_switches_without_hosts_are_in_the_middle_or_at_the_end() -> None:
     assert row.cable_m < end.cable_m
 
 
-def test_kns_routers_are_beside_their_hosts_and_lines_at_the_row_ends() -> None:
+def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> None:
     fabric = load("kns:k=6,n=2")
     result = cost(fabric, core="row-ends", racks_per_row=2, hosts_per_rack=12, order="number")
     assert result.leaves == "beside"
@@ -201,7 +201,7 @@ def test_hosts_per_rack_and_chassis() -> None:
     assert hosts.group_by("rack", "unit").len()["len"].to_list() == [4] * 8
 
 
-def test_a_leaf_with_more_hosts_than_a_rack_is_in_the_middle_of_them() -> None:
+def test_a_leaf_with_more_hosts_than_a_rack_stands_in_the_middle_of_them() -> None:
     result = cost(load("xgft:1;30;1"), rack_units=12)
     assert result.racks["hosts"].to_list() == [10, 10, 10]
     assert result.racks["switches"].to_list() == [0, 1, 0]
@@ -222,7 +222,7 @@ def test_many_ports_make_a_switch_high() -> None:
         cost(fabric, ports_per_unit=2)
 
 
-def test_multi_homed_hosts_are_placed_with_the_switch_of_their_first_port() -> None:
+def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
     fabric = load("bcube:k=4,n=2")
     result = cost(fabric, rack_units=5)
     at = places(result)
@@ -330,7 +330,7 @@ def chassis() -> Fabric:
     return Fabric.of(parts)
 
 
-def test_cables_inside_a_chassis_are_not_bought() -> None:
+def test_what_is_inside_a_chassis_is_not_bought() -> None:
     fabric = chassis()
     result = cost(fabric)
     inside = result.cables.filter(pl.col("kind") == "internal")

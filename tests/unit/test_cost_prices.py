@@ -168,7 +168,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert repr(result) == "CostPlan('pair': 2 racks, 5 cables, 4 m, 7,876 EUR)"
 
 
-def test_the_most_specific_cable_entry_applies(tmp_path: Path) -> None:
+def test_the_most_exact_cable_entry_counts(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES)
     prices = Prices.read(path)
     assert prices.of_cable("copper", 200.0, 2.0).price == 75.5
@@ -222,7 +222,7 @@ def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
     assert result.cost_per_host == result.total_cost / 2
 
 
-def test_missing_sections_are_excluded_and_reported(tmp_path: Path) -> None:
+def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
     path = with_prices(tmp_path, 'currency = "CHF"\n[[adapter]]\nprice = 5\n')
     result = cost(pair(), prices=path)
     assert result.total_cost == 20

@@ -23,18 +23,18 @@ def test_ring_of_full_buffers_is_found_in_order():
     assert cycle == [(0, 0), (4, 0), (2, 0), (6, 0)]
 
 
-def test_cycle_with_a_moving_packet_is_not_a_deadlock():
+def test_circle_that_moves_is_no_deadlock():
     waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 1), (2, 0): (0, 0, 2)}
     assert deadlock_cycle(*state(3, 1, waits)) == []
 
 
 @pytest.mark.parametrize("why", [0, 1, 3, 4])
-def test_only_waits_for_credits_close_a_cycle(why):
+def test_only_credits_close_a_circle(why):
     waits = {(0, 0): (1, 0, why), (1, 0): (0, 0, 2)}
     assert deadlock_cycle(*state(2, 1, waits)) == []
 
 
-def test_lanes_are_distinguished():
+def test_lanes_are_told_apart():
     # The links form a cycle, but the lanes do not.
     waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (0, 1, 2), (0, 1): (1, 1, 2)}
     assert deadlock_cycle(*state(3, 2, waits)) == []
@@ -43,7 +43,7 @@ def test_lanes_are_distinguished():
     assert deadlock_cycle(*state(3, 2, waits)) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_cycle_may_change_lanes():
+def test_circle_may_change_lanes():
     waits = {(0, 1): (1, 0, 2), (1, 0): (0, 1, 2)}
     assert deadlock_cycle(*state(2, 2, waits)) == [(0, 1), (1, 0)]
 
@@ -61,7 +61,7 @@ def test_nothing_waits():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_cycles_agree_with_a_walk_from_every_node(seed):
+def test_circles_agree_with_following_every_node(seed):
     random = np.random.default_rng(seed)
     size = int(random.integers(1, 40))
     after = random.integers(-1, size, size).astype(np.int64)

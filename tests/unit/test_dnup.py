@@ -27,7 +27,7 @@ def test_ranks_are_the_distance_from_the_leaves() -> None:
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_a_tree_is_routed_on_minimal_paths(balance: str) -> None:
+def test_a_tree_is_served_by_shortest_ways(balance: str) -> None:
     fabric = load("xgft:3;4,4,4;1,4,4")
     verdict = validate(fabric, route(fabric, "dnup", balance=balance))
     assert verdict.ok
@@ -45,14 +45,14 @@ def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_fabrics_with_unreachable_hosts_are_refused(balance: str) -> None:
+def test_what_would_leave_hosts_unrouted_is_refused(balance: str) -> None:
     fabric = load("kns:k=4,n=2")
     with pytest.raises(NotApplicable, match="have no path that goes away"):
         route(fabric, "dnup", balance=balance)
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_second_ports_of_hosts_are_routed_or_refused(balance: str) -> None:
+def test_the_second_ports_of_hosts_are_served_or_refused_too(balance: str) -> None:
     # Leaves a, b and c below two spines, of which one connects a and b, the other b and c.
     build = FabricBuilder("two rails")
     a, b, c, left, right = build.switches(["a", "b", "c", "left", "right"])

@@ -38,7 +38,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_texts_lists_and_units_are_accepted(tmp_path) -> None:
+def test_texts_lists_and_units_are_taken(tmp_path) -> None:
     experiment = read_experiment(write(tmp_path, WHOLE))
     assert experiment.fabric.source == "torus:4x4"
     assert experiment.engine == ("updn", "dor")
@@ -64,7 +64,7 @@ def test_every_combination_is_a_run(tmp_path) -> None:
     assert (runs[0].placements, runs[6].placements) == ("linear", "linear + random")
 
 
-def test_duplicates_run_once() -> None:
+def test_things_listed_twice_run_once() -> None:
     data = {"fabric": "x", "engine": ["updn", "updn"], "job": [{"workload": ["a", "a", "b"]}]}
     assert len(check(data).runs) == 3
     many = {
@@ -181,7 +181,7 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=1
     handshake=st.booleans(),
     limit=st.none() | st.floats(1, 1e9),
 )
-def test_experiments_survive_a_round_trip(
+def test_what_is_written_back_reads_as_the_same(
     source, engines, slow, workload, name, start, eager, handshake, limit
 ) -> None:
     experiment = check(

@@ -56,7 +56,7 @@ def test_arrays_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_parts_reassemble_to_the_same_fabric(seed: int) -> None:
+def test_taking_apart_and_assembling_gives_the_same_fabric(seed: int) -> None:
     fabric = random_fabric(seed)
     again = Fabric.of(Parts.of(fabric))
     assert again.digest == fabric.digest
@@ -90,7 +90,7 @@ def test_graph_agrees_with_the_links(seed: int) -> None:
             assert fabric.link_from[link] == graph.row_node[graph.destination_row[d]]
 
 
-def test_faults_remove_the_named_cables_and_switches() -> None:
+def test_faults_take_away_what_they_name() -> None:
     fabric = small()
     without = fabric.without(cables=["a[1]"])
     assert edges(fabric) - edges(without) == {frozenset({("a", 1), ("b", 1)})}
@@ -136,7 +136,7 @@ def test_impossible_changes_are_refused(change, message: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["xgft:3;3,3,3;1,2,3", "xgft:2;4,4;1,4;1,2"])
-def test_shuffling_keeps_the_wiring_and_removes_the_labels(spec: str) -> None:
+def test_shuffling_keeps_the_wiring_and_forgets_the_labels(spec: str) -> None:
     import networkx as nx
 
     fabric = build(spec)
@@ -160,7 +160,7 @@ def test_shuffling_keeps_the_wiring_and_removes_the_labels(spec: str) -> None:
     )
 
 
-def test_conflicting_nodes_and_cables_are_refused() -> None:
+def test_nodes_and_cables_that_clash_are_refused() -> None:
     twins = FabricBuilder("twins")
     twins.switches(["a", "a"])
     with pytest.raises(InputError, match="two nodes are named 'a'"):
@@ -181,7 +181,7 @@ def test_conflicting_nodes_and_cables_are_refused() -> None:
         Fabric.of(parts)
 
 
-def test_names_lengths_and_lids_are_kept() -> None:
+def test_names_lengths_and_lids_travel_along() -> None:
     fabric = small()
     named = fabric.renamed({0x200000: "left", 0x99: "nobody"})
     assert named.node_names == ("left", "b", "h0", "h1")
@@ -226,7 +226,7 @@ def test_adapters_that_are_no_hosts_do_not_count_as_hosts() -> None:
     assert fabric.num_endpoints == 3
 
 
-def test_nodes_are_found_by_every_kind_of_name() -> None:
+def test_nodes_are_found_by_every_name_that_files_give_them() -> None:
     fabric = small()
     for text in ("b", "0x200001", "0x0000000000200001", "S-0000000000200001"):
         assert fabric.find_node(text) == 1

@@ -50,7 +50,7 @@ def arrivals(work: Workload, **options: object) -> list[float]:
     return result.messages()["arrived_ns"].to_list()
 
 
-def test_an_eager_message_takes_latency_plus_size_over_rate() -> None:
+def test_an_eager_message_takes_its_latency_and_its_size_over_the_rate() -> None:
     # Hosts 0 and 5: two cables up, two down, and three switches between them.
     hops, cables = 3, 4 * 10.0
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], switch_latency_ns=50)
@@ -58,7 +58,7 @@ def test_an_eager_message_takes_latency_plus_size_over_rate() -> None:
     assert result.ended_ns[0] == 0  # the library has buffered the message
 
 
-def test_a_rendezvous_sends_a_request_and_ends_when_all_bytes_have_left() -> None:
+def test_a_rendezvous_asks_first_and_ends_when_all_has_left() -> None:
     options = {"eager_bytes": 0, "switch_latency_ns": 50}
     latency = 3 * 50 + 40
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], **options)
@@ -81,14 +81,14 @@ def test_the_overhead_occupies_both_processors() -> None:
     assert result.ended_ns[3:].tolist() == [209, 309, 409]
 
 
-def test_calculations_are_sequential_per_processor() -> None:
+def test_calculations_on_one_processor_take_turns_and_others_do_not() -> None:
     builder = WorkloadBuilder(1)
     for cpu in (0, 0, 1):
         builder.calc(0, 10.0, cpu=cpu, after=[])
     assert weft.simulate(TREE, ROUTES, builder.build()).ended_ns.tolist() == [10, 20, 10]
 
 
-def test_flows_share_adapters_and_cables() -> None:
+def test_flows_share_adapters_and_cables_alike() -> None:
     # Two messages to one host; one of them shares its source with a third message.
     ends = arrivals(puts((0, 5, 1000), (0, 6, 1000), (1, 5, 1000)))
     assert ends == pytest.approx([2000 / RATE] * 3)
@@ -97,7 +97,7 @@ def test_flows_share_adapters_and_cables() -> None:
     assert arrivals(puts((0, 4, 1000), (1, 9, 1000))) == pytest.approx([1000 / RATE] * 2)
 
 
-def test_without_contention_messages_do_not_share() -> None:
+def test_without_contention_all_are_alone() -> None:
     work = puts((0, 5, 1000), (1, 5, 1000))
     for tolerance in (0.0, 0.5):
         ends = arrivals(work, sharing="none", tolerance=tolerance)
@@ -110,7 +110,7 @@ def test_a_finished_flow_leaves_its_share_to_the_others() -> None:
     assert ends == pytest.approx([2000 / RATE, 4000 / RATE])
 
 
-def test_split_flows_use_all_paths_and_hashed_flows_one() -> None:
+def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
     spread = weft.route(TREE, "ecmp")
     work = puts((0, 4, 1000), (1, 8, 1000))
     result = weft.simulate(TREE, spread, work, latency_ns=0, hardware=weft.Hardware(header_bytes=0))
@@ -147,7 +147,7 @@ def test_messages_go_to_the_first_lid() -> None:
             node = int(TREE.link_to[link])
 
 
-def test_messages_on_tables_share_their_routes_with_any_multipath() -> None:
+def test_messages_by_tables_share_their_routes_whatever_multipath_says() -> None:
     result = weft.simulate(TREE, ROUTES, puts((0, 5, 10), (0, 5, 20)), multipath="hash")
     assert result.network.num_routes == 1
 
@@ -202,7 +202,7 @@ def test_a_split_over_too_many_links_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert weft.simulate(fabric, routes, work, multipath="hash").makespan_ns > 0
 
 
-def test_the_penalty_model_refuses_messages_that_leave_via_several_ports() -> None:
+def test_the_penalty_law_refuses_messages_that_leave_by_several_ports() -> None:
     fabric = weft.fabric("bcube:3,k=1")
     routes = weft.route(fabric, "ecmp")
     work = load_workload("shift:offset=4", 9)
@@ -252,7 +252,7 @@ def _ring(size: int) -> Workload:
     return builder.build()
 
 
-def test_a_deadlock_names_the_waiting_operations() -> None:
+def test_a_deadlock_names_who_waits_for_what() -> None:
     weft.simulate(TREE, ROUTES, _ring(100))
     message = (
         r"deadlocks after 120 ns: 4 ranks wait for ever: "
@@ -262,7 +262,7 @@ def test_a_deadlock_names_the_waiting_operations() -> None:
         weft.simulate(TREE, ROUTES, _ring(100_000))
 
 
-def test_a_run_beyond_its_time_limit_has_no_result() -> None:
+def test_a_run_that_takes_too_long_has_no_result() -> None:
     with pytest.raises(IncompleteRun, match="0 of 4 messages had arrived; there is no result"):
         weft.simulate(TREE, ROUTES, _ring(10_000), max_time_ns="200 ns")
 
@@ -299,12 +299,12 @@ def test_a_run_beyond_its_time_limit_has_no_result() -> None:
         ({"egaer_bytes": 1}, "has no 'egaer_bytes' .did you mean 'eager_bytes'"),
     ],
 )
-def test_invalid_options_are_refused(options: dict[str, object], message: str) -> None:
+def test_options_that_cannot_be(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         weft.simulate(TREE, ROUTES, _ring(100), **options)
 
 
-def test_other_types_of_workload_and_routes_are_refused() -> None:
+def test_what_is_no_workload_and_no_routes() -> None:
     with pytest.raises(InputError, match="expected Workload, not 3"):
         weft.simulate(TREE, ROUTES, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected Routes, not 3"):
@@ -325,7 +325,7 @@ def test_a_pair_without_a_path_is_named() -> None:
         weft.simulate(broken, routes, one_message(10), [0, 5])
 
 
-def test_progress_reports_completed_messages() -> None:
+def test_progress_tells_how_far_it_came() -> None:
     reports: list[Progress] = []
     work = load_workload("alltoall:size=4KiB,algorithm=pairwise", 16)
     weft.simulate(TREE, ROUTES, work, progress=reports.append)

@@ -73,7 +73,7 @@ def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("level", ["flow", "packet"])
-def test_copies_between_two_ranks_of_a_host_are_sequential(level: str) -> None:
+def test_copies_between_two_ranks_of_a_host_follow_each_other(level: str) -> None:
     builder = WorkloadBuilder(3)
     for size in (5000, 0, 10_000):
         builder.put(0, 1, size)
@@ -84,7 +84,7 @@ def test_copies_between_two_ranks_of_a_host_are_sequential(level: str) -> None:
     assert result["arrived_ns"].to_list() == pytest.approx([511, 511, 1511, 511])
 
 
-def test_a_request_waits_for_earlier_messages_of_its_queue_pair() -> None:
+def test_a_request_waits_for_what_its_pair_sends() -> None:
     builder = WorkloadBuilder(2)
     builder.isend(0, 1, 12_500)
     builder.isend(0, 1, 25_000)
@@ -98,7 +98,7 @@ def test_a_request_waits_for_earlier_messages_of_its_queue_pair() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 16])
 @pytest.mark.parametrize("segment", [2048, 8192, 16384, 65536])
-def test_a_chain_has_its_closed_form_time(segment: int, ranks: int) -> None:
+def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
     """(p - 1 + m/s - 1) s/B + (p - 1) alpha when eager, as segments are sent back to back.
 
     Above the eager limit the next request leaves when the previous segment has left, and its answer
@@ -123,7 +123,7 @@ ENTRIES = {entry.name: entry.facts for entry in collective}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_collectives_agree_with_the_packet_level(entry: str) -> None:
+def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
     """Every algorithm on one switch of 12 ranks and a tree of 16, at default settings.
 
     The levels differ most where messages from near and far ranks share a link. Max-min fairness
@@ -179,7 +179,7 @@ def wavefront(side: int, blocks: int, size: int) -> Workload:
     ],
 )
 @pytest.mark.parametrize("eager", [16384, 0])
-def test_programs_agree_with_loggops(spec: str, eager: int, tmp_path: Path) -> None:
+def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) -> None:
     """Times are exact where a rank sends to one other at a time, also via GOAL and back."""
     work = load_workload(spec, 16)
     write_workload(work, tmp_path / "run.goal")
@@ -192,7 +192,7 @@ def test_programs_agree_with_loggops(spec: str, eager: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("size", [1000, 8000, 40_000])
-def test_wavefronts_agree_with_loggops_and_the_packet_level(size: int) -> None:
+def test_wavefronts_take_what_loggops_and_packets_say(size: int) -> None:
     work = wavefront(4, 10, size)
     result = weft.simulate(STAR, ROUTES, work).makespan_ns
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
@@ -205,7 +205,7 @@ def test_wavefronts_agree_with_loggops_and_the_packet_level(size: int) -> None:
 
 @pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
 @pytest.mark.parametrize("ranks", [65, 128, 129])
-def test_many_queue_pairs_may_proceed_at_one_moment(sharing: str, ranks: int) -> None:
+def test_many_queue_pairs_may_go_on_at_one_moment(sharing: str, ranks: int) -> None:
     """Each queue pair has room for the message that is leaving and the next one."""
     fabric = weft.fabric(f"xgft:1;{ranks};1,rate=100")
     builder = WorkloadBuilder(ranks)
@@ -220,7 +220,7 @@ def test_many_queue_pairs_may_proceed_at_one_moment(sharing: str, ranks: int) ->
 
 @pytest.mark.parametrize("late", ["send first", "receive first", "both at once"])
 @pytest.mark.parametrize("early", ["send first", "receive first", "both at once"])
-def test_an_answer_is_queued_in_its_queue_pair(early: str, late: str) -> None:
+def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
     """Two ranks exchange 256 KiB, one of them late.
 
     The late rank answers the request and sends its own. Its request, queued behind the answer,
@@ -257,7 +257,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("flood", FLOODS)
 @pytest.mark.parametrize("size", [0, 1, 64, 500, 2048])
-def test_floods_of_small_messages_agree_with_the_packet_level(flood: str, size: int) -> None:
+def test_floods_of_small_messages_take_as_long_as_packet_by_packet(flood: str, size: int) -> None:
     work = puts(*((a, b, size) for a, b in FLOODS[flood]))
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     assert weft.simulate(STAR, ROUTES, work).makespan_ns == pytest.approx(packet, rel=0.05)

@@ -12,7 +12,7 @@ TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")
 ROUTES = weft.route(TREE, "dmodk")
 
 
-def test_operations_that_wait_for_a_processor_run_in_program_order() -> None:
+def test_what_waits_for_a_processor_goes_first_in_program_order() -> None:
     builder = WorkloadBuilder(2)
     first = builder.irecv(0, 1, 0)
     builder.calc(0, 50.0, after=[])

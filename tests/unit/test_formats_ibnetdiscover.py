@@ -137,7 +137,7 @@ def refused(text: str) -> InputError:
     return caught.value
 
 
-def test_messy_output_is_read_completely() -> None:
+def test_messy_output_is_read_whole() -> None:
     fabric = read(MESSY, "messy")
     assert (fabric.num_switches, fabric.num_hosts, fabric.num_cables) == (3, 6, 11)
     assert fabric.num_nodes == 11
@@ -163,7 +163,7 @@ def test_messy_output_is_read_completely() -> None:
     assert fabric.num_ports.tolist()[:3] == [41, 41, 36]
 
 
-def test_labels_are_host_names_where_these_are_unique() -> None:
+def test_labels_are_host_names_where_they_tell_nodes_apart() -> None:
     fabric = read(MESSY, "messy")
     assert fabric.node_names[:3] == (
         "MF0;spine01:MQM9700/U1",
@@ -241,7 +241,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_messages_between_any_two_lines_are_skipped_and_reported(message: str) -> None:
+def test_messages_between_any_two_lines_are_set_aside_and_shown(message: str) -> None:
     lines = PAIR.splitlines()
     for at in range(len(lines) + 1):
         text = "\n".join([*lines[:at], message, *lines[at:]])
@@ -251,7 +251,7 @@ def test_messages_between_any_two_lines_are_skipped_and_reported(message: str) -
         assert fabric.digest == read(PAIR, "f").digest
 
 
-def test_a_message_inside_a_line_is_removed() -> None:
+def test_a_message_that_cut_a_line_in_two_is_taken_out_of_it() -> None:
     expected = read(PAIR, "f")
     body = PAIR.rstrip("\n")
     for at in range(len(body)):
@@ -263,7 +263,7 @@ def test_a_message_inside_a_line_is_removed() -> None:
         assert np.array_equal(fabric.cable_rate_code, expected.cable_rate_code)
 
 
-def test_a_message_appended_to_a_line_does_not_affect_the_next_line() -> None:
+def test_a_message_glued_to_a_whole_line_leaves_the_next_line_alone() -> None:
     text = PAIR.replace("lid 2 4xEDR\n", f"lid 2 4xEDR{MESSAGES[0]}\n{MESSAGES[1]}\n", 1)
     with pytest.warns(FormatWarning, match="2 lines are messages"):
         assert read(text, "f").digest == read(PAIR, "f").digest
@@ -354,7 +354,7 @@ def test_rates_that_no_line_names() -> None:
         read(PAIR, "f", rate="4xFOO")
 
 
-def test_rate_lid_and_port_guid_may_be_given_at_one_end_only() -> None:
+def test_rate_lid_and_port_guid_may_stand_at_one_end_only() -> None:
     *lines, last = PAIR.splitlines()
     assert last.startswith("[1](21)")
     fabric = read("\n".join([*lines, '[1] "S-0000000000000002"[3]']), "f")
@@ -461,7 +461,7 @@ def test_a_file_without_records() -> None:
 # -- writing ----------------------------------------------------------------------------------
 
 
-def test_generated_fabrics_survive_a_round_trip() -> None:
+def test_generated_fabrics_come_back_the_same() -> None:
     for spec in ("xgft:2;4,4;1,2", "xgft:2;4,4;1,2;1,2,rate=4xNDR,host_rate=2xNDR"):
         fabric = build(spec)
         again = read(write(fabric), "f")
@@ -470,7 +470,7 @@ def test_generated_fabrics_survive_a_round_trip() -> None:
         assert np.array_equal(again.cable_rate_gbps, fabric.cable_rate_gbps)
 
 
-def test_fabrics_that_the_format_cannot_express_are_refused(tmp_path: Path) -> None:
+def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
     def one_switch(**kwargs: object) -> Fabric:
         build = FabricBuilder("f", rate=kwargs.get("rate", "4xHDR"))  # type: ignore[arg-type]
         switch = build.switches(["s"], ports=kwargs.get("ports", 4))  # type: ignore[arg-type]
@@ -512,7 +512,7 @@ def test_routers_and_aggregation_nodes_are_written_as_they_were() -> None:
     assert 'Ca\t1 "H-b8cef60300000108"' in text
 
 
-def test_peer_names_with_an_equals_sign_are_not_read_as_options() -> None:
+def test_peers_named_with_an_equals_sign_do_not_look_like_options() -> None:
     parts = Parts.of(build("xgft:1;2;1"))
     parts.descriptions[0] = "speed=9"
     lines = write(Fabric.of(parts)).splitlines()

@@ -211,7 +211,7 @@ def test_guids_that_overflow() -> None:
 
 
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,2", "xgft:3;2,3,4;1,2,3,rate=4xEDR,host_rate=QDR"])
-def test_generated_fabrics_survive_a_round_trip(spec: str) -> None:
+def test_generated_fabrics_come_back_the_same(spec: str) -> None:
     fabric = build(spec)
     for same in (fabric, fabric.shuffled(5)):
         again = read(write(same), "f")
@@ -242,7 +242,7 @@ def test_names_with_spaces_and_unicode_are_ids() -> None:
     assert again.node_names == ("Schrank 3 – oben", "küche", "h1")
 
 
-def test_labels_that_equal_ids_of_other_nodes() -> None:
+def test_labels_that_hide_behind_ids_of_other_nodes() -> None:
     fabric = build("xgft:1;2;1").renamed({0x200000: "a#b", 0x100000: "S-0000000000200000"})
     with pytest.raises(NotApplicable, match="the GUID of another node"):
         write(fabric)
@@ -256,7 +256,7 @@ def test_descriptions_that_differ_from_the_label() -> None:
     assert again.node_names == ("s1-0", "h0", "h1")
 
 
-def test_fabrics_that_the_format_cannot_express_are_refused(tmp_path: Path) -> None:
+def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
     maker = FabricBuilder("f", rate=37.0)
     maker.connect(maker.switches(["s"]), maker.hosts(["h"]))
     with pytest.raises(NotApplicable, match="37 Gb/s"):

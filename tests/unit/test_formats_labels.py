@@ -55,7 +55,7 @@ def test_a_label_is_the_first_unique_name() -> None:
     assert labels == [ids[0], "n1 HCA-1", "n2", "n3 HCA-1", "n3 HCA-2", ids[5], ids[6], ids[7]]
 
 
-def test_chosen_names_are_kept() -> None:
+def test_names_that_people_chose_stay() -> None:
     assert choose_labels([HOST, HOST], ["a", "H-0000000000000001"], ["x", "a"]) == [
         "a",
         "H-0000000000000001",

@@ -53,7 +53,7 @@ def test_bad_lines(line: str, message: str) -> None:
     assert (caught.value.file, caught.value.line) == ("m", 2)
 
 
-def test_an_empty_map() -> None:
+def test_a_map_of_nothing() -> None:
     with pytest.raises(InputError, match="has no entry"):
         parse_names("# only words\n", "m")
 
@@ -70,7 +70,7 @@ def test_names_become_labels(tmp_path: Path) -> None:
     assert named.digest == fabric.digest
 
 
-def test_names_of_unknown_nodes_are_counted() -> None:
+def test_names_of_strangers_are_counted() -> None:
     fabric = build("xgft:1;3;1")
     names = {0x200000: Name("x", 1), 0x7: Name("y", 2), 0x8: Name("z", 3)}
     with pytest.warns(FormatWarning, match=r"2 of 3 names are .* 0x0000000000000007 'y', 0x0"):
@@ -85,7 +85,7 @@ def test_one_name_for_two_nodes() -> None:
     assert (caught.value.file, caught.value.line) == ("m", 2)
 
 
-def test_a_written_map_is_read_again() -> None:
+def test_what_is_written_is_read() -> None:
     fabric = build("xgft:2;4,4;1,2")
     names = parse_names(write(fabric), "m")
     assert [names[guid].text for guid in fabric.node_guid.tolist()] == list(fabric.node_names)

@@ -94,7 +94,7 @@ def test_the_real_cluster_has_the_administrators_leaves(shared: Path, tmp_path: 
     assert set(switches) <= set(their_switches)
 
 
-def test_leaf_to_leaf_cables_are_excluded_and_reported() -> None:
+def test_leaf_to_leaf_cables_are_left_out_and_said() -> None:
     maker = FabricBuilder("triangle")
     switches = maker.switches(["a", "b", "c"], ports=8)
     maker.connect(switches, maker.hosts(["h1", "h2", "h3"]))
@@ -106,7 +106,7 @@ def test_leaf_to_leaf_cables_are_excluded_and_reported() -> None:
     assert "SwitchName=top Switches=a,b,c" in quiet(maker.fabric(), root="top")
 
 
-def test_disconnected_parts_have_one_root_each() -> None:
+def test_pieces_get_a_root_each() -> None:
     maker = FabricBuilder("pieces")
     switches = maker.switches([f"s{i}" for i in range(5)], ports=8)
     maker.connect(switches, maker.hosts([f"h{i}" for i in range(5)]))
@@ -159,19 +159,19 @@ def test_adapters_of_one_host_are_one_node() -> None:
     assert "Nodes=n[1-2]\n" in write(fabric)
 
 
-def test_names_invalid_for_slurm_become_guids() -> None:
+def test_names_that_slurm_cannot_take_become_guids() -> None:
     fabric = build("xgft:1;2;1").renamed({0x200000: "a # b", 0x100000: "x y"})
     assert write(fabric).endswith("SwitchName=S-0000000000200000 Nodes=H-0000000000100000,h1\n")
 
 
-def test_hosts_without_a_switch_are_reported() -> None:
+def test_hosts_without_a_switch_are_said() -> None:
     fabric = build("xgft:2;2,2;1,1").without(cables=["h0[1]"])
     with pytest.warns(FormatWarning, match="1 hosts that are not cabled to a switch: h0"):
         nodes, _ = parse(write(fabric))
     assert [*chain(*nodes.values())] == ["h1", "h2", "h3"]
 
 
-def test_leaves_without_hosts_and_separate_planes_are_reported() -> None:
+def test_leaves_without_hosts_and_planes_apart_are_said() -> None:
     maker = FabricBuilder("planes")
     switches = maker.switches(["a", "b"], ports=4)
     hosts = maker.hosts(["h1", "h2"], ports=2)
@@ -209,6 +209,6 @@ def test_faulty_trees_stay_trees() -> None:
         check_tree(text)
 
 
-def test_the_documented_example_is_the_actual_output() -> None:
+def test_the_documented_example_is_what_is_written() -> None:
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
     assert write(build("xgft:3;3,3,2;1,2,2")).partition("\n")[2] in page

@@ -92,12 +92,12 @@ def subclasses(of: type) -> set[type]:
     return direct.union(*map(subclasses, direct))
 
 
-def test_every_class_has_an_example() -> None:
+def test_every_class_is_here() -> None:
     assert {each for each in subclasses(FrozenArrays) if is_dataclass(each)} == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
-def test_copies_are_equal_and_read_only(kind: type) -> None:
+def test_copies_are_equal_and_as_frozen(kind: type) -> None:
     original = EXAMPLES[kind]()
     assert type(original) is kind
     arrays = [getattr(original, each.name) for each in fields(original)]
@@ -153,7 +153,7 @@ def here() -> tuple[float, dict[str, set[str]]]:
     return run(*example())
 
 
-def test_copies_use_compiled_kernels(here) -> None:
+def test_copies_run_what_is_compiled(here) -> None:
     assert run(*copy.deepcopy(example())) == here
 
 

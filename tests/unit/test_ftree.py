@@ -64,18 +64,18 @@ def test_faulty_trees_need_roots_or_pure_false() -> None:
     assert np.array_equal(ftree(fabric, roots=tops).table, routes.table)
 
 
-def test_fabrics_without_up_down_paths_are_refused() -> None:
+def test_what_has_no_way_up_and_down_is_refused() -> None:
     with pytest.raises(NotApplicable, match=r"900 pairs of a switch and a host .* from r1\.1"):
         ftree(load("kns:k=6,n=2"))
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:3x3", "jellyfish:switches=20,degree=4"])
-def test_other_fabrics_are_refused(spec: str) -> None:
+def test_what_is_no_tree_is_refused(spec: str) -> None:
     with pytest.raises(NotApplicable, match="not a tree of several levels"):
         ftree(load(spec))
 
 
-def test_lists_of_guids_and_of_names_are_equivalent(tmp_path: Path) -> None:
+def test_lists_of_guids_and_names_say_the_same(tmp_path: Path) -> None:
     fabric = load("xgft:3;3,4,3;1,2,3").shuffled(3)
     io = fabric.host_nodes[::4]
     ends = fabric.host_endpoint[::4]
@@ -92,7 +92,7 @@ def test_lists_of_guids_and_of_names_are_equivalent(tmp_path: Path) -> None:
     assert validate(fabric, two).ok
 
 
-def test_io_nodes_may_be_at_the_roots() -> None:
+def test_input_output_nodes_stand_at_the_roots() -> None:
     """Compute nodes are on leaves, others on any switch; roots reach these via a reverse hop."""
     build = FabricBuilder("io at roots")
     tops, leaves = build.switches(["t0", "t1"]), build.switches(["l0", "l1", "l2"])
@@ -111,7 +111,7 @@ def test_io_nodes_may_be_at_the_roots() -> None:
     assert not result.credit_loops
 
 
-def test_roots_are_connected_on_request() -> None:
+def test_roots_are_joined_on_request() -> None:
     fabric = load("xgft:2;4,4;1,4")
     between = slice(fabric.num_endpoints + 4, None)
     assert (ftree(fabric).table[between, 4:] == 255).sum() == 12
@@ -121,7 +121,7 @@ def test_roots_are_connected_on_request() -> None:
 
 
 @pytest.mark.parametrize("leaves", [3, 5])
-def test_paths_that_could_deadlock_are_refused(leaves: int) -> None:
+def test_ways_that_could_deadlock_are_refused(leaves: int) -> None:
     """Cables between neighbouring leaves form a ring, which paths follow when it is long."""
     build = FabricBuilder("a root over a ring")
     ring = build.switches([f"l{i}" for i in range(leaves)])
@@ -152,7 +152,7 @@ def test_bad_options() -> None:
         route(fabric, "ftree", lmc=1)
 
 
-def test_planes_are_separate_trees() -> None:
+def test_planes_are_trees_of_their_own() -> None:
     fabric = load("xgft:2;3,4;2,2;2,1")
     routes = ftree(fabric)
     assert validate(fabric, routes).ok
@@ -184,7 +184,7 @@ def test_advice_is_limited_to_a_few_nodes() -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_without_known_options_no_advice_is_given() -> None:
+def test_where_no_advice_is_known_none_is_given() -> None:
     builder = FabricBuilder("hosts at both ends of a line")
     switches = builder.switches(["s0", "s1", "s2", "s3"])
     builder.connect(switches[:-1], switches[1:])

@@ -25,7 +25,7 @@ def test_every_setting_has_a_name_in_words_and_files() -> None:
     assert len(NAMES) == len(fields(Hardware)) - len(tables) + count + 1
 
 
-def test_words_and_keys_are_equivalent() -> None:
+def test_words_and_keys_say_the_same() -> None:
     words = parse_hardware(
         ["mtu=4KiB, buffer=32KiB,queues=voq", "speedup=2,credit-latency=10ns", "vlarb_high=0:4,1:8"]
     )
@@ -108,7 +108,7 @@ def test_malformed_words_are_refused(words, message) -> None:
         ({"adapter_gbps": -1}, "^adapter_gbps: -1 does not fit: expected a number greater than 0"),
     ],
 )
-def test_invalid_settings_are_refused(settings, message) -> None:
+def test_settings_that_cannot_be_are_refused(settings, message) -> None:
     with pytest.raises(InputError, match=message):
         hardware_of(settings)
 
@@ -143,7 +143,7 @@ def test_invalid_settings_are_refused(settings, message) -> None:
         ({"vl_arbitration": "0:4"}, "vl_arbitration: '0:4' does not fit: expected a VlArbitration"),
     ],
 )
-def test_invalid_hardware_is_refused(changes, message) -> None:
+def test_hardware_that_cannot_be_is_refused(changes, message) -> None:
     with pytest.raises(InputError, match=message):
         Hardware(**changes)
 

@@ -11,7 +11,7 @@ from weft.kernels.hashing import crc32_bytes, five_tuple_crc32, five_tuple_prefi
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 8), st.integers(0, 2**32 - 1))
-def test_crc32_is_that_of_zlib(value: int, count: int, seed: int) -> None:
+def test_crc32_is_zlibs(value: int, count: int, seed: int) -> None:
     message = (value % 256**count).to_bytes(count, "big")
     register = crc32_bytes(np.uint32(seed ^ 0xFFFFFFFF), np.uint64(value), count)
     assert int(register) ^ 0xFFFFFFFF == zlib.crc32(message, seed)
@@ -24,7 +24,7 @@ def test_crc32_check_value() -> None:
     assert int(register) ^ 0xFFFFFFFF == 0xCBF43926
 
 
-def test_five_tuple_crc32_is_that_of_zlib() -> None:
+def test_five_tuple_crc32_is_zlibs() -> None:
     message = bytes([10, 0, 0, 1, 10, 1, 2, 3, 17, 0xC0, 0x01, 0x12, 0xB7])
     prefix = five_tuple_prefix(0x0A000001, 0x0A010203, 17)
     assert int(five_tuple_crc32(prefix, 0xC001, 4791)) == zlib.crc32(message)

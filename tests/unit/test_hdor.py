@@ -133,12 +133,12 @@ def test_a_line_switch_with_auxiliary_nodes_is_not_a_router() -> None:
         ("xgft:1;8;1", "every switch has hosts"),
     ],
 )
-def test_other_topologies_are_refused_with_a_reason(spec: str, reason: str) -> None:
+def test_other_topologies_are_refused_with_what_is_at_odds(spec: str, reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         route(build(spec), "hdor")
 
 
-def test_a_second_cable_into_a_line_is_refused() -> None:
+def test_a_second_way_into_a_line_is_refused() -> None:
     pristine = build("kns:k=8,n=2,s=2,d=4")
     raw = Parts.of(pristine)
     one, other = pristine.find_node("r0.0"), pristine.find_node("s0.0.1.1")
@@ -153,7 +153,7 @@ def test_a_second_cable_into_a_line_is_refused() -> None:
         find_kns(Fabric.of(raw))
 
 
-def test_lines_that_do_not_form_a_grid_are_refused() -> None:
+def test_lines_that_are_no_grid_are_refused() -> None:
     """Seven routers and seven lines of three, any two of which intersect: the Fano plane."""
     build_ = FabricBuilder("Fano")
     routers = build_.switches([f"r{i}" for i in range(7)])
@@ -227,7 +227,7 @@ def test_parallel_cables_share_by_their_rates() -> None:
 @pytest.mark.parametrize(
     "spec", ["kns:k=4,n=2", "kns:k=3,n=3", "kns:k=8,n=2,s=2,d=4", "kns:k=16,n=1,s=3,d=4"]
 )
-def test_management_uses_separate_lanes(spec: str) -> None:
+def test_management_takes_lanes_of_its_own(spec: str) -> None:
     fabric = build(spec).shuffled(3)
     routes = tables(fabric, management=True)
     verdict = validate(fabric, routes, management=True)
@@ -297,7 +297,7 @@ def test_faults_of_each_kind_are_routed_around(cables: list[str], switches: list
     assert_routed(build("kns:k=4,n=2").without(cables=cables, switches=switches))
 
 
-def test_paths_without_a_detour_are_unchanged() -> None:
+def test_ways_that_need_no_detour_stay_as_they_were() -> None:
     pristine = build("kns:k=6,n=2")
     fabric = pristine.without(cables=["r1.2[2]"])
     before, after = tables(pristine), tables(fabric)
@@ -308,7 +308,7 @@ def test_paths_without_a_detour_are_unchanged() -> None:
     assert (np.asarray(after.sl) > 0).mean() < 0.05
 
 
-def test_detours_leave_a_line_via_all_its_routers() -> None:
+def test_detours_leave_a_line_by_all_its_routers() -> None:
     """r1.2 has lost the line of r1.0 to r1.5; each of these has an exit via its other line."""
     fabric = build("kns:k=6,n=2").without(cables=["r1.2[2]"])
     line = fabric.find_node("s1.2")
@@ -317,7 +317,7 @@ def test_detours_leave_a_line_via_all_its_routers() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_line_without_some_tops_or_leaves_still_forwards(seed: int) -> None:
+def test_a_line_that_has_lost_tops_or_leaves_still_serves(seed: int) -> None:
     pristine = build("kns:k=8,n=2,s=2,d=4")
     tops = [name for name in pristine.node_names if name.startswith("s0.3.2.")]
     assert_inside(pristine.without(switches=tops[: 1 + seed % 2]).shuffled(seed))
@@ -325,7 +325,7 @@ def test_a_line_without_some_tops_or_leaves_still_forwards(seed: int) -> None:
     assert_inside(pristine.without(switches=[*leaves[: 1 + seed % 2], tops[1]]).shuffled(seed))
 
 
-def test_a_split_tree_in_a_line_is_reconnected_from_a_root() -> None:
+def test_a_torn_tree_in_a_line_is_joined_from_a_root() -> None:
     """Leaf a reaches only top x, b only top y, c both: a to b goes down and up again."""
     pristine = build("kns:k=16,n=2,s=2,d=8")
     a, b = pristine.find_node("s0.0.1.0"), pristine.find_node("s0.0.1.1")
