@@ -1,4 +1,4 @@
-"""What `weft info` says is missing, degraded or uneven."""
+"""Missing, degraded and uneven parts of a fabric, as `weft info` reports them."""
 
 from pathlib import Path
 
@@ -31,14 +31,14 @@ def test_a_missing_cable_is_named_by_its_ends(spec, cable, name, text, shuffled)
     number = fabric.find_cable(cable)
     ends = {fabric.node_names[fabric.link_from[2 * number + end]] for end in (0, 1)}
     fabric = fabric.without(cables=[cable])
-    ((found, said),) = irregularities(fabric.shuffled(3) if shuffled else fabric)
-    assert found == name
-    first, _, second = said.partition(":")[0].partition(" -- ")
+    ((heading, detail),) = irregularities(fabric.shuffled(3) if shuffled else fabric)
+    assert heading == name
+    first, _, second = detail.partition(":")[0].partition(" -- ")
     if shuffled:
-        assert said.partition(":")[2] == text.partition(":")[2]
+        assert detail.partition(":")[2] == text.partition(":")[2]
         return
     assert {first, second} == ends
-    assert said.partition(":")[2] == text.partition(":")[2]
+    assert detail.partition(":")[2] == text.partition(":")[2]
 
 
 @pytest.mark.parametrize("cable", ["leaf2[10]", "leaf2[1]"])
@@ -50,7 +50,7 @@ def test_a_slow_cable_is_named_with_the_rate_of_its_peers(cable):
 
 
 @pytest.mark.parametrize("which", ["between groups", "within groups"])
-def test_slow_cables_that_every_switch_has_are_meant(which):
+def test_slow_cables_at_every_switch_are_not_irregular(which):
     fabric = build("dragonfly:p=2,a=4,h=2")
     slow = []
     for cable in range(fabric.num_cables):
@@ -61,8 +61,8 @@ def test_slow_cables_that_every_switch_has_are_meant(which):
                 slow.append(cable)
     assert irregularities(fabric.degraded(slow, "4xEDR")) == []
     # Two of them alone are exceptions.
-    (said,) = irregularities(fabric.degraded(slow[:2], "4xEDR"))
-    assert said[0] == "degraded cables (2)"
+    (entry,) = irregularities(fabric.degraded(slow[:2], "4xEDR"))
+    assert entry[0] == "degraded cables (2)"
 
 
 def test_one_of_two_parallel_cables_that_is_slow_is_named():
@@ -71,34 +71,34 @@ def test_one_of_two_parallel_cables_that_is_slow_is_named():
 
 
 def leaves(uplinks, rate_of_last="4xHDR", hosts_at="4xHDR"):
-    """Leaf switches with so many uplinks each, one to a spine in turn."""
-    made = FabricBuilder("leaves")
-    low = made.switches([f"leaf{i}" for i in range(len(uplinks))])
-    high = made.switches([f"spine{i}" for i in range(max(uplinks))])
+    """Build leaf switches with the given numbers of uplinks, one to each spine from the first."""
+    builder = FabricBuilder("leaves")
+    low = builder.switches([f"leaf{i}" for i in range(len(uplinks))])
+    high = builder.switches([f"spine{i}" for i in range(max(uplinks))])
     for leaf, count in enumerate(uplinks):
         rate = rate_of_last if leaf == len(uplinks) - 1 else "4xHDR"
-        made.connect([low[leaf]] * count, high[:count], rate=rate)
-    hosts = made.hosts([f"h{i}" for i in range(3 * len(uplinks))])
-    made.connect(low.repeat(3), hosts, rate=hosts_at)
-    return made.fabric()
+        builder.connect([low[leaf]] * count, high[:count], rate=rate)
+    hosts = builder.hosts([f"h{i}" for i in range(3 * len(uplinks))])
+    builder.connect(low.repeat(3), hosts, rate=hosts_at)
+    return builder.fabric()
 
 
 def test_leaf_switches_with_fewer_or_slower_uplinks_are_named():
-    found = irregularities(leaves([4, 4, 4, 4, 1]))
-    assert found == [("leaf switches with uneven uplinks (1)", "leaf4: 1 of 4 uplinks")]
-    # A leaf switch of an older generation is as fast as its ports, but not as the others.
-    found = irregularities(leaves([4, 4, 4, 4, 4], "4xEDR"))
-    assert found == [("leaf switches with uneven uplinks (1)", "leaf4: 400 of 800 Gb/s")]
-    # Adapters that are all slower than the uplinks are no fault.
+    entries = irregularities(leaves([4, 4, 4, 4, 1]))
+    assert entries == [("leaf switches with uneven uplinks (1)", "leaf4: 1 of 4 uplinks")]
+    # A last leaf switch of an older generation has equal uplinks, but slower than the others'.
+    entries = irregularities(leaves([4, 4, 4, 4, 4], "4xEDR"))
+    assert entries == [("leaf switches with uneven uplinks (1)", "leaf4: 400 of 800 Gb/s")]
+    # Adapters that are all slower than the uplinks are not irregular.
     assert irregularities(leaves([4, 4, 4, 4], hosts_at="4xEDR")) == []
-    # Where no two agree there is nothing to compare with.
+    # If all leaf switches differ, none is the exception.
     assert irregularities(leaves([1, 2, 3, 4])) == []
 
 
 def test_only_the_first_few_are_named_and_all_are_counted():
     tree = build("leaf-spine:leaves=12,spines=8,hosts=4")
-    gone = [f"leaf{i}[{5 + i % 8}]" for i in range(10)]
-    ((name, text),) = irregularities(tree.without(cables=gone))
+    missing = [f"leaf{i}[{5 + i % 8}]" for i in range(10)]
+    ((name, text),) = irregularities(tree.without(cables=missing))
     assert name == "missing cables (10)"
     assert len(text.splitlines()) == NAMED + 1
     assert text.endswith(f"and {10 - NAMED} more")
@@ -114,8 +114,8 @@ def test_the_bundled_cluster():
 
 
 def test_a_real_cluster(shared):
-    found = dict(irregularities(read_file(shared / "fabrics/psmn-x5.ibnetdiscover")))
-    assert found == {
+    entries = dict(irregularities(read_file(shared / "fabrics/psmn-x5.ibnetdiscover")))
+    assert entries == {
         "degraded cables (2)":
             "Voltaire 4036 # 4036-8BBA[11] -- H-003048c74e4a0000[1] at 4xDDR, not 4xQDR\n"
             "Voltaire 4036 # 4036-8BBA[29] -- H-003048c7488b0000[1] at 4xDDR, not 4xQDR",

@@ -1,4 +1,4 @@
-"""Several jobs in one workload: what is put together, where it runs, and what is refused."""
+"""Several jobs in one workload: combination, placement and errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TREE = load("xgft:2;4,4;1,4")
 
 
 def ring(ranks: int, name: str = "ring", size: int = 64) -> Workload:
-    """Every rank sends to the next one, in a phase of its own, after a calculation."""
+    """Return a workload in which each rank calculates, then sends to the next rank."""
     builder = WorkloadBuilder(ranks, name=name)
-    who = np.arange(ranks)
-    builder.calc(who, 10.0)
+    every = np.arange(ranks)
+    builder.calc(every, 10.0)
     builder.phase("turn")
-    builder.sendrecv(who, (who + 1) % ranks, size, (who - 1) % ranks, size)
-    builder.calc(who, 5.0)
+    builder.sendrecv(every, (every + 1) % ranks, size, (every - 1) % ranks, size)
+    builder.calc(every, 5.0)
     return builder.build()
 
 
@@ -33,7 +33,7 @@ Program = list[tuple[int, int, int, int, int]]
 
 
 def programs(ranks: int) -> st.SearchStrategy[Program]:
-    """Steps (kind, rank, peer, tag, communicator)."""
+    """Return a strategy for steps (kind, rank, peer, tag, communicator)."""
     rank = st.integers(0, ranks - 1)
     return st.lists(
         st.tuples(st.integers(0, 3), rank, rank, st.integers(0, 2), st.integers(0, 1)), max_size=12
@@ -60,7 +60,7 @@ def write(builder: WorkloadBuilder, steps: Program, first: int, comms: list[int]
 
 @settings(max_examples=60)
 @given(one=programs(3), two=programs(4), start=st.sampled_from([0.0, 250.0]))
-def test_jobs_together_are_what_one_builder_writes(
+def test_combined_jobs_equal_one_workload_of_one_builder(
     one: Program, two: Program, start: float
 ) -> None:
     parts = []
@@ -74,15 +74,15 @@ def test_jobs_together_are_what_one_builder_writes(
     for first, steps in ((0, one), (3, two)):
         comms = [builder.communicator([first]), builder.communicator([first])]
         write(builder, steps, first, comms)
-    whole = builder.build()
+    expected_workload = builder.build()
     if not start:
-        assert same(mix.workload, whole)
+        assert same(mix.workload, expected_workload)
         return
-    # What waits for nothing waits for the start, and what was released is released later.
-    for op in range(whole.num_ops):
-        late = whole.rank[op] >= 3
-        before = whole.release_ns[op] if len(whole.release_ns) else 0.0
-        alone = whole.dep_offset[op] == whole.dep_offset[op + 1]
+    # Operations without dependencies get the start as release time; existing releases shift by it.
+    for op in range(expected_workload.num_ops):
+        late = expected_workload.rank[op] >= 3
+        before = expected_workload.release_ns[op] if len(expected_workload.release_ns) else 0.0
+        alone = expected_workload.dep_offset[op] == expected_workload.dep_offset[op + 1]
         expected = before + start if late and (alone or before) else before
         assert mix.workload.release_ns[op] == expected
 
@@ -145,7 +145,7 @@ def test_shared_hosts_are_allowed_when_asked_for() -> None:
     assert alike.hosts.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-def refused() -> Iterator[tuple[list[Job], str]]:
+def bad_jobs() -> Iterator[tuple[list[Job], str]]:
     four = ring(4)
     yield [], "there is no job"
     yield [Job(four, "a"), Job(four, "a")], "two jobs are called 'a'"
@@ -167,8 +167,8 @@ def refused() -> Iterator[tuple[list[Job], str]]:
     )
 
 
-@pytest.mark.parametrize(("jobs", "message"), list(refused()))
-def test_jobs_that_do_not_do(jobs, message) -> None:
+@pytest.mark.parametrize(("jobs", "message"), list(bad_jobs()))
+def test_bad_jobs_are_refused(jobs, message) -> None:
     with pytest.raises(InputError, match=message):
         combine(jobs, TREE)
 

@@ -1,4 +1,4 @@
-"""Compiled kernels are loaded again only where nothing that is compiled into them has changed."""
+"""Cached kernels are loaded again only if nothing compiled into them has changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import weft.kernels
 from weft.cli import common
 from weft.kernels import cache
 
-#: A package of kernels: `outer` reaches everything but `apart`.
+#: A package of kernels: `outer` depends on every module; `apart` depends on none.
 MINI = {
     "steps": "STEP = 1\n",
     "pair": (
@@ -44,7 +44,7 @@ MINI = {
         "@njit(cache=True)\ndef apart(x):\n    return -x\n"
     ),
 }  # fmt: skip
-#: Prints what each kernel gives, and how many were loaded.
+#: Prints the result of each kernel and the number of cache hits.
 USE = """
 import json
 from mini.outer import apart, outer
@@ -56,7 +56,7 @@ print(json.dumps([found, loaded]))
 
 
 class Mini:
-    """The package in a folder, run by a fresh process each time."""
+    """A package in a folder, run by a new process each time."""
 
     def __init__(self, folder: Path):
         self.folder = folder / "mini"
@@ -65,18 +65,18 @@ class Mini:
             (self.folder / f"{name}.py").write_text(text)
 
     def start(self, *options: str, **environment: str) -> subprocess.Popen[str]:
-        given = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        inherited = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
         return subprocess.Popen(
             [sys.executable, *options, "-c", USE], cwd=self.folder.parent, text=True,
-            stdout=subprocess.PIPE, env={**given, "PYTHONDONTWRITEBYTECODE": "", **environment},
+            stdout=subprocess.PIPE, env={**inherited, "PYTHONDONTWRITEBYTECODE": "", **environment},
         )  # fmt: skip
 
     def use(self, *options: str, **environment: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Values of kernels, and how often each was loaded from the disk."""
+        """Return the results of the kernels and the number of times each was loaded from disk."""
         return result(self.start(*options, **environment))
 
     def edit(self, module: str, old: str, new: str) -> None:
-        """Replace text by as much text, and leave the time of the file as it is."""
+        """Replace text by text of equal length; keep the file's modification time."""
         path = self.folder / f"{module}.py"
         text, before = path.read_text(), path.stat()
         assert text.count(old) == 1
@@ -85,7 +85,7 @@ class Mini:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     def files(self) -> list[str]:
-        """Names of cached files."""
+        """Return the names of cached files."""
         return sorted(path.name for path in self.folder.glob("__pycache__/*.nbc*"))
 
 
@@ -100,7 +100,7 @@ def mini(tmp_path: Path) -> Mini:
     return Mini(tmp_path)
 
 
-def test_an_edit_of_what_a_kernel_reaches_compiles_it_and_no_other(mini: Mini) -> None:
+def test_an_edit_recompiles_only_kernels_that_depend_on_it(mini: Mini) -> None:
     assert mini.use("-B") == [{"outer": 110, "apart": -3}, {"outer": 0, "apart": 0}]
     before = mini.files()
     assert len(before) == 2
@@ -108,41 +108,41 @@ def test_an_edit_of_what_a_kernel_reaches_compiles_it_and_no_other(mini: Mini) -
     mini.edit("inner", "x + by", "x - by")  # a function that is inlined
     mini.edit("pair", "    left: int\n    right: int\n", "    right: int\n    left: int\n")
     assert mini.use("-B") == [{"outer": 90, "apart": -3}, {"outer": 0, "apart": 1}]
-    mini.edit("steps", "1", "3")  # a constant of a module that outer does not name
+    mini.edit("steps", "1", "3")  # a constant of a module that outer does not mention
     mini.edit("outer", "return -x", "return +x")
     assert mini.use("-B") == [{"outer": 70, "apart": 3}, {"outer": 0, "apart": 0}]
     after = mini.files()
-    assert len(after) == 2  # what is stale is removed
+    assert len(after) == 2  # stale files are removed
     assert not {*before} & {*after}
 
 
-def test_fields_of_a_tuple_that_move_have_it_compiled_anew(mini: Mini) -> None:
+def test_reordered_tuple_fields_cause_recompilation(mini: Mini) -> None:
     mini.edit("outer", "pair.left)\n@", "pair[0])  \n@")
     assert mini.use("-B")[0]["outer"] == 110
     mini.edit("pair", "    left: int\n    right: int\n", "    right: int\n    left: int\n")
-    found, loaded = mini.use("-B")
-    assert (found["outer"], loaded) == (210, {"outer": 0, "apart": 1})
+    results, loaded = mini.use("-B")
+    assert (results["outer"], loaded) == (210, {"outer": 0, "apart": 1})
 
 
-def test_code_that_python_itself_takes_for_fresh_spoils_no_file(mini: Mini) -> None:
+def test_stale_bytecode_does_not_corrupt_the_cache(mini: Mini) -> None:
     mini.use()  # writes bytecode
     mini.edit("inner", "x + by", "x - by")
-    found, loaded = mini.use()  # Python compares time and size alone, and runs the old bytecode
-    assert (found["outer"], loaded["outer"]) == (110, 1)
-    found, loaded = mini.use("-B", PYTHONPYCACHEPREFIX=str(mini.folder / "none"))
-    assert (found["outer"], loaded["outer"]) == (90, 0)
+    results, loaded = mini.use()  # Python compares only time and size, and runs the old bytecode
+    assert (results["outer"], loaded["outer"]) == (110, 1)
+    results, loaded = mini.use("-B", PYTHONPYCACHEPREFIX=str(mini.folder / "none"))
+    assert (results["outer"], loaded["outer"]) == (90, 0)
 
 
-def test_processes_at_once_and_a_folder_of_the_users(mini: Mini, tmp_path: Path) -> None:
+def test_concurrent_processes_share_a_cache_folder(mini: Mini, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     running = [mini.start(NUMBA_CACHE_DIR=str(folder)) for _ in range(3)]
-    found, loaded = zip(*map(result, running), strict=True)
-    assert list(found) == 3 * [{"outer": 110, "apart": -3}]
+    results, loaded = zip(*map(result, running), strict=True)
+    assert list(results) == 3 * [{"outer": 110, "apart": -3}]
     # One compiles each kernel; the others wait for it.
     assert [sum(each[name] for each in loaded) for name in ("outer", "apart")] == [2, 2]
     assert mini.use(NUMBA_CACHE_DIR=str(folder))[1] == {"outer": 1, "apart": 1}
-    kept = sorted(path.suffix for path in folder.rglob("*") if path.is_file())
-    assert kept == [".lock", ".nbc", ".nbc"]
+    suffixes = sorted(path.suffix for path in folder.rglob("*") if path.is_file())
+    assert suffixes == [".lock", ".nbc", ".nbc"]
     assert mini.files() == []
 
 
@@ -150,19 +150,19 @@ def test_processes_at_once_and_a_folder_of_the_users(mini: Mini, tmp_path: Path)
 
 
 def module(folder: Path, text: str, name: str = "kernels") -> ModuleType:
-    """A module of kernels that this process has not seen."""
+    """Load a module of kernels that this process has not loaded before."""
     path = folder / f"{name}.py"
     path.write_text(f"from weft.kernels.cache import njit\n{text}")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
+    loaded = importlib.util.module_from_spec(spec)
     sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
     try:
-        spec.loader.exec_module(made)
+        spec.loader.exec_module(loaded)
     finally:
         sys.dont_write_bytecode = before
-    return made
+    return loaded
 
 
 TWICE = "@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
@@ -202,20 +202,20 @@ def test_a_fingerprint_follows_what_is_compiled(
     assert (first == second) is same
 
 
-def test_what_cannot_be_told_apart_is_compiled_and_not_kept(
+def test_kernels_without_a_fingerprint_are_not_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_warned", set())
-    made = module(tmp_path, "real = object()\n" + TWICE.replace("2 * x", "2 * x.real"))
+    kernels = module(tmp_path, "real = object()\n" + TWICE.replace("2 * x", "2 * x.real"))
     with pytest.raises(TypeError, match=r"kernels\.twice reads global real of type object"):
-        cache.fingerprint(made.twice)
+        cache.fingerprint(kernels.twice)
     with pytest.warns(RuntimeWarning, match="compiles them again: kernels"):
-        assert made.twice(4) == 8
+        assert kernels.twice(4) == 8
     assert not list(tmp_path.glob("__pycache__/*"))
 
 
 def warned(monkeypatch: pytest.MonkeyPatch, kernel: Any, match: str) -> None:
-    """Run a kernel that cannot be kept: once more there is no warning."""
+    """Run a kernel that cannot be cached; only the first run warns."""
     monkeypatch.setattr(cache, "_warned", set())
     with pytest.warns(RuntimeWarning, match=match) as seen:
         assert [kernel(4), kernel(4.0)] == [8, 8.0]
@@ -239,15 +239,13 @@ def test_without_a_cache_kernels_run_and_a_warning_says_so(
     monkeypatch.setattr(caching, "NullCache", type("Another", (), {}))
     monkeypatch.setattr(cache, "_warned", set())
     with pytest.warns(RuntimeWarning, match="offers no cache"):
-        made = module(tmp_path, TWICE)
+        kernels = module(tmp_path, TWICE)
     monkeypatch.undo()
-    assert made.twice(4) == 8
-    assert not cache.is_kept(made.twice)
+    assert kernels.twice(4) == 8
+    assert not cache.is_kept(kernels.twice)
 
 
-def test_a_disk_that_is_full_costs_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_causes_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, content: bytes) -> int:
         path.touch()
         raise OSError(28, "No space left on device")
@@ -260,13 +258,13 @@ def test_a_disk_that_is_full_costs_a_warning(
 
 def test_files_that_are_damaged_or_of_another_key_are_not_used(tmp_path: Path) -> None:
     text = TWICE + TWICE.replace("twice", "thrice").replace("2", "3")
-    made = module(tmp_path, text)
-    assert (made.twice(4), made.thrice(4)) == (8, 12)
+    kernels = module(tmp_path, text)
+    assert (kernels.twice(4), kernels.thrice(4)) == (8, 12)
     paths = {path.name.split(".")[1]: path for path in (tmp_path / "__pycache__").iterdir()}
-    whole = paths["twice"].read_bytes()
-    changed = bytearray(whole)
+    intact = paths["twice"].read_bytes()
+    changed = bytearray(intact)
     changed[-1] ^= 1
-    for content in (b"", whole[:-1], bytes(changed)):
+    for content in (b"", intact[:-1], bytes(changed)):
         paths["twice"].write_bytes(content)
         again = module(tmp_path, text)
         assert again.twice(4) == 8
@@ -278,8 +276,8 @@ def test_files_that_are_damaged_or_of_another_key_are_not_used(tmp_path: Path) -
     assert sum(again.thrice.stats.cache_hits.values()) == 1
 
 
-class Impatient:
-    """A timer that does not wait."""
+class ImmediateTimer:
+    """A timer that calls its function at once."""
 
     def __init__(self, seconds: float, function: Callable[[], None]):
         self.start = function
@@ -289,36 +287,36 @@ class Impatient:
         self.cancelled = True
 
 
-def test_a_user_hears_of_what_is_compiled_and_of_nothing_else(
+def test_only_compilations_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(common.threading, "Timer", Impatient)
+    monkeypatch.setattr(common.threading, "Timer", ImmediateTimer)
     text = "@njit()\ndef one(x):\n    return x\n" + TWICE.replace("2", "one(2)")
-    said = []
+    messages = []
     for name in ("kernels", "kernels", "others"):
         kernel = module(tmp_path, text, name).twice
         with common.announced_compile(kernel if name == "others" else None):
             assert kernel(4) == 8
             assert kernel(5) == 10
-        said.append(capsys.readouterr().err)
+        messages.append(capsys.readouterr().err)
     once = (
         "weft: compiling kernels, once for this kind of run; 'weft warmup' compiles all\n"
         "weft: compiling took 0 s\n"
     )
-    assert [re.sub(r"\d+ s", "0 s", each) for each in said] == [once, "", once]
+    assert [re.sub(r"\d+ s", "0 s", each) for each in messages] == [once, "", once]
 
 
 @pytest.mark.parametrize(("exact", "compiled"), [("", 1), (", exact=True", 3)])
 def test_one_kernel_serves_all_constants_and_widths_of_integers(
     exact: str, compiled: int, tmp_path: Path
 ) -> None:
-    made = module(
+    kernels = module(
         tmp_path,
         f"@njit(cache=True{exact})\ndef less(x, by):\n    return x - by\n"
         "@njit\ndef several(x, table):\n    return less(x, 1), less(x, by=x), less(x, table[0])\n",
     )
-    assert made.several(4, np.full(1, 2, dtype=np.int32)) == (3, 0, 2)
-    assert len(made.less.signatures) == compiled
+    assert kernels.several(4, np.full(1, 2, dtype=np.int32)) == (3, 0, 2)
+    assert len(kernels.less.signatures) == compiled
 
 
 def test_flushing_and_disabling_work_as_numbas(tmp_path: Path) -> None:
@@ -351,7 +349,7 @@ def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Pat
     ]  # fmt: skip
     for name in stale + others:
         (folder / name).touch()
-    # What is being written goes when it is old: its process was killed.
+    # An old temporary file is removed: the process that wrote it was killed.
     os.utime(folder / stale[-1], (0, 0))
     kernel = module(tmp_path, TWICE).twice
     kernel(1)
@@ -363,10 +361,10 @@ def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Pat
 
 
 def test_every_kernel_of_weft_goes_through_the_cache() -> None:
-    found = pkgutil.walk_packages(weft.kernels.__path__, "weft.kernels.")
-    modules = [importlib.import_module(each.name) for each in found]
-    kernels = {each for made in modules for each in vars(made).values() if is_jitted(each)}
-    kept = {each for each in kernels if isinstance(each._cache, cache.KernelCache)}
-    assert len(kept) > 150
-    assert all(isinstance(each._cache, caching.NullCache) for each in kernels - kept)
-    assert len({cache.fingerprint(each) for each in kept}) == len(kept)
+    names = pkgutil.walk_packages(weft.kernels.__path__, "weft.kernels.")
+    modules = [importlib.import_module(each.name) for each in names]
+    kernels = {each for imported in modules for each in vars(imported).values() if is_jitted(each)}
+    cached = {each for each in kernels if isinstance(each._cache, cache.KernelCache)}
+    assert len(cached) > 150
+    assert all(isinstance(each._cache, caching.NullCache) for each in kernels - cached)
+    assert len({cache.fingerprint(each) for each in cached}) == len(cached)

@@ -1,4 +1,4 @@
-"""Lane arbitration by weights: which lane a link takes, and what share of its bytes each gets."""
+"""Lane arbitration by weights: the lane that a link serves next, and the lanes' shares."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LARGE = PLAIN
 def saturated(
     arbitration: VlArbitration | None, lanes: int, hardware: Hardware = SMALL, share: float = 0.5
 ) -> PacketResult:
-    """A host for each lane sends by one trunk, more than can pass while the run lasts."""
+    """Simulate one host per lane; all send over one trunk, more than it can carry in the run."""
     fabric = fabric_of([0] * lanes + [1] * lanes, [(0, 1)])
-    given = weft.route(fabric, "minhop")
-    assert isinstance(given, TableRoutes)
+    minhop = weft.route(fabric, "minhop")
+    assert isinstance(minhop, TableRoutes)
     levels = np.zeros(fabric.num_destinations, dtype=np.uint8)
     levels[lanes : 2 * lanes] = range(lanes)
-    routes = replace(given, sl=levels, lanes=VirtualLanes.uniform(list(range(lanes))))
+    routes = replace(minhop, sl=levels, lanes=VirtualLanes.uniform(list(range(lanes))))
     packets = 4000 if hardware is SMALL else 600
     work = puts(2 * lanes, *((n, lanes + n, packets * hardware.mtu_bytes) for n in range(lanes)))
     wire = hardware.mtu_bytes + hardware.header_bytes
@@ -46,7 +46,7 @@ def saturated(
 
 
 def shares(result: PacketResult) -> list[float]:
-    """Part of the trunk's bytes that each lane got."""
+    """Return each lane's share of the trunk's bytes."""
     fabric = result.fabric
     trunk = int(np.flatnonzero((fabric.link_from == 0) & (fabric.link_to == 1))[0])
     sent = result.wire_bytes[trunk]
@@ -61,27 +61,27 @@ def shares(result: PacketResult) -> list[float]:
         (((0, 7), (1, 1)), [7 / 8, 1 / 8]),
         (((0, 60), (1, 20)), [3 / 4, 1 / 4]),
         (((0, 4), (1, 2), (2, 1), (3, 1)), [1 / 2, 1 / 4, 1 / 8, 1 / 8]),
-        # Entries of one lane add up, and one without weight gives nothing.
+        # Entries of one lane add up; an entry of weight 0 adds nothing.
         (((0, 2), (1, 2), (0, 0), (0, 4)), [3 / 4, 1 / 4]),
     ],
 )
 def test_low_weights_share_the_bytes_of_a_saturated_link(
     low: tuple[tuple[int, int], ...], expected: list[float]
 ) -> None:
-    found = saturated(VlArbitration(low=low), len(expected))
-    assert shares(found) == pytest.approx(expected, abs=0.02)
+    result = saturated(VlArbitration(low=low), len(expected))
+    assert shares(result) == pytest.approx(expected, abs=0.02)
 
 
-def test_lanes_without_tables_take_turns() -> None:
+def test_lanes_without_tables_are_served_round_robin() -> None:
     assert shares(saturated(None, 3)) == pytest.approx([1 / 3] * 3, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("low", "expected"),
     [
-        # Packets of 16 units: weights of so many and more share as they say.
+        # Packets of 16 units: weights of at least 16 give exact shares.
         (((0, 16), (1, 48)), [1 / 4, 3 / 4]),
-        # A packet may use up more than is left: 1 and 3 both let one pass, 17 lets two.
+        # The last packet of a round may exceed the weight: 1 and 3 both pass one packet, 17 two.
         (((0, 1), (1, 3)), [1 / 2, 1 / 2]),
         (((0, 16), (1, 17)), [1 / 3, 2 / 3]),
     ],
@@ -95,7 +95,7 @@ def test_weights_end_with_the_packet_that_uses_them_up(
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        # 0 lets one packet pass, n of 4096 bytes n times 64 packets of 64 bytes.
+        # Limit 0 passes one packet; limit n passes n * 4096 bytes, or 64 n packets of 64 bytes.
         (0, [1 / 2, 1 / 2]),
         (1, [1 / 65, 64 / 65]),
         (4, [1 / 257, 256 / 257]),
@@ -103,41 +103,41 @@ def test_weights_end_with_the_packet_that_uses_them_up(
     ],
 )
 def test_high_priority_passes_up_to_its_limit(limit: int, expected: list[float]) -> None:
-    found = saturated(VlArbitration(high=((1, 255),), low=((0, 1),), limit=limit), 2)
-    assert shares(found) == pytest.approx(expected, abs=0.005)
+    result = saturated(VlArbitration(high=((1, 255),), low=((0, 1),), limit=limit), 2)
+    assert shares(result) == pytest.approx(expected, abs=0.005)
 
 
 def test_weights_hold_within_either_priority() -> None:
-    # High: lanes 2 and 3 as 1 to 3; after each packet of theirs one of lanes 0 and 1 as 3 to 1.
+    # High: lanes 2 and 3 as 1 to 3; after each of their packets one of lanes 0 and 1, as 3 to 1.
     tables = VlArbitration(high=((2, 1), (3, 3)), low=((0, 3), (1, 1)), limit=0)
     assert shares(saturated(tables, 4)) == pytest.approx([3 / 8, 1 / 8, 1 / 8, 3 / 8], abs=0.01)
 
 
-def test_what_one_lane_leaves_the_others_take() -> None:
-    # Host 1 has sent all that it has after a tenth of the run: lane 0 goes on alone.
+def test_an_idle_lane_leaves_its_share_to_the_others() -> None:
+    # Host 1 has sent everything after a tenth of the run; then lane 0 continues alone.
     fabric = fabric_of([0, 0, 1, 1], [(0, 1)])
-    given = weft.route(fabric, "minhop")
-    assert isinstance(given, TableRoutes)
+    minhop = weft.route(fabric, "minhop")
+    assert isinstance(minhop, TableRoutes)
     levels = np.zeros(fabric.num_destinations, dtype=np.uint8)
     levels[3] = 1
-    routes = replace(given, sl=levels, lanes=VirtualLanes.uniform([0, 1]))
+    routes = replace(minhop, sl=levels, lanes=VirtualLanes.uniform([0, 1]))
     work = puts(4, (0, 2, 400_000), (1, 3, 40_000))
     hardware = replace(PLAIN, vl_arbitration=VlArbitration(high=((1, 16),), low=((0, 1),), limit=9))
-    found = weft.simulate(fabric, routes, work, hardware=hardware, level="packet")
+    result = weft.simulate(fabric, routes, work, hardware=hardware, level="packet")
     trunk = int(np.flatnonzero((fabric.link_from == 0) & (fabric.link_to == 1))[0])
-    packets = found.packets[trunk]
+    packets = result.packets[trunk]
     assert packets.tolist() == [400, 40]
-    assert found.busy_ps[trunk] == 440 * D
-    # The trunk never rests: from the first packet's being routed there to the last one's leaving.
-    assert found.end_ps == 440 * D + 2 * (L + R) + L
+    assert result.busy_ps[trunk] == 440 * D
+    # The trunk is never idle between the first packet's arrival and the last one's departure.
+    assert result.end_ps == 440 * D + 2 * (L + R) + L
 
 
-# -- the choice itself, against the specification's words ------------------------------------------
+# -- grants of the kernel, compared with the specification -----------------------------------------
 
 
 @njit
 def _grants(link: Arbitration, rules: Any, mask: int, num_bytes: int) -> int:
-    # What only compiled functions may call.
+    # These functions can only be called from compiled code.
     picked = kernel.choose_lane(link, rules, 0, mask)
     if picked >= 0:
         kernel.lane_served(link, rules, 0, picked, num_bytes)
@@ -145,7 +145,7 @@ def _grants(link: Arbitration, rules: Any, mask: int, num_bytes: int) -> int:
 
 
 class Arbiter:
-    """The kernel's choice for one link, fed with lanes that have packets."""
+    """The kernel's arbitration of one link, called with the lanes that have packets."""
 
     def __init__(self, tables: VlArbitration | None, lanes: int = 4):
         self.rules = record(RULES)
@@ -155,17 +155,17 @@ class Arbiter:
         self.link = arbitration_of(tables, 1)
 
     def grants(self, lanes: Sequence[int], num_bytes: int = 64) -> int:
-        """The lane that sends a packet of a size, among those that have one; -1 for none."""
+        """Return which of the lanes sends a packet of `num_bytes`; -1 for none."""
         mask = np.int64(sum(1 << lane for lane in lanes))
         return int(_grants(self.link, self.rules, mask, np.int64(num_bytes)))
 
 
-def test_an_entry_keeps_its_turn_until_its_weight_is_used_up() -> None:
+def test_an_entry_is_served_until_its_weight_is_used_up() -> None:
     link = Arbiter(VlArbitration(low=((0, 2), (1, 1))))
     assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 1, 0, 0, 1]
 
 
-def test_an_entry_without_packets_loses_its_turn_and_comes_back_with_its_whole_weight() -> None:
+def test_an_entry_without_packets_is_skipped_and_regains_its_full_weight() -> None:
     link = Arbiter(VlArbitration(low=((0, 3), (1, 1))))
     assert link.grants([0, 1]) == 0
     assert link.grants([1]) == 1
@@ -186,11 +186,11 @@ def test_lanes_in_no_table_never_send() -> None:
 
 def test_low_priority_waits_for_the_limit_and_then_sends_one_packet() -> None:
     link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 255),), limit=1))
-    found = [link.grants([0, 1], 2048) for _ in range(7)]
-    assert found == [1, 1, 0, 1, 1, 0, 1]
+    granted = [link.grants([0, 1], 2048) for _ in range(7)]
+    assert granted == [1, 1, 0, 1, 1, 0, 1]
 
 
-def test_a_limit_used_up_while_low_priority_is_empty_lets_it_go_first_when_it_comes() -> None:
+def test_after_a_limit_used_up_alone_low_priority_is_served_first() -> None:
     link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 1),), limit=1))
     assert [link.grants([1], 2048) for _ in range(5)] == [1] * 5
     assert [link.grants([0, 1], 2048) for _ in range(4)] == [0, 1, 1, 0]
@@ -205,11 +205,11 @@ def test_a_limit_stays_used_up_however_much_passes() -> None:
 
 def test_one_lane_may_stand_in_both_tables() -> None:
     link = Arbiter(VlArbitration(high=((0, 1),), low=((0, 1), (1, 1)), limit=0))
-    # High priority takes lane 0, then the low table its entries in turn.
+    # High priority grants lane 0, then the low table grants its entries one after another.
     assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 0, 1, 0, 0]
 
 
-def test_lanes_by_turns_go_round_from_the_last_one() -> None:
+def test_round_robin_continues_after_the_last_lane_served() -> None:
     link = Arbiter(None)
     assert [link.grants([0, 2, 3]) for _ in range(4)] == [0, 2, 3, 0]
     assert [link.grants([1, 3]) for _ in range(3)] == [1, 3, 1]

@@ -1,4 +1,4 @@
-"""Lanes for tables: exact small cases, and proofs by the validator."""
+"""Lane assignment to forwarding tables: small exact cases, and checks by the validator."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def test_a_fat_tree_needs_one_lane() -> None:
 @pytest.mark.parametrize(
     "spec", ["kns:k=4,n=2", "torus:4x4x4", "torus:5x5", "xgft:3;3,3,3;1,3,3", "bcube:n=3,k=2"]
 )
-def test_lanes_are_proved(spec: str, management: bool) -> None:
+def test_assigned_lanes_have_no_credit_loops(spec: str, management: bool) -> None:
     fabric = weft.fabric(spec)
     routes, _ = with_lanes(fabric, weft.route(fabric, "minhop:lmc=1"), management=management)
-    found = validate(fabric, routes, management=management)
-    assert found.num_unrouted_pairs == 0
-    assert not found.credit_loops
+    report = validate(fabric, routes, management=management)
+    assert report.num_unrouted_pairs == 0
+    assert not report.credit_loops
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_lanes_are_proved_on_random_fabrics(seed: int) -> None:
+def test_assigned_lanes_have_no_credit_loops_on_random_fabrics(seed: int) -> None:
     fabric = random_fabric(seed, switches=10, hosts=16, others=2)
     for management in (False, True):
         routes, _ = with_lanes(
@@ -63,7 +63,7 @@ def test_lanes_are_proved_on_random_fabrics(seed: int) -> None:
         assert not validate(fabric, routes, management=management).credit_loops
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_lane_assignments_are_refused() -> None:
     fabric = weft.fabric("ring:n=3")
     table = weft.route(fabric, "minhop").table
     for max_vls in (0, 16):
@@ -106,7 +106,7 @@ def test_lash_finds_the_single_lane_of_a_four_by_four_by_four_torus() -> None:
         ("xgft:3;6,6,6;1,6,6", 1, 1),
     ],
 )
-def test_lanes_stay_as_few(spec: str, dfsssp: int, lash: int) -> None:
+def test_engines_use_at_most_the_known_number_of_lanes(spec: str, dfsssp: int, lash: int) -> None:
     fabric = weft.fabric(spec)
     for engine, most in (("dfsssp", dfsssp), ("lash", lash)):
         routes = weft.route(fabric, engine)
@@ -146,7 +146,7 @@ def test_lash_without_passes_gives_the_hosts_of_a_switch_one_path() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_found_does_not_hang_on_chance(seed: int) -> None:
+def test_routes_are_deterministic(seed: int) -> None:
     fabric = random_fabric(seed, switches=12, hosts=20)
     for engine in ("dfsssp", "lash"):
         one, other = (weft.route(fabric, engine, management=True, max_vls=15) for _ in range(2))
@@ -159,13 +159,13 @@ def test_a_search_is_given_up_only_where_far_too_many_lanes_are_in_use(
 ) -> None:
     fabric = weft.fabric("torus:5x5x5")
     table = weft.route(fabric, "sssp").table
-    whole, lanes = assign_lanes(fabric, table)
+    service_levels, lanes = assign_lanes(fabric, table)
     assert lanes == 5
     with pytest.raises(NotApplicable, match="about 4 or more virtual lanes are needed, as"):
         assign_lanes(fabric, table, max_vls=1)
     monkeypatch.setattr("weft.routing.lane_assignment.FIRST_WORK", 0)
     again, same = assign_lanes(fabric, table)
     assert same == lanes
-    assert np.array_equal(again, whole)
+    assert np.array_equal(again, service_levels)
     with pytest.raises(NotApplicable, match="about 3 or more"):
         assign_lanes(fabric, table, max_vls=1)

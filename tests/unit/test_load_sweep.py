@@ -21,7 +21,7 @@ from weft.sim.sweep import loads as sweeps
 from weft.sim.sweep.loads import ends_first
 from weft.sim.sweep.settings import Study, TrafficSettings, resolved
 
-#: Four hosts a leaf with two cables up: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
+#: Four hosts and two uplinks per leaf: uniform traffic saturates at 2 / (4 * 12 / 15) = 0.625.
 TREE = "xgft:2;4,4;1,2"
 SHORT = {"level": "flow", "measure": "20us"}
 
@@ -32,21 +32,21 @@ def tree():
 
 
 @pytest.fixture(scope="module")
-def found(tree) -> pl.DataFrame:
+def swept(tree) -> pl.DataFrame:
     return sweep(
         tree, ["dmodk", "updn"], loads=(0.2, 0.8), level="flow", measure="60us", processes=1
     )
 
 
-def test_a_row_for_each_engine_and_load_with_every_column(found) -> None:
-    assert dict(found.schema) == {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
-    assert found.select("engine", "load").rows() == [
+def test_a_row_for_each_engine_and_load_with_every_column(swept) -> None:
+    assert dict(swept.schema) == {name: column.dtype for name, column in SWEEP_COLUMNS.items()}
+    assert swept.select("engine", "load").rows() == [
         ("dmodk", 0.2), ("dmodk", 0.8), ("updn", 0.2), ("updn", 0.8),
     ]  # fmt: skip
-    assert found["status"].to_list() == ["complete"] * 4
-    assert found["saturated"].to_list() == [False, True] * 2
-    assert found["offered_load"].to_list() == pytest.approx([0.2, 0.8] * 2, rel=0.05)
-    row = found.row(0, named=True)
+    assert swept["status"].to_list() == ["complete"] * 4
+    assert swept["saturated"].to_list() == [False, True] * 2
+    assert swept["offered_load"].to_list() == pytest.approx([0.2, 0.8] * 2, rel=0.05)
+    row = swept.row(0, named=True)
     assert row["accepted_load"] == pytest.approx(row["offered_load"], rel=0.02)
     assert row["latency_min_ns"] <= row["latency_p50_ns"] <= row["latency_p95_ns"]
     assert row["latency_p95_ns"] <= row["latency_p99_ns"] <= row["latency_p99_9_ns"]
@@ -55,9 +55,9 @@ def test_a_row_for_each_engine_and_load_with_every_column(found) -> None:
     assert row["latency_min_ns"] == pytest.approx((2048 + 26) * 8 / 200 + 2 * 10 + 100)
 
 
-def test_engines_meet_equal_traffic_and_loads_do_not(found) -> None:
-    assert found["offered_load"][0] == found["offered_load"][2]
-    assert found["seed"][0] == found["seed"][2] != found["seed"][1]
+def test_engines_have_equal_traffic_and_loads_do_not(swept) -> None:
+    assert swept["offered_load"][0] == swept["offered_load"][2]
+    assert swept["seed"][0] == swept["seed"][2] != swept["seed"][1]
 
 
 def test_destinations_are_drawn_anew_for_each_load_where_messages_draw_them(tree) -> None:
@@ -77,14 +77,14 @@ def test_destinations_are_drawn_anew_for_each_load_where_messages_draw_them(tree
 
 
 def test_loads_that_are_asked_for_twice_run_once(tree) -> None:
-    found = sweep(tree, "dmodk", loads=(0.4, 0.1, 0.4), processes=1, **SHORT)
-    assert found["load"].to_list() == [0.1, 0.4]
+    table = sweep(tree, "dmodk", loads=(0.4, 0.1, 0.4), processes=1, **SHORT)
+    assert table["load"].to_list() == [0.1, 0.4]
 
 
 def test_sources_that_send_nothing_do_not_count(tree) -> None:
-    # Half of the hosts send to the other half: the load is that of those that send.
-    found = sweep(tree, "dmodk", loads=(0.2,), pattern="bisect", processes=1, **SHORT)
-    assert found["offered_load"][0] == pytest.approx(0.2, rel=0.15)
+    # Half of the hosts send to the other half: the load is a mean over the senders only.
+    table = sweep(tree, "dmodk", loads=(0.2,), pattern="bisect", processes=1, **SHORT)
+    assert table["offered_load"][0] == pytest.approx(0.2, rel=0.15)
 
 
 def test_the_result_does_not_depend_on_processes(tree) -> None:
@@ -94,15 +94,15 @@ def test_the_result_does_not_depend_on_processes(tree) -> None:
 
 
 def test_the_limit_is_that_of_the_cables_up(tree) -> None:
-    found = saturation_load(
+    table = saturation_load(
         tree, ["dmodk", "hdor"], resolution=0.03, processes=1, level="flow", measure="60us"
     )
-    assert dict(found.schema) == {name: column.dtype for name, column in SATURATION_COLUMNS.items()}
-    row = found.row(0, named=True)
+    assert dict(table.schema) == {name: column.dtype for name, column in SATURATION_COLUMNS.items()}
+    row = table.row(0, named=True)
     assert row["saturated_load"] - row["sustained_load"] <= 0.03
     assert row["saturation_load"] == pytest.approx(0.625, abs=0.05)
     assert row["runs"] == 7
-    assert found.row(1, named=True)["status"] == "does not fit"
+    assert table.row(1, named=True)["status"] == "does not fit"
     free = saturation_load(
         weft.fabric("xgft:1;4;1"), "dmodk", highest=0.5, processes=1, **SHORT
     ).row(0, named=True)
@@ -117,11 +117,11 @@ def test_an_interrupt_leaves_what_is_known_and_marks_the_rest(tree, monkeypatch)
 
     measure_load = sweeps.measure_load
     monkeypatch.setattr(sweeps, "measure_load", measure_once)
-    found = sweep(tree, "dmodk", loads=(0.2, 0.4, 0.6), processes=1, **SHORT)
-    assert found["load"].to_list() == [0.2, 0.4, 0.6]
-    assert found["status"].to_list() == ["complete", "interrupted", "complete"]
-    assert found["latency_mean_ns"].null_count() == 1
-    assert found["reason"].to_list()[1] == "the sweep was interrupted"
+    table = sweep(tree, "dmodk", loads=(0.2, 0.4, 0.6), processes=1, **SHORT)
+    assert table["load"].to_list() == [0.2, 0.4, 0.6]
+    assert table["status"].to_list() == ["complete", "interrupted", "complete"]
+    assert table["latency_mean_ns"].null_count() == 1
+    assert table["reason"].to_list()[1] == "the sweep was interrupted"
 
 
 @pytest.mark.parametrize("number", [*range(1, 12), 1000])
@@ -144,21 +144,21 @@ def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
     measure_load = sweeps.measure_load
     monkeypatch.setattr(sweeps, "measure_load", fail)
     bad = {0.4}
-    found = sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
-    assert found.select("status", "reason").rows() == [("complete", None), ("failed", "no way")]
+    table = sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
+    assert table.select("status", "reason").rows() == [("complete", None), ("failed", "no way")]
     bad = {0.2, 0.4}
     with pytest.raises(InputError, match="no way"):
         sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
 
 
-def test_what_does_not_fit_is_a_row_beside_others_and_an_error_alone(tree) -> None:
-    found = sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
-    assert found["status"].to_list() == ["does not fit", "complete"]
+def test_an_inapplicable_engine_is_a_row_beside_others_and_an_error_alone(tree) -> None:
+    table = sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
+    assert table["status"].to_list() == ["does not fit", "complete"]
     with pytest.raises(NotApplicable, match="hdor"):
         sweep(tree, "hdor", loads=(0.2,), processes=1, **SHORT)
 
 
-def test_windows_are_as_long_as_they_are_said_to_be() -> None:
+def test_windows_have_the_documented_length() -> None:
     for spec, times in (("xgft:2;4,4;1,2", 4000), ("xgft:2;8,8;1,8", 1562.5)):
         traffic = resolved(weft.fabric(spec), TrafficSettings(size=4096))
         assert traffic.measure_ns == pytest.approx(times * 4096 * 8 / 200)
@@ -167,7 +167,7 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"loads": ()}, "loads must not be empty"),
         ({"loads": (0.0,)}, "load must be at least"),
@@ -200,8 +200,8 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"overhead_ns": "x"}, "overhead_ns: 'x' does not fit"),
     ],
 )
-def test_what_cannot_be_swept_is_refused(tree, settings, said) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_what_cannot_be_swept_is_refused(tree, settings, message) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
 
 
@@ -223,10 +223,10 @@ def test_options_of_a_level_reach_it(tree) -> None:
     assert late > plain + 499
 
 
-def test_routes_of_which_nobody_said_a_policy_have_the_usual_one(tree) -> None:
+def test_routes_have_a_default_policy(tree) -> None:
     settings = {"loads": (0.1,), "measure": "5us", "processes": 1}
-    found = sweep(tree, ["dmodk", "ecmp"], **settings)
-    assert found.select("engine", "policy").rows() == [
+    table = sweep(tree, ["dmodk", "ecmp"], **settings)
+    assert table.select("engine", "policy").rows() == [
         ("dmodk", "deterministic"), ("ecmp", "ecmp"),
     ]  # fmt: skip
     ugal = sweep(weft.fabric("dragonfly:p=1,a=2,h=1"), "ugal", **settings)
@@ -238,8 +238,8 @@ def test_sweeps_of_other_hardware_are_other_curves(tree) -> None:
     usual = sweep(tree, "dmodk", **settings)
     other = sweep(tree, "dmodk", hardware=Hardware(queues="voq"), **settings)
     assert {*usual["hardware"], *other["hardware"]} == {"usual", "queues=voq"}
-    said = [text.get_text() for text in load_curves([usual, other]).legends[0].get_texts()]
-    assert said == ["default hardware", "queues=voq"]
+    labels = [text.get_text() for text in load_curves([usual, other]).legends[0].get_texts()]
+    assert labels == ["default hardware", "queues=voq"]
     assert sweep(tree, "dmodk", level="flow", **settings)["hardware"].to_list() == [None] * 2
 
 
@@ -269,7 +269,7 @@ def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     assert re.search(r"dmodk: sustains 0\.(49|5)", out)
     assert pl.read_csv(table)["load"].to_list() == [0.2, 0.5, 0.8]
     assert plot.read_bytes().startswith(b"\x89PNG")
-    # Its own table can be drawn beside another one.
+    # The table that the command wrote can be drawn beside another one.
     other = tmp_path / "both.svg"
     status, _, err = sweep_command(
         capsys, "--loads", "0.2,0.3", "--also", table, "--plot", other, "--seed", 4
@@ -306,7 +306,7 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--loads", "0.9:0.1:0.1"), "--loads 0.9:0.1:0.1: expected FIRST:LAST:STEP"),
         (("--loads", "0.1:0.2"), "expected FIRST:LAST:STEP"),
@@ -330,11 +330,11 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
         (("--pattern", "unifrom"), "unknown traffic pattern"),
     ],
 )
-def test_bad_input_is_one_error_and_status_2(capsys, words, said) -> None:
+def test_bad_input_is_one_error_and_status_2(capsys, words, message) -> None:
     status, out, err = sweep_command(capsys, *words)
     assert status == 2
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
     assert "│" not in out or "--saturation" in words
 
 
@@ -346,7 +346,7 @@ def test_a_table_of_something_else_is_refused(capsys, tmp_path) -> None:
     assert "has no column fabric" in err
 
 
-#: The command, whose whole process group is interrupted as soon as one run is over.
+#: Runs the command; interrupts its process group as soon as one run is over.
 INTERRUPTED = """
 import os, signal
 from weft.cli import main, sweep as command
@@ -365,7 +365,7 @@ raise SystemExit(main())
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> None:
     table = tmp_path / "sweep.csv"
-    # In two processes the longer run, which begins with the other, must still be under way.
+    # With two processes the longer run starts together with the other and is still running.
     fabric, window = ("xgft:2;8,8;1,8", "300us") if processes == 2 else (TREE, "20us")
     words = ["sweep", fabric, "--engine", "dmodk", "--level", "flow"]
     words += ["--loads", "0.01,0.9", "--measure", window]
@@ -384,15 +384,15 @@ def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> Non
     assert "Traceback" not in err
     assert "interrupted" in out
     assert sorted(pl.read_csv(table)["status"]) == ["complete", "interrupted"]
-    # No worker is left; what keeps count of their semaphores ends a moment later.
+    # No worker remains; the tracker of their semaphores ends a moment later.
     until = time.monotonic() + 60
-    while lives(child.pid) and time.monotonic() < until:
+    while has_process(child.pid) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not lives(child.pid)
+    assert not has_process(child.pid)
 
 
-def lives(group: int) -> bool:
-    """Whether a process group has a process."""
+def has_process(group: int) -> bool:
+    """Return whether a process group has a process."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -403,35 +403,35 @@ def lives(group: int) -> bool:
 # -- the figure ------------------------------------------------------------------------------------
 
 
-def test_curves_are_told_apart_by_what_differs_and_leave_by_the_top(found) -> None:
-    figure = load_curves(found)
+def test_curves_are_labelled_by_their_differences_and_end_at_the_top(swept) -> None:
+    figure = load_curves(swept)
     left, right = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["dmodk", "updn"]
     assert TREE in figure.get_suptitle()
     assert left.get_yscale() == "log"
     top = left.get_ylim()[1]
-    # Mean, tail, way out and its end for each of two curves.
+    # Mean, tail, rise to the top and its end for each of two curves.
     assert len(left.lines) == 8
     assert [line.get_ydata()[-1] for line in left.lines[2:4]] == [top, top]
-    assert left.lines[0].get_ydata()[0] == pytest.approx(found["latency_mean_ns"][0] / 1e3)
-    assert right.lines[0].get_ydata()[1] == pytest.approx(found["accepted_load"][1])
+    assert left.lines[0].get_ydata()[0] == pytest.approx(swept["latency_mean_ns"][0] / 1e3)
+    assert right.lines[0].get_ydata()[1] == pytest.approx(swept["accepted_load"][1])
     assert [
-        text.get_text() for text in load_curves(found, ["one", "two"]).legends[0].get_texts()
+        text.get_text() for text in load_curves(swept, ["one", "two"]).legends[0].get_texts()
     ] == ["one", "two"]
 
 
-def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(found, tmp_path) -> None:
-    empty = found.with_columns(pl.lit(None, dtype=pl.Float64).alias("offered_load"))
+def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(swept, tmp_path) -> None:
+    empty = swept.with_columns(pl.lit(None, dtype=pl.Float64).alias("offered_load"))
     for wrong in (empty, []):
         with pytest.raises(InputError, match="no run has a result"):
             load_curves(wrong)
     with pytest.raises(InputError, match="expected 2 labels, one per curve, not 1"):
-        load_curves(found, ["one"])
+        load_curves(swept, ["one"])
     with pytest.raises(InputError, match=r"\.png"):
-        write_load_curves(found, tmp_path / "curves.txt")
+        write_load_curves(swept, tmp_path / "curves.txt")
     one, other = tmp_path / "a.png", tmp_path / "b.png"
-    write_load_curves(found, one)
-    write_load_curves([found], other)
+    write_load_curves(swept, one)
+    write_load_curves([swept], other)
     assert one.read_bytes() == other.read_bytes()
 
 

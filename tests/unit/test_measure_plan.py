@@ -1,4 +1,4 @@
-"""Which graphs are measured, and which processes run them."""
+"""Which communication graphs are measured, and which processes run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distances and bisections against plain searches of everything."""
+"""Distances and bisections against exhaustive searches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from weft.fabrics.topology.measures import (
 
 
 def plain_counts(fabric: Fabric) -> list[int]:
-    """Ordered pairs of hosts by distance, one breadth-first search per host."""
-    around: dict[int, set[int]] = {}
+    """Count ordered pairs of hosts by distance with one breadth-first search per host."""
+    neighbours: dict[int, set[int]] = {}
     for tail, head in zip(fabric.link_from.tolist(), fabric.link_to.tolist(), strict=True):
-        around.setdefault(tail, set()).add(head)
+        neighbours.setdefault(tail, set()).add(head)
     counts = [0]
     hosts = fabric.host_nodes.tolist()
     for start in hosts:
@@ -30,7 +30,7 @@ def plain_counts(fabric: Fabric) -> list[int]:
             counts += [0] * (distance + 1 - len(counts))
             counts[distance] += sum(node in hosts and node != start for node in front)
             passing = (node for node in front if node == start or fabric.forwards[node])
-            front = {there for node in passing for there in around.get(node, ())} - seen
+            front = {neighbour for node in passing for neighbour in neighbours.get(node, ())} - seen
             seen |= front
             distance += 1
     while len(counts) > 1 and not counts[-1]:
@@ -39,37 +39,37 @@ def plain_counts(fabric: Fabric) -> list[int]:
 
 
 def smallest_cut(fabric: Fabric) -> int:
-    """Exact bisection: every division of the forwarding nodes, and the best hosts for each."""
-    movers = np.flatnonzero(fabric.forwards)
-    place = {int(node): i for i, node in enumerate(movers)}
-    masks = np.arange(1 << len(movers), dtype=np.int64)
+    """Return the exact bisection: try each division of the forwarding nodes with the best hosts."""
+    forwarding = np.flatnonzero(fabric.forwards)
+    bit_of = {int(node): i for i, node in enumerate(forwarding)}
+    masks = np.arange(1 << len(forwarding), dtype=np.int64)
 
     def side(node: int) -> np.ndarray:
-        return masks >> place[node] & 1
+        return masks >> bit_of[node] & 1
 
     cut = np.zeros(len(masks), dtype=np.int32)
-    still = [int(n) for n in fabric.host_nodes if not fabric.forwards[n]]
-    up = {node: [np.zeros_like(cut), np.zeros_like(cut)] for node in still}
+    fixed = [int(n) for n in fabric.host_nodes if not fabric.forwards[n]]
+    up = {node: [np.zeros_like(cut), np.zeros_like(cut)] for node in fixed}
     for a, b in zip(fabric.link_from[0::2].tolist(), fabric.link_to[0::2].tolist(), strict=True):
-        if a in place and b in place:
+        if a in bit_of and b in bit_of:
             cut += (side(a) ^ side(b)).astype(np.int32)
         else:
-            host, other = (a, b) if b in place else (b, a)
+            host, other = (a, b) if b in bit_of else (b, a)
             up[host][0] += (1 - side(other)).astype(np.int32)
             up[host][1] += side(other).astype(np.int32)
     moving = np.zeros_like(cut)
     for node in fabric.host_nodes.tolist():
         if fabric.forwards[node]:
             moving += side(node).astype(np.int32)
-    # All still hosts on side 0 cost their cables to side 1; then as many change as balance needs,
-    # the cheapest first.
-    base = sum((up[node][1] for node in still), start=np.zeros_like(cut))
-    change = np.array([up[node][0] - up[node][1] for node in still]).reshape(len(still), len(masks))
+    # With every other host on side 0, the cut is `base`; then as many as balance needs move to
+    # side 1, the cheapest first.
+    base = sum((up[node][1] for node in fixed), start=np.zeros_like(cut))
+    change = np.array([up[node][0] - up[node][1] for node in fixed]).reshape(len(fixed), len(masks))
     prefix = np.vstack((np.zeros_like(cut), np.cumsum(np.sort(change, axis=0), axis=0)))
     best = None
     for half in {fabric.num_hosts // 2, -(-fabric.num_hosts // 2)}:
         needed = half - moving
-        fits = np.flatnonzero((needed >= 0) & (needed <= len(still)))
+        fits = np.flatnonzero((needed >= 0) & (needed <= len(fixed)))
         if len(fits):
             value = int((cut[fits] + base[fits] + prefix[needed[fits], fits]).min())
             best = value if best is None else min(best, value)
@@ -82,18 +82,20 @@ def test_distances_on_random_fabrics(seed):
     fabric = random_fabric(seed, switches=7, hosts=9)
     counts = plain_counts(fabric)
     assert distance_counts(fabric).tolist() == counts
-    whole = sum(counts) == fabric.num_hosts * (fabric.num_hosts - 1)
-    assert diameter(fabric) == (len(counts) - 1 if whole else None)
-    if whole:
+    connected = sum(counts) == fabric.num_hosts * (fabric.num_hosts - 1)
+    assert diameter(fabric) == (len(counts) - 1 if connected else None)
+    if connected:
         mean = sum(d * count for d, count in enumerate(counts)) / sum(counts)
         assert average_distance(fabric) == pytest.approx(mean, rel=1e-12)
     else:
         assert average_distance(fabric) is None
 
 
-def test_random_fabrics_are_whole_and_split_by_turns():
-    whole = [diameter(random_fabric(seed, switches=7, hosts=9)) is not None for seed in range(60)]
-    assert 5 < sum(whole) < 55
+def test_some_random_fabrics_are_connected_and_some_are_not():
+    connected = [
+        diameter(random_fabric(seed, switches=7, hosts=9)) is not None for seed in range(60)
+    ]
+    assert 5 < sum(connected) < 55
 
 
 def test_distances_when_the_search_goes_in_several_parts(monkeypatch):
@@ -118,7 +120,7 @@ def test_hosts_cabled_to_each_other():
     pair = make.fabric()
     assert diameter(pair) is None  # host c is alone
     make.connect(hosts[1:], [switch, switch])
-    # a reaches b, which does not forward, and so not c.
+    # a reaches b, which does not forward, so a does not reach c.
     line = make.fabric()
     assert distance_counts(line).tolist() == plain_counts(line) == [0, 2, 2]
     assert diameter(line) is None
@@ -231,7 +233,7 @@ def test_bisection_bounds_on_random_fabrics(seed):
 
 
 def test_the_square_of_a_kns_is_cut_below_half_its_hosts():
-    """A block of four by four routers and two more cost 16 cables, less than the straight 18."""
+    """A block of four by four routers plus two more cuts 16 cables; a straight cut cuts 18."""
     assert bisection_upper_bound(build("kns:k=6,n=2")) == 16
 
 
@@ -240,9 +242,9 @@ def test_bisection_bounds_depend_on_the_seed_alone():
     assert bisection_upper_bound(fabric, 5) == bisection_upper_bound(fabric, 5)
 
 
-def test_a_cut_in_two_costs_nothing_more():
+def test_disconnected_fabrics_have_small_bisections():
     fabric = build("cellia:nodes=45").without(switches=["top0", "top1", "top2"])
-    # Three parts of 15: one of them has to be split 7 to 8.
+    # Three parts of 15 hosts: one of them must be split 7 to 8.
     assert 0 < bisection_upper_bound(fabric) <= 9
     split = build("leaf-spine:leaves=4,spines=2,hosts=3").without(switches=["spine0", "spine1"])
     assert bisection_upper_bound(split) == 0
@@ -254,7 +256,7 @@ def test_fabrics_without_hosts_or_without_cables_between_switches():
     make.connect(switches[:1], switches[1:])
     bare = make.fabric()
     assert (diameter(bare), average_distance(bare), bisection_upper_bound(bare)) == (0, None, 0)
-    # More vertices than are handled densely, and not one cable between them.
+    # More nodes than the dense computation handles, and no cable between switches.
     leaves = build("leaf-spine:leaves=500,spines=1,hosts=3").without(switches=["spine0"])
     assert diameter(leaves) is None
     assert bisection_upper_bound(leaves) == 0

@@ -1,4 +1,4 @@
-"""Load metrics and the static analysis, against loads worked out by hand."""
+"""Load metrics and the static analysis, compared with loads calculated by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reference import columns_page
 
 
 def chain() -> Fabric:
-    """Hosts a and b on leaf x, c and d on leaf y, both leaves on one spine.
+    """Build hosts a and b on leaf x, c and d on leaf y, and both leaves on one spine.
 
     Hosts at 100 Gb/s, x to the spine at 200, y to the spine at 50.
     """
@@ -69,7 +69,7 @@ def test_link_loads_by_hand() -> None:
     result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
     expected = {"ax": 2, "bx": 1, "xb": 1, "xz": 2, "zy": 2, "yc": 1, "yd": 1}
     assert loads_by_name(result, "flows") == expected
-    # Loads are in flows of a 100 Gb/s host: twice the rate halves them, half of it doubles them.
+    # Loads are relative to 100 Gb/s: a link of twice the rate has half the load, and so on.
     assert loads_by_name(result) == expected | {"xz": 1.0, "zy": 4.0}
     assert result.host_rate_gbps == 100
     row = result.links.filter((pl.col("from_node") == "z") & (pl.col("to_node") == "y")).row(
@@ -152,7 +152,7 @@ def test_weights_scale_loads_and_contention() -> None:
 
 
 def two_spines() -> Fabric:
-    """As `chain`, with two spines, every cable at 100 Gb/s and no levels."""
+    """Build `chain` with two spines, every cable at 100 Gb/s and no levels."""
     build = FabricBuilder("two spines", rate=100)
     leaves = build.switches(["x", "y"])
     spines = build.switches(["z", "w"])
@@ -162,7 +162,7 @@ def two_spines() -> Fabric:
     return build.fabric()
 
 
-def test_candidates_split_and_say_what_they_cannot() -> None:
+def test_candidates_split_flows_and_leave_per_flow_columns_empty() -> None:
     fabric = two_spines()
     result = analyse(fabric, route(fabric, "ecmp"), *FLOWS)
     assert loads_by_name(result) == {
@@ -241,12 +241,12 @@ def test_auxiliary_adapters_are_in_no_scope() -> None:
 def test_all_to_all_without_listing_flows(engine: str) -> None:
     fabric = chain()
     routes = route(fabric, engine)
-    whole = analyse_all_to_all(fabric, routes)
+    all_pairs = analyse_all_to_all(fabric, routes)
     listed = analyse(fabric, routes, *traffic(4, "all-to-all"))
-    np.testing.assert_allclose(whole.links["load"].to_numpy(), listed.links["load"].to_numpy())
-    assert whole.summary["flows"].item() == 12
-    assert len(whole.flows) == 0
-    assert whole.flows.schema == listed.flows.schema
+    np.testing.assert_allclose(all_pairs.links["load"].to_numpy(), listed.links["load"].to_numpy())
+    assert all_pairs.summary["flows"].item() == 12
+    assert len(all_pairs.flows) == 0
+    assert all_pairs.flows.schema == listed.flows.schema
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -256,7 +256,7 @@ def test_flows_and_links_agree_on_random_fabrics(seed: int) -> None:
     sources, destinations = random.integers(0, fabric.num_hosts, (2, 60))
     result = analyse(fabric, route(fabric, "minhop"), sources, destinations)
     flows = result.flows
-    # Each hop of each flow is one flow on one link.
+    # Each hop of each flow adds one flow to one link.
     assert result.links["flows"].sum() == flows["hops"].sum()
     assert result.summary["unrouted"].item() == (~flows["routed"]).sum()
     load = result.links["load"].to_numpy()
@@ -285,7 +285,7 @@ def test_ecdf_by_hand() -> None:
 
 
 @pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf], [[1.0]], ["a"], [1j]])
-def test_what_is_no_list_of_numbers_is_refused(values: object) -> None:
+def test_values_that_are_not_numbers_are_refused(values: object) -> None:
     for function in (load_metrics, ecdf):
         with pytest.raises(InputError, match="values of a distribution"):
             function(values)
@@ -304,7 +304,7 @@ def test_bad_flows_and_foreign_routes() -> None:
         analyse(fabric, Routes("nothing", fabric.digest), *FLOWS)
 
 
-def described() -> list[tuple[str, dict[str, Column], pl.DataFrame]]:
+def documented_frames() -> list[tuple[str, dict[str, Column], pl.DataFrame]]:
     fabric = chain()
     table = analyse(fabric, route(fabric, "minhop"), *FLOWS)
     candidates = analyse(fabric, route(fabric, "ecmp"), *FLOWS)
@@ -322,7 +322,7 @@ def described() -> list[tuple[str, dict[str, Column], pl.DataFrame]]:
 
 def test_frames_have_the_documented_columns() -> None:
     text = columns_page()
-    for name, columns, table in described():
+    for name, columns, table in documented_frames():
         assert dict(table.schema) == {key: column.dtype() for key, column in columns.items()}
         for key, column in columns.items():
             row = f"| `{key}` | {column.dtype} | {column.unit} | {column.meaning} |"

@@ -40,11 +40,11 @@ def hops(fabric: Fabric, source: np.ndarray, destination: np.ndarray) -> int:
 def test_load_is_conserved(spec: str, name: str) -> None:
     fabric = build(spec)
     source, destination = pairs(fabric, 60)
-    found = multipath_loads(
+    result = multipath_loads(
         fabric, route(fabric, "ecmp"), source, destination, SPLITS, hash=name, seed=5
     )
-    assert found.unrouted == 0
-    np.testing.assert_allclose(found.per_link.sum(axis=1), hops(fabric, source, destination))
+    assert result.unrouted == 0
+    np.testing.assert_allclose(result.per_link.sum(axis=1), hops(fabric, source, destination))
 
 
 @pytest.mark.parametrize("name", HASHES)
@@ -61,7 +61,7 @@ def test_a_split_does_not_depend_on_the_others(name: str) -> None:
         assert not np.array_equal(other.per_link[0], together.per_link[0])
 
 
-def test_schemes_make_use_of_what_they_know() -> None:
+def test_schemes_split_by_queue_pairs_and_packets() -> None:
     assert [scheme.parts(8, 20) for scheme in Scheme] == [(1, 1), (1, 20), (8, 1), (8, 20)]
 
 
@@ -72,9 +72,9 @@ def test_ideal_choices_average_to_the_equal_split() -> None:
     equal = link_loads(fabric, routes, *ends)
     parts = 40
     seeds = [multipath_loads(fabric, routes, *ends, [(1, parts)], seed=seed) for seed in range(25)]
-    mean = np.mean([found.per_link[0] for found in seeds], axis=0)
-    # A link's mean is a sum over flows of the mean of 1,000 draws with probability p each, of
-    # variance p (1 - p) / 1,000: together less than equal / 1,000.
+    mean = np.mean([result.per_link[0] for result in seeds], axis=0)
+    # A link's mean is a sum over flows of means of 1,000 draws with probability p, each of
+    # variance p (1 - p) / 1,000: in total less than equal / 1,000.
     deviation = (mean - equal) / np.sqrt(np.maximum(equal, 1e-9) / (parts * len(seeds)))
     busy = (equal > 0) & (np.abs(mean - equal) > 1e-9)
     assert np.abs(deviation[busy]).max() < 4.5
@@ -82,8 +82,8 @@ def test_ideal_choices_average_to_the_equal_split() -> None:
 
 
 def test_crc_with_one_seed_polarises() -> None:
-    # 4 candidates at the edge and 4 above it: the second choice repeats the first, so that an
-    # aggregation switch uses one core switch of its four, and that one only.
+    # 4 candidates at the edge switch and 4 above it: the second hash repeats the first, so that
+    # each aggregation switch uses only one of its four core switches.
     fabric = build("fat-tree:k=8")
     routes = route(fabric, "ecmp")
     ends = pairs(fabric, 4000)
@@ -95,7 +95,7 @@ def test_crc_with_one_seed_polarises() -> None:
         for name in HASHES
     }
     assert used["crc-polarised"] == 0.25
-    # A seed of its own turns each edge switch's flows to another core switch, but all of them.
+    # A seed per switch shifts all flows of an edge switch alike: some core links stay unused.
     assert 0.25 < used["crc"] < 0.95
     assert used["crc-offset"] == used["ideal"] == used["linear"] == used["md5"] == 1.0
 
@@ -104,24 +104,24 @@ def test_linear_form_with_as_many_qps_as_paths_is_an_equal_split() -> None:
     fabric = build("fat-tree:k=8")
     routes = route(fabric, "ecmp")
     ends = pairs(fabric, 200)
-    found = multipath_loads(fabric, routes, *ends, [(16, 1)], hash="linear", seed=9)
-    np.testing.assert_allclose(found.per_link[0], link_loads(fabric, routes, *ends), atol=1e-9)
+    result = multipath_loads(fabric, routes, *ends, [(16, 1)], hash="linear", seed=9)
+    np.testing.assert_allclose(result.per_link[0], link_loads(fabric, routes, *ends), atol=1e-9)
 
 
 def test_md5_shifts_all_flows_by_the_same_steps() -> None:
-    # Of the 16 paths between pods, 4 QPs take 4, 8 take 5 and 16 take 9, whatever the flow.
+    # Of the 16 paths between pods, 4 QPs use 4, 8 use 5 and 16 use 9, for every flow.
     fabric = build("fat-tree:k=8")
     routes = route(fabric, "ecmp")
     up = link_tiers(fabric) == "up 2-3"
     splits = [(1, 1), (4, 1), (8, 1), (16, 1)]
     for flow in ([0, 127], [90, 3], [17, 71]):
-        found = multipath_loads(fabric, routes, *np.array(flow)[:, None], splits, hash="md5")
-        assert (found.per_link[:, up] > 0).sum(axis=1).tolist() == [1, 4, 5, 9]
+        result = multipath_loads(fabric, routes, *np.array(flow)[:, None], splits, hash="md5")
+        assert (result.per_link[:, up] > 0).sum(axis=1).tolist() == [1, 4, 5, 9]
 
 
 @pytest.mark.parametrize("k", [4, 6])
 def test_paths_are_numbered_as_networkx_lists_them(k: int) -> None:
-    # The md5 and linear forms take a path by its number in that list; ours go by lower ports first.
+    # The md5 and linear forms number paths as in that list; weft numbers them by lower ports.
     half = k // 2
     graph = nx.Graph()
     for pod, a in product(range(k), range(half)):
@@ -146,17 +146,17 @@ def test_paths_are_numbered_as_networkx_lists_them(k: int) -> None:
 
 
 def test_flows_that_stay_or_have_no_path() -> None:
-    build_ = FabricBuilder("two islands")
-    left, right = build_.switches(["a", "b"])
-    hosts = build_.hosts(["h0", "h1", "h2", "loose"], forwards=False)
-    build_.connect([left, left, right], hosts[:3])
-    fabric = build_.fabric()
-    found = multipath_loads(
+    builder = FabricBuilder("two islands")
+    left, right = builder.switches(["a", "b"])
+    hosts = builder.hosts(["h0", "h1", "h2", "loose"], forwards=False)
+    builder.connect([left, left, right], hosts[:3])
+    fabric = builder.fabric()
+    result = multipath_loads(
         fabric, route(fabric, "ecmp"), [0, 0, 0, 0, 2], [0, 1, 2, 3, 2], [(2, 2)]
     )
-    assert found.unrouted == 2
-    assert found.per_link.sum() == 2
-    assert found.flows == 5
+    assert result.unrouted == 2
+    assert result.per_link.sum() == 2
+    assert result.flows == 5
 
 
 def test_refusals() -> None:
@@ -200,5 +200,5 @@ def test_too_many_paths_to_number() -> None:
     for name in ("md5", "linear"):
         with pytest.raises(NotApplicable, match=f"the {name} hash cannot number the paths of a to"):
             multipath_loads(fabric, routes, [0], [1], [(1, 1)], hash=name)
-    found = multipath_loads(fabric, routes, [0], [1], [(8, 8)])
-    assert found.per_link.sum() == links + 2
+    result = multipath_loads(fabric, routes, [0], [1], [(8, 8)])
+    assert result.per_link.sum() == links + 2

@@ -1,4 +1,4 @@
-"""The example notebooks run from top to bottom, and what a cell ends with can be shown."""
+"""The example notebooks run from top to bottom, and the last values of cells have a display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
 def run_cell(source: str, scope: dict[str, Any]) -> Any:
-    """Run a cell as a notebook does; the value of a last expression, else None."""
+    """Run a cell as a notebook does; return the value of a last expression, else None."""
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "cell", "exec"), scope)

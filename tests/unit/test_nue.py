@@ -1,4 +1,4 @@
-"""nue: always applicable, always free of deadlock, with however few lanes."""
+"""nue: routes without deadlock on every fabric, with any number of lanes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ring(switches: int) -> Fabric:
 
 
 def dependencies(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
-    """Which (link, lane) waits for which, from the path of every pair of hosts."""
+    """Return the dependencies of (link, lane) channels along the paths of all pairs of hosts."""
     graph = nx.DiGraph()
     for (_, target), path in host_paths(fabric, routes).items():
         assert path is not None
@@ -46,16 +46,16 @@ def dependencies(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
 def test_a_ring_of_five_with_one_lane_leaves_out_one_turn_each_way() -> None:
     fabric = ring(5)
     routes = nue(fabric, max_vls=1)
-    found = validate(fabric, routes)
-    assert found.ok
+    report = validate(fabric, routes)
+    assert report.ok
     assert routes.num_vls == 1
     assert nx.is_directed_acyclic_graph(dependencies(fabric, routes))
-    # 20 pairs; a cycle of five channels each way must miss a turn, which one pair of two hops
-    # makes: each of those goes round the other way, in three hops instead of two.
-    assert found.detours.tolist() == [18, 2]
+    # 20 pairs; each cycle of five channels must leave out one turn, and so one pair of two hops
+    # takes the other direction, in three hops instead of two.
+    assert report.detours.tolist() == [18, 2]
 
 
-def test_two_lanes_serve_a_ring_of_five_by_shortest_ways() -> None:
+def test_two_lanes_give_a_ring_of_five_minimal_paths() -> None:
     fabric = ring(5)
     routes = nue(fabric, max_vls=2)
     assert validate(fabric, routes).ok
@@ -67,19 +67,19 @@ def test_two_lanes_serve_a_ring_of_five_by_shortest_ways() -> None:
 @pytest.mark.parametrize(
     "spec", ["xgft:2;4,4;1,4", "xgft:3;3,3,3;1,3,3", "mesh:4x4", "hypercube:4", "kns:k=4,n=2"]
 )
-def test_what_one_lane_serves_by_shortest_ways_gets_one(spec: str) -> None:
+def test_nue_uses_one_lane_where_it_suffices_for_minimal_paths(spec: str) -> None:
     fabric = load(spec)
     routes = nue(fabric)
-    found = validate(fabric, routes)
-    assert found.ok
-    assert found.minimal_share == 1
+    report = validate(fabric, routes)
+    assert report.ok
+    assert report.minimal_share == 1
     assert routes.num_vls == 1
 
 
-def test_a_complete_fat_tree_is_balanced_in_whatever_order_it_comes() -> None:
+def test_a_complete_fat_tree_is_balanced_in_every_order_of_nodes() -> None:
     for fabric in (load("xgft:3;4,4,4;1,4,4"), load("xgft:3;4,4,4;1,4,4").shuffled(5)):
         loads = all_to_all_loads(fabric, nue(fabric)).per_link[fabric.link_kind == 0]
-        # The 4 hosts of a leaf send to 60 others over 4 cables.
+        # The 4 hosts of a leaf switch send to 60 others over 4 cables.
         assert loads.max() == 60
 
 
@@ -89,27 +89,27 @@ def test_random_fabrics_are_connected_and_acyclic(seed: int, max_vls: int) -> No
     fabric = random_fabric(seed, switches=14, hosts=18, others=2)
     for options in ({}, {"management": True}):
         routes = nue(fabric, max_vls=max_vls, **options)
-        found = validate(fabric, routes, management=bool(options))
-        assert found.ok_where_connected, found.text()
-        assert found.unrouted_rows == 0
+        report = validate(fabric, routes, management=bool(options))
+        assert report.ok_where_connected, report.text()
+        assert report.unrouted_rows == 0
         assert routes.num_vls <= max_vls
 
 
 @pytest.mark.parametrize("spec", ["torus:5x5", "xgft:3;4,4,4;1,4,4", "dragonfly:a=4,h=2,p=2"])
 def test_faulty_fabrics_and_their_switches_are_served_with_one_lane(spec: str) -> None:
     fabric = load(spec).with_faults(cables=5, switches=1, seed=3)
-    found = validate(fabric, nue(fabric, max_vls=1, management=True), management=True)
-    assert found.ok_where_connected
-    assert found.unrouted_rows == 0
+    report = validate(fabric, nue(fabric, max_vls=1, management=True), management=True)
+    assert report.ok_where_connected
+    assert report.unrouted_rows == 0
 
 
-def test_more_lanes_give_no_worse_ways() -> None:
+def test_more_lanes_give_no_longer_paths() -> None:
     fabric = load("jellyfish:switches=40,degree=4,seed=3")
-    found = [validate(fabric, nue(fabric, max_vls=lanes)) for lanes in (1, 2, 4, 8)]
-    hops = [one.mean_hops for one in found]
+    reports = [validate(fabric, nue(fabric, max_vls=lanes)) for lanes in (1, 2, 4, 8)]
+    hops = [one.mean_hops for one in reports]
     assert hops == sorted(hops, reverse=True)
-    assert found[-1].minimal_share == 1
-    assert found[-1].lanes > 1
+    assert reports[-1].minimal_share == 1
+    assert reports[-1].lanes > 1
 
 
 def test_the_lids_of_an_lmc_avoid_each_other() -> None:
@@ -117,8 +117,8 @@ def test_the_lids_of_an_lmc_avoid_each_other() -> None:
     routes = nue(fabric, lmc=1, max_vls=2)
     assert validate(fabric, routes).ok
     ends = np.arange(fabric.num_endpoints)
-    ways = routes.table[ends << 1], routes.table[(ends << 1) + 1]
-    assert np.mean(ways[0] != ways[1]) > 0.2
+    ports = routes.table[ends << 1], routes.table[(ends << 1) + 1]
+    assert np.mean(ports[0] != ports[1]) > 0.2
     if routes.sl.ndim:
         assert np.array_equal(routes.sl[ends << 1], routes.sl[(ends << 1) + 1])
 

@@ -1,4 +1,4 @@
-"""Statistics and measures of open-loop runs, against queues whose answers are known."""
+"""Statistics and measures of open-loop runs, compared with queues of known results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.sim.sweep.statistics import Messages, batch_means, mser, student_t, tr
 
 
 def queues(load: float, sources: int, until: float, seed: int):
-    """Born and arrived of independent M/D/1 queues of service time 1."""
+    """Return times of creation and arrival of independent M/D/1 queues of service time 1."""
     random = np.random.default_rng(seed)
     born, arrived = [], []
     for _ in range(sources):
@@ -27,7 +27,7 @@ def queues(load: float, sources: int, until: float, seed: int):
 def run(
     load: float, *, sources: int = 16, window: float = 2000, warmup: float = 500, seed: int = 0
 ):
-    """A queue's measures; its bytes are of 8 Gb/s, so a message of one byte takes one ns."""
+    """Measure queues; at 8 Gb/s a message of one byte takes one ns."""
     born, arrived = queues(load, sources, warmup + 1.25 * window, seed)
     return measure(
         born, arrived, np.ones(len(born)), warmup_ns=warmup, measure_ns=window, sources=sources,
@@ -41,11 +41,11 @@ def mean_of_md1(load: float) -> float:
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_the_interval_covers_the_closed_form_as_often_as_it_says(load) -> None:
-    found = [run(load, seed=seed).latency for seed in range(100)]
-    inside = sum(abs(one.mean - mean_of_md1(load)) <= one.half_width for one in found)
+    estimates = [run(load, seed=seed).latency for seed in range(100)]
+    inside = sum(abs(one.mean - mean_of_md1(load)) <= one.half_width for one in estimates)
     assert 88 <= inside <= 100
-    # An interval of any width would do for that; this one is narrow.
-    assert np.mean([one.half_width for one in found]) < 0.08 * mean_of_md1(load)
+    # Wide intervals would satisfy that too; check that they are narrow.
+    assert np.mean([one.half_width for one in estimates]) < 0.08 * mean_of_md1(load)
 
 
 def test_intervals_are_widened_and_batches_merged_where_neighbours_are_correlated() -> None:
@@ -54,7 +54,7 @@ def test_intervals_are_widened_and_batches_merged_where_neighbours_are_correlate
     independent = batch_means(at, random.normal(5, 1, len(at)), 0, 32_000)
     assert independent.batches == 32
     assert independent.half_width == pytest.approx(student_t(31) / np.sqrt(32_000), rel=0.4)
-    # Noise that keeps for three batches of 32: whoever takes them as independent is misled.
+    # Noise that is constant for three batches of 32: taken as independent it would mislead.
     level = np.repeat(random.normal(0, 1, 12), 32_000 // 12 + 1)[:32_000]
     slow = batch_means(at, 5 + level, 0, 32_000)
     assert slow.batches < 32
@@ -82,12 +82,12 @@ def test_bursts_of_equal_messages_have_no_error() -> None:
 
 
 def test_too_few_messages_have_a_mean_and_no_interval() -> None:
-    found = batch_means(np.linspace(0, 0.9, 79), np.ones(79), 0, 1)
-    assert found.few
-    assert (found.mean, found.batches) == (1.0, 0)
-    assert np.isnan(found.half_width)
+    result = batch_means(np.linspace(0, 0.9, 79), np.ones(79), 0, 1)
+    assert result.few
+    assert (result.mean, result.batches) == (1.0, 0)
+    assert np.isnan(result.half_width)
     assert not batch_means(np.linspace(0, 0.9, 80), np.ones(80), 0, 1).few
-    # Eighty at one moment say no more than one does.
+    # Eighty messages at one time count as one.
     assert batch_means(np.full(80, 0.5), np.ones(80), 0, 1).few
     assert np.isnan(batch_means(np.zeros(0), np.zeros(0), 0, 1).mean)
 
@@ -97,7 +97,7 @@ def test_slopes_have_their_interval() -> None:
     straight = trend(at, 3 + 2 * at)
     assert straight.slope == pytest.approx(2)
     assert straight.half_width == pytest.approx(0, abs=1e-9)
-    slow = trend(at, 2 * at + np.sin(at / 3))  # what the line leaves is correlated
+    slow = trend(at, 2 * at + np.sin(at / 3))  # the residuals of the line are correlated
     rest = np.sin(at / 3) - np.polyval(np.polyfit(at, np.sin(at / 3), 1), at)
     plain = student_t(14) * np.sqrt((rest**2).sum() / 14 / ((at - at.mean()) ** 2).sum())
     assert slow.half_width > 2 * plain
@@ -112,65 +112,65 @@ def test_slopes_have_their_interval() -> None:
     assert np.isnan(trend(at[:2], at[:2]).slope)
 
 
-def test_the_transient_ends_where_it_was_put() -> None:
+def test_the_transient_is_located() -> None:
     random = np.random.default_rng(4)
     at = np.arange(5000.0)
     value = random.normal(10, 1, 5000) - 20 * np.exp(-at / 100)
     assert 200 <= mser(at, value) <= 900
     assert mser(at, random.normal(10, 1, 5000)) < 200
-    assert np.isnan(mser(at, at))  # it never ends
+    assert np.isnan(mser(at, at))  # the transient never ends
     assert np.isnan(mser(at[:49], value[:49]))
 
 
 @pytest.mark.parametrize("load", [0.4, 0.8])
 def test_a_sustained_load_is_accepted_and_steady(load) -> None:
-    found = [run(load, seed=seed) for seed in range(30)]
-    assert not any(one.saturated for one in found)
-    # Both tests, for a transient and for a trend, err now and then.
-    assert sum(one.steady for one in found) >= 23
-    assert np.mean([one.offered_load for one in found]) == pytest.approx(load, rel=0.01)
-    assert np.mean([one.accepted_load for one in found]) == pytest.approx(load, rel=0.01)
-    assert all(abs(one.growth) < 3 * one.growth_ci95 for one in found)
+    results = [run(load, seed=seed) for seed in range(30)]
+    assert not any(one.saturated for one in results)
+    # The tests for a transient and for a trend both have false positives.
+    assert sum(one.steady for one in results) >= 23
+    assert np.mean([one.offered_load for one in results]) == pytest.approx(load, rel=0.01)
+    assert np.mean([one.accepted_load for one in results]) == pytest.approx(load, rel=0.01)
+    assert all(abs(one.growth) < 3 * one.growth_ci95 for one in results)
 
 
-def test_offered_is_what_was_born_not_what_was_asked() -> None:
+def test_offered_load_counts_the_messages_created() -> None:
     born = np.array([5.0, 10.0, 14.0, 19.0, 20.0])
     arrived = np.array([11.0, 12.0, 15.0, 21.0, 22.0])
     size = np.array([3, 1, 2, 4, 9])
-    found = measure(
+    result = measure(
         born, arrived, size, warmup_ns=10, measure_ns=10, sources=2, rate_gbps=8.0,
         sources_stop_ns=20.0,
     )  # fmt: skip
-    # Of 20 bytes that two sources could send, 1 + 2 + 4 were born and 3 + 1 + 2 arrived.
-    assert found.offered_load == pytest.approx(7 / 20)
-    assert found.accepted_load == pytest.approx(6 / 20)
-    assert found.growth == pytest.approx(1 / 20)
-    assert (found.messages, found.after_sources, found.censored) == (3, 1, 0)
-    assert found.latency.mean == pytest.approx((2 + 1 + 2) / 3)
-    assert (found.min_ns, found.max_ns) == (1.0, 2.0)
+    # Of the 20 bytes that two sources could send, 1 + 2 + 4 were created and 3 + 1 + 2 arrived.
+    assert result.offered_load == pytest.approx(7 / 20)
+    assert result.accepted_load == pytest.approx(6 / 20)
+    assert result.growth == pytest.approx(1 / 20)
+    assert (result.messages, result.after_sources, result.censored) == (3, 1, 0)
+    assert result.latency.mean == pytest.approx((2 + 1 + 2) / 3)
+    assert (result.min_ns, result.max_ns) == (1.0, 2.0)
 
 
 def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> None:
     for load in (1.05, 1.3):
-        found = [run(load, seed=seed) for seed in range(20)]
-        assert all(one.saturated and not one.steady for one in found)
-        assert np.mean([one.accepted_load for one in found]) == pytest.approx(1, abs=0.01)
-        # A queue that is offered a load above 1 delays by load - 1 for each unit of time, as seen
-        # by those that come; those that leave see it over load times as much time.
-        slope = np.mean([one.latency_trend.slope for one in found])
+        results = [run(load, seed=seed) for seed in range(20)]
+        assert all(one.saturated and not one.steady for one in results)
+        assert np.mean([one.accepted_load for one in results]) == pytest.approx(1, abs=0.01)
+        # At a load above 1 delay grows by load - 1 per ns as measured at creation, and by that over
+        # load as measured at arrival.
+        slope = np.mean([one.latency_trend.slope for one in results])
         assert slope == pytest.approx((load - 1) / load, rel=0.1)
 
 
 def one_slow(load: float, seed: int, **rank: str):
-    """64 queues, of which the sixth serves at 0.2468 of the rate of the others."""
-    born, arrived, of = [], [], []
+    """Measure 64 queues, of which the sixth serves at 0.2468 of the rate of the others."""
+    born, arrived, rank_of = [], [], []
     for number in range(64):
         service = 1 / 0.2468 if number == 5 else 1.0
         times, done = queues(load * service, 1, 1.5 * 1562 / service, 100 * seed + number)
         born.append(times * service)
         arrived.append(done * service)
-        of.append(np.full(len(times), number))
-    ranks = np.concatenate(of)
+        rank_of.append(np.full(len(times), number))
+    ranks = np.concatenate(rank_of)
     return measure(
         np.concatenate(born), np.concatenate(arrived), np.ones(len(ranks)), warmup_ns=1562 / 4,
         measure_ns=1562, sources=64, rate_gbps=8.0, sources_stop_ns=1.5 * 1562,
@@ -183,98 +183,100 @@ def one_slow(load: float, seed: int, **rank: str):
     ("load", "by", "least"), [(0.27, "source", 16), (0.3, "source", 20), (0.3, "destination", 18)]
 )
 def test_one_overloaded_rank_among_many_saturates(load, by, least) -> None:
-    found = [one_slow(load, seed, by=by) for seed in range(20)]
-    assert sum(one.saturated for one in found) >= least
-    assert sum(one.steady for one in found) <= 2
+    results = [one_slow(load, seed, by=by) for seed in range(20)]
+    assert sum(one.saturated for one in results) >= least
+    assert sum(one.steady for one in results) <= 2
     doing = "sends" if by == "source" else "receives"
-    said = {one.behind for one in found if one.saturated}
-    assert said <= {f"what rank 5 {doing}", ""}
-    assert f"what rank 5 {doing} falls behind" in " ".join(found[-1].notes) or not found[-1].behind
-    if load < 0.3:  # the sum over all ranks hides it
+    names = {one.behind for one in results if one.saturated}
+    assert names <= {f"what rank 5 {doing}", ""}
+    assert (
+        f"what rank 5 {doing} falls behind" in " ".join(results[-1].notes) or not results[-1].behind
+    )
+    if load < 0.3:  # the sum over all ranks hides the slow one
         assert sum(one_slow(load, seed).saturated for seed in range(20)) <= least / 2
 
 
 @pytest.mark.parametrize("by", ["source", "destination"])
 @pytest.mark.parametrize("load", [0.15, 0.225])
 def test_no_rank_is_behind_below_the_limit(load, by) -> None:
-    found = [one_slow(load, seed, by=by) for seed in range(20)]
-    assert not any(one.saturated or one.behind for one in found)
+    results = [one_slow(load, seed, by=by) for seed in range(20)]
+    assert not any(one.saturated or one.behind for one in results)
 
 
 def test_few_messages_are_no_backlog() -> None:
     for seed in range(40):
         born, arrived = queues(0.9, 4, 30, seed)
-        found = measure(
+        result = measure(
             born, arrived, np.ones(len(born)), warmup_ns=5, measure_ns=20, sources=4, rate_gbps=8.0,
             load=0.9, source=np.arange(len(born)) % 4,
         )  # fmt: skip
-        assert not found.behind
+        assert not result.behind
 
 
-def test_latency_that_grows_is_not_steady_and_said() -> None:
+def test_growing_latency_is_not_steady_and_reported() -> None:
     born = np.arange(0, 1000.0)
     random = np.random.default_rng(3)
     arrived = born + 50 + 0.002 * born + random.exponential(0.5, 1000)
-    found = measure(
+    result = measure(
         born, arrived, np.ones(1000), warmup_ns=200, measure_ns=800, sources=1, rate_gbps=8.0
     )
-    assert not found.saturated
-    assert found.latency_trend.slope > found.latency_trend.half_width
-    assert not found.steady
-    assert "latency grows" in found.notes
+    assert not result.saturated
+    assert result.latency_trend.slope > result.latency_trend.half_width
+    assert not result.steady
+    assert "latency grows" in result.notes
 
 
-def test_a_long_way_that_fills_is_not_saturation() -> None:
-    """Less is accepted than offered until the first arrives, and yet latency is always the same."""
+def test_filling_a_long_path_is_not_saturation() -> None:
+    """Less is accepted than offered until the first arrival, yet latency is constant."""
     born = np.arange(0, 1000.0)
-    found = measure(
+    result = measure(
         born, born + 450, np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1, rate_gbps=8.0
     )
-    assert found.growth - found.growth_ci95 > 0.15
-    assert not found.saturated
+    assert result.growth - result.growth_ci95 > 0.15
+    assert not result.saturated
 
 
-def test_a_way_longer_than_half_the_window_is_not_starving() -> None:
+def test_latency_above_half_the_window_is_not_starvation() -> None:
     born = np.arange(0, 1000.0)
-    found = measure(
+    result = measure(
         born, born + 600, np.ones(1000), warmup_ns=100, measure_ns=900, sources=1, rate_gbps=8.0
     )
-    assert found.growth > 0.2
-    assert not found.saturated
-    assert not found.steady
-    assert "less arrives than is offered" in found.notes
+    assert result.growth > 0.2
+    assert not result.saturated
+    assert not result.steady
+    assert "less arrives than is offered" in result.notes
 
 
 def test_messages_that_starve_are_saturation_though_others_are_quick() -> None:
     born = np.arange(0, 1000.0)
     arrived = np.where(born % 20 == 7, -1.0, born + 1)
-    found = measure(
+    result = measure(
         born, arrived, np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1, rate_gbps=8.0
     )
-    assert not found.latency_trend.grows
-    assert found.saturated
+    assert not result.latency_trend.grows
+    assert result.saturated
 
 
 @pytest.mark.parametrize(
     ("born", "missing", "starves"),
     [
-        (10.0, 3, True),  # a window from 10 to 20: of 200 bytes 2 may be missing
+        (10.0, 3, True),  # the window is 10 to 20: of 200 bytes 2 may be missing
         (10.0, 2, False),
         (14.5, 3, True),
-        (9.9, 3, False),  # born before the window
-        (15.0, 3, False),  # or in its second half
+        (9.9, 3, False),  # created before the window
+        (15.0, 3, False),  # created in its second half
     ],
 )
 def test_more_than_one_percent_must_be_missing_for_long(
     born: float, missing: int, starves: bool
 ) -> None:
-    """What arrives takes 1 ns; what arrives outside the window does not count as usual."""
+    """Arrivals in the window take 1 ns; those outside it do not count towards the usual latency."""
     quick = np.repeat(np.arange(10, 15.0), 40)[: 200 - missing]
     begins = np.concatenate((quick, np.full(missing, born), [0.0, 0.0, 10.0]))
     ends = np.concatenate((quick + 1, np.full(missing, np.inf), [9.5, 9.9, 20.0]))
     size = np.concatenate((np.ones(200), [1e3, 1e3, 0.0]))
     assert Messages(begins, ends, size).starve(10.0, 20.0) == starves
-    # Twice the usual latency, here 8 ns, has not passed when the window ends.
+    # Twice the usual latency, here 8 ns, has not passed at the end of the window.
     slow = Messages(quick - 8, quick, size[: len(quick)])
     late = Messages(*(np.concatenate(pair) for pair in (
         (slow.born, begins[-3 - missing : -3]), (slow.arrived, ends[-3 - missing : -3]),
@@ -294,54 +296,54 @@ def test_a_rank_whose_messages_starve_saturates_though_all_others_are_quick(by: 
     rank = np.repeat(np.arange(40), 1000)
 
     def measured(missing: np.ndarray):
-        """Every rank's messages take 1 ns, but some of rank 7 never arrive."""
+        """Measure ranks whose messages take 1 ns, except that some of rank 7 never arrive."""
         arrived = np.where((rank == 7) & missing, -1.0, born + 1)
         return measure(
             born, arrived, np.ones(len(born)), warmup_ns=0, measure_ns=1000, sources=40,
             rate_gbps=8.0, **{by: rank},
         )  # fmt: skip
 
-    found = measured(born % 100 < 20)
-    assert not found.latency_trend.grows
-    assert found.saturated
-    assert found.behind == f"what rank 7 {'sends' if by == 'source' else 'receives'}"
-    # 1 % may be late; all the same the rank falls behind.
-    found = measured(born % 100 < 1)
-    assert found.behind
-    assert not found.saturated
-    # Four that wait in the middle of the window, one of them on its way, are just enough.
+    result = measured(born % 100 < 20)
+    assert not result.latency_trend.grows
+    assert result.saturated
+    assert result.behind == f"what rank 7 {'sends' if by == 'source' else 'receives'}"
+    # 1 % of the messages may be late, but the rank still falls behind.
+    result = measured(born % 100 < 1)
+    assert result.behind
+    assert not result.saturated
+    # Four messages waiting in the middle of the window, one of them in flight, are just enough.
     assert measured((born % 125 == 0) & (born > 0)).behind
     assert not measured((born % 125 == 0) & (born > 125)).behind
-    # It is the middle that counts: a third of the way nothing waits here.
+    # The middle of the window counts: at a third of it nothing waits here.
     assert measured((born > 340) & (born % 5 == 0)).behind
 
 
 def test_a_network_that_delivers_nothing_is_saturated() -> None:
     born = np.arange(0, 1000.0)
-    found = measure(
+    result = measure(
         born, np.full(1000, -1.0), np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1,
         rate_gbps=8.0, stopped_ns=2000.0,
     )  # fmt: skip
-    assert found.saturated
-    assert (found.accepted_load, found.censored) == (0.0, 1000)
-    assert found.latency.mean == pytest.approx(2000 - 499.5)  # their age, a lower bound
-    assert all(np.isnan(value) for value in found.percentiles_ns.values())
+    assert result.saturated
+    assert (result.accepted_load, result.censored) == (0.0, 1000)
+    assert result.latency.mean == pytest.approx(2000 - 499.5)  # their age, a lower bound
+    assert all(np.isnan(value) for value in result.percentiles_ns.values())
 
 
 def test_percentiles_are_messages_and_the_censored_rank_last() -> None:
     born = np.zeros(1000)
     arrived = np.arange(1.0, 1001.0)
     settings = {"warmup_ns": 0, "measure_ns": 1, "sources": 1, "rate_gbps": 8.0}
-    found = measure(born, arrived, np.ones(1000), **settings)
-    assert found.percentiles_ns == {"p50": 500.0, "p95": 950.0, "p99": 990.0, "p99_9": 999.0}
-    arrived[:20] = -1  # the shortest ones never arrive: all others move down by their number
-    found = measure(born, arrived, np.ones(1000), **settings)
-    assert found.percentiles_ns["p50"] == 520.0
-    assert found.percentiles_ns["p95"] == 970.0
-    assert np.isnan(found.percentiles_ns["p99"])
-    assert np.isnan(found.max_ns)
-    assert found.min_ns == 21.0
-    assert "20 messages had not arrived at the end" in found.notes
+    result = measure(born, arrived, np.ones(1000), **settings)
+    assert result.percentiles_ns == {"p50": 500.0, "p95": 950.0, "p99": 990.0, "p99_9": 999.0}
+    arrived[:20] = -1  # the shortest ones never arrive: the ranks of all others decrease
+    result = measure(born, arrived, np.ones(1000), **settings)
+    assert result.percentiles_ns["p50"] == 520.0
+    assert result.percentiles_ns["p95"] == 970.0
+    assert np.isnan(result.percentiles_ns["p99"])
+    assert np.isnan(result.max_ns)
+    assert result.min_ns == 21.0
+    assert "20 messages had not arrived at the end" in result.notes
 
 
 def test_a_warm_up_that_is_too_short_is_noticed() -> None:
@@ -365,7 +367,7 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"arrived_ns": [1.0]}, "differ in length"),
         ({"source": [1]}, "expected a rank for each of 2 messages"),
@@ -375,10 +377,10 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
         ({"rate_gbps": 0.0}, "rate_gbps above 0"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(change, said) -> None:
-    given = {
+def test_bad_input_is_refused(change, message) -> None:
+    arguments = {
         "born_ns": [0.0, 1.0], "arrived_ns": [1.0, 2.0], "size_bytes": [1, 1], "warmup_ns": 0,
         "measure_ns": 1, "sources": 1, "rate_gbps": 1.0,
     }  # fmt: skip
-    with pytest.raises(InputError, match=said):
-        measure(**{**given, **change})
+    with pytest.raises(InputError, match=message):
+        measure(**{**arguments, **change})
