@@ -1,4 +1,4 @@
-"""Open-loop measures of the packet level against closed forms of queueing theory."""
+"""Open-loop measures of the packet level, compared with closed forms of queueing theory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weft.sim.sweep import saturation_load, sweep
 from weft.sim.sweep.one_load import Network, measure_load
 from weft.sim.sweep.settings import TrafficSettings, resolved
 
-#: Of a packet of 2,048 bytes with its header on a cable of 200 Gb/s.
+#: Time of a packet of 2,048 bytes with its header on a cable of 200 Gb/s.
 PACKET_NS = 8 * (2048 + 26) / 200
-#: Two cables of 10 ns and a switch of 100.
+#: Latency of one packet alone: two cables of 10 ns and a switch of 100.
 ALONE_NS = PACKET_NS + 120
-#: A source sends its messages in the order in which they were born, whoever they go to.
+#: A source sends its messages in order of creation, to whatever destination.
 FIFO = Hardware(header_bytes=0, queue_pairs="host", speedup=1)
 
 
@@ -25,7 +25,7 @@ def switch(ports: int, hardware: Hardware) -> Network:
 
 
 def full_load(ports: int, hardware: Hardware, seed: int = 1):
-    """A switch whose hosts offer all that their cables carry, to destinations drawn uniformly."""
+    """Measure a switch whose hosts offer their full rate, to destinations drawn uniformly."""
     network = switch(ports, hardware)
     traffic = resolved(network.fabric, TrafficSettings(measure="400us", warmup="100us", cooldown=0))
     return measure_load(network, traffic, 1.0, seed)
@@ -33,40 +33,40 @@ def full_load(ports: int, hardware: Hardware, seed: int = 1):
 
 def test_next_to_no_load_has_the_latency_of_a_message_alone() -> None:
     fabric = weft.fabric("xgft:1;8;1")
-    found = sweep(fabric, loads=(0.001,), measure="4ms", processes=1).row(0, named=True)
+    row = sweep(fabric, loads=(0.001,), measure="4ms", processes=1).row(0, named=True)
     for name in ("min", "p50", "p95"):
-        assert found[f"latency_{name}_ns"] == pytest.approx(ALONE_NS, abs=1e-3)
-    assert found["latency_mean_ns"] == pytest.approx(ALONE_NS, rel=0.002)
-    assert found["steady"]
+        assert row[f"latency_{name}_ns"] == pytest.approx(ALONE_NS, abs=1e-3)
+    assert row["latency_mean_ns"] == pytest.approx(ALONE_NS, rel=0.002)
+    assert row["steady"]
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_sources_of_a_permutation_are_queues_of_fixed_service(load) -> None:
-    """Nothing meets in the switch, so a message waits for those before it alone: M/D/1."""
+    """No two messages contend in the switch, so each waits only for earlier ones: M/D/1."""
     network = switch(16, Hardware())
     traffic = resolved(
         network.fabric, TrafficSettings(pattern="shift:offset=3", measure="400us", warmup="50us")
     )
-    found = measure_load(network, traffic, load, 5)
+    result = measure_load(network, traffic, load, 5)
     busy = load * 2074 / 2048
     expected = ALONE_NS + PACKET_NS * busy / (2 * (1 - busy))
-    assert found.latency.mean == pytest.approx(expected, abs=1.5 * found.latency.half_width)
-    assert found.latency.half_width < 0.06 * expected
-    assert found.steady
-    assert found.accepted_load == pytest.approx(load, rel=0.02)
+    assert result.latency.mean == pytest.approx(expected, abs=1.5 * result.latency.half_width)
+    assert result.latency.half_width < 0.06 * expected
+    assert result.steady
+    assert result.accepted_load == pytest.approx(load, rel=0.02)
 
 
 def test_a_permutation_saturates_where_headers_leave_no_room() -> None:
-    found = saturation_load(
+    row = saturation_load(
         weft.fabric("xgft:1;8;1"), pattern="shift:offset=3", resolution=0.01, highest=1.2,
         measure="400us", processes=1,
     ).row(0, named=True)  # fmt: skip
-    assert found["saturation_load"] == pytest.approx(2048 / 2074, abs=0.02)
-    assert found["accepted_load"] == pytest.approx(2048 / 2074, abs=0.01)
+    assert row["saturation_load"] == pytest.approx(2048 / 2074, abs=0.02)
+    assert row["accepted_load"] == pytest.approx(2048 / 2074, abs=0.01)
 
 
 def test_one_slow_cable_of_many_is_found() -> None:
-    """A cable at a quarter of the rate carries 0.2468 of load beside its headers, both ways."""
+    """A cable at a quarter of the rate carries a load of 0.2468 beside its headers, each way."""
     fabric = weft.fabric("xgft:1;64;1").degraded([5], 50.0)
     settings = {
         "pattern": "shift:offset=1", "rate_gbps": 200.0, "measure": "100us", "processes": 1,
@@ -76,34 +76,34 @@ def test_one_slow_cable_of_many_is_found() -> None:
         for seed in range(5)
     ]
     assert [[row["saturated"] for row in each] for each in rows] == [[False, True]] * 5
-    said = " ".join(each[1]["notes"] for each in rows)
-    assert "what rank 5 sends falls behind" in said or "what rank 4 sends falls behind" in said
-    found = saturation_load(fabric, resolution=0.01, highest=0.5, **settings)
-    assert found["saturation_load"][0] == pytest.approx(0.2468, abs=0.02)
+    notes = " ".join(each[1]["notes"] for each in rows)
+    assert "what rank 5 sends falls behind" in notes or "what rank 4 sends falls behind" in notes
+    table = saturation_load(fabric, resolution=0.01, highest=0.5, **settings)
+    assert table["saturation_load"][0] == pytest.approx(0.2468, abs=0.02)
 
 
 def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
     ring = weft.fabric("ring:n=6,hosts=2")
-    found = sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
-    assert found["status"].to_list() == ["complete", "failed"]
-    assert "full buffers wait for each other in a cycle" in found["reason"][1]
-    assert found["accepted_load"].null_count() == 1
+    table = sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
+    assert table["status"].to_list() == ["complete", "failed"]
+    assert "full buffers wait for each other in a cycle" in table["reason"][1]
+    assert table["accepted_load"].null_count() == 1
 
 
-def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
-    found = sweep(
+def test_messages_in_flight_at_a_time_limit_are_counted() -> None:
+    row = sweep(
         weft.fabric("xgft:1;8;1"), loads=(1.0,), measure="100us", drain="0s", processes=1
     ).row(0, named=True)
-    assert found["status"] == "partial"
-    assert 0 < found["censored"] < found["messages"]
-    assert found["latency_max_ns"] is None
-    assert f"{found['censored']} messages had not arrived" in found["notes"]
+    assert row["status"] == "partial"
+    assert 0 < row["censored"] < row["messages"]
+    assert row["latency_max_ns"] is None
+    assert f"{row['censored']} messages had not arrived" in row["notes"]
 
 
 def head_of_line(ports: int, slots: int, seed: int) -> float:
-    """Share of slots in which outputs are busy when every input always has a packet (slotted).
+    """Return the share of slots in which outputs are busy if inputs are never empty (slotted).
 
-    Inputs whose first packets want one output take it at random, one each slot.
+    Inputs whose first packets need the same output take it at random, one per slot.
     """
     random = np.random.default_rng(seed)
     first = random.integers(0, ports - 1, ports)
@@ -119,13 +119,13 @@ def head_of_line(ports: int, slots: int, seed: int) -> float:
 
 
 @pytest.mark.parametrize("ports", [4, 8, 16, 32])
-def test_heads_of_line_block_as_much_as_in_a_slotted_switch(ports) -> None:
-    found = full_load(ports, FIFO)
-    assert found.saturated
-    assert found.accepted_load == pytest.approx(head_of_line(ports, 4000, 1), abs=0.01)
+def test_head_of_line_blocking_equals_that_of_a_slotted_switch(ports) -> None:
+    result = full_load(ports, FIFO)
+    assert result.saturated
+    assert result.accepted_load == pytest.approx(head_of_line(ports, 4000, 1), abs=0.01)
 
 
-def test_a_queue_for_each_output_and_speed_up_bring_it_back() -> None:
+def test_virtual_output_queues_and_speedup_raise_accepted_load() -> None:
     accepted = [
         full_load(16, Hardware(header_bytes=0, **{"speedup": 1, **settings})).accepted_load
         for settings in (
@@ -142,8 +142,8 @@ def test_a_queue_for_each_output_and_speed_up_bring_it_back() -> None:
 @pytest.mark.slow
 def test_switches_of_many_ports_accept_2_minus_root_2() -> None:
     """Karol, Hluchyj and Morgan 1987: input queues of many ports saturate at 0.586."""
-    found = {ports: full_load(ports, FIFO) for ports in (16, 64, 256)}
-    assert all(one.saturated for one in found.values())
-    loads = [one.accepted_load for one in found.values()]
+    results = {ports: full_load(ports, FIFO) for ports in (16, 64, 256)}
+    assert all(one.saturated for one in results.values())
+    loads = [one.accepted_load for one in results.values()]
     assert loads == sorted(loads, reverse=True)
     assert loads[-1] == pytest.approx(2 - np.sqrt(2), abs=0.003)

@@ -19,7 +19,7 @@ from weft.routing import route
 
 
 def tiny() -> Fabric:
-    """Host H on port 1 of SW1, whose port 3 is cabled to port 2 of SW2."""
+    """Build host H on port 1 of SW1, whose port 3 is cabled to port 2 of SW2."""
     build = FabricBuilder("tiny")
     build.switches(["SW1", "SW2"], ports=3)
     build.hosts(["H"])
@@ -73,7 +73,7 @@ def test_lanes_equal_everywhere_are_one_table(tmp_path: Path) -> None:
     assert sl2vl_dump(fabric, lanes, predict_lids(fabric)) == SL2VL
 
 
-def test_lanes_by_port_keep_their_places(tmp_path: Path) -> None:
+def test_tables_by_port_are_read_and_written(tmp_path: Path) -> None:
     fabric = tiny()
     at = SL2VL.index("2   3   :")
     text = SL2VL[:at] + SL2VL[at:].replace("   : 0 ", "   : 15", 1)
@@ -90,7 +90,7 @@ def test_lanes_by_port_keep_their_places(tmp_path: Path) -> None:
     assert sl2vl_dump(fabric, lanes, predict_lids(fabric), adapters) == text
 
 
-def test_any_lanes_come_back(tmp_path: Path) -> None:
+def test_lanes_survive_a_round_trip(tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,4").shuffled(2)
     random = np.random.default_rng(4)
     ports = (fabric.num_ports[: fabric.num_switches] + 1).astype(np.int32)
@@ -108,8 +108,8 @@ def test_any_lanes_come_back(tmp_path: Path) -> None:
     for row in range(fabric.num_switches):
         links = fabric.port_link[fabric.port_offset[row] : fabric.port_offset[row + 1]]
         for out in np.flatnonzero(links >= 0) + 1:
-            ways = base[row] + np.arange(ports[row]) * ports[row] + out
-            assert np.array_equal(lanes.tables[lanes.index[ways]], tables[index[ways]])
+            entries = base[row] + np.arange(ports[row]) * ports[row] + out
+            assert np.array_equal(lanes.tables[lanes.index[entries]], tables[index[entries]])
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_a_matrix_of_hops(tmp_path: Path) -> None:
     assert hops[0, 1].tolist() == [1, 255, 255, 1]
     bare = "\n".join(line.partition(" #")[0] for line in MATRIX.split("\n"))
     assert np.array_equal(read_lid_matrix(fabric, write(tmp_path, bare)), hops)
-    turned = Lids(np.array([1, 3, 2], np.int32), np.zeros(3, np.uint8))
-    again = read_lid_matrix(fabric, write(tmp_path, bare), lids=turned)
+    swapped = Lids(np.array([1, 3, 2], np.int32), np.zeros(3, np.uint8))
+    again = read_lid_matrix(fabric, write(tmp_path, bare), lids=swapped)
     assert np.array_equal(again, hops[:, ::-1])
-    assert np.array_equal(read_lid_matrix(fabric, write(tmp_path, MATRIX), lids=turned), hops)
+    assert np.array_equal(read_lid_matrix(fabric, write(tmp_path, MATRIX), lids=swapped), hops)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_engine_says_where_tables_and_matrix_differ(tmp_path: Path) -> None:
     assert route(fabric, spec).notes[1].startswith("1 of 240 paths")
 
 
-def test_ways_too_long_for_a_byte_are_refused() -> None:
+def test_paths_too_long_for_a_byte_are_refused() -> None:
     build = FabricBuilder("chain")
     switches = build.switches([f"s{i}" for i in range(300)])
     build.connect(switches[:-1], switches[1:])

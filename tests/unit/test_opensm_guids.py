@@ -1,4 +1,4 @@
-"""Lists of GUIDs that OpenSM's options name."""
+"""Lists of GUIDs in files that OpenSM's options name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from weft.opensm.files.ports import by_port_guid, port_guids
 
 
 def cluster() -> Fabric:
-    """Two switches, a host with two ports, one with one cable of two, an aggregation node."""
+    """Build two switches, a host with two ports, a host with one of two ports cabled, and an
+    aggregation node."""
     build = FabricBuilder("cluster")
     switches = build.switches(["s1", "s2"], ports=8)
     twin, single = build.hosts(["twin", "single"], ports=2)
@@ -34,7 +35,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_each_kind_gives_its_places(tmp_path: Path) -> None:
+def test_each_kind_gives_its_indices(tmp_path: Path) -> None:
     fabric = cluster()
     guids = port_guids(fabric)
     assert fabric.num_endpoints == 4
@@ -69,9 +70,7 @@ def test_each_kind_gives_its_places(tmp_path: Path) -> None:
         ("root", "", "is empty"),
     ],
 )
-def test_what_names_nothing_is_refused(
-    kind: GuidKind, text: str, message: str, tmp_path: Path
-) -> None:
+def test_bad_guids_are_refused(kind: GuidKind, text: str, message: str, tmp_path: Path) -> None:
     fabric = cluster()
     twin, single = fabric.num_switches, fabric.num_switches + 1
     bare = fabric.port_guid[fabric.port_offset[single] + 1]
@@ -89,11 +88,11 @@ def test_what_names_nothing_is_refused(
     assert str(caught.value).startswith(str(path))
 
 
-def test_what_opensm_would_read_otherwise_is_a_warning(tmp_path: Path) -> None:
+def test_guids_without_0x_cause_a_warning(tmp_path: Path) -> None:
     fabric = cluster()
     with pytest.warns(FormatWarning, match="1 GUIDs have no 0x"):
-        found = read_guids(fabric, write(tmp_path, f"{fabric.node_guid[0]:016x}\n"), kind="root")
-    assert found.tolist() == [0]
+        rows = read_guids(fabric, write(tmp_path, f"{fabric.node_guid[0]:016x}\n"), kind="root")
+    assert rows.tolist() == [0]
     path = write(tmp_path, f"{fabric.node_guid[0]:#x}")
     assert read_guids(fabric, path, kind="root").tolist() == [0]
 
@@ -101,9 +100,9 @@ def test_what_opensm_would_read_otherwise_is_a_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "count"), [("root", 2), ("cn", 4), ("io", 4), ("order", 6)])
 def test_a_list_written_is_read_again(kind: GuidKind, count: int, tmp_path: Path) -> None:
     fabric = cluster().shuffled(3)
-    places = np.random.default_rng(1).permutation(count)
-    path = write(tmp_path, guid_list(fabric, places, kind=kind))
-    assert np.array_equal(read_guids(fabric, path, kind=kind), places)
+    indices = np.random.default_rng(1).permutation(count)
+    path = write(tmp_path, guid_list(fabric, indices, kind=kind))
+    assert np.array_equal(read_guids(fabric, path, kind=kind), indices)
 
 
 def test_ports_that_share_a_guid_cannot_be_told_apart() -> None:

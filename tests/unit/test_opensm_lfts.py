@@ -1,4 +1,4 @@
-"""Forwarding tables read from files and written to them."""
+"""Forwarding tables read from files and written to files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.routing.validation.validate import validate
 
 
 def pair() -> Fabric:
-    """H1 and H2 on SW1, H3 and H4 on SW2; port 3 joins the switches, of 8 ports each."""
+    """Build H1 and H2 on SW1, H3 and H4 on SW2; port 3 connects the switches of 8 ports each."""
     build = FabricBuilder("pair")
     build.switches(["SW1", "SW2"], ports=8)
     build.hosts(["H1", "H2", "H3", "H4"])
@@ -29,7 +29,7 @@ def pair() -> Fabric:
     return build.fabric()
 
 
-#: What OpenSM 3.3.23 dumps of `pair`; destinations are H1 H2 H3 H4 SW1 SW2.
+#: The dump of `pair` by OpenSM 3.3.23; destinations are H1 H2 H3 H4 SW1 SW2.
 OPENSM = """\
 Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000 ('SW1'):
 0x0001 001 # Channel Adapter portguid 0x0000000000100001: 'H1'
@@ -153,7 +153,7 @@ def test_the_writer_writes_what_opensm_does() -> None:
     assert lft_dump(fabric, routes) == OPENSM
 
 
-def test_rows_with_guids_hold_whatever_the_lids_and_bare_rows_do_not(tmp_path: Path) -> None:
+def test_rows_with_guids_are_valid_for_other_lids_and_bare_rows_are_not(tmp_path: Path) -> None:
     fabric = pair()
     other = replace(
         fabric, lid=np.array([9, 8, 7, 6, 5, 4], np.int32), lmc=np.zeros(6, dtype=np.uint8)
@@ -163,7 +163,7 @@ def test_rows_with_guids_hold_whatever_the_lids_and_bare_rows_do_not(tmp_path: P
         read_lfts(other, write(tmp_path, bare(OPENSM)))
     lids = Lids(np.array([1, 4, 5, 6, 2, 3], np.int32), np.zeros(6, dtype=np.uint8))
     assert read_lfts(other, write(tmp_path, bare(OPENSM)), lids=lids).table.tolist() == TABLE
-    # One table with GUIDs, one without: the first tells the second its LIDs.
+    # One table with GUIDs, one without: the LIDs of the second are taken from the first.
     first, second = OPENSM.split("6 lids dumped\n")[:2]
     mixed = f"{first}6 lids dumped\n{bare(second)}6 lids dumped\n".replace("0x0001 ", "0x0009 ")
     assert read_lfts(fabric, write(tmp_path, mixed)).table.tolist() == TABLE
@@ -240,7 +240,7 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (OPENSM.replace("0x00000000001", "0x00000000009"), "none of its 4 ports"),
     ],
 )
-def test_what_is_wrong_is_one_clear_error(text: str, message: str, tmp_path: Path) -> None:
+def test_a_broken_dump_is_one_error(text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError, match=message) as caught:
         read_lfts(pair(), path)
@@ -248,7 +248,7 @@ def test_what_is_wrong_is_one_clear_error(text: str, message: str, tmp_path: Pat
     assert "\n" not in str(caught.value)
 
 
-def test_a_switch_that_failed_costs_the_paths_through_it(tmp_path: Path) -> None:
+def test_only_paths_through_a_failed_switch_are_lost(tmp_path: Path) -> None:
     fabric = load("xgft:2;3,3;1,2")
     routes = route(fabric, "minhop")
     path = write(tmp_path, lft_dump(fabric, routes))
@@ -256,28 +256,28 @@ def test_a_switch_that_failed_costs_the_paths_through_it(tmp_path: Path) -> None
     cables = [fabric.port_name(spine, port) for port in range(1, int(fabric.num_ports[spine]) + 1)]
     pulled = validate(fabric.without(cables=cables), read_lfts(fabric.without(cables=cables), path))
     left = fabric.without(switches=[spine])
-    with pytest.warns(FormatWarning) as told:
-        found = read_lfts(left, path)
-    assert f"1 switches are not in {fabric.name}" in str(told[0].message)
-    lost = validate(left, found)
-    assert 0 < lost.num_unrouted_pairs == pulled.num_unrouted_pairs
+    with pytest.warns(FormatWarning) as warned:
+        routes_left = read_lfts(left, path)
+    assert f"1 switches are not in {fabric.name}" in str(warned[0].message)
+    report = validate(left, routes_left)
+    assert 0 < report.num_unrouted_pairs == pulled.num_unrouted_pairs
 
 
-def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:
+def test_ignored_lines_cause_a_warning(tmp_path: Path) -> None:
     noise = "ibwarn: [12] mad_rpc: _do_madrpc failed; dport (Lid 2)\n"
     with pytest.warns(FormatWarning, match=r"2 lines are not part of a table .* line 1: 'ibwarn"):
-        found = read_lfts(pair(), write(tmp_path, noise + OPENSM + noise))
-    assert found.table.tolist() == TABLE
+        routes = read_lfts(pair(), write(tmp_path, noise + OPENSM + noise))
+    assert routes.table.tolist() == TABLE
     with pytest.warns(FormatWarning, match="1 ports are not in pair; .*: 0x0000000000999999"):
-        found = read_lfts(pair(), write(tmp_path, OPENSM.replace("100003", "999999")))
-    assert found.table.tolist() == [TABLE[0], [255, 255], *TABLE[2:]]
+        routes = read_lfts(pair(), write(tmp_path, OPENSM.replace("100003", "999999")))
+    assert routes.table.tolist() == [TABLE[0], [255, 255], *TABLE[2:]]
     path = write(tmp_path, bare(OPENSM).replace("0x0004", "0x004d"))
     with pytest.warns(FormatWarning, match=r"1 LIDs are not of a port of pair; .*: 77"):
-        found = read_lfts(pair(), path)
-    assert found.table[1].tolist() == [255, 255]
+        routes = read_lfts(pair(), path)
+    assert routes.table[1].tolist() == [255, 255]
 
 
-def test_a_part_that_is_cut_off_may_be_missing(tmp_path: Path) -> None:
+def test_tables_of_a_disconnected_part_may_be_missing(tmp_path: Path) -> None:
     build = FabricBuilder("split")
     build.switches(["s0", "s1"], ports=2)
     build.hosts(["a", "b"])
@@ -316,7 +316,7 @@ def test_what_opensm_has_no_tables_for_is_refused(tmp_path: Path) -> None:
         lft_dump(fabric, routes, lids=twice)
 
 
-def test_the_engine_takes_the_file_and_says_so_without_one(tmp_path: Path) -> None:
+def test_the_file_engine_reads_its_file_and_requires_one(tmp_path: Path) -> None:
     fabric = pair()
     path = write(tmp_path, OPENSM)
     routes = route(fabric, f"file:lfts_file={path}")

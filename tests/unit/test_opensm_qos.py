@@ -1,4 +1,4 @@
-"""Service levels in OpenSM's QoS policy, and its options for SL to VL."""
+"""Service levels in OpenSM's QoS policy, and OpenSM's options for SL to VL."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def with_sls(spec: str, sl: object) -> TableRoutes:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_policy_says_what_the_routes_do(seed: int, tmp_path: Path) -> None:
+def test_a_policy_has_the_service_levels_of_the_routes(seed: int, tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,4")
     random = np.random.default_rng(seed)
     shape = [(), (24,), (8, 24)][seed % 3]
     sl = random.integers(0, 4, shape)
-    if seed == 5:  # few kinds of rows
+    if seed == 5:  # few distinct rows
         sl = sl[random.integers(0, 2, 8)]
     routes = with_sls("xgft:2;4,4;1,4", sl)
     path = tmp_path / "qos-policy.conf"
     path.write_text(qos_policy(fabric, routes))
-    found = read_qos_policy(fabric, path)
-    assert np.array_equal(found, endpoint_sls(fabric, routes))
+    levels = read_qos_policy(fabric, path)
+    assert np.array_equal(levels, endpoint_sls(fabric, routes))
     row = fabric.graph.destination_row[:16]
     expected = sl if seed % 3 == 0 else sl[:16] if seed % 3 == 1 else sl[row][:, :16]
-    assert np.array_equal(found, np.broadcast_to(expected, (16, 16)))
+    assert np.array_equal(levels, np.broadcast_to(expected, (16, 16)))
 
 
 def rules(text: str) -> int:
@@ -57,7 +57,7 @@ def test_rules_are_as_few_as_the_structure_allows() -> None:
     text = qos_policy(fabric, by_row)
     assert rules(text) == 3
     assert "destination" not in text
-    # Classes of sources that differ only for some destinations share those rules.
+    # Classes of sources that differ only for some destinations share the other rules.
     sl = np.zeros((8, 24), dtype=int)
     sl[:, 0] = 1
     sl[1, 1] = 1
@@ -124,12 +124,12 @@ def policy(folder: Path, text: str = POLICY) -> Path:
 
 
 def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
-    found = read_qos_policy(load("xgft:2;4,4;1,4"), policy(tmp_path))
+    levels = read_qos_policy(load("xgft:2;4,4;1,4"), policy(tmp_path))
     some = [0, 1, 2, 5]
     expected = np.full((16, 16), 2)
     expected[:, some] = 7
     expected[np.ix_(some, some)] = 2
-    assert np.array_equal(found, expected)
+    assert np.array_equal(levels, expected)
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_rules_for_services_are_left_out(tmp_path: Path) -> None:
         "        service-id: 0x1-0x9\n        qos-level-name: other",
     )
     with pytest.warns(FormatWarning, match="1 rules for a service, .*: line 33"):
-        found = read_qos_policy(fabric, policy(tmp_path, text))
-    assert (found == 2).all()
+        levels = read_qos_policy(fabric, policy(tmp_path, text))
+    assert (levels == 2).all()
     text = POLICY + "qos-ulps\n    default: 0\n    ipoib: 4\nend-qos-ulps\n"
     with pytest.warns(FormatWarning, match="2 lines of qos-ulps"):
         read_qos_policy(fabric, policy(tmp_path, text))
@@ -188,7 +188,7 @@ def test_options_turn_service_levels_into_lanes() -> None:
     assert text.count("max_vls 4") == 3
 
 
-def test_options_that_cannot_be_are_refused() -> None:
+def test_bad_options_are_refused() -> None:
     with pytest.raises(InputError, match="max_vls must be 3 to 15 for these tables, not 2"):
         qos_options([0, 2], max_vls=2)
     with pytest.raises(InputError, match="at most 16 service levels, not 17"):

@@ -1,4 +1,4 @@
-"""Adapters: several ports, memory slower than the cable, and how long packets wait in them."""
+"""Adapters: several ports, memory slower than the cable, and waits of packets in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.workload import WorkloadBuilder
 
 
 def two_ports() -> weft.Fabric:
-    """Four hosts, each with a port at either switch."""
+    """Build four hosts, each with a port at both switches."""
     builder = FabricBuilder("two ports", rate=80.0)
     switches = builder.switches(["a", "b"])
     hosts = builder.hosts(["h0", "h1", "h2", "h3"])
@@ -25,32 +25,32 @@ def two_ports() -> weft.Fabric:
 
 
 @pytest.mark.parametrize("queue_pairs", ["pair", "host"])
-def test_a_queue_pair_goes_on_by_another_port(queue_pairs: str) -> None:
+def test_queue_pairs_of_one_host_use_both_ports(queue_pairs: str) -> None:
     fabric = two_ports()
-    found = weft.simulate(
+    result = weft.simulate(
         fabric, weft.route(fabric, "minhop"), puts(4, (0, 1, 1000), (0, 2, 1000), (0, 3, 1000)),
         ports="spread", hardware=replace(PLAIN, queue_pairs=queue_pairs), level="packet",
     )  # fmt: skip
-    assert found.complete
-    used = found.links().filter(found.links()["packets"] > 0)["name"].to_list()
+    assert result.complete
+    used = result.links().filter(result.links()["packets"] > 0)["name"].to_list()
     assert {name for name in used if name.startswith("h0")} == {
         "h0[1] -> a[1]", "h0[2] -> b[1]",
     }  # fmt: skip
-    # Nothing keeps the second port from sending at once.
-    assert sorted(found.left_ps) == [0, 0, D]
+    # The second port can send at once.
+    assert sorted(result.left_ps) == [0, 0, D]
 
 
 def test_memory_that_is_slower_than_its_cable_does_not_keep_the_cable_busy() -> None:
     slow = replace(PLAIN, adapter_gbps=8.0)
     work = puts(2, (0, 1, 20_000))
-    found = run(fabric_of([0, 0]), work, slow, snapshot_ns=50.0)
-    assert found.snapshots is not None
-    assert (np.diff(found.snapshots.busy_ps, axis=0) >= 0).all()
-    series = link_series(found, [1])
+    result = run(fabric_of([0, 0]), work, slow, snapshot_ns=50.0)
+    assert result.snapshots is not None
+    assert (np.diff(result.snapshots.busy_ps, axis=0) >= 0).all()
+    series = link_series(result, [1])
     assert series["utilisation"].min() == 0
     assert series["utilisation"].max() == 1
     span = series["end_ns"] - series["begin_ns"]
-    sent_ns = found.snapshots.busy_ps[-1, 1] / 1000
+    sent_ns = result.snapshots.busy_ps[-1, 1] / 1000
     assert (series["utilisation"] * span).sum() == pytest.approx(sent_ns)
     for packets, at in ((0.5, 0.5), (1, 1), (1, 2), (1.5, 10.5)):
         cut = run(fabric_of([0, 0]), work, slow, max_time_ns=at * D / 1000)
@@ -58,22 +58,22 @@ def test_memory_that_is_slower_than_its_cable_does_not_keep_the_cable_busy() -> 
 
 
 def test_packets_wait_in_their_adapter_for_credits_and_for_each_other() -> None:
-    found = run(fabric_of([0] * 3), puts(3, (0, 2, 100_000), (1, 2, 100_000)), trace=[0])
-    own = found.hop[found.hop["link"] == found.hop["link"][0]]
-    ready, left, gone = own["ready_ps"], own["left_ps"], own["gone_ps"]
-    # Each could follow the one before; half the rate is left, so that in the end it waits for D.
+    result = run(fabric_of([0] * 3), puts(3, (0, 2, 100_000), (1, 2, 100_000)), trace=[0])
+    own = result.hop[result.hop["link"] == result.hop["link"][0]]
+    ready, left, sent_ps = own["ready_ps"], own["left_ps"], own["gone_ps"]
+    # Each waits for the one before; half the rate is available, so finally each also waits D.
     assert ready[0] == 0
-    assert np.array_equal(ready[1:], gone[:-1])
+    assert np.array_equal(ready[1:], sent_ps[:-1])
     assert (left[-20:] - ready[-20:]).tolist() == [D] * 20
     link = int(own["link"][0])
-    assert found.wait_ps[link].sum() == (left - ready).sum()
+    assert result.wait_ps[link].sum() == (left - ready).sum()
 
 
 def test_a_message_waits_for_those_before_it_in_its_queue_pair() -> None:
     builder = WorkloadBuilder(2)
     for _ in range(3):
         builder.put(0, 1, 1000)
-    found = run(fabric_of([0, 0]), builder.build(), trace=[0, 1, 2])
-    own = found.hop[found.hop["link"] == 1]
+    result = run(fabric_of([0, 0]), builder.build(), trace=[0, 1, 2])
+    own = result.hop[result.hop["link"] == 1]
     assert own["ready_ps"].tolist() == [0, 0, 0]
     assert own["left_ps"].tolist() == [0, D, 2 * D]

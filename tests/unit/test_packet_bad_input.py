@@ -1,4 +1,4 @@
-"""What the packet level refuses: one clear error with the place, before numbers wrap around."""
+"""Input that the packet level refuses: one clear error with the index, and no overflow."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def simulate(fabric=TREE, routes=ROUTES, workload=WORK, **options: Any):
 
 
 def one_message(size_bytes: int):
-    made = WorkloadBuilder(2)
-    made.send(0, 1, size_bytes)
-    made.recv(1, 0, size_bytes)
-    return made.build()
+    builder = WorkloadBuilder(2)
+    builder.send(0, 1, size_bytes)
+    builder.recv(1, 0, size_bytes)
+    return builder.build()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"policy": "sprai"}, r"unknown policy 'sprai' \(did you mean 'spray'\?\)"),
         ({"policy": ""}, "unknown policy ''; expected one of adaptive"),
@@ -76,8 +76,8 @@ def one_message(size_bytes: int):
         ({"placement": [0, 1, 2]}, "hosts of the ranks: expected whole numbers, 4 of them, not 3"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_bad_options_are_refused(options, message) -> None:
+    with pytest.raises(InputError, match=message):
         simulate(**options)
 
 
@@ -104,7 +104,7 @@ def test_slow_memory_is_refused_where_times_would_wrap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "options", "said"),
+    ("work", "options", "message"),
     [
         (
             one_message(2**56), {},
@@ -122,21 +122,21 @@ def test_slow_memory_is_refused_where_times_would_wrap() -> None:
         (one_message(2**32), {"hardware": Hardware(mtu_bytes=1)}, "rank 0 sends 4.295e.09 packets"),
     ],
 )  # fmt: skip
-def test_messages_that_would_last_for_ever_are_named(work, options, said) -> None:
-    with pytest.raises(InputError, match=said):
+def test_messages_that_would_last_for_ever_are_named(work, options, message) -> None:
+    with pytest.raises(InputError, match=message):
         simulate(workload=work, **options)
 
 
 def test_calculations_that_would_last_for_ever_are_named() -> None:
-    made = WorkloadBuilder(1)
-    made.calc(0, 1e30)
+    builder = WorkloadBuilder(1)
+    builder.calc(0, 1e30)
     with pytest.raises(InputError, match=r"operation 0 of rank 0 \(.*\) takes 1e\+30 ns; at most"):
-        simulate(workload=made.build())
-    made = WorkloadBuilder(1)
+        simulate(workload=builder.build())
+    builder = WorkloadBuilder(1)
     for _ in range(3):
-        made.calc(0, 1e15)
+        builder.calc(0, 1e15)
     with pytest.raises(InputError, match="simulated time exceeds 27 days"):
-        simulate(workload=made.build())
+        simulate(workload=builder.build())
 
 
 def test_lanes_that_never_send_are_named() -> None:
@@ -161,17 +161,17 @@ def test_levels_need_a_lane() -> None:
         simulate(torus, routes, load_workload("alltoall:size=64", 5))
 
 
-def test_truth_values_of_numpy_are_truth_values() -> None:
+def test_numpy_booleans_are_accepted() -> None:
     for level in ("flow", "packet"):
-        asked, unasked = (
+        with_handshake, without_handshake = (
             weft.simulate(
                 TREE, ROUTES, one_message(100_000), level=level, handshake=np.bool_(value)
             ).makespan_ns
             for value in (True, False)
         )
-        assert asked is not None
-        assert unasked is not None
-        assert unasked < asked
+        assert with_handshake is not None
+        assert without_handshake is not None
+        assert without_handshake < with_handshake
 
 
 def test_pairs_without_a_path_are_named() -> None:
@@ -192,12 +192,12 @@ def test_policies_go_with_routes_that_leave_a_choice() -> None:
 
 
 def test_ranks_that_wait_for_ever_are_named() -> None:
-    made = WorkloadBuilder(2)
+    builder = WorkloadBuilder(2)
     for me in (0, 1):
-        made.send(me, 1 - me, 10**6)
-        made.recv(me, 1 - me, 10**6)
+        builder.send(me, 1 - me, 10**6)
+        builder.recv(me, 1 - me, 10**6)
     with pytest.raises(InputError, match=r"the workload deadlocks after .*: 2 ranks wait for ever"):
-        simulate(workload=made.build())
+        simulate(workload=builder.build())
 
 
 def test_buffers_that_wait_for_ever_are_named() -> None:
@@ -211,38 +211,38 @@ def test_progress_may_stop_a_run() -> None:
     def stop(now: object) -> None:
         raise StopRun
 
-    found = simulate(workload=load_workload("alltoall:size=1MiB,count=20", 4), progress=stop)
-    assert not found.complete
-    kept = found.conservation
-    assert kept["injected_packets"] == kept["delivered_packets"] + kept["in_flight_packets"]
-    # One that is over when it would be stopped is complete.
+    result = simulate(workload=load_workload("alltoall:size=1MiB,count=20", 4), progress=stop)
+    assert not result.complete
+    counts = result.conservation
+    assert counts["injected_packets"] == counts["delivered_packets"] + counts["in_flight_packets"]
+    # A run that has ended when it would be stopped is complete.
     assert simulate(progress=stop).complete
     with pytest.raises(ZeroDivisionError):
         simulate(progress=lambda now: 1 / 0)
 
 
 @pytest.mark.parametrize("limit_ns", [0.0, 100.0, 300.0, 800.0])
-def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
-    whole, part = simulate(), simulate(max_time_ns=limit_ns)
+def test_a_time_limit_gives_a_partial_result(limit_ns) -> None:
+    complete, part = simulate(), simulate(max_time_ns=limit_ns)
     assert not part.complete
     assert part.end_ps == limit_ns * 1000
     for name in ("posted_ps", "left_ps", "arrived_ps", "ended_ps"):
-        known, all_of_it = getattr(part, name), getattr(whole, name)
+        known, all_of_it = getattr(part, name), getattr(complete, name)
         happened = (all_of_it >= 0) & (all_of_it <= part.end_ps)
         assert (known == np.where(happened, all_of_it, -1)).all()
     frames = (part.messages(), part.links(), part.queues(), part.ranks(), part.phases())
     assert all(frame.width for frame in frames)
     assert (part.phases()["span_ns"].fill_null(0) >= 0).all()
-    assert simulate(max_time_ns=whole.makespan_ns).complete
+    assert simulate(max_time_ns=complete.makespan_ns).complete
 
 
-def test_buffers_of_a_node_hold_no_more_than_is_counted() -> None:
-    # The switches at the leaves have two hosts below and two cables up.
+def test_buffers_of_a_node_are_limited_in_credits() -> None:
+    # Leaf switches have two hosts and two uplinks.
     fits = Hardware(buffer_bytes=2**29 - 1, credit_bytes=1)
     assert simulate(hardware=fits).complete
     with pytest.raises(InputError, match=r"the 4 buffers of s1-0 hold 536,870,912 credits each; "):
         simulate(hardware=replace(fits, buffer_bytes=2**29))
-    # Lanes have buffers of their own.
+    # Each lane has its own buffer.
     torus = weft.fabric("torus:5")
     routes = weft.route(torus, "dfsssp")
     work = load_workload("alltoall:size=64", 5)
@@ -253,7 +253,7 @@ def test_buffers_of_a_node_hold_no_more_than_is_counted() -> None:
 
 
 @pytest.mark.parametrize("lids", ["hash", "spread"])
-def test_a_choice_of_lids_wants_an_lmc(lids: str) -> None:
+def test_lid_policies_require_an_lmc(lids: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     work = weft.load_workload("alltoall:size=1KiB", 4)
     with pytest.raises(weft.NotApplicable, match="LIDs of an LMC"):

@@ -1,4 +1,4 @@
-"""Times of the packet level that one can write down: single messages, credits, MPI, collectives."""
+"""Closed forms of times at the packet level: single messages, credits, MPI, collectives."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from weft import Hardware
 from weft.workload import WorkloadBuilder
 from weft.workload.collectives import collective_workload
 
-#: ps of a packet without payload and of a request or answer at 80 Gb/s.
+#: Times in ps at 80 Gb/s of a packet without payload, and of a request or an answer.
 EMPTY, CONTROL = 2_400, 8_800
-#: From the leaving of a packet's first byte, behind one switch, to that byte's arrival.
+#: From the departure of a packet's first byte to that byte's arrival, behind one switch.
 WAY = L + R + L
 DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 
@@ -25,24 +25,25 @@ DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 def message_ps(
     size: int, rates: Sequence[float], latencies: Sequence[int], hardware: Hardware
 ) -> int:
-    """From the leaving of a message to its arrival, alone in a network with credits for all of it.
+    """Return the time from departure to arrival of a message alone, with credits for all of it.
 
-    With d_i the time of a packet on cable i and l_i what passes between its first byte's leaving
-    by cable i and its being routed behind it, the first packet begins on cable i at
+    Let d_i be the time of a packet on cable i, and l_i the time from the departure of its first
+    byte on cable i to its routing behind it. The first packet begins on cable i at
 
         s_i = sum over j < i of l_j + max(0, d_j - d_(j+1)),
 
-    the second term so that no byte is missing on a faster cable. Packets alike follow each other
-    at the pace of the slowest part so far: the k-th begins at s_i + (k - 1) max(d_1 .. d_i). So
-    the last but one is gone from cable i at s_i + (n - 2) max(d_1 .. d_i) + d_i, and the last one,
-    which may be shorter and catch up, was held up by it at one of the cables for the last time.
+    where the second term ensures that a faster cable always has the next byte. Equal packets
+    follow each other at the pace of the slowest cable so far: the k-th begins at
+    s_i + (k - 1) max(d_1 .. d_i). So the last but one has left cable i at
+    s_i + (n - 2) max(d_1 .. d_i) + d_i. The last packet may be shorter and catch up with it; one
+    of the cables is the last one at which it waits for it.
 
-    An adapter that reads more slowly than its cable makes packets follow each other at its pace;
-    one that writes more slowly is one more stage, without latency.
+    If an adapter reads more slowly than its cable, packets follow each other at its pace; an
+    adapter that writes more slowly is one more stage, without latency.
     """
-    whole, rest = divmod(size, hardware.mtu_bytes)
-    packets = whole + (rest > 0 or whole == 0)
-    last = hardware.header_bytes + (rest if rest or not whole else hardware.mtu_bytes)
+    full_packets, rest = divmod(size, hardware.mtu_bytes)
+    packets = full_packets + (rest > 0 or full_packets == 0)
+    last = hardware.header_bytes + (rest if rest or not full_packets else hardware.mtu_bytes)
     memory = hardware.adapter_gbps
     if memory is not None and memory < rates[-1]:
         rates, latencies = [*rates, memory], [*latencies, 0]
@@ -55,7 +56,7 @@ def message_ps(
     stages = range(len(rates))
 
     def after(stage: int, took: list[int]) -> int:
-        """Time from beginning on a stage to beginning on the last."""
+        """Return the time from the beginning on a stage to the beginning on the last."""
         return sum(latencies[j] + max(0, took[j] - took[j + 1]) for j in stages[stage:-1])
 
     begins = after(0, short)
@@ -83,7 +84,7 @@ RATES = {
 @pytest.mark.parametrize("adapter", [None, 37.0, 9.0])
 @pytest.mark.parametrize("name", RATES)
 def test_a_message_alone_takes_its_closed_form(name: str, adapter: float | None) -> None:
-    """`message_ps`, for sizes around those of packets and every order of rates."""
+    """`message_ps`, for sizes around multiples of the MTU and every order of rates."""
     rates = RATES[name]
     lengths = [2.0 + 1.5 * at for at in range(len(rates))]
     fabric = line(rates, lengths)
@@ -104,12 +105,12 @@ def test_a_message_alone_takes_its_closed_form(name: str, adapter: float | None)
 
 
 def test_a_closed_form_by_hand() -> None:
-    """One switch, 2100 bytes: two whole packets, then one of 124 bytes that follows at once."""
+    """One switch, 2100 bytes: two full packets, then one of 124 bytes that follows at once."""
     latencies = [L + R, L]
     assert message_ps(2100, [80, 80], latencies, PLAIN) == 2 * D + WAY + 12_400
     assert message_ps(1000, [80, 160], latencies, PLAIN) == L + R + D // 2 + L + D // 2
     assert message_ps(0, [80, 80], latencies, PLAIN) == WAY + EMPTY
-    # Into half the rate the last packet queues behind the others.
+    # At half the rate the last packet queues behind the others.
     assert message_ps(2100, [80, 40], latencies, PLAIN) == WAY + 2 * 2 * D + 2 * 12_400
 
 
@@ -118,9 +119,9 @@ def test_a_closed_form_by_hand() -> None:
 def test_hosts_that_forward_are_an_adapter_and_a_switch(
     target: int, hops: int, adapter: float | None
 ) -> None:
-    """BCube(2, 1): into the node and out of it by links without latency at the sum of its ports.
+    """BCube(2, 1): links into and out of a node have no latency and the sum of its ports' rates.
 
-    Host 0 and 1 share a switch; to host 3 it is switch, host, switch.
+    Hosts 0 and 1 share a switch; the path to host 3 is switch, host, switch.
     """
     fabric = weft.fabric("bcube:2,k=1,rate=80")
     hardware = replace(DEEP, forward_latency_ns=230.0, adapter_gbps=adapter)
@@ -129,7 +130,7 @@ def test_hosts_that_forward_are_an_adapter_and_a_switch(
     latencies = [forward, *[L + R, L + forward] * hops, 0]
     for size in (0, 700, 5300):
         result = run(fabric, puts(4, (0, target, size)), hardware)
-        # The link inside has the adapter's rate: nothing is slower behind it.
+        # The internal link has the adapter's rate: no later stage is slower.
         free = replace(hardware, adapter_gbps=None)
         assert arrivals(result) == [message_ps(size, rates, latencies, free)]
 
@@ -146,7 +147,9 @@ def test_hosts_that_forward_are_an_adapter_and_a_switch(
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -> None:
+def test_alone_ns_is_the_time_of_a_message_in_an_idle_fabric(
+    spec: str, engine: str, seed: int
+) -> None:
     """Messages far apart in time, of any size, over any hardware with deep buffers."""
     random = np.random.default_rng([seed, 5])
     fabric = weft.fabric(spec)
@@ -189,35 +192,37 @@ def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -
 def test_a_buffer_below_the_round_trip_gives_buffer_over_round_trip(
     packets: int, credit_ns: float
 ) -> None:
-    """A buffer of b packets passes b each round trip, or one each D where that is longer.
+    """A buffer of b packets passes b per round trip, or one per D if that is longer.
 
-    Round trip of the cable into the switch: there L, routed R, out of the buffer D, the credit
-    back L and its own latency. The one out of it is shorter by R.
+    Round trip of the cable into the switch: cable L, routing R, out of the buffer D, the credit
+    back L and its own latency. That of the cable out of it is shorter by R.
     """
     hardware = replace(PLAIN, buffer_bytes=packets * 1024, credit_latency_ns=credit_ns)
     trip = max(L + R + D + L + round(credit_ns * 1000), packets * D)
-    turns = 40
-    size = 1000 * (turns * packets + 1)
+    trips = 40
+    size = 1000 * (trips * packets + 1)
     result = run(fabric_of([0, 0]), puts(2, (0, 1, size)), hardware)
-    assert arrivals(result) == [turns * trip + WAY + D]
+    assert arrivals(result) == [trips * trip + WAY + D]
     assert result.arrived_ps[0] >= result.alone_ns()[0] * 1000
 
 
 @pytest.mark.parametrize("lengths", [(2, 900, 2), (900, 2, 2), (2, 2, 1700), (400, 420, 440)])
-def test_the_cable_with_the_longest_round_trip_decides(lengths: tuple[int, int, int]) -> None:
-    """On a line, b packets each max over cables of 2 L_i + (R at its far end) + D."""
+def test_the_cable_with_the_longest_round_trip_limits_the_rate(
+    lengths: tuple[int, int, int],
+) -> None:
+    """On a line, b packets pass per max over cables of 2 L_i + (R at its far end) + D."""
     fabric = line([80.0] * 3, lengths)
     cables = np.rint(fabric.cable_latency_ns * 1000).astype(int).tolist()
     hardware = replace(PLAIN, buffer_bytes=3 * 1024)
     trips = [2 * cable + D + R * (at < 2) for at, cable in enumerate(cables)]
-    turns = 30
-    result = run(fabric, puts(2, (0, 1, 1000 * (3 * turns + 1))), hardware)
+    rounds = 30
+    result = run(fabric, puts(2, (0, 1, 1000 * (3 * rounds + 1))), hardware)
     through = sum(cables) + 2 * R + D
-    assert arrivals(result) == [turns * max(*trips, 3 * D) + through]
+    assert arrivals(result) == [rounds * max(*trips, 3 * D) + through]
 
 
 def test_credits_are_counted_whole() -> None:
-    """A packet of 1024 bytes takes 11 credits of 100; a buffer of 2199 bytes has 21, for one."""
+    """A packet of 1024 bytes takes 11 credits of 100; 2199 bytes have 21, enough for one."""
     one = replace(PLAIN, buffer_bytes=2199, credit_bytes=100)
     two = replace(PLAIN, buffer_bytes=2200, credit_bytes=100)
     trip = L + R + D + L
@@ -232,14 +237,14 @@ def test_credits_are_counted_whole() -> None:
 @pytest.mark.parametrize("late_ns", [0, 400, 5000])
 @pytest.mark.parametrize("handshake", [True, False])
 def test_a_rendezvous_waits_for_request_receive_and_answer(late_ns: int, handshake: bool) -> None:
-    """Data leaves an answer's time after both the request and the receive are there.
+    """Data departs one answer's time after both the request and the receive are present.
 
-    Each of request, answer and data passes two adapters of 20 ns. Without handshake data leaves
-    when both are posted.
+    Request, answer and data each pass two adapters of 20 ns. Without handshake data departs when
+    both operations are posted.
     """
     hardware = replace(PLAIN, adapter_latency_ns=20.0)
     builder = WorkloadBuilder(2)
-    sent = builder.send(0, 1, 3000)
+    send = builder.send(0, 1, 3000)
     builder.calc(1, float(late_ns))
     builder.recv(1, 0, 3000)
     result = run(
@@ -249,24 +254,24 @@ def test_a_rendezvous_waits_for_request_receive_and_answer(late_ns: int, handsha
     left = 1000 * late_ns + 20_000
     if handshake:
         left = max(control, 1000 * late_ns) + control + 20_000
-    assert int(result.left_ps[sent]) == left
-    # The send ends when the last byte has left, the receive one adapter after its arrival.
-    assert int(result.ended_ps[sent]) == left + 3 * D
+    assert int(result.left_ps[send]) == left
+    # The send ends when the last byte has departed, the receive one adapter after its arrival.
+    assert int(result.ended_ps[send]) == left + 3 * D
     assert result.end_ps == left + 3 * D + WAY + 20_000
 
 
 def test_an_eager_send_ends_at_once_and_its_receive_with_the_data() -> None:
-    """Overheads of 30 ns stand before the leaving and after the arrival."""
+    """Overheads of 30 ns come before the departure and after the arrival."""
     builder = WorkloadBuilder(2)
-    sent = builder.send(0, 1, 3000)
-    got = builder.recv(1, 0, 3000)
+    send = builder.send(0, 1, 3000)
+    receive = builder.recv(1, 0, 3000)
     result = run(fabric_of([0, 0]), builder.build(), eager_bytes=3000, overhead_ns=30)
-    assert int(result.left_ps[sent]) == int(result.ended_ps[sent]) == 30_000
-    assert int(result.ended_ps[got]) == 30_000 + 3 * D + WAY + 30_000
+    assert int(result.left_ps[send]) == int(result.ended_ps[send]) == 30_000
+    assert int(result.ended_ps[receive]) == 30_000 + 3 * D + WAY + 30_000
 
 
 def test_messages_of_two_ranks_arrive_in_order_and_empty_ones_are_packets() -> None:
-    """One queue pair: 2 packets, an empty one, 1 packet, each right behind the other."""
+    """One queue pair: 2 packets, an empty one, 1 packet, without gaps."""
     builder = WorkloadBuilder(2)
     for size in (2000, 0, 500):
         builder.put(0, 1, size)
@@ -280,7 +285,7 @@ def test_messages_of_two_ranks_arrive_in_order_and_empty_ones_are_packets() -> N
 
 
 def _collective(text: str, ranks: int, **options: object) -> int:
-    """When all of it is over, ps."""
+    """Return the completion time of a collective operation in ps."""
     work = collective_workload(text, ranks)
     result = run(fabric_of([0] * ranks), work, **options)
     assert result.complete
@@ -289,10 +294,10 @@ def _collective(text: str, ranks: int, **options: object) -> int:
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8, 13, 16])
 def test_barriers(ranks: int) -> None:
-    """With T = 2 L + R + the time of an empty packet, and rounds = log2 p rounded up:
+    """T = 2 L + R + the time of an empty packet, and rounds = log2 p rounded up:
 
-    - dissemination: `rounds` messages one after the other, no two to one host at a time;
-    - linear: p - 1 packets arrive at rank 0 one by one, and p - 1 leave it one by one.
+    - dissemination: `rounds` messages one after another, never two to one host at a time;
+    - linear: p - 1 packets arrive at rank 0 one by one, and p - 1 depart one by one.
     """
     alone = WAY + EMPTY
     assert _collective("barrier-dissemination", ranks) == ceil(log2(ranks)) * alone
@@ -302,11 +307,11 @@ def test_barriers(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
 @pytest.mark.parametrize("size", [1000, 4321])
 def test_collectives_of_equal_rounds(ranks: int, size: int) -> None:
-    """Rounds in which every host sends one message and gets one: as many times one message.
+    """Rounds in which every host sends and receives one message: a multiple of one message's time.
 
-    Ring and pairwise exchange have p - 1 rounds of a block, recursive doubling log2 p of the
-    buffer, Bruck's allgather and recursive doubling's log2 p of 1, 2, 4 ... blocks, a ring's
-    allreduce 2 (p - 1) of a p-th.
+    Ring and pairwise exchange have p - 1 rounds of a block; recursive doubling has log2 p rounds
+    of the buffer; allgathers of Bruck and by recursive doubling have log2 p rounds of 1, 2, 4 ...
+    blocks; an allreduce on a ring has 2 (p - 1) rounds of a p-th.
     """
 
     def one(count: int) -> int:
@@ -332,13 +337,13 @@ def test_collectives_of_equal_rounds(ranks: int, size: int) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
 def test_a_binomial_broadcast_in_both_protocols(ranks: int) -> None:
-    """log2 p messages one after the other, whichever way they are sent.
+    """log2 p messages one after another, in both protocols.
 
-    Eager ones of one packet leave the root one after the other, the farthest first, which has most
-    to do. A rendez-vous adds a request and an answer to each; a second message waits until the
-    first has left, still sooner than the first one's receiver passes it on.
+    Eager messages of one packet depart from the root one after another, first to the farthest
+    rank, which forwards most. A rendezvous adds a request and an answer to each; the second message
+    waits until the first has departed, still before the first one's receiver forwards it.
     """
     rounds = round(log2(ranks))
     assert _collective("bcast-binomial:size=1000", ranks) == rounds * (WAY + D)
-    asked = 2 * (WAY + CONTROL) + WAY + 5 * D
-    assert _collective("bcast-binomial:size=5000", ranks, eager_bytes=0) == rounds * asked
+    rendezvous = 2 * (WAY + CONTROL) + WAY + 5 * D
+    assert _collective("bcast-binomial:size=5000", ranks, eager_bytes=0) == rounds * rendezvous

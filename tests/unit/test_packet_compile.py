@@ -1,4 +1,4 @@
-"""The event loop is compiled once: that takes half a minute, which no input may cost again."""
+"""The event loop is compiled once; no input may cause another compilation of half a minute."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def simulate(spec: str, engine: str, work: weft.Workload, **more: Any) -> Packet
     ],
 )
 @pytest.mark.parametrize("several", [False, True])
-def test_no_run_has_the_loop_compiled_anew(
+def test_no_run_recompiles_the_loop(
     spec: str, engine: str, more: dict[str, Any], several: bool
 ) -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
     before = set(loop().signatures)
     work = weft.load_workload("alltoall:size=100", 2) if several else one_message(2)
-    found = simulate(spec, engine, work, trace=work.messages[:1].tolist(), **more)
-    assert found.complete
+    result = simulate(spec, engine, work, trace=work.messages[:1].tolist(), **more)
+    assert result.complete
     assert set(loop().signatures) == before
 
 
-def test_neither_has_one_of_arrays_that_are_empty() -> None:
+def test_empty_arrays_do_not_recompile_the_loop() -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))
     before = set(loop().signatures)
     builder = weft.WorkloadBuilder(1)
     builder.calc(0, 5.0)
-    found = simulate("xgft:1;2;1", "minhop", builder.build())
-    assert found.makespan_ns == 5
-    assert np.array_equal(found.packets, np.zeros_like(found.packets))
+    result = simulate("xgft:1;2;1", "minhop", builder.build())
+    assert result.makespan_ns == 5
+    assert np.array_equal(result.packets, np.zeros_like(result.packets))
     assert set(loop().signatures) == before

@@ -1,4 +1,4 @@
-"""What a trace says of waits: behind others of its queue, and for the link."""
+"""Waits in a trace: behind other packets of a queue, and for the link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.workload import WorkloadBuilder
 
 
 def traced(**hardware: object) -> weft.PacketResult:
-    """Ranks of two leaves to one host, each of them also to another."""
+    """Simulate ranks of two leaf switches that send to one host and each to another one."""
     fabric = weft.fabric("xgft:2;4,4;1,2")
     builder = WorkloadBuilder(16, name="crossing")
     for rank in range(8):
@@ -28,20 +28,20 @@ def traced(**hardware: object) -> weft.PacketResult:
 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
-def test_waits_behind_others_are_those_of_the_queues_order(queues: str) -> None:
+def test_waits_behind_others_follow_the_order_of_queues(queues: str) -> None:
     result = traced(queues=queues)
-    ways: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
+    hops_of: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
     for row in result.hop.tolist():
-        ways[row[0], row[1]].append(tuple(row))
-    lined: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
-    for way in ways.values():
-        way.sort(key=lambda row: row[5])
-        assert way[0][7] == way[0][4]
-        for came, gone in pairwise(way):
-            queue = (came[2], came[3], *((gone[2],) if queues == "voq" else ()))
-            lined[queue].append((came[5], *gone))
+        hops_of[row[0], row[1]].append(tuple(row))
+    queues_rows: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
+    for hops in hops_of.values():
+        hops.sort(key=lambda row: row[5])
+        assert hops[0][7] == hops[0][4]
+        for arrival, departure in pairwise(hops):
+            queue = (arrival[2], arrival[3], *((departure[2],) if queues == "voq" else ()))
+            queues_rows[queue].append((arrival[5], *departure))
     behind = 0
-    for rows in lined.values():
+    for rows in queues_rows.values():
         rows.sort()
         before = 0
         for _, _, _, _, _, ready, left, _, first in rows:
@@ -54,6 +54,6 @@ def test_waits_behind_others_are_those_of_the_queues_order(queues: str) -> None:
     assert table.filter(pl.col("behind_ns") > pl.col("wait_ns")).is_empty()
 
 
-def test_queues_for_each_link_take_the_wait_behind_others_away_that_input_queues_cause() -> None:
+def test_virtual_output_queues_reduce_waits_behind_others() -> None:
     alone, shared = (traced(queues=kind).hops()["behind_ns"].sum() for kind in ("voq", "input"))
     assert alone < shared

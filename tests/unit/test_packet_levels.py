@@ -1,4 +1,4 @@
-"""The packet level beside max-min fairness: where they agree, and how far they part elsewhere."""
+"""The packet level compared with max-min fairness: where they agree, and by how much not."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ import weft
 from weft import Hardware
 from weft.fabrics import Fabric, FabricBuilder
 
-#: Two packets may leave an input port at once, so that ports are no bottleneck beside the links.
+#: Two packets may leave an input port at once, so that ports do not limit the links.
 SPEEDUP_2 = Hardware(speedup=2)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) -> None:
-    """Within 2 %, where every link has as many flows from each input, and all with one rate.
+    """Within 2 %, if every link has equally many flows from each input, and all have one rate.
 
-    Taking turns by input is then taking turns by flow, and no flow holds up one that could be
-    faster: every link passes its flows at equal shares, as max-min fairness does.
+    Then round robin by input equals round robin by flow, and no flow blocks one that could be
+    faster: every link gives its flows equal shares, as max-min fairness does.
     """
-    found = []
+    worst = []
     for seed in range(4):
         flows = draw_flows(spec, pattern, seed).with_equal_inputs(np.random.default_rng(seed))
         assert flows.has_equal_inputs()
         if flows.has_equal_rates():
-            found.append(np.abs(deviations(flows, SPEEDUP_2)).max())
-    assert max(found, default=0) < 0.02
+            worst.append(np.abs(deviations(flows, SPEEDUP_2)).max())
+    assert max(worst, default=0) < 0.02
 
 
-def test_such_flows_are_there_to_be_compared() -> None:
-    """Of incasts a third and more, and nearly all of these with links that several flows share."""
-    most = []
+def test_enough_flows_have_equal_inputs_and_rates() -> None:
+    """At least a third of the incasts qualify, and in nearly all of these flows share links."""
+    sharing = []
     for spec in FABRICS:
         for seed in range(4):
             flows = draw_flows(spec, "incast", seed)
             even = flows.with_equal_inputs(np.random.default_rng(seed))
             if even.has_equal_rates():
-                most.append(even.most_at_a_link())
-    assert len(most) > 10
-    assert max(most) >= 6
-    assert np.mean(np.array(most) > 1) > 0.9
+                sharing.append(even.most_at_a_link())
+    assert len(sharing) > 10
+    assert max(sharing) >= 6
+    assert np.mean(np.array(sharing) > 1) > 0.9
 
 
 def _mixed_tree(random: np.random.Generator) -> Fabric:
-    """A random tree of eight switches with two hosts each, on cables of 10 to 200 Gb/s."""
+    """Build a random tree of eight switches with two hosts each, on cables of 10 to 200 Gb/s."""
     builder = FabricBuilder("mixed")
     switches = builder.switches([f"s{n}" for n in range(8)])
     rates = [10.0, 25.0, 40.0, 100.0, 200.0]
@@ -69,7 +69,7 @@ def _mixed_tree(random: np.random.Generator) -> Fabric:
 
 @pytest.mark.parametrize("seed", range(7))
 def test_levels_agree_on_cables_of_several_rates(seed: int) -> None:
-    """The same on cables of which the slowest differ from flow to flow."""
+    """The same on cables of several rates, with another slowest cable for each flow."""
     random = np.random.default_rng(seed)
     fabric = _mixed_tree(random)
     flows = Flows.of(fabric, weft.route(fabric, "minhop"), *draw_pairs("uniform", 16, random))
@@ -85,9 +85,9 @@ def test_levels_agree_on_cables_of_several_rates(seed: int) -> None:
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:
-    """Within 3 %, whatever the inputs and rates, with flows on lanes of their own.
+    """Within 3 %, for all inputs and rates, with one lane per flow.
 
-    Round robin by flow at every link, with a window of its own for each flow at every hop, gives
+    Round robin by flow at every link, with a separate window for each flow at every hop, gives
     max-min fair rates when windows hold a round trip (Hahne 1991, IEEE JSAC 9(7)).
     """
     for seed in range(2):
@@ -95,15 +95,15 @@ def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:
         assert np.abs(deviations(flows, SPEEDUP_2)).max() < 0.03
 
 
-# -- where they part -----------------------------------------------------------------------------
+# -- where they differ ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("behind", range(2, 7))
-def test_unequal_inputs_part_them_by_their_closed_form(behind: int) -> None:
-    """n flows by a trunk against one beside it: 1/(2n) each and 1/2, not 1/(n + 1) each.
+def test_levels_differ_at_unequal_inputs_by_a_closed_form(behind: int) -> None:
+    """n flows via a trunk and one beside it: 1/(2n) each and 1/2, not 1/(n + 1) each.
 
-    Of equal sizes S, at max-min all end at (n + 1) S; here the lone flow ends at 2 S and the last
-    one when it does there, as the link is never idle.
+    With equal sizes S, max-min fairness ends all at (n + 1) S; here the lone flow ends at 2 S and
+    the last one at (n + 1) S, as the link is never idle.
     """
     fabric = fabric_of([0] * behind + [1, 1], [(0, 1)])
     routes = weft.route(fabric, "minhop")
@@ -111,9 +111,9 @@ def test_unequal_inputs_part_them_by_their_closed_form(behind: int) -> None:
     flows = Flows.of(fabric, routes, source, np.full(behind + 1, behind + 1))
     assert not flows.has_equal_inputs()
     assert flows.rate == pytest.approx(10 / (behind + 1))
-    found = deviations(flows, SPEEDUP_2)
-    assert found[-1] == pytest.approx(2 / (behind + 1) - 1, abs=0.005)
-    assert found[:-1] == pytest.approx(0, abs=0.02)
+    errors = deviations(flows, SPEEDUP_2)
+    assert errors[-1] == pytest.approx(2 / (behind + 1) - 1, abs=0.005)
+    assert errors[:-1] == pytest.approx(0, abs=0.02)
 
 
 FIGURE_3 = [(0, 1), (0, 2), (0, 3), (4, 1), (4, 5), (6, 5)]
@@ -129,16 +129,16 @@ FIGURE_4_A = [(0, 1), (0, 2), (3, 1), (4, 1), (5, 2)]
         (FIGURE_3, 2, [3, 3, 3, 2, 2, 2], [3, 3, 3, 2, 2, 2]),
     ],
 )
-def test_unequal_rates_part_them_by_blocking(
+def test_levels_differ_at_unequal_rates_by_blocking(
     edges: list[tuple[int, int]], speedup: int, packets: list[float], maxmin: list[float]
 ) -> None:
     """Graphs of the contention-graph paper, equal sizes; inputs are equal at every link.
 
-    Figure 4 A: a third of 1's link is there for host 0, whose packets for 1 and 2 take turns, so 2
-    gets them at a third too and 5 has the other two thirds. Max-min has a half for each.
+    Figure 4 A: a third of 1's link is available to host 0, whose packets for 1 and 2 alternate, so
+    2 also receives a third from it, and 5 gets the other two thirds. Max-min gives a half to each.
 
-    Figure 3: while a packet of 4 for 1 waits for one of 0, the next, for 5, waits behind it, and 6
-    takes the slot. With a speed-up of 2 both leave together, in time for every second slot of 5.
+    Figure 3: while a packet from 4 to 1 waits for one from 0, the next, for 5, waits behind it, and
+    6 takes the slot. With a speedup of 2 both leave together, in time for every second slot of 5.
     """
     fabric = fabric_of([0] * 7)
     routes = weft.route(fabric, "minhop")
@@ -155,8 +155,8 @@ def test_unequal_rates_part_them_by_blocking(
     assert np.abs(deviations(on_own_lanes(flows), SPEEDUP_2)).max() < 0.005
 
 
-def test_input_ports_part_them_without_speedup() -> None:
-    """One packet at a time from a port that two slow cables drain: half of what max-min gives."""
+def test_levels_differ_at_input_ports_without_speedup() -> None:
+    """One packet at a time leaves a port that two slow cables drain: half of the max-min rate."""
     fabric = fabric_of([0] * 3, rates=[160.0, 80.0, 80.0])
     routes = weft.route(fabric, "minhop")
     flows = Flows.of(fabric, routes, np.zeros(2, dtype=np.int64), np.array([1, 2]))

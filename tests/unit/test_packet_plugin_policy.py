@@ -1,4 +1,4 @@
-"""A policy of another distribution: one file, compiled into the one loop of all policies."""
+"""A policy of another distribution: one file, compiled into the common loop of all policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 
-#: Runs policies in a process that has the plug-in, and prints what came of them.
+#: Runs policies in a process that has the plug-in, and prints the results.
 RUNS = """
 import json
 import weft
@@ -34,7 +34,7 @@ def seen(result):
     hop = result.hop[up[result.hop["link"]]]
     return {"end": result.end_ps, "up": hop["link"].tolist()}
 """
-TOLD = """
+REPORT = """
 print(json.dumps({
     "names": policy.names(), "ecmp": seen(run("ecmp")), "adaptive": seen(run("adaptive")),
     "turn": seen(run("in-turn")), "later": seen(run("in-turn:begin=1")),
@@ -48,11 +48,11 @@ except weft.core.errors.NotApplicable as error:
 
 
 def plugin_source() -> str:
-    """The example of the documentation."""
+    """Return the example of the documentation."""
     text = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
-    found = re.search(r"```python\n(.*?@policy\(.*?)```", text, re.DOTALL)
-    assert found
-    return found[1]
+    block = re.search(r"```python\n(.*?@policy\(.*?)```", text, re.DOTALL)
+    assert block
+    return block[1]
 
 
 def test_a_policy_of_another_distribution_is_one_file(tmp_path: Path) -> None:
@@ -62,34 +62,34 @@ def test_a_policy_of_another_distribution_is_one_file(tmp_path: Path) -> None:
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text("[weft.policies]\nin-turn = theirs\n")
     paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
-    # A cache of its own: the loop of those who have no plug-in stays where it is.
+    # A separate cache: the loop of installations without a plug-in stays unchanged.
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
     }
     done = subprocess.run(
-        [sys.executable, "-c", RUNS + TOLD], env=environment, capture_output=True, text=True,
+        [sys.executable, "-c", RUNS + REPORT], env=environment, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told, refused = done.stdout.splitlines()
-    found: dict[str, Any] = json.loads(told)
-    assert "in-turn" in found["names"]
+    printed, refused = done.stdout.splitlines()
+    results: dict[str, Any] = json.loads(printed)
+    assert "in-turn" in results["names"]
     assert "leaves no choice of paths to policy in-turn" in refused
-    # The leaf sends every other packet by the same link.
+    # The leaf switch sends every other packet via the same link.
     for name in ("turn", "later"):
-        up = found[name]["up"]
+        up = results[name]["up"]
         assert len(up) == 10
         assert len(set(up)) == 2
         assert all(one != other for one, other in pairwise(up))
-    assert found["turn"]["up"][0] != found["later"]["up"][0]
-    assert found["loops"] == 1
-    # The other policies do what they do without it.
+    assert results["turn"]["up"][0] != results["later"]["up"][0]
+    assert results["loops"] == 1
+    # The other policies give the same results without it.
     here: dict[str, Any] = {}
     exec(RUNS, here)
     for name in ("ecmp", "adaptive"):
-        assert here["seen"](here["run"](name)) == found[name]
+        assert here["seen"](here["run"](name)) == results[name]
     assert weft.sim.packet.policies.policy.names() == [
-        each for each in found["names"] if each != "in-turn"
+        each for each in results["names"] if each != "in-turn"
     ]

@@ -1,4 +1,4 @@
-"""Policies of the packet level: what they are good for, what they refuse, what order costs."""
+"""Policies of the packet level: their benefits, their requirements, and costs of reordering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.sim.packet import PacketResult
 from weft.sim.packet.policies import bind
 from weft.workload import Workload, WorkloadBuilder
 
-#: Flowlets end and metrics follow within some messages' time, not some of TCP's round trips.
+#: A gap and an ageing time of some messages' time; the defaults fit round trips of TCP.
 CONGA = "conga:gap=5us,t_dre=1us"
 POLICIES = ("ecmp", CONGA, "adaptive")
 
@@ -62,7 +62,7 @@ def run(fabric: Fabric, engine: str, policy: str, work: Workload, **options: int
 
 
 def latency_ns(result: PacketResult) -> float:
-    """Mean time from posting to arrival."""
+    """Return the mean time from posting to arrival."""
     ops = result.workload.messages
     return float((result.arrived_ns[ops] - result.posted_ns[ops]).mean())
 
@@ -72,8 +72,8 @@ def links_per_packet(result: PacketResult) -> float:
 
 
 def slowed(spec: str, level: int, factor: float) -> tuple[Fabric, int]:
-    """A tree with a slow cable from its highest switches down to the last one of a level, and the
-    link that goes down it."""
+    """Return a tree with one slow cable from its highest switches down to the last switch of a
+    level, and the downward link of that cable."""
     fabric = weft.fabric(spec)
     graph, levels = fabric.graph, find_levels(fabric)
     last = int(np.flatnonzero(levels == level)[-1])
@@ -91,15 +91,15 @@ def test_conga_leads_flowlets_around_a_slow_cable_far_away() -> None:
             result = run(fabric, "ecmp", policy, work, seed=seed)
             latency[policy] += latency_ns(result)
             share[policy] += float(result.packets[slow].sum())
-    # What is best of those that see full queues reach back to them.
+    # Local policies do best if full queues reach back to them.
     assert latency[CONGA] < 1.15 * latency["adaptive"]
     assert latency["ecmp"] > 8 * latency[CONGA]
     assert share[CONGA] < share["ecmp"] / 3
 
 
 def test_conga_leads_flowlets_around_a_missing_cable() -> None:
-    # Two leaves below two spines by two cables each, but for one (Alizadeh et al., figure 7): by
-    # hashes half of the traffic goes over the cable that is left.
+    # Two leaves below two spines by two cables each, less one (Alizadeh et al., figure 7): by hash
+    # half of the traffic crosses the remaining cable.
     cables = [(leaf, spine) for leaf in (0, 1) for spine in (2, 3)] * 2
     fabric = fabric_of([0] * 6 + [1] * 6, cables[:-1])
     latency = dict.fromkeys(POLICIES, 0.0)
@@ -122,7 +122,7 @@ def test_middle_switches_of_three_levels_lead_around_a_slow_cable_at_the_top() -
     assert leaves < hashed
 
 
-def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffic() -> None:
+def test_ugal_is_minimal_at_low_load_and_not_under_adversarial_traffic() -> None:
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     low = between_halves(fabric, 0.02, horizon_ns=60_000.0)
     straight, ugal, valiant = (
@@ -130,7 +130,7 @@ def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffi
     )
     assert links_per_packet(ugal) < 1.02 * links_per_packet(straight)
     assert links_per_packet(valiant) > 1.2 * links_per_packet(straight)
-    # All traffic of a group has one cable straight, of 2 x 4 hosts: it holds an eighth of the load.
+    # All traffic of a group has one direct cable for 2 x 4 hosts: it carries an eighth of the load.
     high = to_next_group(fabric, 8, 0.4)
     straight, ugal, valiant = (
         run(fabric, "ugal", policy, high) for policy in ("ecmp", "ugal", "valiant")
@@ -140,12 +140,12 @@ def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffi
 
 
 @pytest.mark.parametrize("policy", ["valiant", "ugal"])
-def test_routes_that_forbid_straight_ways_send_everything_round(policy: str) -> None:
+def test_valiant_routes_send_every_packet_via_an_intermediate(policy: str) -> None:
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     work = between_halves(fabric, 0.02, horizon_ns=20_000.0)
     result = run(fabric, "valiant", policy, work)
     graph, ops = fabric.graph, work.messages
-    # Groups are of four switches: two cables between groups for each packet that changes group.
+    # Groups have four switches: two cables between groups for each packet that changes group.
     group = graph.destination_row // 4
     changes = group[result.host[work.rank[ops]]] != group[result.host[work.peer[ops]]]
     apart = graph.edge_link[graph.edge_tail // 4 != graph.edge_row // 4]
@@ -190,7 +190,7 @@ def test_runs_are_the_same_each_time_and_differ_by_seed(
     assert policy == "adaptive" or not np.array_equal(one.packets, other.packets)
 
 
-def test_what_reordering_costs_is_what_the_hops_say() -> None:
+def test_reordering_agrees_with_the_hops() -> None:
     fabric = weft.fabric("xgft:2;2,4;1,4")
     work = between_halves(fabric, 0.7, size=20_000, horizon_ns=4000.0)
     result = weft.simulate(
@@ -204,18 +204,18 @@ def test_what_reordering_costs_is_what_the_hops_say() -> None:
     table = result.reordering()
     assert table["messages"].sum() == len(work.messages)
     assert table["packets"].sum() == result.conservation["injected_packets"]
-    came: dict[int, list[tuple[int, int, int]]] = {}
+    arrivals: dict[int, list[tuple[int, int, int]]] = {}
     for op, number, link, _, _, left, gone, _ in result.hop.tolist():
         if fabric.graph.link_row[link] < 0:
             line = int(result.connections.connection[op])
-            came.setdefault(line, []).append((left, number, gone - left))
-    held = 0
+            arrivals.setdefault(line, []).append((left, number, gone - left))
+    most_held = 0
     for row in table.iter_rows(named=True):
         line = row["connection"]
         waiting: dict[int, int] = {}
         expected, late, peak, kept_ps = 0, 0, 0, []
         there, in_order = {}, 0
-        for left, number, lasts in sorted(came[line]):
+        for left, number, lasts in sorted(arrivals[line]):
             there[number] = left + lasts
             waiting[number] = round(lasts * float(fabric.link_rate_gbps[0]) / 8000)
             late += number != expected
@@ -228,12 +228,12 @@ def test_what_reordering_costs_is_what_the_hops_say() -> None:
                 expected += 1
         assert (row["overtook_packets"], row["most_held_bytes"]) == (late, peak), line
         assert (row["kept_ns"], row["most_kept_ns"]) == (sum(kept_ps) / 1e3, max(kept_ps) / 1e3)
-        held += peak
-    assert held > 0
+        most_held += peak
+    assert most_held > 0
     assert table["kept_ns"].sum() > 0
-    kept = weft.simulate(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp", level="packet")
-    assert kept.reordering()["overtook_packets"].sum() == 0
-    assert kept.reordering()["kept_ns"].sum() == 0
+    ordered = weft.simulate(fabric, weft.route(fabric, "ecmp"), work, policy="ecmp", level="packet")
+    assert ordered.reordering()["overtook_packets"].sum() == 0
+    assert ordered.reordering()["kept_ns"].sum() == 0
 
 
 def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
@@ -249,7 +249,7 @@ def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
     assert not first.reorders
     assert spread.reordering()["overtook_packets"].sum() > 0
     assert first.reordering()["overtook_packets"].sum() == 0
-    # Where all of a connection go by one LID, each keeps its order.
+    # If all messages of a connection use one LID, each keeps its order.
     lids = work.peer % 2
     assert not weft.simulate(fabric, routes, work, lids=lids, level="packet").reorders
 
@@ -259,7 +259,7 @@ def test_notifications_do_not_break_the_flowlets_of_data() -> None:
     work = puts(6, *((source, 3, 400_000) for source in (0, 1, 2)))
     control = weft.CongestionControl(threshold=15, marking_rate=0)
     hardware = weft.Hardware(congestion_control=control, queues="voq")
-    found = weft.simulate(
+    result = weft.simulate(
         fabric,
         weft.route(fabric, "ecmp"),
         work,
@@ -267,9 +267,9 @@ def test_notifications_do_not_break_the_flowlets_of_data() -> None:
         policy="flowlet:gap=1s",
         level="packet",
     )
-    assert found.congestion is not None
-    assert found.congestion.notified.sum() > 0
-    assert found.overtook.sum() == 0
+    assert result.congestion is not None
+    assert result.congestion.notified.sum() > 0
+    assert result.overtook.sum() == 0
 
 
 def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:
@@ -283,7 +283,7 @@ def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "engine", "policy", "said"),
+    ("spec", "engine", "policy", "message"),
     [
         ("torus:4x4", "ecmp", "conga", "one level|not a fat tree|forward|level 1"),
         ("dragonfly:p=2,a=4,h=2", "ecmp", "conga", "connects two switches of level 1"),
@@ -296,17 +296,17 @@ def test_bounded_adaptive_routing_keeps_bursts_in_order() -> None:
         ("xgft:2;4,4;1,4", "dmodk", "conga", "leaves no choice"),
     ],
 )
-def test_policies_refuse_what_is_nothing_for_them(
-    spec: str, engine: str, policy: str, said: str
+def test_policies_refuse_unsuitable_routes(
+    spec: str, engine: str, policy: str, message: str
 ) -> None:
     fabric = weft.fabric(spec)
     work = between_halves(fabric, 0.5, horizon_ns=100.0)
-    with pytest.raises(NotApplicable, match=said):
+    with pytest.raises(NotApplicable, match=message):
         weft.simulate(fabric, weft.route(fabric, engine), work, policy=policy, level="packet")
 
 
-def test_middle_switches_refuse_pods_that_answer_with_two_voices() -> None:
-    # Pods of a leaf (0, 1) and two middle switches each, (2, 3) and (4, 5), all below 6 and 7.
+def test_conga_refuses_two_middle_switches_of_one_pod() -> None:
+    # Pods of one leaf (0, 1) and two middle switches each, (2, 3) and (4, 5), all below 6 and 7.
     pods = [(0, 2), (0, 3), (1, 4), (1, 5)]
     fabric = fabric_of([0, 0, 1, 1], pods + [(low, top) for low in (2, 3, 4, 5) for top in (6, 7)])
     work = between_halves(fabric, 0.5, horizon_ns=500.0)
@@ -315,8 +315,8 @@ def test_middle_switches_refuse_pods_that_answer_with_two_voices() -> None:
     run(fabric, "ecmp", "conga:middle=ecmp", work)
 
 
-def test_routes_that_go_up_again_are_nothing_for_conga() -> None:
-    # Leaves 0, 1 and 2 in a row below 3 and 4: from 0 to 2 a packet goes up twice.
+def test_conga_refuses_routes_that_go_up_after_down() -> None:
+    # Leaves 0, 1 and 2 in a row below 3 and 4: a packet from 0 to 2 goes up twice.
     fabric = fabric_of([0, 1, 2], [(0, 3), (1, 3), (1, 4), (2, 4)])
     work = between_halves(fabric, 0.5, horizon_ns=100.0)
     with pytest.raises(NotApplicable, match="up after down, at s1 to s"):
@@ -324,7 +324,7 @@ def test_routes_that_go_up_again_are_nothing_for_conga() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         ("conga:alpha=0", "alpha must be above 0 and at most 1"),
         ("conga:alpha=1.5", "alpha must be above 0 and at most 1"),
@@ -342,7 +342,7 @@ def test_routes_that_go_up_again_are_nothing_for_conga() -> None:
         ("congo", "did you mean 'conga'"),
     ],
 )
-def test_wrong_options_are_named(policy: str, said: str) -> None:
+def test_wrong_options_are_named(policy: str, message: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         bind(policy, fabric, weft.route(fabric, "ecmp"))

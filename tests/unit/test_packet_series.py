@@ -1,4 +1,4 @@
-"""Links, queues and ranks of packet-level runs over time."""
+"""Time series of links, queues and ranks at the packet level."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -48,7 +48,7 @@ def exchange(size=30_000):
 
 @pytest.fixture(scope="module", params=[None, 25.0], ids=["fast", "slow adapters"])
 def result(request):
-    """With adapters that keep up with their cables, of 200 Gb/s, and with slow ones."""
+    """Simulate adapters as fast as their cables of 200 Gb/s, and slow ones."""
     return simulate(
         TREE, ROUTES, exchange(), snapshot_ns=500, eager_bytes=0,
         hardware=Hardware(adapter_gbps=request.param), level="packet",
@@ -79,11 +79,11 @@ def test_a_link_that_always_sends_is_fully_used_and_keeps_its_rate():
     builder = WorkloadBuilder(16)
     builder.put(4, 0, 2_000_000)
     run = simulate(TREE, ROUTES, builder.build(), snapshot_ns=10_000, level="packet")
-    way = run.busy_ps.argmax()
-    series = link_series(run, [int(way)])
+    link = run.busy_ps.argmax()
+    series = link_series(run, [int(link)])
     middle = series.slice(1, len(series) - 2)
     assert np.allclose(middle["utilisation"], 1.0)
-    rate = TREE.link_rate_gbps[way]
+    rate = TREE.link_rate_gbps[link]
     one_packet = (2048 + 26) * 8 / 10_000
     assert np.allclose(middle["throughput_gbps"], rate, atol=one_packet)
     assert middle["waiting"].sum() == 0
@@ -170,25 +170,25 @@ def test_series_need_snapshots(result):
 # -- ranks -----------------------------------------------------------------------------------------
 
 
-def test_timelines_tell_every_operation(result):
+def test_timelines_have_every_operation(result):
     work = result.workload
-    made = timelines(result)
-    assert list(made.columns) == list(TIMELINE_COLUMNS)
-    assert len(made) == work.num_ops
-    assert made["rank"].to_list() == work.rank.tolist()
-    assert made["operation"][:4].to_list() == [0, 1, 2, 0]
-    calc = made.filter(pl.col("kind") == "calculation")
+    table = timelines(result)
+    assert list(table.columns) == list(TIMELINE_COLUMNS)
+    assert len(table) == work.num_ops
+    assert table["rank"].to_list() == work.rank.tolist()
+    assert table["operation"][:4].to_list() == [0, 1, 2, 0]
+    calc = table.filter(pl.col("kind") == "calculation")
     assert calc["peer"].null_count() == calc["left_ns"].null_count() == len(calc) == 16
     assert np.allclose(calc["ended_ns"] - calc["posted_ns"], 700 + 10.5 * np.arange(16))
     assert np.allclose(calc["wait_ns"], 0, atol=1e-3)
-    receives = made.filter(pl.col("kind") == "receive")
+    receives = table.filter(pl.col("kind") == "receive")
     assert np.allclose(receives["wait_ns"], receives["ended_ns"] - receives["posted_ns"])
     assert (receives["ended_ns"] >= receives["arrived_ns"]).all()
     ops = np.flatnonzero(work.kind == 2)
     assert np.allclose(receives["left_ns"] * 1e3, result.left_ps[work.match[ops]])
-    sent = made.filter(pl.col("kind").is_in(["send", "put"]))
-    assert np.allclose(sent["wait_ns"], sent["left_ns"] - sent["posted_ns"])
-    assert (sent["wait_ns"] >= 0).all()
+    sends = table.filter(pl.col("kind").is_in(["send", "put"]))
+    assert np.allclose(sends["wait_ns"], sends["left_ns"] - sends["posted_ns"])
+    assert (sends["wait_ns"] >= 0).all()
 
 
 def test_spans_cover_each_state_once(result):
@@ -218,9 +218,9 @@ def test_run_that_was_cut_off_has_open_spans():
     assert not run.complete
     spans = rank_spans(run)
     assert spans["end_ns"].max() == run.end_ps / 1e3
-    made = timelines(run)
-    assert made["ended_ns"].null_count() > 0
-    assert made.filter(pl.col("posted_ns").is_null())["wait_ns"].null_count() > 0
+    table = timelines(run)
+    assert table["ended_ns"].null_count() > 0
+    assert table.filter(pl.col("posted_ns").is_null())["wait_ns"].null_count() > 0
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -230,14 +230,16 @@ def test_joined_spans_cover_the_same_moments(seed):
     group = random.integers(0, 4, count)
     begin = random.integers(0, 60, count)
     end = begin + random.integers(1, 10, count)
-    found = list(zip(*(each.tolist() for each in joined(group, begin, end)), strict=True))
-    assert found == sorted(found)
+    spans_joined = list(zip(*(each.tolist() for each in joined(group, begin, end)), strict=True))
+    assert spans_joined == sorted(spans_joined)
 
     def cover(spans):
         return {(g, t) for g, b, e in spans for t in range(b, e)}
 
-    assert cover(found) == cover(zip(group.tolist(), begin.tolist(), end.tolist(), strict=True))
-    for (g, _, e), (h, b, _) in pairwise(found):
+    assert cover(spans_joined) == cover(
+        zip(group.tolist(), begin.tolist(), end.tolist(), strict=True)
+    )
+    for (g, _, e), (h, b, _) in pairwise(spans_joined):
         assert g != h or b > e
 
 

@@ -1,4 +1,4 @@
-"""Shares of the packet level that one can write down: round robin, merging, blocking, its cures."""
+"""Closed forms of shares at the packet level: round robin, merging, blocking, remedies."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from weft.fabrics import Fabric
 from weft.sim.packet import Hardware, PacketResult
 from weft.workload import WorkloadBuilder
 
-#: From a host to the moment at which the first packet may leave a switch, and from the beginning
-#: of its leaving to its arrival at a host.
+#: Time from a host until the first packet may leave a switch, and from the beginning of its
+#: departure there to its arrival at a host.
 FIRST, LAST = L + R, L + D
 DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 
 
 def last_slot(packets: Sequence[int], flow: int) -> int:
-    """Slot, from 0, of the last packet of one of several flows that take turns in their order.
+    """Return the slot, from 0, of the last packet of one of several flows in round robin.
 
-    A flow of p packets ends in round p. Before it go as many packets of every flow as that has
-    in p rounds, or in p - 1 where the flow stands behind.
+    A flow of p packets ends in round p. Before it, every other flow has sent as many packets as
+    it has in p rounds, or in p - 1 if it comes later in a round.
     """
     rounds = packets[flow]
     before = sum(min(each, rounds - (at > flow)) for at, each in enumerate(packets) if at != flow)
@@ -37,8 +37,8 @@ FLOWS = [[7], [5, 5], [20] * 5, [3, 9, 1, 9], [40, 1, 2, 30, 17, 30], [1] * 11, 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_incast_takes_turns(packets: list[int], queues: str) -> None:
-    """n hosts to one: slots of D on its link in turn, none empty, each flow at its slot."""
+def test_incast_is_served_round_robin(packets: list[int], queues: str) -> None:
+    """n hosts to one: slots of D on its link in round robin, none empty, each flow in its slots."""
     n = len(packets)
     work = puts(n + 1, *((host, n, 1000 * each) for host, each in enumerate(packets)))
     result = run(fabric_of([0] * (n + 1)), work, replace(PLAIN, queues=queues))  # type: ignore[arg-type]
@@ -49,8 +49,8 @@ def test_incast_takes_turns(packets: list[int], queues: str) -> None:
 
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_flows_over_one_cable_take_turns(packets: list[int]) -> None:
-    """n pairs of hosts at two switches: the cable between is shared as the link of an incast."""
+def test_flows_over_one_cable_are_served_round_robin(packets: list[int]) -> None:
+    """n pairs of hosts at two switches share the cable between like the link of an incast."""
     n = len(packets)
     work = puts(2 * n, *((host, n + host, 1000 * each) for host, each in enumerate(packets)))
     result = run(fabric_of([0] * n + [1] * n, [(0, 1)]), work)
@@ -59,8 +59,8 @@ def test_flows_over_one_cable_take_turns(packets: list[int]) -> None:
 
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_queue_pairs_of_one_host_take_turns(packets: list[int]) -> None:
-    """One host to n: its own link is shared in the same way."""
+def test_queue_pairs_of_one_host_are_served_round_robin(packets: list[int]) -> None:
+    """One host to n: its own link is shared in the same manner."""
     n = len(packets)
     work = puts(n + 1, *((0, host + 1, 1000 * each) for host, each in enumerate(packets)))
     slots = [last_slot(packets, flow) for flow in range(n)]
@@ -70,7 +70,7 @@ def test_queue_pairs_of_one_host_take_turns(packets: list[int]) -> None:
 
 # -- trees of merges -----------------------------------------------------------------------------
 
-#: A tree: a number of hosts at a switch and the trees that send to it.
+#: A tree: a number of hosts at a switch and the trees below it.
 Tree = tuple[int, tuple["Tree", ...]]
 
 
@@ -84,32 +84,32 @@ def _random_tree(random: np.random.Generator, depth: int) -> Tree:
     return hosts, tuple(_random_tree(random, depth - 1) for _ in range(below))
 
 
-def _lay(tree: Tree, at: list[int], trunks: list[tuple[int, int]], count: list[int]) -> int:
+def _lay(tree: Tree, switch_of: list[int], trunks: list[tuple[int, int]], count: list[int]) -> int:
     """Append hosts by switch and cables between switches; return the tree's switch."""
     switch = count[0]
     count[0] += 1
-    at += [switch] * tree[0]
+    switch_of += [switch] * tree[0]
     for below in tree[1]:
-        trunks.append((_lay(below, at, trunks, count), switch))
+        trunks.append((_lay(below, switch_of, trunks, count), switch))
     return switch
 
 
 def _shares(tree: Tree) -> tuple[list[int], int]:
-    """Packets of each host in one period of the tree's outgoing link, and the period.
+    """Return the packets of each host in one period of the tree's outgoing link, and the period.
 
-    Inputs take turns, so each gets one slot in `inputs`; a host's share is the product of
-    1 / inputs over the switches that it passes.
+    Inputs are served round robin, each one slot in `inputs`; a host's share is the product of
+    1 / inputs over the switches on its path.
     """
     parts = [([1], 1)] * tree[0] + [_shares(below) for below in tree[1]]
     period = lcm(*(each for _, each in parts)) * len(parts)
-    found = [
+    numbers_of = [
         number * period // (len(parts) * each) for numbers, each in parts for number in numbers
     ]
-    return found, period
+    return numbers_of, period
 
 
 def _grants(result: PacketResult, fabric: Fabric, host: int) -> tuple[np.ndarray, np.ndarray]:
-    """Source and time, ps, of each packet that began to leave for a host, in order of time."""
+    """Return source and time in ps of each packet sent to a host, in order of time."""
     to = fabric.num_switches + host
     hop = result.hop[fabric.link_to[result.hop["link"]] == to]
     hop = hop[np.argsort(hop["left_ps"], kind="stable")]
@@ -126,19 +126,19 @@ TREES = {
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("name", TREES)
-def test_merging_gives_every_input_its_turn(name: str, queues: str) -> None:
-    """Round robin shares a link by inputs, not by flows: 1/4 1/4 1/2 where max-min has 1/3 each.
+def test_merging_serves_inputs_round_robin(name: str, queues: str) -> None:
+    """Round robin shares a link by inputs, not by flows: 1/4 1/4 1/2 instead of 1/3 each.
 
-    While all hosts send to one, each switch passes a packet of every input in turn. Behind a tree
-    of switches every period of slots holds exactly the packets that `_shares` counts, whichever
-    slot it begins with, and no slot is empty: a queue has its next packet long before its turn.
+    While all hosts send to one, each switch passes a packet of every input per round. Behind a
+    tree of switches every period of slots has exactly the packets that `_shares` counts, from any
+    slot on, and no slot is empty: a queue has its next packet long before it is served again.
     """
     tree = TREES[name]
     hosts: list[int] = []
     trunks: list[tuple[int, int]] = []
     root = _lay(tree, hosts, trunks, [0])
     senders = len(hosts)
-    # _lay puts hosts of a switch before what is below it, as _shares does.
+    # _lay lists hosts of a switch before those below it, as _shares does.
     shares, period = _shares(tree)
     fabric = fabric_of([*hosts, root], trunks)
     warm, periods = 60, 2
@@ -153,8 +153,8 @@ def test_merging_gives_every_input_its_turn(name: str, queues: str) -> None:
     assert len(left) >= (periods + 1) * period
     assert set(np.diff(left).tolist()) <= {D}
     for begin in range(0, periods * period, max(period // 7, 1)):
-        held = np.bincount(source[begin : begin + period], minlength=senders)
-        assert held.tolist() == shares
+        counts = np.bincount(source[begin : begin + period], minlength=senders)
+        assert counts.tolist() == shares
 
 
 def test_shares_by_hand() -> None:
@@ -163,13 +163,13 @@ def test_shares_by_hand() -> None:
     assert _shares((3, ())) == ([1, 1, 1], 3)
 
 
-def test_lanes_share_before_inputs_do() -> None:
-    """Two flows by one input on two lanes against one by another on lane 0: 1/4 1/2 1/4.
+def test_links_are_shared_by_lanes_before_inputs() -> None:
+    """Two flows via one input on two lanes and one via another on lane 0: 1/4 1/2 1/4.
 
-    Lanes take turns on the link, then inputs on the lane: lane 1 has half of it.
+    The link serves lanes round robin, then inputs of a lane: lane 1 has half of it.
     """
-    # Hosts 0 and 1 behind the trunk, to 3 on lane 0 and to 4 on lane 1; both hang behind one more
-    # cable, which is the bottleneck.
+    # Hosts 0 and 1 are behind the trunk and send to 3 on lane 0 and to 4 on lane 1; both are behind
+    # one more cable, which is the bottleneck.
     fabric = fabric_of([0, 0, 1, 2, 2], [(0, 1), (1, 2)])
     work = puts(5, (0, 3, 400_000), (1, 4, 400_000), (2, 3, 400_000))
     result = run(fabric, work, lane_of=[0, 0, 0, 0, 1], trace=range(3), max_time_ns=20_000)
@@ -185,14 +185,14 @@ def test_lanes_share_before_inputs_do() -> None:
 
 
 def _slot(arrived: int) -> float:
-    """Slot of a last packet behind one switch."""
+    """Return the slot of a last packet behind one switch."""
     return (arrived - FIRST - LAST) / D
 
 
 def _victim(
     n: int, packets: int, hardware: Hardware, *, hot: int | None = None, **options: object
 ) -> tuple[float, float]:
-    """Host 0 sends to X, as n - 1 others do, and by turns to Y, where nobody else sends.
+    """Let host 0 alternate between X, to which n - 1 others send, and Y, to which none sends.
 
     Returns
     -------
@@ -210,26 +210,24 @@ def _victim(
 
 @pytest.mark.parametrize("packets", [2, 5, 40])
 @pytest.mark.parametrize("n", [2, 3, 4, 7])
-def test_the_first_of_a_queue_holds_up_the_others(n: int, packets: int) -> None:
-    """X gives host 0 every n-th slot; its packet for Y leaves one slot behind each for X.
+def test_head_of_line_blocking(n: int, packets: int) -> None:
+    """X grants host 0 every n-th slot; its packet for Y leaves one slot after each for X.
 
-    So k-th packets leave in slots n k and n k + 1, and Y, though free, gets 1/n of its link.
+    So k-th packets leave in slots n k and n k + 1, and Y, though idle, receives 1/n of its rate.
     """
     hot, victim = n * (packets - 1), n * (packets - 1) + 1
     assert _victim(n, packets, PLAIN) == (hot, victim)
-    # With speed-up both leave when the one for X does, if the other one has come.
+    # With speedup both leave when the packet for X does, if the other one has arrived.
     both = (hot, max(hot, 2 * packets - 1))
     assert _victim(n, packets, replace(PLAIN, speedup=2)) == both
 
 
 @pytest.mark.parametrize("packets", [2, 5, 40])
 @pytest.mark.parametrize("n", [2, 4, 6])
-def test_virtual_output_queues_cure_it_while_the_buffer_holds_what_waits(
-    n: int, packets: int
-) -> None:
-    """Packets for Y leave as they come, in every other slot, and those for X as before.
+def test_virtual_output_queues_avoid_blocking_with_enough_buffer(n: int, packets: int) -> None:
+    """Packets for Y leave on arrival, in every other slot, and those for X as before.
 
-    For even n the two never want to leave the input port in one slot.
+    For even n the two never contend for the input port.
     """
     voq = replace(DEEP, queues="voq")
     assert _victim(n, packets, voq) == (n * (packets - 1), 2 * (packets - 1) + 1)
@@ -238,12 +236,12 @@ def test_virtual_output_queues_cure_it_while_the_buffer_holds_what_waits(
 
 @pytest.mark.parametrize("buffered", [2, 6, 16])
 @pytest.mark.parametrize("n", [4, 6])
-def test_virtual_output_queues_do_not_part_the_buffer(n: int, buffered: int) -> None:
-    """All of a lane's queues share its credits, and waiting packets for X take them.
+def test_virtual_output_queues_share_the_buffer(n: int, buffered: int) -> None:
+    """All queues of a lane share its credits, and waiting packets for X take them.
 
     With b packets in the buffer, host 0 may send when one for X leaves, every n-th slot. The next
-    one for Y passes by b - 1 for X that wait, a round trip later: its k-th packet leaves a round
-    trip after the (k - b + 1)-th for X. So Y gets 1/n again; it is only ahead by what was buffered.
+    packet for Y passes b - 1 waiting for X, a round trip later: its k-th packet leaves a round trip
+    after the (k - b + 1)-th for X. So Y gets 1/n again, ahead only by the buffered packets.
     """
     voq = replace(PLAIN, queues="voq", buffer_bytes=1024 * buffered)
     trip = (L + R + D + L) / D
@@ -255,8 +253,8 @@ def test_virtual_output_queues_do_not_part_the_buffer(n: int, buffered: int) -> 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("n", [3, 4, 6])
-def test_lanes_cure_it_with_any_buffer(n: int, queues: str) -> None:
-    """With X and Y on lanes of their own, Y gets all that X leaves of host 0's link: 1 - 1/n."""
+def test_separate_lanes_avoid_blocking_with_any_buffer(n: int, queues: str) -> None:
+    """With X and Y on separate lanes, Y gets the rest of host 0's link: 1 - 1/n."""
     small = replace(PLAIN, queues=queues, buffer_bytes=4096)  # type: ignore[arg-type]
     lane_of = [0] * (n + 1) + [1]
     few, many = (
@@ -270,10 +268,10 @@ def test_lanes_cure_it_with_any_buffer(n: int, queues: str) -> None:
 def test_congestion_spreads_to_flows_that_share_a_cable(n: int) -> None:
     """Hosts 0 and 1 share a trunk to X and Y; n - 1 hosts beside X send to it as well.
 
-    The trunk passes them by turns into one queue, which moves when X takes one: host 1 gets 1/n
-    of the trunk, though Y is free. On a lane of its own it gets 1 - 1/n, with a speed-up of 2:
-    without, its packets come to X's switch one right behind the other and occupy the input port,
-    so that X's link hardly ever finds the port free when it is free itself.
+    The trunk serves them alternately into one queue, which advances when X accepts a packet:
+    host 1 gets 1/n of the trunk, though Y is idle. On a separate lane it gets 1 - 1/n, with a
+    speedup of 2: without it, its packets arrive at X's switch without gaps and occupy the input
+    port, so that X's link hardly ever finds the port free when it is itself free.
     """
     x, y = n + 1, n + 2
     fabric = fabric_of([0, 0, *[1] * (n + 1)], [(0, 1)])
@@ -292,11 +290,11 @@ def test_congestion_spreads_to_flows_that_share_a_cable(n: int) -> None:
 
 @pytest.mark.parametrize("speedup", [1, 2, 4])
 def test_speedup_lets_one_fast_input_feed_several_outputs(speedup: int) -> None:
-    """A cable of four times the rate to four hosts by turns; S packets leave the port at a time.
+    """A cable of four times the rate feeds four hosts; S packets leave the port at a time.
 
-    Packets come every D / 4 and leave in that order as soon as fewer than S are leaving: the first
-    S as they come, the next S a D later each, and so on. So packet j leaves at (j div S) D +
-    (j mod S) D / 4, and the four outputs together get S times the rate of one.
+    Packets arrive every D / 4 and leave in that order as soon as fewer than S are leaving: the
+    first S on arrival, the next S one D later each, and so on. So packet j leaves at (j div S) D +
+    (j mod S) D / 4, and the four outputs together receive S times the rate of one.
     """
     fabric = fabric_of([0] * 5, rates=[320.0, *[80.0] * 4])
     packets = 30
@@ -311,11 +309,11 @@ def test_speedup_lets_one_fast_input_feed_several_outputs(speedup: int) -> None:
 
 
 def _saturation(ports: int) -> float:
-    """Share of its slots that an output is busy, with one queue for each input that never empties.
+    """Return the share of busy slots of an output, with one queue per input that is never empty.
 
-    Karol, Hluchyj and Morgan 1987: the first packets of all queues are for outputs at random, and
-    of those for one output one leaves each slot, a new one taking its place. Which of them leaves
-    does not matter. The chain's states are how many are first in line for each output.
+    Karol, Hluchyj and Morgan 1987: the first packets of all queues have random outputs; one of
+    those for the same output leaves per slot, and a new one takes its place. Which of them leaves
+    does not matter. A state of the chain is the number of first packets for each output.
     """
     states = sorted(
         {
@@ -338,12 +336,12 @@ def _saturation(ports: int) -> float:
 
 def test_saturation_as_published() -> None:
     """Table I of the paper."""
-    found = [_saturation(ports) for ports in (1, 2, 3, 4)]
-    assert found == pytest.approx([1.0, 0.75, 0.6825, 0.6553], abs=1e-4)
+    shares = [_saturation(ports) for ports in (1, 2, 3, 4)]
+    assert shares == pytest.approx([1.0, 0.75, 0.6825, 0.6553], abs=1e-4)
 
 
 def _throughput(ports: int, hardware: Hardware, packets: int) -> float:
-    """Of `ports` hosts that send single packets to as many others at random, all backlogged."""
+    """Return the share of busy slots if backlogged hosts send single packets at random."""
     random = np.random.default_rng([ports, 1])
     builder = WorkloadBuilder(2 * ports)
     for host in range(ports):
@@ -360,17 +358,17 @@ def _throughput(ports: int, hardware: Hardware, packets: int) -> float:
 def test_input_queues_saturate_where_theory_says(ports: int) -> None:
     """Within 1.5 % over 4,000 packets for each port; virtual output queues go well beyond."""
     one_queue = replace(PLAIN, queue_pairs="host")
-    found = _throughput(ports, one_queue, 4000)
-    assert found == pytest.approx(_saturation(ports), rel=0.015)
-    assert _throughput(ports, replace(one_queue, queues="voq"), 4000) > 1.15 * found
+    accepted = _throughput(ports, one_queue, 4000)
+    assert accepted == pytest.approx(_saturation(ports), rel=0.015)
+    assert _throughput(ports, replace(one_queue, queues="voq"), 4000) > 1.15 * accepted
 
 
-@pytest.mark.parametrize("turn", [0, 1, 2048, 4096, 4097, 10**6])
-def test_queue_pairs_keep_their_turn_for_so_many_bytes(turn: int) -> None:
+@pytest.mark.parametrize("quantum", [0, 1, 2048, 4096, 4097, 10**6])
+def test_queue_pairs_are_served_one_quantum_at_a_time(quantum: int) -> None:
     """Two messages of 12 packets from one host: slots alternate in turns of ceil(turn / 1024)."""
     work = puts(3, (0, 1, 12_000), (0, 2, 12_000))
-    result = run(fabric_of([0] * 3), work, replace(PLAIN, quantum_bytes=turn))
-    each = min(max(-(-turn // 1024), 1), 12)
+    result = run(fabric_of([0] * 3), work, replace(PLAIN, quantum_bytes=quantum))
+    each = min(max(-(-quantum // 1024), 1), 12)
     first, second = [], []
     while len(first) + len(second) < 24:
         for slots in (first, second):

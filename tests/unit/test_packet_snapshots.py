@@ -1,4 +1,4 @@
-"""Snapshots of the packet level: how many are kept, and that they change nothing."""
+"""Snapshots of the packet level: their number, and that they do not change results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.kernels.packet import view as packet_view
 from weft.sim.packet import state
 
 
-def test_every_other_one_goes_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_second_snapshot_is_dropped_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = weft.fabric("xgft:2;3,3;1,2")
     routes = weft.route(fabric, "dmodk")
     work = weft.load_workload("alltoall:size=20KiB", 9)
@@ -31,7 +31,7 @@ def test_every_other_one_goes_where_there_are_too_many(monkeypatch: pytest.Monke
 
 
 def test_none_is_taken_after_the_end() -> None:
-    """Queue pairs that congestion control holds back come back long after all is over."""
+    """Queue pairs paused by congestion control resume long after the end of the run."""
     control = weft.CongestionControl(threshold=15, marking_rate=0, cct=((0, 0), (0, 16383)))
     work = puts(4, *((source, 3, 100_000) for source in (0, 1, 2)))
     result = run(
@@ -45,8 +45,8 @@ def test_none_is_taken_after_the_end() -> None:
 @pytest.mark.parametrize(
     ("buffer_packets", "why"), [(1, packet_view.NO_CREDITS), (2, packet_view.LINK_BUSY)]
 )
-def test_what_lacks_credits_is_no_matter_of_a_busy_link(buffer_packets: int, why: int) -> None:
-    """Two packets for one cable: while the first leaves, the second waits for it or for room."""
+def test_waits_for_credits_are_distinguished_from_busy_links(buffer_packets: int, why: int) -> None:
+    """Two packets for one cable: while the first leaves, the second waits for it or for credits."""
     hardware = replace(PLAIN, buffer_bytes=1024 * buffer_packets)
     fabric = fabric_of([0, 0, 1, 1], [(0, 1)])
     work = puts(4, (0, 2, 1000), (1, 3, 1000))

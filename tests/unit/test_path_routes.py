@@ -1,4 +1,4 @@
-"""Source routes: what they say, what they load, their text, and tables made of them."""
+"""Source routes: paths, loads, text, and forwarding tables made of them."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ h3 h2 1,1,1,1,3
 
 def link_between(fabric: Fabric, a: str, b: str) -> int:
     ends = fabric.find_node(a), fabric.find_node(b)
-    (found,) = np.flatnonzero((fabric.link_from == ends[0]) & (fabric.link_to == ends[1]))
-    return int(found)
+    (link,) = np.flatnonzero((fabric.link_from == ends[0]) & (fabric.link_to == ends[1]))
+    return int(link)
 
 
 def test_a_ring_walked_one_way_round(square: Fabric) -> None:
     routes = read_paths(square, ROUND)
-    found = weft.validate(square, routes)
-    assert found.num_unrouted_pairs == 0
-    assert found.hops.tolist() == [0, 0, 0, 4, 4, 4]
-    assert found.detours.tolist() == [8, 0, 4]
-    assert found.mean_hops == 4.0
-    (cycle,) = found.credit_loops
+    report = weft.validate(square, routes)
+    assert report.num_unrouted_pairs == 0
+    assert report.hops.tolist() == [0, 0, 0, 4, 4, 4]
+    assert report.detours.tolist() == [8, 0, 4]
+    assert report.mean_hops == 4.0
+    (cycle,) = report.credit_loops
     assert len(cycle) == 4
     loads = all_to_all_loads(square, routes)
     assert (loads.flows, loads.unrouted) == (12, 0)
@@ -72,9 +72,9 @@ def test_a_ring_walked_one_way_round(square: Fabric) -> None:
     assert loads.per_link.sum() == 12 * 4
 
     flows = host_flows(square, [0, 1, 2, 2], [2, 3, 2, 1])
-    met = contention(square, routes, flows)
-    assert met.hops.tolist() == [4, 4, 0, 5]
-    assert met.worst.tolist() == [2.0, 2.0, 0.0, 2.0]
+    contended = contention(square, routes, flows)
+    assert contended.hops.tolist() == [4, 4, 0, 5]
+    assert contended.worst.tolist() == [2.0, 2.0, 0.0, 2.0]
     assert [users.tolist() for users in link_users(square, routes, flows, np.array(forward))] == [
         [3, 0],
         [0, 1],
@@ -87,30 +87,30 @@ def test_a_ring_walked_one_way_round(square: Fabric) -> None:
 
 
 def test_a_dateline_breaks_the_ring(square: Fabric) -> None:
-    """What crosses the cable from s3 to s0 is on SL 1 and goes on by the second lane."""
+    """Packets that cross the cable from s3 to s0 have SL 1 and continue on the second lane."""
     routes = read_paths(square, ROUND)
     crossing = np.array([key // 4 > key % 4 for key in routes.pair.tolist()], dtype=np.uint8)
-    whole = replace(routes, sl=crossing, lanes=VirtualLanes.uniform([0, 1]))
-    # A lane of its own for the whole path: s1 to s0, s2 to s1 and s3 to s2 close the ring again.
-    (cycle,) = weft.validate(square, whole).credit_loops
+    single_lane = replace(routes, sl=crossing, lanes=VirtualLanes.uniform([0, 1]))
+    # One lane for the complete path: s1 to s0, s2 to s1 and s3 to s2 close the ring again.
+    (cycle,) = weft.validate(square, single_lane).credit_loops
     assert {lane for _, lane in cycle} == {1}
     maps = np.zeros((2, 16), dtype=np.uint8)
     maps[1, 1] = 1
     index = np.zeros(64, dtype=np.int32)
     base, ports = np.arange(4, dtype=np.int64) * 16, np.full(4, 4, dtype=np.int32)
-    index[base[:2] + 2 * 4 + 1] = 1  # on s0 and s1, from the switch before to the next
-    found = weft.validate(
+    index[base[:2] + 2 * 4 + 1] = 1  # on s0 and s1, from the previous switch to the next
+    report = weft.validate(
         square, replace(routes, sl=crossing, lanes=VirtualLanes(maps, index, base, ports))
     )
-    assert found.ok
-    assert found.lanes == 2
+    assert report.ok
+    assert report.lanes == 2
 
 
-def test_pairs_that_are_not_given_have_no_way(square: Fabric) -> None:
+def test_unlisted_pairs_have_no_path(square: Fabric) -> None:
     routes = read_paths(square, "h0 h1 1,1,3\nh2 h0 1,1,1,3\n")
-    found = weft.validate(square, routes)
-    assert (found.num_unrouted_pairs, found.num_disconnected_pairs) == (10, 0)
-    listed = {tuple(pair) for pair in found.unrouted_pairs.tolist()}
+    report = weft.validate(square, routes)
+    assert (report.num_unrouted_pairs, report.num_disconnected_pairs) == (10, 0)
+    listed = {tuple(pair) for pair in report.unrouted_pairs.tolist()}
     everything = {(a, b) for a in range(4) for b in range(4) if a != b}
     assert listed == everything - {(0, 1), (2, 0)}
     loads = all_to_all_loads(square, routes)
@@ -165,7 +165,7 @@ def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
         weft.route(square, "source", paths=str(tmp_path / "none"))
 
 
-def test_paths_that_do_not_hold_are_refused(square: Fabric) -> None:
+def test_invalid_paths_are_refused(square: Fabric) -> None:
     routes = read_paths(square, ROUND)
     turned = routes.edge.copy()
     turned[0] = square.graph.edge_of_link[square.graph.edge_link[turned[0]] ^ 1]
@@ -195,21 +195,21 @@ def test_hosts_with_two_ports_have_a_path_from_each() -> None:
     fabric = build.fabric()
     routes = read_paths(fabric, "a b 1,2\na b 2,2\nb a 2,1\n")
     assert len(routes.pair) == 3
-    found = weft.validate(fabric, routes)
-    assert found.unrouted_pairs.tolist() == [[1, 0]]  # from first port to first port
+    report = weft.validate(fabric, routes)
+    assert report.unrouted_pairs.tolist() == [[1, 0]]  # from first port to first port
     loads = weft.link_loads(fabric, routes, [0, 0], [1, 1], ports="first")
     assert loads.sum() == 4
     assert "a b 2,2\n" in write_paths(fabric, routes)
 
 
-def test_smodk_mirrors_dmodk_and_keeps_what_a_host_sends_together() -> None:
+def test_smodk_mirrors_dmodk_with_one_uplink_per_host() -> None:
     for spec in ("xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "pgft:2;4,4;1,2;1,2", "xgft:2;4,4;1,2"):
         for fabric in (weft.fabric(spec), weft.fabric(spec).shuffled(3)):
             routes = weft.route(fabric, "smodk")
             assert isinstance(routes, PathRoutes)
-            found = weft.validate(fabric, routes)
-            assert found.ok
-            assert found.max_detour == 0
+            report = weft.validate(fabric, routes)
+            assert report.ok
+            assert report.max_detour == 0
             loads = all_to_all_loads(fabric, routes).per_link
             mirrored = all_to_all_loads(fabric, weft.route(fabric, "dmodk")).per_link
             assert np.array_equal(loads, mirrored[np.arange(len(loads)) ^ 1])
@@ -265,13 +265,13 @@ def test_tables_from_paths_and_the_first_conflict() -> None:
         lower(fabric, tree, lmc=1)
     tables, offset = lower(fabric, tree, lmc=2)
     assert weft.validate(fabric, tables).ok
-    # Hosts of a leaf climb by four different ports, to each destination by another LID.
+    # Hosts of a leaf climb via four different ports, to each destination by another LID.
     source, destination = np.divmod(tree.pair, fabric.num_host_endpoints)
     loads = weft.link_loads(fabric, tables, source, destination, lid_offset=offset)
     assert np.array_equal(loads, all_to_all_loads(fabric, tree).per_link)
 
 
-def test_tables_come_back_from_the_paths_they_make(square: Fabric) -> None:
+def test_paths_of_forwarding_tables_give_the_tables(square: Fabric) -> None:
     routes = replace(read_paths(square, ROUND), sl=np.full(12, 3, np.uint8))
     tables, offset = lower(square, routes)
     assert not offset.any()
@@ -279,8 +279,8 @@ def test_tables_come_back_from_the_paths_they_make(square: Fabric) -> None:
     assert np.array_equal(
         all_to_all_loads(square, tables).per_link, all_to_all_loads(square, routes).per_link
     )
-    found = weft.validate(square, tables)
-    assert (found.num_unrouted_pairs, found.unrouted_rows) == (0, 0)
+    report = weft.validate(square, tables)
+    assert (report.num_unrouted_pairs, report.unrouted_rows) == (0, 0)
     assert isinstance(weft.validate(square, tables).routes, TableRoutes)
 
 
