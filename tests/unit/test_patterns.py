@@ -1,4 +1,4 @@
-"""Each pattern against its definition, spelled out by hand or in a slow independent way."""
+"""Each traffic pattern against its definition, written by hand or calculated independently."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_ring_random_is_one_ring_both_ways(seed: int) -> None:
     right = as_map(traffic(9, "ring-random", seed=seed, two_way=False))
     assert len(flows) == 18
     assert all(bag[pair] == 1 for pair in right.items())
-    at, seen = 0, []
+    at, visited = 0, []
     for _ in range(9):
-        seen.append(at)
+        visited.append(at)
         at = right[at]
     assert at == 0
-    assert sorted(seen) == list(range(9))
-    assert seen != list(range(9))
+    assert sorted(visited) == list(range(9))
+    assert visited != list(range(9))
 
 
 def bits(number: int, width: int) -> str:
@@ -131,7 +131,7 @@ def test_stencil() -> None:
     assert as_bag(traffic(4, "stencil:wrap=false")) == Counter(
         [(0, 1), (1, 2), (2, 3), (1, 0), (2, 1), (3, 2)]
     )
-    # 3x2 with y wrapping onto the same neighbour: that one gets two flows.
+    # 3x2, where both steps in y lead to the same neighbour: it receives two flows.
     expected = Counter()
     for x, y in product(range(3), range(2)):
         for step in (1, -1):
@@ -157,7 +157,7 @@ def test_random_permutation() -> None:
 
 
 def test_derangements_are_equally_likely() -> None:
-    # There are 9 derangements of 4; 1800 draws give 200 of each, give or take 14 (1 sigma).
+    # There are 9 derangements of 4; 1800 draws give 200 of each, with 1 sigma of 14.
     drawn = Counter(
         tuple(traffic(4, "random-permutation", seed=seed).destinations.tolist())
         for seed in range(1800)
@@ -185,7 +185,7 @@ def test_bisect(num_hosts: int) -> None:
     assert as_bag(both) == as_bag(one) + back
 
 
-def test_hot_spot_meets_its_fraction() -> None:
+def test_hot_spot_sends_the_given_fraction() -> None:
     base = traffic(100, "hot-spot:fraction=0,hosts=7,flows=10", seed=5)
     hot = traffic(100, "hot-spot:fraction=0.3,hosts=7,flows=10", seed=5)
     changed = np.flatnonzero(base.destinations != hot.destinations)

@@ -1,4 +1,4 @@
-"""The contention-graph law within the flow level: workloads over fabrics."""
+"""The contention-graph sharing model at the flow level: workloads on fabrics."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ SIZE = 1 << 20
 
 
 def times_s(fabric, source, destination, size, start_ns, **options) -> np.ndarray:
-    """When each message has arrived; each is between two processes of its own."""
+    """Return the arrival time of each message; each has its own pair of ranks."""
     builder = weft.WorkloadBuilder(2 * len(source))
     for number, (count, release) in enumerate(zip(size, start_ns, strict=True)):
         builder.put(2 * number, 2 * number + 1, count, release_ns=release)
     hosts = np.column_stack([source, destination]).ravel()
     routes = weft.route(fabric, "dmodk")
-    found = weft.simulate(
+    messages = weft.simulate(
         fabric, routes, builder.build(), hosts, sharing="penalty", latency_ns=0.0, **options
     ).messages()
-    return found["arrived_ns"].to_numpy() * 1e-9
+    return messages["arrived_ns"].to_numpy() * 1e-9
 
 
 @pytest.mark.parametrize(
     "model", [INFINIBAND, PenaltyModel(out_weight=0.75, back_pressure=0.5)], ids=["IB", "other"]
 )
-def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
+def test_one_switch_agrees_with_predict(model: PenaltyModel) -> None:
     fabric = weft.fabric("xgft:1;9;1")
     inverse = 8e-9 / float(fabric.link_rate_gbps[0])
     random = np.random.default_rng(11)
@@ -40,32 +40,34 @@ def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
             expected = weft.predict(
                 source, destination, size, start_ns * 1e-9, inverse, model=model
             )
-            found = times_s(
+            arrived_s = times_s(
                 fabric, source.tolist(), destination.tolist(), size.tolist(), start_ns.tolist(),
                 coefficients=model,
             )  # fmt: skip
-            np.testing.assert_allclose(found, expected, rtol=1e-9)
+            np.testing.assert_allclose(arrived_s, expected, rtol=1e-9)
 
 
 def test_a_cable_between_switches_is_shared_as_well() -> None:
-    """4 hosts a leaf, one spine: flows from leaf to leaf share one cable, a local one does not."""
+    """4 hosts per leaf, one spine: flows between leaves share one cable, a local one does not."""
     fabric = weft.fabric("xgft:2;4,2;1,1")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
-    found = times_s(fabric, [0, 1, 2, 3], [4, 5, 6, 7], [SIZE] * 4, [0.0] * 4)
-    np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
-    found = times_s(fabric, [0, 1, 2], [4, 5, 3], [SIZE] * 3, [0.0] * 3)
-    np.testing.assert_allclose(found, [2 * alone, 2 * alone, alone], rtol=1e-9)
+    arrived_s = times_s(fabric, [0, 1, 2, 3], [4, 5, 6, 7], [SIZE] * 4, [0.0] * 4)
+    np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
+    arrived_s = times_s(fabric, [0, 1, 2], [4, 5, 3], [SIZE] * 3, [0.0] * 3)
+    np.testing.assert_allclose(arrived_s, [2 * alone, 2 * alone, alone], rtol=1e-9)
     # Host 2 sends into the shared cable and to its neighbour: back-pressure slows both.
-    found = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4)
-    np.testing.assert_allclose(found, 3 * alone, rtol=1e-9)
-    # Without back-pressure the neighbour gets its half of the adapter, then all of it is over.
+    arrived_s = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4)
+    np.testing.assert_allclose(arrived_s, 3 * alone, rtol=1e-9)
+    # Without back-pressure the neighbour gets half of the adapter until its message ends.
     free = PenaltyModel(back_pressure=0.0)
-    found = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4, coefficients=free)
-    np.testing.assert_allclose(found, [3 * alone, 3 * alone, 3 * alone, 2 * alone], rtol=1e-9)
+    arrived_s = times_s(
+        fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4, coefficients=free
+    )
+    np.testing.assert_allclose(arrived_s, [3 * alone, 3 * alone, 3 * alone, 2 * alone], rtol=1e-9)
 
 
 def slowed(fabric, *hosts: int):
-    """The fabric with cables of some hosts at half their rate."""
+    """Return the fabric with the cables of some hosts at half their rate."""
     half = float(fabric.link_rate_gbps[0]) / 2
     return fabric.degraded([f"{fabric.host_names[host]}[1]" for host in hosts], half)
 
@@ -73,36 +75,36 @@ def slowed(fabric, *hosts: int):
 def test_a_slow_adapter_sets_the_rate_of_its_flows() -> None:
     fabric = weft.fabric("xgft:1;4;1")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
-    found = times_s(slowed(fabric, 1), [0, 1, 2], [1, 2, 3], [SIZE] * 3, [0.0] * 3)
-    np.testing.assert_allclose(found, [2 * alone, 2 * alone, alone], rtol=1e-9)
-    # Two slow senders fill one receiver, three share it, and so do one sender's slow receivers.
-    found = times_s(slowed(fabric, 0, 1), [0, 1], [2, 2], [SIZE] * 2, [0.0] * 2)
-    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
-    found = times_s(slowed(fabric, 0, 1, 2), [0, 1, 2], [3, 3, 3], [SIZE] * 3, [0.0] * 3)
-    np.testing.assert_allclose(found, 3 * alone, rtol=1e-9)
-    found = times_s(slowed(fabric, 0, 1), [2, 2], [0, 1], [SIZE] * 2, [0.0] * 2)
-    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
+    arrived_s = times_s(slowed(fabric, 1), [0, 1, 2], [1, 2, 3], [SIZE] * 3, [0.0] * 3)
+    np.testing.assert_allclose(arrived_s, [2 * alone, 2 * alone, alone], rtol=1e-9)
+    # Two slow senders fill one receiver, three contend for it, as do one sender's slow receivers.
+    arrived_s = times_s(slowed(fabric, 0, 1), [0, 1], [2, 2], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(arrived_s, 2 * alone, rtol=1e-9)
+    arrived_s = times_s(slowed(fabric, 0, 1, 2), [0, 1, 2], [3, 3, 3], [SIZE] * 3, [0.0] * 3)
+    np.testing.assert_allclose(arrived_s, 3 * alone, rtol=1e-9)
+    arrived_s = times_s(slowed(fabric, 0, 1), [2, 2], [0, 1], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(arrived_s, 2 * alone, rtol=1e-9)
     # Two fast senders share a slow receiver.
-    found = times_s(slowed(fabric, 0), [1, 2], [0, 0], [SIZE] * 2, [0.0] * 2)
-    np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
+    arrived_s = times_s(slowed(fabric, 0), [1, 2], [0, 0], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
 
 
-def test_slow_cables_between_switches_take_their_part_of_an_adapter() -> None:
-    """Host 0 sends over two spines by cables of half its rate, and fills both."""
+def test_slow_cables_between_switches_limit_an_adapter() -> None:
+    """Host 0 sends via two spines over cables of half its rate, and fills both."""
     fabric = weft.fabric("xgft:2;4,2;1,2")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
     half = float(fabric.link_rate_gbps[0]) / 2
     leaf = fabric.node_names[0]
     slow = fabric.degraded([f"{leaf}[5]", f"{leaf}[6]"], half)
-    found = times_s(slow, [0, 0], [4, 5], [SIZE] * 2, [0.0] * 2)
-    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
-    found = times_s(slow, [0, 1], [4, 5], [SIZE] * 2, [0.0] * 2)
-    np.testing.assert_allclose(found, 2 * alone, rtol=1e-9)
-    found = times_s(slow, [0, 1], [4, 6], [SIZE] * 2, [0.0] * 2)
-    np.testing.assert_allclose(found, 4 * alone, rtol=1e-9)
+    arrived_s = times_s(slow, [0, 0], [4, 5], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(arrived_s, 2 * alone, rtol=1e-9)
+    arrived_s = times_s(slow, [0, 1], [4, 5], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(arrived_s, 2 * alone, rtol=1e-9)
+    arrived_s = times_s(slow, [0, 1], [4, 6], [SIZE] * 2, [0.0] * 2)
+    np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
 
 
-def test_ports_of_one_host_are_adapters_of_their_own() -> None:
+def test_ports_of_one_host_are_separate_adapters() -> None:
     builder = weft.FabricBuilder("two ports")
     switches = builder.switches(["s0", "s1"])
     hosts = builder.hosts([f"h{n}" for n in range(4)])
@@ -111,7 +113,7 @@ def test_ports_of_one_host_are_adapters_of_their_own() -> None:
     fabric = builder.fabric()
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
 
-    def found(ports: str) -> np.ndarray:
+    def arrived_s(ports: str) -> np.ndarray:
         workload = weft.WorkloadBuilder(4)
         workload.put(0, 1, SIZE)
         workload.put(0, 2, SIZE)
@@ -121,5 +123,5 @@ def test_ports_of_one_host_are_adapters_of_their_own() -> None:
         )  # fmt: skip
         return result.messages()["arrived_ns"].to_numpy() * 1e-9
 
-    np.testing.assert_allclose(found("spread"), alone, rtol=1e-9)
-    np.testing.assert_allclose(found("first"), 2 * alone, rtol=1e-9)
+    np.testing.assert_allclose(arrived_s("spread"), alone, rtol=1e-9)
+    np.testing.assert_allclose(arrived_s("first"), 2 * alone, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Valiant and UGAL: which fabrics they know, what they load, and what they refuse."""
+"""Valiant and UGAL: structures that they find, loads, and fabrics that they refuse."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def candidates(fabric: Fabric, spec: str) -> CandidateRoutes:
 
 
 def shifted(fabric: Fabric, engine: str, by: int) -> Loads:
-    """Every host sends to the one `by` further on."""
+    """Return the loads when every host sends to the host `by` further."""
     hosts = np.arange(fabric.num_hosts)
     flows = host_flows(fabric, hosts, (hosts + by) % fabric.num_hosts)
     return flow_loads(fabric, route(fabric, engine), flows)
 
 
 def groups_of(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """Of each edge the groups that it leaves and enters, by the coordinates."""
+    """Return the groups that each edge leaves and enters, by the coordinates."""
     group = fabric.coordinates[fabric.graph.row_node, 0]
     return group[fabric.graph.edge_tail], group[fabric.graph.edge_row]
 
 
 def test_a_shift_by_a_group_of_a_dragonfly() -> None:
-    """8 hosts of each of 9 groups send to the next group, over the one cable that leads there."""
+    """8 hosts of each of 9 groups send to the next group, over the one cable between them."""
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     tail, head = groups_of(fabric)
     between = tail != head
@@ -59,15 +59,15 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
     assert minimal[following].tolist() == [8] * 9
     assert not minimal[between & ~following].any()
 
-    # 7 groups serve as intermediates; each cable carries 8/7 to one and 8/7 from another, only
-    # the cable to the next group nothing.
+    # 7 groups serve as intermediates; each cable carries 8/7 to one and 8/7 from another, but the
+    # cable to the next group carries nothing.
     valiant = shifted(fabric, "valiant", 8)
     assert np.isnan(valiant.straight)
     np.testing.assert_allclose(valiant.per_link[edge_link][following], 0, atol=1e-12)
     np.testing.assert_allclose(valiant.per_link[edge_link][between & ~following], 16 / 7)
 
-    # Going straight empties the others: by 1/8 their load has come down to 2, as that of the
-    # busiest cable in a group is until the direct cables carry 2, too, at 1/4.
+    # Direct traffic relieves the others: at a share of 1/8 their load has dropped to 2, like that
+    # of the busiest cable in a group, until at 1/4 the direct cables also carry 2.
     ugal = shifted(fabric, "ugal", 8)
     assert ugal.straight == pytest.approx(1 / 4)
     np.testing.assert_allclose(ugal.per_link[edge_link][following], 2)
@@ -76,7 +76,7 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
 
 
 def test_a_shift_by_a_group_of_a_megafly() -> None:
-    """As on the dragonfly, but up- and down-cables never limit: 8 x = 16/7 (1 - x)."""
+    """As on the dragonfly, but cables within groups never limit: 8 x = 16/7 (1 - x)."""
     fabric = weft.fabric("megafly:p=2,leaves=4,spines=4,h=2")
     tail, head = groups_of(fabric)
     following = (tail != head) & (head == (tail + 1) % 9)
@@ -92,7 +92,7 @@ def test_a_shift_by_a_group_of_a_megafly() -> None:
 
 
 def test_a_shift_by_a_switch_of_a_full_mesh() -> None:
-    """Four hosts of each of 5 switches send to the next: 4 straight, or 8/3 by the other three."""
+    """Four hosts of each of 5 switches send to the next: 4 direct, or 8/3 via the other three."""
     fabric = weft.fabric("hyperx:S=5,T=4")
     loads = shifted(fabric, "valiant", 4).per_link[fabric.graph.edge_link]
     assert sorted(set(loads.round(12))) == [0, round(8 / 3, 12)]
@@ -103,7 +103,7 @@ def test_a_shift_by_a_switch_of_a_full_mesh() -> None:
 
 
 def test_all_to_all_on_a_full_mesh_doubles() -> None:
-    """Each of 20 cables carries 16 flows straight; round by another switch all take two links."""
+    """Each of 20 cables carries 16 direct flows; via another switch all flows cross two cables."""
     fabric = weft.fabric("hyperx:S=5,T=4")
     inner = fabric.graph.edge_link
     for engine, load in (("valiant", 32), ("ugal", 16), ("ecmp", 16)):
@@ -115,14 +115,14 @@ def test_all_to_all_on_a_full_mesh_doubles() -> None:
 
 def test_lengths_on_a_full_mesh() -> None:
     fabric = weft.fabric("hyperx:S=5,T=4")
-    # 60 pairs share a switch, 320 go over two cables between switches instead of one.
-    found = validate(fabric, route(fabric, "valiant"))
-    np.testing.assert_allclose(found.hops, [0, 0, 60, 0, 320])
-    np.testing.assert_allclose(found.detours, [60, 320])
-    found = validate(fabric, route(fabric, "ugal"))
-    assert found.hops.tolist() == [0, 0, 60, 320]
-    assert (found.max_hops, found.max_detour) == (4, 0)
-    assert "via an intermediate have up to 4 hops, direct ones up to 3" in found.text()
+    # 60 pairs share a switch, 320 cross two cables between switches instead of one.
+    report = validate(fabric, route(fabric, "valiant"))
+    np.testing.assert_allclose(report.hops, [0, 0, 60, 0, 320])
+    np.testing.assert_allclose(report.detours, [60, 320])
+    report = validate(fabric, route(fabric, "ugal"))
+    assert report.hops.tolist() == [0, 0, 60, 320]
+    assert (report.max_hops, report.max_detour) == (4, 0)
+    assert "via an intermediate have up to 4 hops, direct ones up to 3" in report.text()
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_lengths_on_a_full_mesh() -> None:
         ("ring:5", "each of 5 switches", 4),
     ],
 )
-def test_structures_are_found_whatever_the_labels(spec: str, kind: str, lanes: int) -> None:
+def test_structures_are_found_for_all_labels(spec: str, kind: str, lanes: int) -> None:
     for fabric in (weft.fabric(spec), weft.fabric(spec).shuffled(5)):
         for engine in ("valiant", "ugal"):
             routes = candidates(fabric, engine)
             assert kind in routes.notes[0]
-            found = validate(fabric, routes, management=True)
-            assert found.ok
-            assert found.lanes == routes.num_vls == lanes
+            report = validate(fabric, routes, management=True)
+            assert report.ok
+            assert report.lanes == routes.num_vls == lanes
             with pytest.raises(NotApplicable, match=f"needs {lanes} lanes, but max_vls is 1"):
                 route(fabric, engine, max_vls=1)
 
@@ -167,17 +167,17 @@ def test_groups_and_coordinates_are_those_of_the_labels() -> None:
     rows = fabric.graph.row_node
     assert np.array_equal(find_dragonfly(fabric).group, fabric.coordinates[rows, 0])
     fabric = weft.fabric("megafly:p=1,leaves=4,spines=3,h=2")
-    found = find_megafly(fabric)
+    megafly = find_megafly(fabric)
     names = np.array(fabric.node_names)[fabric.graph.row_node]
-    assert [name.startswith("spine") for name in names] == (found.tier == 1).tolist()
+    assert [name.startswith("spine") for name in names] == (megafly.tier == 1).tolist()
     group = [int(name.lstrip("leafspin").split(".")[0]) for name in names]
-    assert np.array_equal(np.unique(found.group, return_inverse=True)[1], group)
+    assert np.array_equal(np.unique(megafly.group, return_inverse=True)[1], group)
     fabric = weft.fabric("hyperx:S=4x3x2")
     assert np.array_equal(find_grid(fabric), fabric.coordinates[fabric.graph.row_node])
 
 
-def test_dense_random_networks_do_not_hold_up_the_search_for_groups() -> None:
-    """Cliques that are nowhere are not looked for in all ways, of which there are very many."""
+def test_the_search_for_groups_is_fast_on_dense_random_networks() -> None:
+    """The search for cliques that do not exist does not try all of the very many subsets."""
     fabric = weft.fabric("jellyfish:switches=90,degree=70")
     assert lines_run(lambda: find_dragonfly(fabric)) < 10_000_000
     groups = find_dragonfly(fabric)
@@ -234,20 +234,20 @@ def test_refusals_say_what_is_missing(fabric: Fabric, reason: str) -> None:
     ],
 )
 def test_faults_cost_lanes_but_no_pair(spec: str, cables: list[str], note: str, lanes: int) -> None:
-    """Groups without a direct cable are joined by a third; without groups all is by switches."""
+    """Groups without a common cable use a third; without groups single switches are used."""
     fabric = weft.fabric(spec).without(cables=cables).shuffled(2)
     for engine in ("valiant", "ugal"):
         routes = candidates(fabric, engine)
         assert "no cable connects" in note or note in routes.notes[0]
-        found = validate(fabric, routes, management=True)
-        assert found.ok
-        assert found.lanes == lanes
+        report = validate(fabric, routes, management=True)
+        assert report.ok
+        assert report.lanes == lanes
     original = weft.fabric(spec).without(cables=cables)
     assert note in candidates(original, "valiant").notes[0]
 
 
-def test_a_slim_fly_goes_by_any_switch() -> None:
-    """Both phases take shortest paths of up to two cables; every switch but two is drawn alike."""
+def test_a_slim_fly_uses_all_switches_as_intermediates() -> None:
+    """Both phases use minimal paths; intermediates are all switches but the two ends."""
     fabric = weft.fabric("slim-fly:q=3,hosts=1")
     routes = candidates(fabric, "valiant")
     assert routes.num_intermediates == fabric.num_switches == 18
@@ -255,8 +255,8 @@ def test_a_slim_fly_goes_by_any_switch() -> None:
     straight = validate(fabric, candidates(fabric, "ugal"))
     assert straight.max_detour == 0
     assert straight.hops[-1] > 0
-    # Of a Moore graph with degree k and n vertices every cable of a switch carries n - 1 parts of
-    # each phase: all-to-all loads are twice those of shortest paths.
+    # In a Moore graph with degree k and n vertices every cable of a switch carries n - 1 parts of
+    # each phase: all-to-all loads are twice those of minimal paths.
     moore = weft.fabric("slim-fly:q=5,hosts=1")
     inner = moore.graph.edge_link
     minimal = all_to_all_loads(moore, route(moore, "ecmp")).per_link[inner]
@@ -266,14 +266,14 @@ def test_a_slim_fly_goes_by_any_switch() -> None:
 
 
 def test_spare_cables_may_fail() -> None:
-    whole = weft.fabric("hyperx:S=3x3,K=2,T=2")
-    fabric = whole.without(cables=["s0.0[3]"])
-    found = validate(fabric, candidates(fabric, "valiant"))
-    assert found.ok
-    assert candidates(fabric, "ugal").num_sets < candidates(whole, "ugal").num_sets * 2
+    complete = weft.fabric("hyperx:S=3x3,K=2,T=2")
+    fabric = complete.without(cables=["s0.0[3]"])
+    report = validate(fabric, candidates(fabric, "valiant"))
+    assert report.ok
+    assert candidates(fabric, "ugal").num_sets < candidates(complete, "ugal").num_sets * 2
 
 
-def test_arrays_that_do_not_fit_are_refused() -> None:
+def test_arrays_of_wrong_shape_are_refused() -> None:
     fabric = weft.fabric("dragonfly:p=1,a=3,h=1")
     routes = candidates(fabric, "ugal")
     inside = routes.via_set.copy()
@@ -291,43 +291,43 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         multipath_loads(fabric, routes, [0], [5], splits=[(1, 1)])
 
 
-def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
+def test_missing_paths_and_loops_via_an_intermediate_are_found() -> None:
     fabric = weft.fabric("hyperx:S=4,T=1")
     routes = candidates(fabric, "valiant")
     sets = routes.via_set.copy()
-    sets[3, 0] = -1  # switch 0 no longer gets to intermediate 3, which 1 and 2 may draw
-    lost = validate(fabric, replace(routes, via_set=sets))
-    assert sorted(map(tuple, lost.unrouted_pairs.tolist())) == [(0, 1), (0, 2)]
+    sets[3, 0] = -1  # switch 0 no longer reaches intermediate 3, which 1 and 2 may draw
+    report_lost = validate(fabric, replace(routes, via_set=sets))
+    assert sorted(map(tuple, report_lost.unrouted_pairs.tolist())) == [(0, 1), (0, 2)]
     loads = all_to_all_loads(fabric, replace(routes, via_set=sets))
     assert loads.unrouted == 2
     sets = routes.set_id.copy()
-    sets[1, 0] = -1  # nor, straight or on its way by 0, does anything get from 0 to 1
+    sets[1, 0] = -1  # nor does any packet get from 0 to 1, directly or via 0
     for direct, pairs in ((False, [(2, 1), (3, 1)]), (True, [(0, 1), (2, 1), (3, 1)])):
         broken = replace(routes, set_id=sets, direct=direct)
-        lost = validate(fabric, broken)
-        assert sorted(map(tuple, lost.unrouted_pairs.tolist())) == pairs
+        report_lost = validate(fabric, broken)
+        assert sorted(map(tuple, report_lost.unrouted_pairs.tolist())) == pairs
         assert all_to_all_loads(fabric, broken).unrouted == len(pairs)
     sets = routes.via_set.copy()
-    # 0 sends to 1 and 1 to 0 what both should send to 3.
+    # 0 sends to 1, and 1 to 0, the packets for 3.
     sets[3, 0], sets[3, 1] = routes.via_set[1, 0], routes.via_set[0, 1]
-    found = validate(fabric, replace(routes, via_set=sets))
-    assert found.num_loops == 1
-    assert sorted(found.loops[0]) == [0, 1]
+    report = validate(fabric, replace(routes, via_set=sets))
+    assert report.num_loops == 1
+    assert sorted(report.loops[0]) == [0, 1]
 
 
 @pytest.mark.parametrize(
     ("none", "every", "share"),
     [
         ([1.0, 0.0], [0.0, 1.0], 0.5),
-        ([1.0, 1.0], [1.0, 0.0], 1.0),  # level: as much straight as may be
+        ([1.0, 1.0], [1.0, 0.0], 1.0),  # equal: as much direct traffic as possible
         ([2.0, 0.0], [2.0, 2.0], 1.0),
         ([1.0], [2.0], 0.0),
         ([3.0, 0.0, 1.0], [0.0, 6.0, 1.0], 1 / 3),
         ([0.0], [0.0], 1.0),
-        ([1.0, 0.0], [1.0, 4.0], 0.25),  # level as far as that
+        ([1.0, 0.0], [1.0, 4.0], 0.25),  # equal from there on
         ([1.0, 1.0], [0.0, 2.0], 0.0),
         ([4.0, 3.0, 0.0, 0.0], [0.0, 3.0, 2.0, 6.0], 0.5),
-        ([3.0, 1.0, 0.0], [0.0, 1.0 + 3e-16, 1.25], 0.8),  # level but for rounding
+        ([3.0, 1.0, 0.0], [0.0, 1.0 + 3e-16, 1.25], 0.8),  # equal but for rounding
         ([1.0, 1.0], [1.0, 1.0 + 3e-16], 1.0),
         ([1.0, 0.5], [1.0 + 3e-16, 0.2], 1.0),
         ([0.3, 0.1], [0.1 + 0.2, 0.0], 1.0),
@@ -337,17 +337,17 @@ def test_the_least_worst_share(none: list[float], every: list[float], share: flo
     assert least_worst_share(np.array(none), np.array(every)) == pytest.approx(share)
 
 
-def test_bisections_take_the_better_way() -> None:
-    """One flow each of a full mesh has its own cable; round about two of them meet."""
+def test_bisections_use_the_better_of_direct_and_indirect_paths() -> None:
+    """In a full mesh each flow has its own direct cable; via intermediates two of them contend."""
     fabric = weft.fabric("hyperx:S=6,T=1")
     straight = weft.bisection(fabric, route(fabric, "minhop"), samples=50)
     assert weft.bisection(fabric, route(fabric, "ugal"), samples=50).mean == straight.mean == 1.0
     assert weft.bisection(fabric, route(fabric, "valiant"), samples=50).mean < 1.0
-    # Of two flows on four switches each draws one of the other two; half of the draws meet.
+    # Of two flows on four switches each draws one of the other two; half of the draws contend.
     pair = weft.fabric("hyperx:S=4,T=1")
-    met = weft.bisection(pair, route(pair, "valiant"), samples=4000)
-    assert set(met.per_sample.tolist()) == {0.5, 1.0}
-    assert met.mean == pytest.approx(0.75, abs=0.02)
+    contended = weft.bisection(pair, route(pair, "valiant"), samples=4000)
+    assert set(contended.per_sample.tolist()) == {0.5, 1.0}
+    assert contended.mean == pytest.approx(0.75, abs=0.02)
     crowded = weft.fabric("hyperx:S=4,T=8")
     minimal = weft.bisection(crowded, route(crowded, "minhop"), samples=50).mean
     assert weft.bisection(crowded, route(crowded, "ugal"), samples=50).mean > minimal
@@ -360,8 +360,8 @@ def test_a_host_that_sends_to_itself_loads_nothing() -> None:
     assert loads.per_link.sum() == pytest.approx(4)
 
 
-def test_sets_that_only_look_alike_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets are looked up by a random code; here all have the same one."""
+def test_sets_of_equal_codes_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets are found by a random code; here all have the same one."""
 
     class NoRandom:
         def integers(self, low: int, high: int, size: tuple[int, int], dtype: type) -> np.ndarray:
@@ -370,14 +370,17 @@ def test_sets_that_only_look_alike_stay_apart(monkeypatch: pytest.MonkeyPatch) -
     fabric = weft.fabric("dragonfly:p=1,a=3,h=2,g=4,arrangement=palmtree")
     expected = candidates(fabric, "valiant")
     monkeypatch.setattr(np.random, "default_rng", lambda seed: NoRandom())
-    found = candidates(fabric, "valiant")
-    assert found.num_sets > expected.num_sets
+    routes_equal = candidates(fabric, "valiant")
+    assert routes_equal.num_sets > expected.num_sets
 
     def edges(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
         run = slice(routes.set_offset[number], routes.set_offset[number + 1])
         return list(zip(routes.set_edge[run].tolist(), routes.set_lane[run].tolist(), strict=True))
 
-    for one, other in ((expected.set_id, found.set_id), (expected.via_set, found.via_set)):
+    for one, other in (
+        (expected.set_id, routes_equal.set_id),
+        (expected.via_set, routes_equal.via_set),
+    ):
         for a, b in zip(one.reshape(-1).tolist(), other.reshape(-1).tolist(), strict=True):
             assert (a < 0) == (b < 0)
-            assert a < 0 or edges(expected, a) == edges(found, b)
+            assert a < 0 or edges(expected, a) == edges(routes_equal, b)

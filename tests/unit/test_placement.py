@@ -1,4 +1,4 @@
-"""Placement: which host each rank has, strategy by strategy, and what is refused."""
+"""Placement: the host of each rank by every strategy, and errors."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_distributions_that_do_not_exist(options, message) -> None:
 
 def test_coordinates_follow_the_axes() -> None:
     assert names(TORUS, place(TORUS, 5, "coordinates")) == ["h0.0", "h1.0", "h2.0", "h3.0", "h0.1"]
-    turned = place(TORUS, 5, "coordinates:axes=1,0")
-    assert names(TORUS, turned) == ["h0.0", "h0.1", "h0.2", "h1.0", "h1.1"]
-    # The axes left out follow, and hosts of one switch stay together.
+    swapped = place(TORUS, 5, "coordinates:axes=1,0")
+    assert names(TORUS, swapped) == ["h0.0", "h0.1", "h0.2", "h1.0", "h1.1"]
+    # Omitted axes follow, and hosts of one switch stay together.
     pairs = load("torus:2x2x2;hosts=2")
     assert names(pairs, place(pairs, 5, "coordinates:axes=2")) == [
         "h0.0.0.0", "h0.0.0.1", "h0.0.1.0", "h0.0.1.1", "h1.0.0.0",
@@ -82,8 +82,8 @@ def test_coordinates_come_from_the_switch_where_a_host_has_none() -> None:
     bare[TORUS.num_switches :] = -1
     from dataclasses import replace
 
-    turned = place(replace(TORUS, coordinates=bare), 12, "coordinates:axes=1")
-    assert turned.tolist() == place(TORUS, 12, "coordinates:axes=1").tolist()
+    placed = place(replace(TORUS, coordinates=bare), 12, "coordinates:axes=1")
+    assert placed.tolist() == place(TORUS, 12, "coordinates:axes=1").tolist()
     bare = np.full_like(bare, -1)
     with pytest.raises(NotApplicable, match=r"host h0\.0 has no coordinates"):
         place(replace(TORUS, coordinates=bare), 12, "coordinates")
@@ -111,7 +111,7 @@ def test_blocks_and_rounds_over_leaves() -> None:
     assert place(TREE, 6, "cyclic").tolist() == [0, 4, 8, 12, 1, 5]
     assert place(TREE, 6, "cyclic:size=2").tolist() == [0, 1, 4, 5, 8, 9]
     assert place(TREE, 10, "block:size=2").tolist() == [0, 1, 4, 5, 8, 9, 12, 13, 2, 3]
-    # Hosts that are offered leaf by leaf in another order: leaves in the order of their first.
+    # Hosts in another order: leaves in the order of their first host.
     mixed = [13, 0, 5, 12, 1, 4]
     assert place(TREE, 6, "block", hosts=mixed).tolist() == [13, 12, 0, 1, 5, 4]
     assert place(TREE, 6, "block:order=number", hosts=mixed).tolist() == [0, 1, 5, 4, 13, 12]
@@ -121,7 +121,7 @@ def test_blocks_and_rounds_over_leaves() -> None:
     assert place(TREE, 6, "cyclic", hosts=uneven).tolist() == [0, 4, 8, 5, 9, 10]
 
 
-def test_random_leaves_stay_whole() -> None:
+def test_random_block_placement_keeps_leaves_together() -> None:
     placed = place(TREE, 16, "block:order=random,seed=5")
     assert (placed.reshape(4, 4) // 4 == placed.reshape(4, 4)[:, :1] // 4).all()
     assert placed.tolist() != list(range(16))
@@ -158,7 +158,7 @@ def test_host_lists_go_in_their_order() -> None:
 
 
 def machines(*descriptions: str) -> Fabric:
-    """A switch with these adapters, read from a file."""
+    """Build a switch with these adapters and read it from a file."""
     build = FabricBuilder("machines")
     adapters = build.hosts([f"a{number}" for number in range(len(descriptions))])
     build.connect(build.switches(["s"], ports=40).repeat(len(adapters)), adapters)
@@ -191,7 +191,7 @@ def test_one_rank_needs_one_adapter(tmp_path: Path) -> None:
         fabric.find_node("n1")
 
 
-def test_machines_without_names_of_their_own_are_told_apart() -> None:
+def test_machines_with_equal_names_are_distinguished() -> None:
     fabric = machines("localhost HCA-1", "localhost HCA-1", "x", "ConnectX", "ConnectX")
     assert [len(adapters) for adapters in fabric.machines.values()] == [1] * 5
     with pytest.raises(InputError, match="no host 'localhost'"):
@@ -210,7 +210,7 @@ def test_machines_without_names_of_their_own_are_told_apart() -> None:
         ("hosts:0xdead", "no host '0xdead'"),
     ],
 )
-def test_host_lists_that_do_not_do(spec, message) -> None:
+def test_bad_host_lists_are_refused(spec, message) -> None:
     spec = spec.replace("s1.0", TREE.node_names[0])
     message = message.replace("s1.0", TREE.node_names[0])
     with pytest.raises(InputError, match=message):
@@ -252,12 +252,12 @@ def test_rank_files(tmp_path, text) -> None:
         ("rank 999999999999=h0\n", r"ranks:1: .*is too large"),
     ],
 )
-def test_rank_files_that_do_not_do(tmp_path, text, message) -> None:
+def test_bad_rank_files_are_refused(tmp_path, text, message) -> None:
     with pytest.raises(InputError, match=message):
         place(TREE, 3, write(tmp_path, text))
 
 
-def test_rank_files_keep_to_what_is_allowed(tmp_path) -> None:
+def test_rank_files_use_allowed_hosts_only(tmp_path) -> None:
     spec = write(tmp_path, "h1\nh2\nh1\n")
     with pytest.raises(InputError, match=r":2: .*host h2 is not among the hosts that may be used"):
         place(TREE, 3, spec, hosts="h[0-1]")
@@ -269,14 +269,14 @@ def test_rank_files_keep_to_what_is_allowed(tmp_path) -> None:
         place(TREE, 3, "file:/no/such/file")
 
 
-# -- numbers, and what no placement does -------------------------------------------------------
+# -- host numbers, and errors common to all placements ----------------------------------------
 
 
 def test_host_numbers_are_a_placement() -> None:
     assert place(TREE, 3, [5, 5, 0]).tolist() == [5, 5, 0]
-    given = np.array([1, 2, 3])
-    placed = place(TREE, 3, given)
-    given[0] = 9
+    numbers = np.array([1, 2, 3])
+    placed = place(TREE, 3, numbers)
+    numbers[0] = 9
     assert placed.tolist() == [1, 2, 3]
 
 
@@ -290,12 +290,12 @@ def test_host_numbers_are_a_placement() -> None:
         ([[0, 1, 2]], "expected whole numbers"),
     ],
 )
-def test_host_numbers_that_do_not_do(hosts, message) -> None:
+def test_bad_host_numbers_are_refused(hosts, message) -> None:
     with pytest.raises(InputError, match=message):
         place(TREE, 3, hosts)
 
 
-def test_host_numbers_keep_to_what_is_allowed() -> None:
+def test_host_numbers_use_allowed_hosts_only() -> None:
     with pytest.raises(InputError, match="host h2 of rank 1 is not among the hosts that may be"):
         place(TREE, 3, [0, 2, 1], hosts="h[0-1]")
     with pytest.raises(InputError, match="host h5 has 2 ranks; expected at most 1"):
@@ -314,7 +314,7 @@ def test_too_many_ranks_say_how_many_fit() -> None:
 
 
 @pytest.mark.parametrize("ranks", [0, -1, 2**40, 2.5, True])
-def test_numbers_of_ranks_that_do_not_do(ranks) -> None:
+def test_bad_numbers_of_ranks_are_refused(ranks) -> None:
     with pytest.raises(InputError, match="the number of ranks must be"):
         place(TREE, ranks)
 
@@ -342,7 +342,7 @@ def test_hosts_without_a_cable_are_left_out_or_refused(tmp_path) -> None:
         ("h[0-99]", "no host 'h16'"),
     ],
 )
-def test_allowed_hosts_that_do_not_do(hosts, message) -> None:
+def test_bad_allowed_hosts_are_refused(hosts, message) -> None:
     with pytest.raises(InputError, match=message):
         place(TREE, 2, hosts=hosts)
 

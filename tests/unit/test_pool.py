@@ -1,4 +1,4 @@
-"""Runs over several processes: what comes back, and how they end."""
+"""Runs over several processes: their results, and how they end."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def add(shared: int, task: int, watch: Watch) -> int:
     return shared + task
 
 
-def forget(shared: list[int], task: int, watch: Watch) -> tuple[int, int]:
-    """How often this process had done a task before, and which process it is."""
+def count_tasks(shared: list[int], task: int, watch: Watch) -> tuple[int, int]:
+    """Return the number of tasks that this process has run, and the number of the process."""
     shared.append(task)
     return len(shared), os.getpid()
 
@@ -42,14 +42,14 @@ def die(shared: object, task: int, watch: Watch) -> None:
 
 
 def linger(shared: object, task: int, watch: Watch) -> int:
-    """The first task ends at once and others do not."""
+    """End the first task at once; let the others run until stopped."""
     while task:
         watch(None)
         time.sleep(0.005)
     return -1
 
 
-def end_at(number: int) -> Callable[[int, int], None]:
+def interrupt_at(number: int) -> Callable[[int, int], None]:
     def tell(ready: int, tasks: int) -> None:
         if ready == number:
             raise KeyboardInterrupt
@@ -59,12 +59,12 @@ def end_at(number: int) -> Callable[[int, int], None]:
 
 @pytest.mark.parametrize("processes", [1, 2, 9])
 def test_results_are_those_of_the_tasks_in_order(processes: int) -> None:
-    told: list[tuple[int, int]] = []
-    found = run_all(add, 10, range(5), processes, lambda *counts: told.append(counts))
-    assert found == ([10, 11, 12, 13, 14], True)
-    assert told[0] == (0, 5)
-    assert told[-1] == (5, 5)
-    assert told == sorted(told)
+    counts_seen: list[tuple[int, int]] = []
+    result = run_all(add, 10, range(5), processes, lambda *counts: counts_seen.append(counts))
+    assert result == ([10, 11, 12, 13, 14], True)
+    assert counts_seen[0] == (0, 5)
+    assert counts_seen[-1] == (5, 5)
+    assert counts_seen == sorted(counts_seen)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -72,27 +72,27 @@ def test_nothing_to_do_is_done(processes: int) -> None:
     assert run_all(add, 10, [], processes) == ([], True)
 
 
-def test_every_process_has_what_is_shared_once() -> None:
-    given: list[int] = []
-    found, whole = run_all(forget, given, range(20), 2)
-    assert whole
-    assert given == []
-    for process in {process for _, process in found}:
+def test_every_process_has_one_copy_of_shared_data() -> None:
+    shared: list[int] = []
+    results, complete = run_all(count_tasks, shared, range(20), 2)
+    assert complete
+    assert shared == []
+    for process in {process for _, process in results}:
         assert process != os.getpid()
-        mine = [count for count, by in found if by == process]
+        mine = [count for count, by in results if by == process]
         assert sorted(mine) == list(range(1, len(mine) + 1))
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_an_interrupt_leaves_what_is_known(processes: int) -> None:
-    found, whole = run_all(linger, None, [0, 1, 2], processes, end_at(1))
-    assert found == [-1, None, None]
-    assert not whole
+def test_an_interrupt_keeps_finished_results(processes: int) -> None:
+    results, complete = run_all(linger, None, [0, 1, 2], processes, interrupt_at(1))
+    assert results == [-1, None, None]
+    assert not complete
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_a_task_raises_ends_all(processes: int) -> None:
+def test_an_exception_in_a_task_ends_all(processes: int) -> None:
     with pytest.raises(InputError, match="no way"):
         run_all(fail, None, range(3), processes)
     assert not multiprocessing.active_children()
@@ -105,7 +105,7 @@ def test_processes_that_die_are_one_error() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after", "in an error"])
-def test_signals_that_are_held_back_come_in_the_end(when: str) -> None:
+def test_held_signals_are_raised_at_the_end(when: str) -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), held_signals() as watch:  # noqa: PT012
         if when == "after":
@@ -125,7 +125,7 @@ def test_there_are_cores() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
 
 
-#: Signals its whole process group when one run is over, as terminals and batch systems do.
+#: Sends a signal to its process group when one run is over, as terminals and batch systems do.
 SIGNALLED = """
 import os, signal, sys
 from tests.unit.test_pool import linger
@@ -143,13 +143,13 @@ print(found, whole, *ended_by())
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGINT, "interrupted 130"), (signal.SIGTERM, "terminated 143")]
+    ("number", "ending"), [(signal.SIGINT, "interrupted 130"), (signal.SIGTERM, "terminated 143")]
 )
-def test_signals_to_all_processes_end_them(number: signal.Signals, said: str, processes) -> None:
+def test_signals_to_all_processes_end_them(number: signal.Signals, ending: str, processes) -> None:
     child = subprocess.run(
         [sys.executable, "-c", SIGNALLED, str(int(number)), str(processes)],
         check=False, capture_output=True, text=True, start_new_session=True, timeout=60,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
-    assert child.stdout == f"[-1, None, None] False {said}\n"
+    assert child.stdout == f"[-1, None, None] False {ending}\n"
     assert child.stderr == ""

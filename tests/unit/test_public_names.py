@@ -1,4 +1,4 @@
-"""`import weft` is light, and gives every public name once it is asked for."""
+"""`import weft` loads little, and gives every public name on its first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAVY = ("numpy", "numba", "polars", "scipy", "pydantic")
 
 
 def declared() -> dict[str, str]:
-    """Name -> module, of the imports that type checkers see."""
+    """Return name -> module of the imports that type checkers see."""
     tree = ast.parse(Path(weft.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and len(node.body) > 2)
     return {
@@ -39,7 +39,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
     assert set(weft.__all__) | {"__version__"} <= set(dir(weft))
 
 
-def test_modules_are_attributes_and_what_is_not_there_is_said() -> None:
+def test_modules_are_attributes_and_unknown_names_are_errors() -> None:
     assert weft.machine_room is importlib.import_module("weft.machine_room")
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'nothing'"):
         _ = weft.nothing  # type: ignore[attr-defined]
@@ -48,21 +48,21 @@ def test_modules_are_attributes_and_what_is_not_there_is_said() -> None:
 
 
 def python_blocks() -> list[tuple[str, str]]:
-    """Page and code of each block of Python that the README and the docs show."""
+    """Return the page and the code of each Python block in the README and the docs."""
     root = Path(weft.__file__).parents[2]
-    found = []
+    blocks = []
     for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
         for block in re.findall(
             r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
         ):
             examples = doctest.DocTestParser().get_examples(block)
             code = "".join(example.source for example in examples) if examples else block
-            found.append((page.name, code))
-    return found
+            blocks.append((page.name, code))
+    return blocks
 
 
 def used_names(code: str) -> Iterator[tuple[str, str]]:
-    """Module and name of all that a block takes from weft."""
+    """Return the module and the name of everything that a block uses from weft."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "weft":
             yield from ((str(node.module), alias.name) for alias in node.names)
@@ -80,16 +80,16 @@ def test_pages_use_public_names_only() -> None:
     assert not [each for each in shown if each[2] not in public.get(each[1], ())]
 
 
-def test_every_public_name_says_what_it_is() -> None:
+def test_every_public_name_is_documented() -> None:
     for name in weft.__all__:
-        told = inspect.getdoc(getattr(weft, name)) or ""
-        assert len(told.split()) >= 3, name
+        text = inspect.getdoc(getattr(weft, name)) or ""
+        assert len(text.split()) >= 3, name
     for name in ("simulate", "sweep", "compare", "cost", "write_comparison_page", "route"):
-        told = inspect.getdoc(getattr(weft, name)) or ""
-        assert "Parameters\n----------" in told, name
+        text = inspect.getdoc(getattr(weft, name)) or ""
+        assert "Parameters\n----------" in text, name
         for parameter in inspect.signature(getattr(weft, name)).parameters.values():
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-                assert re.search(rf"^(\w+, )*{parameter.name}\b", told, re.MULTILINE), parameter
+                assert re.search(rf"^(\w+, )*{parameter.name}\b", text, re.MULTILINE), parameter
 
 
 def test_import_loads_nothing_heavy_until_a_name_is_used() -> None:
@@ -97,7 +97,7 @@ def test_import_loads_nothing_heavy_until_a_name_is_used() -> None:
         "import sys, weft; print([n for n in {} if n in sys.modules]);"
         "from weft import *; print(fabric('ring:4').num_hosts, 'numpy' in sys.modules)"
     )
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program.format(HEAVY)], capture_output=True, text=True, check=True
     )
-    assert found.stdout.splitlines() == ["[]", "4 True"]
+    assert process.stdout.splitlines() == ["[]", "4 True"]

@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 def python_of(page: Path) -> str:
-    """The Python blocks of a page, as one program."""
+    """Return the Python blocks of a page as one program."""
     return "\n".join(
         re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     )
@@ -55,7 +55,7 @@ def test_commands_succeed(words: str, folder: Path, capsys: pytest.CaptureFixtur
             assert os.path.getsize(folder / name) > 0
 
 
-def test_python_of_the_readme_gives_what_is_shown(folder: Path) -> None:
+def test_python_of_the_readme_gives_the_results_shown(folder: Path) -> None:
     (listing,) = re.findall(r"^```python\n((?:.*\n)*?)```$", README, re.MULTILINE)
     shown = doctest.DocTestParser().get_doctest(listing, {}, "README", "README.md", 0)
     result = doctest.DocTestRunner().run(shown)
@@ -65,7 +65,7 @@ def test_python_of_the_readme_gives_what_is_shown(folder: Path) -> None:
 
 @pytest.mark.parametrize("page", [each for each in PAGES[1:] if python_of(each)], ids=str)
 def test_python_of_the_pages_runs(page: Path, folder: Path) -> None:
-    """In a process of its own: what a page registers must not reach other tests."""
+    """Run in a new process: plug-ins that a page registers must not reach other tests."""
     words = [sys.executable, "-W", "error", "-c", python_of(page)]
     environment = {**os.environ, "MPLBACKEND": "agg"}
     ran = subprocess.run(

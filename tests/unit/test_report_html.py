@@ -41,7 +41,7 @@ HOSTILE = (
 
 
 class Document(HTMLParser):
-    """Elements, attributes and text of a page, as a browser's parser sees them."""
+    """Elements, attributes and text of a page, as a browser parses them."""
 
     VOID = frozenset({"meta", "input", "link", "br", "img"})
 
@@ -77,11 +77,11 @@ def unpacked(text: str) -> dict:
     raw = zlib.decompress(base64.b64decode(text))
     (length,) = struct.unpack_from("<I", raw)
     head = json.loads(raw[4 : 4 + length])
-    found = dict(head["values"])
+    values = dict(head["values"])
     for name, kind, offset, count in head["arrays"]:
         assert offset % 8 == 0
-        found[name] = np.frombuffer(raw, dtype="<" + kind, count=count, offset=offset)
-    return found
+        values[name] = np.frombuffer(raw, dtype="<" + kind, count=count, offset=offset)
+    return values
 
 
 def with_hostile_names(fabric: Fabric) -> Fabric:
@@ -106,7 +106,7 @@ def test_equal_pages_give_equal_text(tree_page, tree_text):
     assert render(again) == tree_text
 
 
-def test_page_asks_the_network_for_nothing(tree_text):
+def test_page_makes_no_network_requests(tree_text):
     document = Document(tree_text)
     for tag, attrs in document.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
@@ -115,7 +115,7 @@ def test_page_asks_the_network_for_nothing(tree_text):
         assert not any(name.startswith("on") for name in attrs)
         assert attrs.get("href", "#").startswith("#")
     addresses = set(re.findall(r"[a-z]+://[^\s\"'`)]+", tree_text))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # a namespace, which nobody fetches
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a namespace, which is never fetched
     assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|import)\s*\(", tree_text)
     assert "@import" not in tree_text
     assert "url(" not in tree_text
@@ -151,7 +151,7 @@ def test_tables_are_there_without_scripts(tree_page, tree_text):
             assert value in visible
 
 
-def test_engine_that_refused_stands_with_its_reason():
+def test_an_engine_that_refused_is_listed_with_its_reason():
     page = comparison_page(build("torus:4x4"), ("minhop", "dmodk"))
     refused = next(verdict for verdict in page.engines if verdict.refusal)
     text = render(page)
@@ -161,7 +161,7 @@ def test_engine_that_refused_stands_with_its_reason():
     assert {"name": "dmodk", "ran": False, "refused": True} in data["engines"]
 
 
-def test_pattern_that_does_not_fit_stands_with_its_reason(tree_text):
+def test_an_inapplicable_pattern_is_listed_with_its_reason(tree_text):
     data = json.loads(Document(tree_text).script("weft-page"))
     assert data["patterns"][-1] == {
         "name": "bit-reversal",
@@ -173,37 +173,37 @@ def test_pattern_that_does_not_fit_stands_with_its_reason(tree_text):
 def test_loads_and_users_survive_packing(tree_page, tree_text):
     document = Document(tree_text)
     for index, run in enumerate(tree_page.runs):
-        found = unpacked(document.script(f"weft-run-{index}"))
-        load = found["loadTable"][found["loadIndex"]]
+        values = unpacked(document.script(f"weft-run-{index}"))
+        load = values["loadTable"][values["loadIndex"]]
         assert np.array_equal(load, run.load)
-        flows = load if found["sameAsLoad"] else found["flowsTable"][found["flowsIndex"]]
+        flows = load if values["sameAsLoad"] else values["flowsTable"][values["flowsIndex"]]
         assert np.array_equal(flows, run.flows)
-        assert [entry["link"] for entry in found["users"]] == sorted(run.users)
-        for entry in found["users"]:
+        assert [entry["link"] for entry in values["users"]] == sorted(run.users)
+        for entry in values["users"]:
             users = run.users[entry["link"]]
             for key, of in (("pair", users.pairs), ("source", users.sources)):
                 assert [row[:-1] for row in entry[f"{key}s"]] == of.nodes.tolist()
                 assert [row[-1] for row in entry[f"{key}s"]] == of.flows.tolist()
                 assert entry[f"{key}Count"] == of.count
             assert sum(row[-1] for row in entry["destinations"]) == run.flows[entry["link"]]
-    # The slow cable makes loads differ from flows, so that both kinds were looked at.
+    # The slow cable makes loads differ from flows, so that both kinds are checked.
     assert {unpacked(document.script(f"weft-run-{i}"))["sameAsLoad"] for i in range(4)} == {False}
 
 
 def test_fabric_survives_packing(tree_page, tree_text):
     fabric = tree_page.fabric
-    found = unpacked(Document(tree_text).script("weft-fabric"))
-    assert tuple(found["names"]) == fabric.node_names
-    assert np.array_equal(found["aNode"], fabric.link_from[0::2])
-    assert np.array_equal(found["bPort"], fabric.link_to_port[0::2])
-    guid = found["guidHigh"].astype(np.uint64) << np.uint64(32) | found["guidLow"]
+    values = unpacked(Document(tree_text).script("weft-fabric"))
+    assert tuple(values["names"]) == fabric.node_names
+    assert np.array_equal(values["aNode"], fabric.link_from[0::2])
+    assert np.array_equal(values["bPort"], fabric.link_to_port[0::2])
+    guid = values["guidHigh"].astype(np.uint64) << np.uint64(32) | values["guidLow"]
     assert np.array_equal(guid, fabric.node_guid)
-    rates = [found["rates"][index] for index in found["rateIndex"]]
+    rates = [values["rates"][index] for index in values["rateIndex"]]
     assert rates[0] == "4xSDR (8 Gb/s)"
     assert set(rates[1:]) == {"4xHDR (200 Gb/s)"}
 
 
-#: Elements of which a page with more engines may have other kinds.
+#: Elements that may occur only on a page with more engines.
 TABLES_AND_LISTS = {"td", "th", "tr", "small", "ul", "li", "details", "summary"}
 
 
@@ -234,7 +234,7 @@ def test_hostile_names_stay_text():
     assert HOSTILE[3] in json.loads(document.script("weft-page"))["patterns"][-1]["name"]
     names = unpacked(document.script("weft-fabric"))["names"]
     assert tuple(names[: len(HOSTILE)]) == HOSTILE
-    # Half a surrogate pair, which a file name can hold, must not stop the page.
+    # Half a surrogate pair, which a file name can contain, must not be an error.
     assert "?" in render(replace(page, title="half \ud800"))
 
 
@@ -253,14 +253,14 @@ def test_large_fabric_stays_within_bounds():
     assert len(render(page).encode()) < 1_000_000
 
 
-def test_hosts_too_many_to_draw_are_said_so(monkeypatch):
+def test_too_many_hosts_to_draw_are_reported(monkeypatch):
     monkeypatch.setattr("weft.report.parts.MAX_DRAWN_HOSTS", 15)
     page = comparison_page(build("xgft:2;4,4;1,2"), ("minhop",), ("shift",))
     assert json.loads(Document(render(page)).script("weft-page"))["hostsDrawn"] is False
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_fabric_has_a_page(seed):
+def test_random_fabrics_have_a_page(seed):
     fabric = random_fabric(seed)
     page = comparison_page(fabric, ("minhop", "updn", "ecmp"), ("all-to-all",))
     Document(render(page))
@@ -301,19 +301,19 @@ def test_scope_is_links_between_switches_or_all():
     scope = scope_of(fabric)
     assert not scope.whole
     assert np.array_equal(scope.links, np.flatnonzero(fabric.link_kind == 0))
-    whole = scope_of(build("bcube:n=3,k=1"))
-    assert whole.whole
-    assert len(whole.links) == build("bcube:n=3,k=1").num_links
+    all_links = scope_of(build("bcube:n=3,k=1"))
+    assert all_links.whole
+    assert len(all_links.links) == build("bcube:n=3,k=1").num_links
 
 
-def test_statistics_speak_of_the_scope():
+def test_statistics_cover_the_scope_only():
     fabric = build("xgft:2;4,4;1,2")
     run = run_of(fabric, route(fabric, "minhop"), "incast")
     between = fabric.link_kind == 0
-    found = statistics(run.load[between])
-    assert found["links"] == between.sum()
-    assert found["max"] == run.load[between].max()
-    assert found["max"] < run.load.max()  # the host's own cable is hotter, and is none of these
+    figures = statistics(run.load[between])
+    assert figures["links"] == between.sum()
+    assert figures["max"] == run.load[between].max()
+    assert figures["max"] < run.load.max()  # the host's own cable is hotter, but outside the scope
 
 
 def test_curve_is_the_empirical_distribution():
@@ -344,7 +344,7 @@ def test_users_beyond_the_list_are_counted_not_named():
     run = page.runs[0]
     link = next(iter(run.users))
     many = np.arange(LISTED_USERS + 7)
-    # Each pair in two parts, as flows come in any order.
+    # Each pair in two parts, as flows may be in any order.
     users = LinkUsers.of(np.tile(many, 2), np.tile(many % 3, 2), np.ones(2 * len(many), int))
     crowded = replace(page, runs=(replace(run, users={link: users}),))
     (entry,) = unpacked(Document(render(crowded)).script("weft-run-0"))["users"]
@@ -355,7 +355,7 @@ def test_users_beyond_the_list_are_counted_not_named():
     assert sum(flows for _, flows in entry["destinations"]) == 2 * len(many)
 
 
-def test_users_in_words_are_hosts_or_what_hangs_from_a_switch():
+def test_user_lines_name_hosts_or_all_hosts_of_a_switch():
     fabric = build("xgft:2;4,4;1,2")
 
     def line(*pairs: tuple[str, str]) -> str:
@@ -377,26 +377,26 @@ def test_packing_keeps_values_and_types():
         "i1": np.array([-1, 3], dtype=np.int8),
         "none": np.zeros(0, dtype=np.int32),
     }
-    found = unpacked(packed(arrays, {"text": "ä\u2028", "list": [1, None]}))
+    values_back = unpacked(packed(arrays, {"text": "ä\u2028", "list": [1, None]}))
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        assert np.array_equal(found[name], array)
-    assert found["text"] == "ä\u2028"
+        assert values_back[name].dtype == array.dtype
+        assert np.array_equal(values_back[name], array)
+    assert values_back["text"] == "ä\u2028"
 
 
 @pytest.mark.parametrize(("distinct", "kind"), [(5, np.uint8), (300, np.uint16)])
 def test_few_values_become_a_table(distinct, kind):
     values = np.tile(np.arange(distinct) / 3, 4)
-    found = coded("load", values)
-    assert found["loadIndex"].dtype == kind
-    assert np.array_equal(found["loadTable"][found["loadIndex"]], values)
+    columns = coded("load", values)
+    assert columns["loadIndex"].dtype == kind
+    assert np.array_equal(columns["loadTable"][columns["loadIndex"]], values)
 
 
 def test_many_values_stay_an_array():
     values = np.random.default_rng(1).random(2**16 + 1)
-    found = coded("load", values)
-    assert list(found) == ["load"]
-    assert np.allclose(found["load"], values, rtol=1e-6)
+    columns = coded("load", values)
+    assert list(columns) == ["load"]
+    assert np.allclose(columns["load"], values, rtol=1e-6)
 
 
 def test_script_json_opens_no_tag():

@@ -39,7 +39,7 @@ def switch_positions(fabric: Fabric) -> np.ndarray:
     ],
 )
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_every_node_has_its_own_place(spec, shuffled):
+def test_every_node_has_its_own_position(spec, shuffled):
     fabric = build(spec)
     if shuffled:
         fabric = fabric.shuffled(3)
@@ -100,9 +100,9 @@ def test_hosts_stand_under_their_leaf():
 def test_levels_are_found_again_in_a_shuffled_tree():
     fabric = build("xgft:3;4,4,4;1,4,4").shuffled(5)
     wiring = Wiring.of(fabric)
-    found = inferred_levels(fabric, wiring.a, wiring.b)
-    assert found is not None
-    assert np.bincount(found.level).tolist() == [0, 16, 16, 16]
+    levels = inferred_levels(fabric, wiring.a, wiring.b)
+    assert levels is not None
+    assert np.bincount(levels.level).tolist() == [0, 16, 16, 16]
 
 
 def test_a_torus_without_labels_is_no_tree():
@@ -113,18 +113,18 @@ def test_a_torus_without_labels_is_no_tree():
 def test_pods_of_a_shuffled_tree_stand_side_by_side():
     fabric = build("xgft:3;4,4,4;1,4,4").shuffled(7)
     drawing = layout(fabric)
-    # The parts that fall apart without the top level are the pods.
+    # Without the top level the fabric falls apart into the pods.
     tops = np.flatnonzero(drawing.level == 3)
     parts = Wiring.of(fabric.without(switches=tops.tolist()))
     from scipy.sparse.csgraph import connected_components
 
     count, label = connected_components(parts.matrix(), directed=False)
     assert count == 4
-    kept = np.setdiff1d(np.arange(fabric.num_switches), tops)
+    lower = np.setdiff1d(np.arange(fabric.num_switches), tops)
     spans = sorted(
         (
-            drawing.position[kept[label == pod], 0].min(),
-            drawing.position[kept[label == pod], 0].max(),
+            drawing.position[lower[label == pod], 0].min(),
+            drawing.position[lower[label == pod], 0].max(),
         )
         for pod in range(count)
     )
@@ -170,7 +170,7 @@ def test_spaced_keeps_gaps_and_moves_little():
         wanted, gap = np.sort(random.random(9) * 5), random.random(8)
         placed = spaced(wanted, gap)
         assert np.all(np.diff(placed) >= gap - 1e-9)
-        # Optimal: no block of touching numbers gains by moving as a whole.
+        # Optimal: no block of touching numbers improves by moving together.
         touching = np.flatnonzero(np.diff(placed) > gap + 1e-9) + 1
         for block in np.split(np.arange(9), touching):
             assert abs((placed - wanted)[block].sum()) < 1e-9
@@ -207,7 +207,7 @@ def test_groups_stand_apart_with_their_hosts_outside():
     )
     nearest = np.argmin(np.linalg.norm(drawing.position[:, None] - middle[None], axis=2), axis=1)
     assert np.array_equal(nearest, group)
-    # Leaves, which have the hosts, on the outer side of a group; spines on the inner.
+    # Leaves, which have the hosts, are on the outer side of a group; spines on the inner.
     out = np.linalg.norm(drawing.position[switches], axis=1)
     leaf = np.array([name.startswith("leaf") for name in fabric.node_names[: fabric.num_switches]])
     for g in range(9):
@@ -215,7 +215,7 @@ def test_groups_stand_apart_with_their_hosts_outside():
         assert out[mine & leaf].mean() > out[mine & ~leaf].mean()
 
 
-def test_distances_on_paper_follow_hops():
+def test_drawn_distances_increase_with_hops():
     fabric = build("torus:6x6").shuffled(4)
     wiring = Wiring.of(fabric)
     from scipy.sparse.csgraph import shortest_path
@@ -254,7 +254,7 @@ def test_parallel_cables_bend_apart_and_detours_leave_the_line():
     bend = layout(torus).bend
     at = layout(torus).position
     length = np.hypot(*(at[torus.link_from[0::2]] - at[torus.link_to[0::2]]).T)
-    assert np.all(bend[length > 1.5] > 0)  # the cables that wrap round pass beside the others
+    assert np.all(bend[length > 1.5] > 0)  # wraparound cables pass beside the others
     assert np.all(bend[length < 1.5] == 0)
 
 
@@ -267,12 +267,12 @@ def test_natural_order_of_names():
 @pytest.mark.parametrize(
     ("spec", "switches", "pods"),
     [
-        ("xgft:3;6,6,8;1,6,6", 36 + 8 + 8, 8),  # pods of 6 and 6 switches under 36 tops
+        ("xgft:3;6,6,8;1,6,6", 36 + 8 + 8, 8),  # pods of 6 and 6 switches under 36 top switches
         ("leaf-spine:leaves=96,spines=8,hosts=2", 8 + 32, None),
         ("torus:60x60", 20 * 20, None),
     ],
 )
-def test_groups_are_few_and_hosts_go_with_their_switch(spec, switches, pods):
+def test_groups_are_few_and_hosts_join_that_of_their_switch(spec, switches, pods):
     fabric = build(spec)
     if not spec.startswith("torus"):
         fabric = fabric.shuffled(1)  # without labels a torus has no coordinates

@@ -59,7 +59,7 @@ def test_curves_begin_and_end_at_their_nodes():
     high = np.maximum(fabric.link_from[0::2], fabric.link_to[0::2])
     assert np.allclose(curves[:, 0], drawing.position[low])
     assert np.allclose(curves[:, -1], drawing.position[high])
-    # Half as far from the chord as the control point, to its left.
+    # The middle of a curve is half as far from the chord as the control point, to its left.
     chord = drawing.position[high] - drawing.position[low]
     middle = curves[:, PIECES // 2] - (drawing.position[low] + drawing.position[high]) / 2
     left = np.stack((-chord[:, 1], chord[:, 0]), axis=1)
@@ -73,21 +73,21 @@ def test_long_names_lose_their_middle():
 
 
 def test_short_names_stay_apart():
-    places = [f"MF0;{room}-P1-IB-{kind}{number:02d}:MQM9700/U1" for room in ("A09", "A10")
+    names = [f"MF0;{room}-P1-IB-{kind}{number:02d}:MQM9700/U1" for room in ("A09", "A10")
               for kind in ("COMPUTE-LEAF", "COMPUTE-SPINE") for number in range(20)]  # fmt: skip
-    short = short_names(places)
-    assert len(set(short)) == len(places)
+    short = short_names(names)
+    assert len(set(short)) == len(names)
     assert max(map(len, short)) <= MOST
-    for name, text in zip(places, short, strict=True):
-        assert name[4:7] in text  # what tells it from the others is left
+    for name, text in zip(names, short, strict=True):
+        assert name[4:7] in text  # the distinguishing part remains
         assert name.split("-")[-1].partition(":")[0] in text
-    # Names that differ where the middle is, and one that looks like a shortened one.
+    # Names that differ in the middle, and one that equals a shortened one.
     same = [f"{'a' * 30}{n}{'b' * 30}" for n in range(12)]
     decoy = shortened(same[0])
     short = short_names([decoy, *same])
     assert short[0] == decoy
     assert len(set(short)) == 13
-    # Nothing is taken from names that fit.
+    # Names that fit are not shortened.
     assert short_names(["leaf1", "leaf2"]) == ["leaf1", "leaf2"]
     assert short_names(["Voltaire 4036 # 4036-369C", "Voltaire 4036 # 4036-86A2"]) == [
         "Voltaire 4036 # 4…369C",

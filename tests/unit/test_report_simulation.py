@@ -61,7 +61,7 @@ def test_equal_runs_give_equal_pages(result, text):
     assert render_simulation(simulated()) == text
 
 
-def test_page_asks_the_network_for_nothing(text):
+def test_page_makes_no_network_requests(text):
     document = Document(text)
     for tag, attrs in document.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
@@ -84,77 +84,77 @@ def test_policy_allows_the_pages_own_script_and_style_only(text):
     )
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
-    for rule, said in (
+    for rule, content in (
         ("script-src", document.texts["script"][-1]),
         ("style-src", document.texts["style"][0]),
     ):
-        digest = base64.b64encode(hashlib.sha256(said.encode()).digest()).decode()
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert rules[rule] == f"'sha256-{digest}'"
 
 
 def test_frames_are_the_snapshots(result, text):
-    found = blob(text, "weft-frames")
+    frames_data = blob(text, "weft-frames")
     shots = result.snapshots
     later = shots.time_ps > 0
-    assert np.allclose(found["endNs"], shots.time_ps[later] / 1e3)
-    active, frames = found["active"], int(later.sum())
-    use = found["use"].reshape(frames, len(active)) / simulation_data.PARTS
+    assert np.allclose(frames_data["endNs"], shots.time_ps[later] / 1e3)
+    active, frames = frames_data["active"], int(later.sum())
+    use = frames_data["use"].reshape(frames, len(active)) / simulation_data.PARTS
     span = np.diff(shots.time_ps)[:, None]
     true = np.diff(shots.busy_ps, axis=0)[:, active] / span
     assert np.abs(use - true).max() < 0.003 + 1 / simulation_data.PARTS
-    held = found["held"].reshape(frames, -1) / simulation_data.PARTS
+    held = frames_data["held"].reshape(frames, -1) / simulation_data.PARTS
     shares = shots.held[later][:, active].max(axis=2) / result.hardware.buffer_credits
     assert np.abs(held - shares).max() <= 0.5 / simulation_data.PARTS + 1e-9
     idle = np.setdiff1d(np.arange(TREE.num_links), active)
     assert not shots.busy_ps[-1][idle].any()
-    got = found["deliveredGbps"] * np.diff(shots.time_ps) / 8e3
+    delivered = frames_data["deliveredGbps"] * np.diff(shots.time_ps) / 8e3
     into_hosts = TREE.link_to >= TREE.num_switches
-    assert got.sum() == pytest.approx(shots.wire_bytes[-1][into_hosts].sum(), rel=1e-5)
+    assert delivered.sum() == pytest.approx(shots.wire_bytes[-1][into_hosts].sum(), rel=1e-5)
 
 
 def test_trees_are_those_of_each_moment(result, text):
-    found = blob(text, "weft-trees")
-    start = found["treeStart"]
+    trees_data = blob(text, "weft-trees")
+    start = trees_data["treeStart"]
     later = np.flatnonzero(result.snapshots.time_ps > 0)
-    seen = 0
+    hosts_seen = 0
     for frame, number in enumerate(later):
         trees = trees_at(result, int(number))
         assert start[frame + 1] - start[frame] == len(trees)
         for place, tree in enumerate(trees, start=start[frame]):
-            first, last = found["nodeStart"][place : place + 2]
-            assert found["root"][place] == tree.root
-            assert found["nodes"][place] == len(tree) == last - first
-            assert np.array_equal(found["nodeLink"][first:last], tree.link)
-            assert np.array_equal(found["nodeParent"][first:last], tree.parent)
-            assert found["causes"][found["cause"][place]] == tree.cause
-            assert 0 <= found["hosts"][place] <= found["messages"][place] <= 15
-            assert found["elsewhere"][place] == 0
-            seen += found["hosts"][place]
-    assert seen > 50
+            first, last = trees_data["nodeStart"][place : place + 2]
+            assert trees_data["root"][place] == tree.root
+            assert trees_data["nodes"][place] == len(tree) == last - first
+            assert np.array_equal(trees_data["nodeLink"][first:last], tree.link)
+            assert np.array_equal(trees_data["nodeParent"][first:last], tree.parent)
+            assert trees_data["causes"][trees_data["cause"][place]] == tree.cause
+            assert 0 <= trees_data["hosts"][place] <= trees_data["messages"][place] <= 15
+            assert trees_data["elsewhere"][place] == 0
+            hosts_seen += trees_data["hosts"][place]
+    assert hosts_seen > 50
     page = json.loads(Document(text).script("weft-page"))
-    sizes = [found["nodes"][start[f] : start[f + 1]].sum() for f in range(len(later))]
+    sizes = [trees_data["nodes"][start[f] : start[f + 1]].sum() for f in range(len(later))]
     assert sizes[page["firstFrame"]] == max(sizes)
 
 
 def test_ranks_and_messages_are_there(result, text):
-    found = blob(text, "weft-ranks")
-    assert found["rank"].tolist() == list(range(16))
-    assert len(found["from"]) == 15
-    assert found["to"].tolist() == [0] * 15
+    ranks_data = blob(text, "weft-ranks")
+    assert ranks_data["rank"].tolist() == list(range(16))
+    assert len(ranks_data["from"]) == 15
+    assert ranks_data["to"].tolist() == [0] * 15
     ops = result.workload.messages
-    assert np.allclose(found["arrived"], result.arrived_ps[ops] / 1e3)
-    assert {found["states"][at] for at in found["spanState"]} == {"computing", "sending"}
-    assert (np.diff(found["spanRow"]) >= 0).all()
+    assert np.allclose(ranks_data["arrived"], result.arrived_ps[ops] / 1e3)
+    assert {ranks_data["states"][at] for at in ranks_data["spanState"]} == {"computing", "sending"}
+    assert (np.diff(ranks_data["spanRow"]) >= 0).all()
 
 
 def test_page_without_scripts_has_the_figures(result, text):
     document = Document(text)
-    said = " ".join(
+    visible = " ".join(
         each for tag in ("dd", "td", "button", "pre", "li") for each in document.texts[tag]
     )
-    assert result.link_name(int(result.busy_ps.argmax())) in said
-    assert "Hot spot 1: s1-0[1] -> h0[1]" in said
-    assert "buffer_bytes 16384" in said
+    assert result.link_name(int(result.busy_ps.argmax())) in visible
+    assert "Hot spot 1: s1-0[1] -> h0[1]" in visible
+    assert "buffer_bytes 16384" in visible
     names = dict(facts(result))
     assert names["messages"] == "15"
     assert names["time"] == time_text(result.makespan_ns)
@@ -167,12 +167,12 @@ def test_partial_run_says_so():
     part = simulated(max_time_ns=4_000)
     assert not part.complete
     document = Document(render_simulation(part))
-    said = f"This run ended early, at {time_text(part.end_ps / 1e3)}"
-    assert any(said in each for each in document.texts["p"])
+    notice = f"This run ended early, at {time_text(part.end_ps / 1e3)}"
+    assert any(notice in each for each in document.texts["p"])
     assert dict(facts(part))["messages"].startswith("15, ")
 
 
-def test_times_that_a_partial_run_does_not_know_are_dashes():
+def test_unknown_times_of_a_partial_run_are_dashes():
     builder = WorkloadBuilder(16, name="two phases")
     for phase in ("first", "second"):
         builder.phase(phase)
@@ -213,7 +213,7 @@ def test_long_runs_are_thinned_and_say_so(monkeypatch):
     frames, trees, ranks = (blob(page, f"weft-{name}") for name in ("frames", "trees", "ranks"))
     assert 3 <= len(frames["endNs"]) <= 6
     assert frames["endNs"][-1] == run.snapshots.time_ps[-1] / 1e3
-    # Nothing is lost between the moments shown.
+    # The intervals between the frames are covered without gaps.
     spans = np.diff(frames["endNs"], prepend=0.0)[:, None]
     use = frames["use"].reshape(len(spans), -1) / simulation_data.PARTS
     busy = run.snapshots.busy_ps[-1][frames["active"]] / 1e3
@@ -224,24 +224,24 @@ def test_long_runs_are_thinned_and_say_so(monkeypatch):
     assert len(ranks["spanRow"]) == 7
     assert len(ranks["from"]) == 2
     notes = " ".join(Document(page).texts["li"])
-    for said in (
+    for note in (
         "closer together at times with more traffic", "nearest to the root", "5 of 16 ranks",
         "The 7 longest of", "The 2 slowest of",
     ):  # fmt: skip
-        assert said in notes
+        assert note in notes
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_moments_are_spread_over_what_happens(seed):
+def test_frames_are_spread_by_traffic(seed):
     random = np.random.default_rng(seed)
     weight = 1e-6 + np.where(random.random(900) < 0.1, random.random(900), 0.0)
     course = np.cumsum(weight)
-    found = simulation_data._evenly(course, 60)
-    assert 40 <= len(found) <= 60
-    assert found[-1] == 899
-    assert (np.diff(found) > 0).all()
-    gone = np.diff(course[found], prepend=0.0)
-    assert gone.max() <= weight.max() + 2 * course[-1] / 60
+    chosen = simulation_data._evenly(course, 60)
+    assert 40 <= len(chosen) <= 60
+    assert chosen[-1] == 899
+    assert (np.diff(chosen) > 0).all()
+    steps = np.diff(course[chosen], prepend=0.0)
+    assert steps.max() <= weight.max() + 2 * course[-1] / 60
     assert simulation_data._evenly(np.arange(1.0, 901.0), 60).tolist() == list(range(14, 900, 15))
 
 
@@ -252,7 +252,7 @@ def test_pages_stay_small(text):
     assert len(render_simulation(run).encode()) < 400_000
 
 
-def test_no_congestion_is_said():
+def test_absence_of_congestion_is_reported():
     builder = WorkloadBuilder(16)
     builder.put(0, 5, 100_000)
     page = render_simulation(simulated(work=builder.build()))
@@ -260,7 +260,7 @@ def test_no_congestion_is_said():
     assert len(blob(page, "weft-trees")["root"]) == 0
 
 
-def test_runs_that_show_nothing_are_refused(result, tmp_path):
+def test_runs_without_snapshots_are_refused(result, tmp_path):
     with pytest.raises(InputError, match="snapshot_ns"):
         write_simulation_page(replace(result, snapshots=None), tmp_path / "a.html")
     with pytest.raises(InputError, match="smaller snapshot_ns"):
@@ -277,19 +277,19 @@ def test_write_gives_the_size(result, text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("time", "said"),
+    ("time", "text"),
     [(0, "0 ns"), (999.5, "999.5 ns"), (1500, "1.5 µs"), (2.5e6, "2.5 ms"), (3e9, "3 s")],
 )
-def test_times_have_units(time, said):
-    assert time_text(time) == said
+def test_times_have_units(time, text):
+    assert time_text(time) == text
 
 
 # -- hops ------------------------------------------------------------------------------------------
 
 
 def test_hops_of_a_message_as_a_table(result):
-    said = hops_text(result, 5)
-    lines = said.splitlines()
+    table = hops_text(result, 5)
+    lines = table.splitlines()
     assert lines[0].startswith("Operation 5, put to rank 0, tag 0: 40,000 bytes from h3 to h0")
     assert "20 packets" in lines[1]
     hops = result.hops().filter(result.hops()["message"] == 5)
@@ -305,11 +305,11 @@ def test_hops_of_a_message_as_a_table(result):
     assert {len(line) for line in lines[4:]} == {len(lines[3])}
 
 
-def test_hops_are_cut_and_all_messages_are_told(result):
-    said = hops_text(result, most=3)
-    assert said.count("more hops") == 2
-    assert "Operation 5," in said
-    assert "Operation 9," in said
+def test_hops_are_cut_and_all_messages_listed(result):
+    table = hops_text(result, most=3)
+    assert table.count("more hops") == 2
+    assert "Operation 5," in table
+    assert "Operation 9," in table
 
 
 def test_hops_that_were_not_traced_are_refused(result):

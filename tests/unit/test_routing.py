@@ -63,7 +63,7 @@ def test_dmodk_balances_all_to_all_perfectly_and_shifts_without_contention(
             assert contention(fabric, routes, flows).worst.max() == 1.0
 
 
-def test_dmodk_says_what_is_missing() -> None:
+def test_dmodk_reports_missing_parts() -> None:
     tree = build("xgft:3;4,4,4;1,4,4")
     with pytest.raises(NotApplicable, match="not a complete fat tree"):
         route(tree.with_faults(cables=1), "dmodk")
@@ -73,12 +73,12 @@ def test_dmodk_says_what_is_missing() -> None:
         route(ring(5), "dmodk")
 
 
-def test_a_spec_is_no_fabric_yet() -> None:
+def test_route_refuses_a_spec() -> None:
     with pytest.raises(InputError, match=r"expected a Fabric.* not 'ring:4'"):
         route("ring:4", "minhop")  # type: ignore[arg-type]
 
 
-def test_nothing_takes_a_spec_for_a_fabric() -> None:
+def test_other_functions_refuse_a_spec() -> None:
     routes = route(ring(4), "minhop")
     uses: list[Any] = [
         lambda spec: validate(spec, routes),
@@ -120,11 +120,11 @@ def test_minhop_weighs_cables_by_their_rate() -> None:
 
 def test_a_ring_can_deadlock_under_minhop_and_not_under_updn() -> None:
     fabric = ring(6)
-    found = validate(fabric, route(fabric, "minhop"))
-    assert not found.ok
-    assert len(found.credit_loops) == 2
-    assert all(len(cycle) == 6 for cycle in found.credit_loops)
-    text = found.credit_loops[0].text(fabric)
+    report = validate(fabric, route(fabric, "minhop"))
+    assert not report.ok
+    assert len(report.credit_loops) == 2
+    assert all(len(cycle) == 6 for cycle in report.credit_loops)
+    text = report.credit_loops[0].text(fabric)
     assert text.count(" waits for ") == 6
     assert all(f"s{i}[" in text for i in range(6))
     ordered = validate(fabric, route(fabric, "updn", roots=("s2",)))
@@ -134,9 +134,9 @@ def test_a_ring_can_deadlock_under_minhop_and_not_under_updn() -> None:
 
 
 def test_candidates_of_a_ring_can_deadlock_too() -> None:
-    found = validate(ring(6), route(ring(6), "ecmp"))
-    assert len(found.credit_loops) == 2
-    assert found.num_unrouted_pairs == 0
+    report = validate(ring(6), route(ring(6), "ecmp"))
+    assert len(report.credit_loops) == 2
+    assert report.num_unrouted_pairs == 0
 
 
 def test_roots_are_found_as_opensm_finds_them() -> None:
@@ -153,7 +153,7 @@ def named_roots(fabric: Fabric) -> tuple[list[str], str]:
 
 
 def test_roots_are_the_top_tier_of_a_tree() -> None:
-    """Whatever OpenSM's search says: of more than 20 leaves it takes each for a root."""
+    """OpenSM's search is not used: with more than 20 leaves it takes each leaf for a root."""
     spines = ["spine0", "spine1", "spine2"]
     wide = build("leaf-spine:leaves=24,spines=3,hosts=2")
     assert len(roots_by_distance(wide)) == 27
@@ -164,7 +164,7 @@ def test_roots_are_the_top_tier_of_a_tree() -> None:
     assert named_roots(three)[0] == [f"s3-{i}" for i in range(9)]
     assert route(three, "updn").notes[0].endswith("s3-0, s3-1, s3-2 and 6 more")
 
-    # A leaf without hosts and a switch above one spine are not what joins the hosts.
+    # A leaf without hosts and a switch above one spine do not connect hosts.
     builder = FabricBuilder("appendages")
     tops, leaves = builder.switches(spines), builder.switches([f"leaf{i}" for i in range(3)])
     for leaf in leaves:
@@ -174,7 +174,7 @@ def test_roots_are_the_top_tier_of_a_tree() -> None:
     builder.connect(leaves, builder.hosts(["h0", "h1", "h2"]))
     assert named_roots(builder.fabric()) == (spines, "top level of the tree")
 
-    # A cable between leaves: no tree, and still no leaf is a root.
+    # A cable between leaves: not a tree, but still no leaf is a root.
     builder = FabricBuilder("meshed")
     tops, leaves = builder.switches(spines), builder.switches([f"leaf{i}" for i in range(24)])
     for leaf in leaves:
@@ -199,7 +199,7 @@ def test_roots_come_from_a_file_of_guids(tmp_path) -> None:
             route(fabric, name, roots=(f"@{path}",))
 
 
-def test_updn_refuses_roots_that_are_no_switches() -> None:
+def test_updn_refuses_roots_that_are_not_switches() -> None:
     with pytest.raises(InputError, match="h1 is not a switch"):
         route(ring(4), "updn", roots=("h1",))
     with pytest.raises(InputError, match=r"no node 'switch1'"):
@@ -220,17 +220,17 @@ def test_the_first_engine_that_fits_is_used_and_refusals_are_kept() -> None:
         route(ring(5), "minhop", passes=0)
 
 
-def test_a_split_fabric_is_routed_as_far_as_it_goes() -> None:
+def test_a_disconnected_fabric_is_routed_within_its_parts() -> None:
     builder = FabricBuilder("split")
     a, b = builder.switches(["a", "b"])
     builder.connect([a, a, b], builder.hosts(["h0", "h1", "h2"]))
     builder.hosts(["h3"])
     fabric = builder.fabric()
     for engine in ("minhop", "ecmp"):
-        found = validate(fabric, route(fabric, engine))
-        assert not found.ok
-        assert found.num_unrouted_pairs == found.num_disconnected_pairs == 10
-        assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == {
+        report = validate(fabric, route(fabric, engine))
+        assert not report.ok
+        assert report.num_unrouted_pairs == report.num_disconnected_pairs == 10
+        assert {tuple(pair) for pair in report.unrouted_pairs.tolist()} == {
             (s, d) for s in range(4) for d in range(4) if s != d and {s, d} != {0, 1}
         }
     routes = route(fabric, "minhop")
@@ -239,15 +239,15 @@ def test_a_split_fabric_is_routed_as_far_as_it_goes() -> None:
     assert loads.sum() == 2
 
 
-def test_several_lids_take_several_ways() -> None:
+def test_several_lids_have_different_paths() -> None:
     fabric = build("xgft:2;4,4;1,4")
     for engine in ("minhop", "updn", "dmodk"):
         routes = route(fabric, engine, lmc=2)
         assert isinstance(routes, TableRoutes)
         assert validate(fabric, routes).ok
         used = [link_loads(fabric, routes, [0], [15], lid_offset=offset) for offset in range(4)]
-        ways = {tuple(np.flatnonzero(loads)) for loads in used}
-        assert len(ways) == 4, engine
+        paths = {tuple(np.flatnonzero(loads)) for loads in used}
+        assert len(paths) == 4, engine
 
 
 def test_flows_that_name_no_host_are_refused() -> None:
@@ -305,11 +305,11 @@ def test_names_of_roots_may_hold_any_letter() -> None:
     assert two.notes == ("2 roots: sx6036, rack1x2",)
 
 
-def test_a_routing_is_not_blamed_for_cables_that_are_not_there() -> None:
+def test_disconnected_hosts_are_not_errors_of_the_routing() -> None:
     fabric = build("xgft:2;4,4;1,4").without(switches=["s1-0"])
-    found = validate(fabric, route(fabric, "minhop"))
-    assert not found.ok
-    assert found.ok_where_connected
+    report = validate(fabric, route(fabric, "minhop"))
+    assert not report.ok
+    assert report.ok_where_connected
     assert not validate(ring(6), route(ring(6), "minhop")).ok_where_connected
 
 
@@ -335,12 +335,12 @@ def test_only_entry_0_delivers_at_a_nodes_own_lid() -> None:
         table = routes.table.copy()
         table[lid, fabric.graph.node_row[number]] = port
         wrong = replace(routes, table=table)
-        found = validate(fabric, wrong, management=True)
-        assert not found.ok
-        assert found.sent_out.tolist() == [lid]
-        assert (found.num_unrouted_pairs, found.num_loops) == (lost, 1)
-        assert number in found.loops[0]
-        assert found.credit_loops, "a packet that goes in a loop waits for itself"
+        report = validate(fabric, wrong, management=True)
+        assert not report.ok
+        assert report.sent_out.tolist() == [lid]
+        assert (report.num_unrouted_pairs, report.num_loops) == (lost, 1)
+        assert number in report.loops[0]
+        assert report.credit_loops, "a packet that goes in a loop waits for itself"
         without = validate(fabric, wrong)
         assert bool(without.credit_loops) == bool(lost)
         assert not without.ok
@@ -348,7 +348,7 @@ def test_only_entry_0_delivers_at_a_nodes_own_lid() -> None:
         assert (
             "1 LIDs are never delivered: the entry of a switch or forwarding host for its "
             f"own LID must be port 0, but {node} sends such packets out by port 1"
-        ) in found.findings()
+        ) in report.findings()
         assert all_to_all_loads(fabric, wrong).unrouted == lost
         assert bool(bisection(fabric, wrong, samples=20).unrouted_share) == bool(lost)
         hops = contention(fabric, wrong, host_flows(fabric, [1, 2, 3], [0, 0, 0])).hops
@@ -386,14 +386,14 @@ def test_a_cable_between_two_ports_of_a_switch_can_wait_for_itself() -> None:
     assert validate(fabric, routes).ok
     table = routes.table.copy()
     table[fabric.host_endpoint[1], 0] = 3
-    found = validate(fabric, replace(routes, table=table))
-    assert found.loops == [[0]]
-    assert [len(cycle) for cycle in found.credit_loops] == [1]
-    assert "a[3] -> a[4] (VL 0) waits for a[3] -> a[4] (VL 0)" in found.text()
+    report = validate(fabric, replace(routes, table=table))
+    assert report.loops == [[0]]
+    assert [len(cycle) for cycle in report.credit_loops] == [1]
+    assert "a[3] -> a[4] (VL 0) waits for a[3] -> a[4] (VL 0)" in report.text()
 
 
 def test_hosts_cabled_first_or_to_each_other_are_counted() -> None:
-    """Link 0 leads to a host, and two hosts hang from no switch."""
+    """Link 0 leads to a host, and two hosts are not attached to a switch."""
     build = FabricBuilder("hosts first")
     (switch,) = build.switches(["s"])
     hosts = build.hosts(["h0", "h1", "h2", "h3"])
@@ -402,15 +402,15 @@ def test_hosts_cabled_first_or_to_each_other_are_counted() -> None:
     fabric = build.fabric()
     routes = route(fabric, "minhop")
     assert isinstance(routes, TableRoutes)
-    found = validate(fabric, routes)
+    report = validate(fabric, routes)
     reached = reached_rows(fabric, routes, fabric.host_endpoint)
     assert reached.tolist() == [[False], [False], [True], [True]]
-    assert found.hops.tolist() == [0, 0, 2]
-    assert found.detours.tolist() == [2]
-    assert (found.num_unrouted_pairs, found.num_disconnected_pairs) == (10, 10)
-    assert len(found.unrouted_pairs) == 10
-    assert (found.unrouted_rows, found.ok_where_connected) == (0, True)
-    assert len(found.sent_out) == 0
+    assert report.hops.tolist() == [0, 0, 2]
+    assert report.detours.tolist() == [2]
+    assert (report.num_unrouted_pairs, report.num_disconnected_pairs) == (10, 10)
+    assert len(report.unrouted_pairs) == 10
+    assert (report.unrouted_rows, report.ok_where_connected) == (0, True)
+    assert len(report.sent_out) == 0
     nothing = validate(fabric, replace(routes, table=np.full_like(routes.table, routes.no_path)))
     assert (nothing.num_unrouted_pairs, nothing.ok_where_connected) == (12, False)
     assert np.isnan(nothing.mean_hops)
@@ -418,8 +418,8 @@ def test_hosts_cabled_first_or_to_each_other_are_counted() -> None:
 
 
 @pytest.mark.parametrize("phase", ["set_id", "via_set"])
-def test_candidates_that_go_round_are_a_loop(phase: str) -> None:
-    """Three switches, each an intermediate, whose sets for one of them lead on along the ring."""
+def test_loops_of_candidates_are_found(phase: str) -> None:
+    """Three switches are all intermediates; their sets for one of them continue along the ring."""
     fabric = ring(3)
     routes = route(fabric, "ecmp")
     assert isinstance(routes, CandidateRoutes)
@@ -430,10 +430,10 @@ def test_candidates_that_go_round_are_a_loop(phase: str) -> None:
     assert validate(fabric, routes).num_loops == 0
     lines = sets.copy()
     lines[0, 1], lines[0, 2] = sets[2, 1], sets[1, 2]  # from 1 to 2 and back, never to 0
-    found = validate(fabric, replace(routes, **{phase: lines}))
-    assert found.num_loops == 1
-    assert sorted(found.loops[0]) == [1, 2]
-    assert not found.ok
+    report = validate(fabric, replace(routes, **{phase: lines}))
+    assert report.num_loops == 1
+    assert sorted(report.loops[0]) == [1, 2]
+    assert not report.ok
     lines = sets.copy()
     lines[0, 1] = -1
     lacking = validate(fabric, replace(route(fabric, "ecmp"), set_id=lines))
@@ -447,14 +447,14 @@ def test_loops_are_all_counted_and_sixteen_described() -> None:
     build.connect(switches[:1].repeat(15), build.hosts([f"h{i}" for i in range(15)]))
     fabric = build.fabric()
     table = np.ones((fabric.num_destinations, 2), dtype=np.uint8)
-    for lid in (None, 0):  # every LID goes to and fro, then all but one
+    for lid in (None, 0):  # every LID loops, then all but one
         if lid is not None:
             table = table.copy()
             table[lid, 0] = 2
-        found = validate(fabric, TableRoutes("loops", fabric.digest, table=table))
+        report = validate(fabric, TableRoutes("loops", fabric.digest, table=table))
         looping = 17 - (lid is not None)
-        assert (found.num_loops, len(found.loops)) == (looping, 16)
-        assert all(sorted(loop) == [0, 1] for loop in found.loops)
-        assert found.num_unrouted_pairs == 15 * 14 - 14 * (lid is not None)
-        assert found.unrouted_rows == 2 * looping
-        assert found.sent_out.tolist() == [15, 16]
+        assert (report.num_loops, len(report.loops)) == (looping, 16)
+        assert all(sorted(loop) == [0, 1] for loop in report.loops)
+        assert report.num_unrouted_pairs == 15 * 14 - 14 * (lid is not None)
+        assert report.unrouted_rows == 2 * looping
+        assert report.sent_out.tolist() == [15, 16]

@@ -1,4 +1,4 @@
-"""`weft simulate`: what it prints, writes and refuses."""
+"""`weft simulate`: output, tables and errors."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_one_run_prints_settings_its_job_links_and_makespan(capsys) -> None:
     assert "settings: engine dmodk; level flow; sharing maxmin; tolerance 0; eager 16384 B" in out
     assert f"job: workload {RING}; placement linear; start 0 ns\n" in out
     fabric = weft.fabric(TREE)
-    found = weft.simulate(fabric, weft.route(fabric, "dmodk"), load_workload(RING, 16))
-    assert f"Makespan: {found.makespan_ns / 1e3:.4g} us." in out
+    result = weft.simulate(fabric, weft.route(fabric, "dmodk"), load_workload(RING, 16))
+    assert f"Makespan: {result.makespan_ns / 1e3:.4g} us." in out
     assert "mean slowdown" in out
     assert "s1-0[1] -> h0[1]" in out
 
 
-def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
+def test_lists_are_compared_and_inapplicable_engines_reported(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", RING, "--engine", "dmodk,hdor", "--engine", "updn",
         "--placement", "linear", "--placement", "random:seed=3",
@@ -59,7 +59,7 @@ def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
     assert "dmodk: found XGFT" in out
 
 
-def test_commas_part_what_is_compared_and_all_is_every_engine(capsys) -> None:
+def test_commas_separate_values_and_all_is_every_engine(capsys) -> None:
     listed = check(
         {"fabric": TREE, "engine": "all", "job": [{"workload": RING}]}
     ).engine  # fmt: skip
@@ -77,7 +77,7 @@ def test_commas_part_what_is_compared_and_all_is_every_engine(capsys) -> None:
     assert len(runs) == 2 * len(listed) * 3
 
 
-def test_both_levels_call_links_alike(capsys, tmp_path) -> None:
+def test_both_levels_have_equal_link_columns(capsys, tmp_path) -> None:
     words = (TREE, "--workload", RING, "--level", "flow,static", "--out", tmp_path)
     assert run(capsys, *words)[0] == 0
     flow, static = (pl.read_parquet(tmp_path / f"links-{number}.parquet") for number in (1, 2))
@@ -105,7 +105,7 @@ def test_settings_that_the_static_level_ignores_are_not_shown(capsys) -> None:
     assert "settings: engine minhop; level static; ports first; overlap refuse\n" in out
 
 
-def test_times_that_look_the_same_are_told_apart(capsys, tmp_path) -> None:
+def test_nearly_equal_times_are_distinguished(capsys, tmp_path) -> None:
     work = []
     for name, duration in (("a", 10_000_000), ("b", 10_000_200)):
         work += ["--workload", tmp_path / f"{name}.goal"]
@@ -133,10 +133,10 @@ def test_a_wrong_placement_or_workload_is_found_before_anything_runs(
 
 
 def test_a_workload_is_made_once_for_all_placements(monkeypatch) -> None:
-    made = []
+    loaded = []
 
     def counted(text: str, *arguments: object, **options: object) -> object:
-        made.append(text)
+        loaded.append(text)
         return load_workload(text, *arguments, **options)
 
     monkeypatch.setattr("weft.experiment.run.load_workload", counted)
@@ -144,12 +144,12 @@ def test_a_workload_is_made_once_for_all_placements(monkeypatch) -> None:
         "fabric": TREE,
         "job": [{"workload": ["barrier", RING], "ranks": 4, "placement": ["linear", "random"]}],
     }
-    whole = [outcome.result.makespan_ns for outcome in perform(check(data))]
-    assert made == ["barrier", RING]
+    times = [outcome.result.makespan_ns for outcome in perform(check(data))]
+    assert loaded == ["barrier", RING]
     monkeypatch.setattr("weft.experiment.run._KEPT_OPS", 0)
-    assert [outcome.result.makespan_ns for outcome in perform(check(data))] == whole
-    # Once to see that they are right, and then for each group of runs.
-    assert len(made) == 2 + 2 + 4
+    assert [outcome.result.makespan_ns for outcome in perform(check(data))] == times
+    # Once to check them, and then once for each group of runs.
+    assert len(loaded) == 2 + 2 + 4
 
 
 def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> None:
@@ -171,20 +171,20 @@ def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> Non
         table = pl.read_parquet(folder / name)
         stem, _, number = name.removesuffix(".parquet").partition("-")
         level = {"": "", "1": "flow", "2": "static"}[number]
-        told = described.filter(
+        rows = described.filter(
             (pl.col("table") == stem) & (pl.col("level").fill_null("") == level)
         )
-        assert told["column"].to_list() == table.columns
-        assert told["type"].to_list() == [str(dtype) for dtype in table.dtypes]
-        assert told["meaning"].str.len_chars().min() > 3
+        assert rows["column"].to_list() == table.columns
+        assert rows["type"].to_list() == [str(dtype) for dtype in table.dtypes]
+        assert rows["meaning"].str.len_chars().min() > 3
     again = read_experiment(folder / "experiment.toml")
     assert again.output.folder == str(folder)
     assert again.job == read_experiment(path).job
     assert again.level == ("flow", "static")
 
 
-def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
-    """Two jobs: times, bytes and hosts of each, by the messages and by the flow level itself."""
+def test_tables_of_jobs_agree_with_messages_and_ranks(capsys, tmp_path) -> None:
+    """Two jobs: times, bytes and hosts of each, by the messages and by the flow level."""
     folder = tmp_path / "results"
     assert run(capsys, experiment(tmp_path, TWO_JOBS), "--out", folder)[0] == 0
     jobs = pl.read_parquet(folder / "jobs.parquet")
@@ -215,33 +215,33 @@ def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
         source = mine["source_rank"].to_numpy()
         assert mine["source_host"].to_list() == hosts[source].tolist()
         assert set(phases.filter(job=name)["messages"].to_list()) - {0} == {len(mine)}
-    # They share no host, and the trees of leaves differ: the later job is the longer one.
+    # The jobs share no host, and the leaves of their trees differ: the later job ends last.
     assert jobs.filter(job="train")["start_ns"][0] == 50_000
     assert pl.read_parquet(folder / "runs.parquet")["makespan_ns"][0] == jobs["end_ns"].max()
 
 
-def test_one_run_alone_is_what_python_gives(capsys, tmp_path) -> None:
+def test_the_command_agrees_with_python(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=20KiB", "--placement", "random", "--out", folder)
     assert run(capsys, *words, "--eager", "4KiB", "--switch-latency", "50ns", "--csv")[0] == 0
     fabric = weft.fabric(TREE)
-    found = weft.simulate(
+    result = weft.simulate(
         fabric, weft.route(fabric, "minhop"), load_workload("alltoall:size=20KiB", 16), "random",
         eager_bytes=4096, switch_latency_ns=50,
     )  # fmt: skip
     messages = pl.read_csv(folder / "messages.csv")
     assert messages["arrived_ns"].to_list() == pytest.approx(
-        found.messages()["arrived_ns"].to_list()
+        result.messages()["arrived_ns"].to_list()
     )
     links = pl.read_csv(folder / "links.csv")
-    assert links["carried_bytes"].to_list() == found.links()["carried_bytes"].to_list()
-    assert pl.read_csv(folder / "runs.csv")["makespan_ns"][0] == pytest.approx(found.makespan_ns)
-    # The copy of the settings makes the same run.
+    assert links["carried_bytes"].to_list() == result.links()["carried_bytes"].to_list()
+    assert pl.read_csv(folder / "runs.csv")["makespan_ns"][0] == pytest.approx(result.makespan_ns)
+    # The copy of the settings gives the same run.
     again = list(perform(read_experiment(folder / "experiment.toml")))
-    assert again[0].result.makespan_ns == found.makespan_ns
+    assert again[0].result.makespan_ns == result.makespan_ns
 
 
-def test_calculations_and_what_is_left_of_the_time(capsys, tmp_path) -> None:
+def test_communication_time_is_the_time_without_calculations(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     goal = tmp_path / "two.goal"
     goal.write_text(
@@ -252,7 +252,7 @@ def test_calculations_and_what_is_left_of_the_time(capsys, tmp_path) -> None:
     status, _, _ = run(capsys, TREE, "--workload", goal, "--out", folder, "--latency", "200ns")
     assert status == 0
     job = pl.read_parquet(folder / "jobs.parquet").row(0, named=True)
-    # 1000 ns, then 100 B and a header of 26 B at 25 B/ns and 200 ns on the way, then 500 ns.
+    # 1000 ns, then 100 B and a header of 26 B at 25 B/ns and 200 ns of latency, then 500 ns.
     assert job["time_ns"] == pytest.approx(1705.04)
     assert job["calculation_ns"] == pytest.approx(750)
     assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1705.04 - 500)) / 2)
@@ -261,8 +261,8 @@ def test_calculations_and_what_is_left_of_the_time(capsys, tmp_path) -> None:
 def test_calculations_on_several_processors_count_once_where_they_overlap(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     goal = tmp_path / "cpus.goal"
-    # Rank 0 computes from 0 to 100 and from 0 to 300, then from 300 to 350: 350 of 350 ns.
-    # Rank 1 is at it from 0 to 40 on one and from 0 to 10 on another processor.
+    # Rank 0 calculates from 0 to 100 and from 0 to 300, then from 300 to 350: 350 of 350 ns.
+    # Rank 1 calculates from 0 to 40 on one and from 0 to 10 on another processor.
     goal.write_text(
         "num_ranks 2\n"
         "rank 0 {\nl1: calc 100\nl2: calc 300 cpu 1\nl3: calc 50 cpu 2\nl3 requires l2\n}\n"
@@ -305,7 +305,7 @@ def test_static_level_takes_phases_together(capsys, tmp_path) -> None:
 
 
 def test_static_bounds_hold_at_the_flow_level(capsys, tmp_path) -> None:
-    """What a phase's busiest link needs is never more than the phase takes."""
+    """The bound by a phase's busiest link is never above the duration of the phase."""
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=256KiB", "--placement", "random", "--out", folder)
     assert run(capsys, *words, "--level", "static", "--level", "flow", "--engine", "updn")[0] == 0
@@ -333,7 +333,7 @@ def test_more_ranks_than_hosts_and_shared_hosts(capsys, tmp_path) -> None:
     assert run(capsys, shared)[0] == 0
 
 
-def test_ranks_left_out_are_as_many_as_there_is_room_for(capsys, tmp_path) -> None:
+def test_the_default_number_of_ranks_fills_the_hosts(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", RING, "--ranks-per-host", 3, "--hosts", "h[2-6]", "--out", folder)
     assert run(capsys, *words)[0] == 0
@@ -342,9 +342,9 @@ def test_ranks_left_out_are_as_many_as_there_is_room_for(capsys, tmp_path) -> No
 
 def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
     spec = "pattern:pattern=shift,size=4KiB"
-    given = ("--workload", "pattern", "--workload-option", "pattern=shift")
+    words_given = ("--workload", "pattern", "--workload-option", "pattern=shift")
     _, alone, _ = run(capsys, TREE, "--workload", spec)
-    _, out, _ = run(capsys, TREE, *given, "--workload-option", "size=4KiB")
+    _, out, _ = run(capsys, TREE, *words_given, "--workload-option", "size=4KiB")
     assert "options pattern=shift, size=4KiB" in out
     assert out.splitlines()[3:] == alone.splitlines()[3:]
     goal = tmp_path / "a.text"
@@ -406,14 +406,14 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         (("none.toml",), "cannot be read"),
     ],
 )
-def test_bad_words_are_one_line_with_status_2(capsys, words, message) -> None:
+def test_bad_arguments_are_one_line_with_status_2(capsys, words, message) -> None:
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_an_experiment_says_its_own_jobs_and_faults(capsys, tmp_path) -> None:
+def test_options_for_jobs_and_faults_require_a_fabric(capsys, tmp_path) -> None:
     path = experiment(tmp_path, TWO_JOBS)
     for words in (("--ranks", "4"), ("--random-cables", "1"), ("--names", "x")):
         status, _, err = run(capsys, path, *words)
@@ -426,9 +426,9 @@ def test_an_experiment_says_its_own_jobs_and_faults(capsys, tmp_path) -> None:
 
 
 def test_a_pair_without_a_path_fails_the_run_and_not_the_others(capsys, tmp_path) -> None:
-    """Leaf 0 has lost its cables to the spines: jobs inside it run, jobs beyond it do not."""
-    lost = [word for port in range(5, 9) for word in ("--fail-cable", f"s1-0[{port}]")]
-    words = (TREE, "--workload", RING, "--ranks", 4, *lost)
+    """Leaf 0 has lost its uplinks: jobs inside it run, jobs across it do not."""
+    failures = [word for port in range(5, 9) for word in ("--fail-cable", f"s1-0[{port}]")]
+    words = (TREE, "--workload", RING, "--ranks", 4, *failures)
     status, out, err = run(
         capsys, *words, "--placement", "linear", "--placement", "cyclic", "--out", tmp_path / "out"
     )
@@ -465,7 +465,7 @@ def test_ranks_that_wait_for_ever_are_named(capsys, tmp_path) -> None:
     assert "rank 1" in err
 
 
-def test_ranks_of_several_jobs_are_told_apart(capsys, tmp_path) -> None:
+def test_deadlocked_ranks_are_reported_with_their_jobs(capsys, tmp_path) -> None:
     ranks = "".join(
         f"rank {me} {{\nl1: send 1000000b to {1 - me}\nl2: recv 1000000b from {1 - me}\n"
         "l2 requires l1\n}\n"
@@ -503,7 +503,7 @@ def test_the_copy_of_an_experiment_runs_from_anywhere(capsys, tmp_path, monkeypa
     assert not (tmp_path / "results").exists()
 
 
-def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys, monkeypatch) -> None:
+def test_progress_is_printed_in_lines_without_a_terminal(capsys, monkeypatch) -> None:
     monkeypatch.setattr(command, "LINE_S", 0.0)
     status, _, err = run(capsys, TREE, "--workload", RING, "--progress")
     assert status == 0
@@ -525,14 +525,14 @@ def test_narrow_terminals_get_fewer_columns(capsys, monkeypatch) -> None:
     assert "makespan" in out
 
 
-def test_room_that_a_wide_column_leaves_is_used(capsys, tmp_path, monkeypatch) -> None:
+def test_space_of_an_omitted_wide_column_is_used(capsys, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = TWO_JOBS.replace("l:size=4KiB", "l:size=4KiB,algorithm=pairwise").replace(
         'start = "50us"', ""
     )
     _, out, _ = run(capsys, experiment(tmp_path, text), "--engine", "dmodk,updn")
     (heading,) = (line for line in out.split("Jobs")[1].splitlines() if line.startswith("┃"))
-    # The workloads, which are too wide, do not take narrower columns with them.
+    # The workload column, which is too wide, does not displace narrower columns.
     assert "workload" not in heading
     assert "communication" in heading
     assert heading.index("time") < heading.index("communication") < heading.index("messages")

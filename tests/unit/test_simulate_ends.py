@@ -1,4 +1,4 @@
-"""How `weft simulate` ends: early, interrupted, and what it leaves in its folder."""
+"""How `weft simulate` ends: complete, early or interrupted; and the files that it writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.sim.flow import Progress
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
-def test_a_run_that_stops_early_says_so_and_writes_nothing(capsys, tmp_path, limit) -> None:
+def test_a_stopped_run_is_reported_and_not_written(capsys, tmp_path, limit) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=64KiB", "--out", folder, *limit)
     status, out, err = run(capsys, *words)
@@ -78,7 +78,7 @@ def test_folders_that_cannot_be_written_are_refused_before_the_run(capsys, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("key", "words", "said"),
+    ("key", "words", "message"),
     [
         ("folder", (), "{file}: output.folder {inner}: {taken} is not a folder"),
         ("folder", ("--out", ""), "--out: expected a folder, not an empty text"),
@@ -86,7 +86,7 @@ def test_folders_that_cannot_be_written_are_refused_before_the_run(capsys, tmp_p
         ("html", ("--html", "/nowhere/page.html"), "--html /nowhere/page.html: the folder /nowher"),
     ],
 )
-def test_bad_output_is_named_as_it_was_given(capsys, tmp_path, key, words, said) -> None:
+def test_bad_output_is_reported_under_its_name(capsys, tmp_path, key, words, message) -> None:
     file, taken = tmp_path / "e.toml", tmp_path / "file"
     taken.write_text("x")
     file.write_text(
@@ -95,14 +95,14 @@ def test_bad_output_is_named_as_it_was_given(capsys, tmp_path, key, words, said)
     )
     status, out, err = run(capsys, file, *words)
     assert (status, out) == (2, "")
-    assert said.format(file=file, taken=taken, inner=taken / "inner") in err
+    assert message.format(file=file, taken=taken, inner=taken / "inner") in err
 
 
 FOUR = (TREE, "--workload", RING, "--engine", "updn,minhop", "--level", "flow,static")
 
 
 @pytest.mark.parametrize(
-    ("doing", "number", "statuses", "said"),
+    ("doing", "number", "statuses", "message"),
     [
         ("routing", 1, None, "run 1 of 4 (updn), routing; no result is kept"),
         ("running", 2, ["complete", "stopped", "not run", "not run"],
@@ -111,8 +111,8 @@ FOUR = (TREE, "--workload", RING, "--engine", "updn,minhop", "--level", "flow,st
          "run 3 of 4 (minhop), routing; 1 more not run"),
     ],
 )  # fmt: skip
-def test_an_interrupt_keeps_the_runs_that_are_whole(
-    capsys, tmp_path, monkeypatch, doing, number, statuses, said
+def test_an_interrupt_keeps_complete_runs(
+    capsys, tmp_path, monkeypatch, doing, number, statuses, message
 ) -> None:
     folder = tmp_path / "results"
 
@@ -125,7 +125,7 @@ def test_an_interrupt_keeps_the_runs_that_are_whole(
 
     monkeypatch.setattr(command, "perform", interrupted)
     status, out, err = run(capsys, *FOUR, "--out", folder)
-    assert (status, err) == (130, f"weft: interrupted: {said}\n")
+    assert (status, err) == (130, f"weft: interrupted: {message}\n")
     if statuses is None:
         assert out == ""
         assert not folder.exists()
@@ -145,28 +145,28 @@ def test_an_interrupt_keeps_the_runs_that_are_whole(
     ("method", "statuses"),
     [("add", ["complete", *3 * ["not run"]]), ("keep", 4 * ["complete"])],
 )
-def test_an_interrupt_waits_until_a_run_is_taken_in(
+def test_an_interrupt_waits_until_a_run_is_stored(
     capsys, tmp_path, monkeypatch, method, statuses
 ) -> None:
     real, calls = getattr(Store, method), []
 
-    def struck(*given: object) -> object:
-        calls.append(given)
+    def interrupted(*arguments: object) -> object:
+        calls.append(arguments)
         if len(calls) == 1:
             signal.raise_signal(signal.SIGINT)
-        return real(*given)
+        return real(*arguments)
 
-    monkeypatch.setattr(Store, method, struck)
+    monkeypatch.setattr(Store, method, interrupted)
     status, out, err = run(capsys, *FOUR, "--out", tmp_path)
     assert status == 130
     assert pl.read_parquet(tmp_path / "runs.parquet")["status"].to_list() == statuses
-    if method == "keep":  # what was to be printed is not
+    if method == "keep":  # nothing was printed
         assert (out, f"; results are in {tmp_path}\n" in err) == ("", True)
     else:
         assert "weft: interrupted: run 1 of 4" in err
 
 
-def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> None:
+def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
     clock = [100.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     (only,) = check({"fabric": TREE, "job": [{"workload": RING}]}).runs
@@ -179,7 +179,7 @@ def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> N
         stage.at("running", Progress(0, 9, arrived, 100, 5e6 * arrived, delivered))
         return stage.outlook().partition("arrived")[2]
 
-    # The first 30 s, in which kernels are compiled, count for nothing.
+    # The first 30 s, in which kernels are compiled, are not counted.
     assert report(30, 0) == "; remaining time unknown"
     assert report(30.9, 50) == "; remaining time unknown"
     assert report(40, 0, 0.004) == " (0% of all bytes); remaining time unknown"
@@ -199,10 +199,10 @@ def test_what_is_left_of_a_run_is_its_rest_at_the_speed_so_far(monkeypatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "said"),
+    ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, said) -> None:
+def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, word) -> None:
     folder = tmp_path / "results"
     words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=50"]
     child = subprocess.Popen(
@@ -213,17 +213,17 @@ def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, s
         env={**os.environ, "COLUMNS": "100"},
     )
     assert child.stderr is not None
-    while "of simulated time" not in (told := child.stderr.readline()):
-        assert told, "it ended before it ran"
+    while "of simulated time" not in (line := child.stderr.readline()):
+        assert line, "it ended before it ran"
     child.send_signal(number)
     out, err = child.communicate(timeout=60)
     assert (child.returncode, out) == (status, "")
-    assert f"weft: {said}: " in err
+    assert f"weft: {word}: " in err
     assert not folder.exists()
 
 
-def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypatch) -> None:
-    """Raising in what a kernel calls as it returns crashes: it must be raised after that."""
+def test_a_signal_while_compiled_code_returns_is_deferred(capsys, monkeypatch) -> None:
+    """An exception in a Python call from a returning kernel crashes: it must be raised later."""
     code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
     beyond: list[bool] = []
     space: dict[str, Any] = {"signal": signal, "__name__": serialize.__name__}
@@ -232,7 +232,7 @@ def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypa
     def perform(*arguments: object, **options: object):
         space["called"]()
         beyond.append(True)
-        time.sleep(60)  # the signal comes again
+        time.sleep(60)  # the signal is raised again
         yield
 
     monkeypatch.setattr(command, "perform", perform)

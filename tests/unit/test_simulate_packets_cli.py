@@ -1,4 +1,4 @@
-"""`weft simulate --level packet`: what it prints, writes and refuses, and how it ends early."""
+"""`weft simulate --level packet`: output, tables, errors and early ends."""
 
 from __future__ import annotations
 
@@ -51,33 +51,33 @@ def cells(out: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows]
 
 
-def test_one_run_prints_what_python_finds(capsys) -> None:
+def test_one_run_agrees_with_python(capsys) -> None:
     status, out, err = run(capsys, *PACKET, "--engine", "dmodk")
     assert (status, err) == (0, "")
     fabric = weft.fabric(TREE)
-    found = weft.simulate(
+    result = weft.simulate(
         fabric, weft.route(fabric, "dmodk"), load_workload(EXCHANGE, 16), level="packet"
     )
-    assert f"Makespan: {found.makespan_ns / 1e3:.4g} us." in out
-    kept = found.conservation
+    assert f"Makespan: {result.makespan_ns / 1e3:.4g} us." in out
+    counts = result.conservation
     assert (
-        f"Conservation: {kept['injected_packets']:,} packets injected = "
-        f"{kept['injected_packets']:,} delivered + 0 in flight; {kept['credits']:,} credits"
+        f"Conservation: {counts['injected_packets']:,} packets injected = "
+        f"{counts['injected_packets']:,} delivered + 0 in flight; {counts['credits']:,} credits"
     ) in out
-    assert f" in {found.num_hops:,} packet-hops" in out
+    assert f" in {result.num_hops:,} packet-hops" in out
     assert "policy deterministic" in out
     assert "hardware: mtu 2048 B; header 26 B; buffer 16384 B" in out
     assert "Order:" not in out
 
 
-def test_levels_and_policies_stand_in_one_table(capsys) -> None:
+def test_levels_and_policies_are_compared_in_one_table(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", EXCHANGE, "--level", "static,flow,packet",
         "--engine", "dmodk,ecmp", "--policy", "ecmp,spray,flowlet:gap=1us",
     )  # fmt: skip
     assert (status, err) == (0, "")
     rows = [row[1:5] for row in cells(out)]
-    # dmodk leaves no choice and runs once; ecmp has every policy that is listed.
+    # dmodk leaves no choice of paths and runs once; ecmp runs with each policy listed.
     assert rows == [
         ["dmodk", "static", "", ""],
         ["dmodk", "flow", "maxmin", ""],
@@ -106,11 +106,11 @@ def test_levels_and_policies_stand_in_one_table(capsys) -> None:
 )  # fmt: skip
 def test_policies_go_with_engines_that_leave_a_choice(engines, policies, runs) -> None:
     data = {"fabric": TREE, "level": "packet", "engine": engines, "job": [{"workload": "barrier"}]}
-    made = check(data if policies is None else {**data, "policy": policies})
-    assert [(each.engine, each.policy) for each in made.runs] == runs
+    experiment_checked = check(data if policies is None else {**data, "policy": policies})
+    assert [(each.engine, each.policy) for each in experiment_checked.runs] == runs
 
 
-def test_what_does_not_go_together_is_said(capsys) -> None:
+def test_unsuitable_policies_are_refused(capsys) -> None:
     for engine, policy in (("dmodk", "spray"), ("ecmp", "deterministic")):
         status, out, err = run(capsys, *PACKET, "--engine", engine, "--policy", policy)
         assert (status, out) == (2, "")
@@ -118,7 +118,7 @@ def test_what_does_not_go_together_is_said(capsys) -> None:
         assert policy in err
 
 
-def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None:
+def test_reordering_is_reported_if_the_policy_allows_it(capsys, tmp_path) -> None:
     words = (*PACKET, "--engine", "ecmp", "--policy", "spray,ecmp", "--out", tmp_path)
     assert run(capsys, *words)[0] == 0
     runs = pl.read_parquet(tmp_path / "runs.parquet")
@@ -152,11 +152,11 @@ def test_tables_have_their_columns(capsys, tmp_path) -> None:
     assert described["column"].to_list() == list(TABLES["packet", "queues"])
 
 
-def test_a_comparison_says_where_hops_and_series_go(capsys, tmp_path) -> None:
+def test_a_comparison_reports_that_hops_and_series_need_a_folder(capsys, tmp_path) -> None:
     words = ("--engine", "updn,dmodk", "--trace-message", "3:2", "--snapshot", "1us")
-    said = "Only a single run prints hops and series; --out FOLDER writes them for several runs."
-    assert said in run(capsys, *PACKET, *words)[1]
-    assert said not in run(capsys, *PACKET, *words, "--out", tmp_path)[1]
+    note = "Only a single run prints hops and series; --out FOLDER writes them for several runs."
+    assert note in run(capsys, *PACKET, *words)[1]
+    assert note not in run(capsys, *PACKET, *words, "--out", tmp_path)[1]
     assert (tmp_path / "hops-2.parquet").exists()
 
 
@@ -164,7 +164,7 @@ def test_hops_of_one_message_are_printed(capsys) -> None:
     _, out, _ = run(capsys, *PACKET, "--trace-message", "3:2")
     assert "send to rank" in out
     assert re.search(r"from h3 to h\d+\n", out)
-    for text, said in (
+    for text, message in (
         ("3:99", "rank 3 sends 15 messages, numbered from 0"),
         ("16:0", "expected a rank from 0 to 15"),
         ("x:1:0", "unknown job 'x'"),
@@ -172,15 +172,15 @@ def test_hops_of_one_message_are_printed(capsys) -> None:
     ):
         status, out, err = run(capsys, *PACKET, "--trace-message", text)
         assert (status, out) == (2, "")
-        assert said in err
+        assert message in err
 
 
 def test_messages_of_several_jobs_are_traced_by_job(capsys, tmp_path) -> None:
     path = experiment(tmp_path, TWO)
     assert run(capsys, path, "--out", tmp_path / "out")[0] == 0
     hops = pl.read_parquet(tmp_path / "out" / "hops.parquet")
-    found = hops.select("job", "source_rank", "number").unique().sort("job").rows()
-    assert found == [("a", 0, 2), ("b", 1, 0)]
+    traced = hops.select("job", "source_rank", "number").unique().sort("job").rows()
+    assert traced == [("a", 0, 2), ("b", 1, 0)]
     path.write_text(TWO.replace('"b:1:0"', '"1:0"'))
     status, _, err = run(capsys, path)
     assert status == 2
@@ -189,14 +189,14 @@ def test_messages_of_several_jobs_are_traced_by_job(capsys, tmp_path) -> None:
 
 def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
     path = experiment(tmp_path, TWO)
-    found = read_experiment(path)
+    settings = read_experiment(path)
     tables = VlArbitration(high=((0, 4), (1, 8)), low=((0, 1),), limit=3)
-    assert found.hardware.made == Hardware(mtu_bytes=4096, vl_arbitration=tables)
-    (tmp_path / "again.toml").write_text(resolved(found))
-    assert read_experiment(tmp_path / "again.toml") == found
+    assert settings.hardware.made == Hardware(mtu_bytes=4096, vl_arbitration=tables)
+    (tmp_path / "again.toml").write_text(resolved(settings))
+    assert read_experiment(tmp_path / "again.toml") == settings
 
 
-def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> None:
+def test_hardware_options_override_the_file(capsys, tmp_path) -> None:
     path = experiment(tmp_path, TWO)
     _, out, _ = run(capsys, path, "--hardware", "mtu=1KiB,vlarb_high=1:8,0:4", "--level", "packet")
     assert "hardware: mtu 1024 B;" in out
@@ -205,14 +205,14 @@ def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> N
 
 def test_one_latency_of_switches_serves_all_levels() -> None:
     data = {"fabric": TREE, "level": ["flow", "packet"], "job": [{"workload": "barrier"}]}
-    for given, expected in (
+    for options, expected in (
         ({}, 100.0),
         ({"switch_latency": "50ns"}, 50.0),
         ({"hardware": {"switch_latency": "70ns"}}, 70.0),
         ({"hardware": {"switch_latency": "70ns"}, "switch_latency": 30}, 30.0),
     ):
-        made = check({**data, **given})
-        flow, packet = (made.options(run) for run in made.runs)
+        settings = check({**data, **options})
+        flow, packet = (settings.options(run) for run in settings.runs)
         assert RunSettings(**flow).flow["switch_latency_ns"] == expected
         routes = weft.route(weft.fabric(TREE), "updn")
         assert RunSettings(**packet).packet(routes)["hardware"].switch_latency_ns == expected
@@ -241,7 +241,7 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
     assert f"page: {page}" in out
     assert re.search(r"Congestion over \d+ snapshots 500 ns apart:\nHot spot 1: ", out)
     assert "<html" in page.read_text()[:200]
-    for more, said in (
+    for more, message in (
         (("--snapshot", "1us", "--level", "flow"), "--html shows one run of the packet level"),
         (("--snapshot", "1us", "--engine", "updn,dmodk"), "--html shows one run"),
     ):
@@ -249,10 +249,10 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
         level = () if "flow" in more else ("--level", "packet")
         status, out, err = run(capsys, *words, *level, *more)
         assert (status, out) == (2, "")
-        assert said in err or "--snapshot requires --level packet" in err
+        assert message in err or "--snapshot requires --level packet" in err
 
 
-def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsys) -> None:
+def test_packet_level_hardware_is_refused_at_the_flow_level(capsys) -> None:
     words = (TREE, "--workload", "barrier", "--hardware")
     status, out, err = run(capsys, *words, "mtu=1KiB,queues=voq")
     assert (status, out) == (2, "")
@@ -276,7 +276,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--hardware", "mtu=0"), "--hardware mtu: '0' does not fit: expected 1 or more"),
         (
@@ -306,15 +306,15 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--snapshot", "0"), "--snapshot: '0' does not fit: expected a positive time"),
     ],
 )
-def test_bad_words_are_one_line_with_status_2(capsys, words, said) -> None:
+def test_bad_arguments_are_one_line_with_status_2(capsys, words, message) -> None:
     status, out, err = run(capsys, *PACKET, *words)
     assert (status, out) == (2, "")
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
 def test_a_mistake_in_the_hardware_has_its_line(tmp_path) -> None:
-    for old, new, said in (
+    for old, new, message in (
         ('mtu = "4KiB"', "mtu = -1", r"x\.toml:6: hardware, mtu: -1 does not fit"),
         ('mtu = "4KiB"', "mto = 1", r"x\.toml:6: hardware: unknown key 'mto' \(did you mean 'mtu'"),
         ('mtu = "4KiB"', 'mtu = "1MiB"', r"x\.toml:5: hardware: a buffer of 16384 bytes holds"),
@@ -323,7 +323,7 @@ def test_a_mistake_in_the_hardware_has_its_line(tmp_path) -> None:
     ):
         assert TWO.count(old) == 1
         path = experiment(tmp_path, TWO.replace(old, new))
-        with pytest.raises(weft.InputError, match=said):
+        with pytest.raises(weft.InputError, match=message):
             read_experiment(path)
 
 
@@ -347,7 +347,7 @@ def test_a_run_that_stops_early_keeps_what_is_known(capsys, tmp_path, limit) -> 
 
 
 def test_an_interrupt_keeps_what_is_known(capsys, tmp_path, monkeypatch) -> None:
-    """It comes while the bar is drawn, in the second of three runs."""
+    """The interrupt arrives while progress is shown, in the second of three runs."""
 
     def interrupted(*arguments, **options):
         *others, at = arguments
@@ -383,12 +383,12 @@ def test_ctrl_c_ends_a_long_run_with_part_of_a_result(tmp_path) -> None:
         env={**os.environ, "COLUMNS": "100"},
     ) as child:  # fmt: skip
         assert child.stderr is not None
-        told = ""
-        while "of simulated time" not in told and (line := child.stderr.readline()):
-            told += line
+        progress = ""
+        while "of simulated time" not in progress and (line := child.stderr.readline()):
+            progress += line
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=60)
-    assert "of simulated time" in told
+    assert "of simulated time" in progress
     assert child.returncode == 130
     assert "weft: interrupted: at " in err
     assert "run 1 (partial): interrupted, at " in out
@@ -396,14 +396,14 @@ def test_ctrl_c_ends_a_long_run_with_part_of_a_result(tmp_path) -> None:
 
 
 def test_every_command_is_guarded(monkeypatch) -> None:
-    seen = []
+    handlers = []
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(
         "weft.cli.app.program",
-        lambda *given: lambda *words, **options: seen.append(signal.getsignal(signal.SIGTERM)),
+        lambda *given: lambda *words, **options: handlers.append(signal.getsignal(signal.SIGTERM)),
     )
     assert weft.cli.main(["list"]) == 0
-    assert seen[0] is not before
+    assert handlers[0] is not before
     assert signal.getsignal(signal.SIGTERM) is before
     for number, ended in (
         (signal.SIGTERM, ("terminated", 143)), (signal.SIGINT, ("interrupted", 130)),
@@ -438,7 +438,7 @@ def test_runs_come_from_python_too() -> None:
     assert not outcome.result.complete
 
 
-#: Prints which kernels runs had to compile for other arguments than those of `weft warmup`.
+#: Prints the kernels that runs had to compile for argument types not covered by `weft warmup`.
 AFTER_WARMUP = """
 import importlib, pkgutil
 import weft, weft.kernels.packet, weft.sim.packet.policies
@@ -487,7 +487,7 @@ print(sorted(compiled() - before))
 
 
 def test_warmup_compiles_the_packet_level() -> None:
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", AFTER_WARMUP], capture_output=True, text=True, check=True
     )
-    assert found.stdout == "[]\n"
+    assert process.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""The one syntax in which topologies are asked for."""
+"""The syntax of topology specs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.fabrics.topology import build, closed_form, format_spec, topology
 
 
 @pytest.mark.parametrize(
-    ("spec", "family", "given"),
+    ("spec", "family", "expected"),
     [
         ("fat-tree:k=8", "fat-tree", {"k": "8"}),
         ("fat-tree:8", "fat-tree", {"k": "8"}),
@@ -38,9 +38,9 @@ from weft.fabrics.topology import build, closed_form, format_spec, topology
         ("hyperx:4x4;1,2", "hyperx", {"S": ["4", "4"], "K": ["1", "2"]}),
     ],
 )
-def test_specs_are_split_into_family_and_arguments(spec, family, given):
+def test_specs_are_split_into_family_and_arguments(spec, family, expected):
     entry, arguments = topology.parse(spec)
-    assert (entry.name, arguments) == (family, given)
+    assert (entry.name, arguments) == (family, expected)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_altered_fabrics_and_files_have_no_closed_form():
     assert closed_form(fabric.degraded([20], "4xSDR")) is not None
 
 
-def test_a_family_of_somebody_else_needs_no_closed_form():
+def test_a_plugin_family_needs_no_closed_form():
     def star(hosts: int) -> FabricBuilder:
-        """One switch."""
+        """Build one switch."""
         make = FabricBuilder("")
         make.connect(
             make.switches(["hub"]).repeat(hosts), make.hosts([f"h{i}" for i in range(hosts)])

@@ -1,4 +1,4 @@
-"""Workloads at the static level: each phase's messages taken together."""
+"""Workloads at the static level: the messages of each phase together."""
 
 from __future__ import annotations
 
@@ -23,53 +23,53 @@ ROUTES = route(TREE, "dmodk")
 
 
 def two_phases(ranks: int = 16) -> Workload:
-    """A shift by one, then everybody to rank 0."""
+    """A shift by one, then a gather to rank 0."""
     builder = WorkloadBuilder(ranks)
-    who = np.arange(ranks)
+    every = np.arange(ranks)
     builder.phase("shift")
-    builder.sendrecv(who, (who + 1) % ranks, 1000, (who - 1) % ranks, 1000)
+    builder.sendrecv(every, (every + 1) % ranks, 1000, (every - 1) % ranks, 1000)
     builder.phase("idle")
-    builder.calc(who, 1.0)
+    builder.calc(every, 1.0)
     builder.phase("gather")
-    builder.put(who, 0, 5000)
+    builder.put(every, 0, 5000)
     return builder.build()
 
 
 def test_phases_are_taken_apart_and_then_together() -> None:
-    found = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
-    shift, gather, both = found.phases().iter_rows(named=True)
+    result = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
+    shift, gather, both = result.phases().iter_rows(named=True)
     assert (shift["phase"], gather["phase"], both["phase"]) == ("shift", "gather", TOGETHER)
     assert (shift["messages"], shift["size_bytes"], shift["local_bytes"]) == (16, 16000, 0)
     assert (gather["messages"], gather["size_bytes"], gather["local_bytes"]) == (16, 80000, 5000)
-    # 15 messages of 5,000 bytes enter host 0 by its cable.
+    # 15 messages of 5,000 bytes arrive at host 0 via its cable.
     into = int(TREE.graph.destination_link[TREE.host_endpoint[0]])
     assert gather["busiest_link"] == into
     assert gather["busiest_bytes"] == 75000
     assert gather["bound_ns"] == 75000 * 8 / TREE.link_rate_gbps[into]
     assert gather["max_contention"] == gather["mean_contention"] == 15
     assert (both["busiest_bytes"], both["max_contention"]) == (76000, 16)
-    carried = found.links().filter(link=into).row(0, named=True)
+    carried = result.links().filter(link=into).row(0, named=True)
     assert (carried["carried_bytes"], carried["messages"], carried["max_load"]) == (76000, 16, 15)
 
 
-def test_a_phase_is_what_analyse_makes_of_its_flows() -> None:
+def test_a_phase_agrees_with_analyse() -> None:
     hosts = np.random.default_rng(5).permutation(16)
     work = two_phases()
-    found = analyse_workload(TREE, ROUTES, work, hosts)
+    result = analyse_workload(TREE, ROUTES, work, hosts)
     shift = analyse(TREE, ROUTES, hosts, np.roll(hosts, -1))
-    mine = found.messages().filter(phase="shift")
+    mine = result.messages().filter(phase="shift")
     assert mine["contention"].to_list() == shift.flows["contention"].to_list()
     assert mine["hops"].to_list() == shift.flows["hops"].to_list()
     gather = analyse(TREE, ROUTES, hosts, np.full(16, hosts[0]), weights=np.full(16, 5000.0))
     total = 1000 * shift.links["flows"].to_numpy() + gather.links["flows"].to_numpy()
-    np.testing.assert_allclose(found.links()["carried_bytes"].to_numpy(), total)
+    np.testing.assert_allclose(result.links()["carried_bytes"].to_numpy(), total)
 
 
 def test_ranks_of_one_host_load_nothing_among_themselves() -> None:
-    found = analyse_workload(TREE, ROUTES, two_phases(4), [3, 3, 3, 3])
-    assert found.links()["carried_bytes"].sum() == 0
-    assert found.messages()["contention"].to_list() == [0] * 8
-    row = found.phases().row(0, named=True)
+    result = analyse_workload(TREE, ROUTES, two_phases(4), [3, 3, 3, 3])
+    assert result.links()["carried_bytes"].sum() == 0
+    assert result.messages()["contention"].to_list() == [0] * 8
+    row = result.phases().row(0, named=True)
     assert row["busiest_link"] is None
     assert row["mean_contention"] is None
     assert row["local_bytes"] == row["size_bytes"] == 4000
@@ -77,32 +77,32 @@ def test_ranks_of_one_host_load_nothing_among_themselves() -> None:
 
 def test_slow_links_weigh_more() -> None:
     slow = TREE.degraded([0], "1xHDR")
-    found = analyse_workload(slow, route(slow, "minhop"), two_phases(), np.arange(16))
-    row = found.phases().filter(phase="gather").row(0, named=True)
+    result = analyse_workload(slow, route(slow, "minhop"), two_phases(), np.arange(16))
+    row = result.phases().filter(phase="gather").row(0, named=True)
     assert row["max_contention"] == 15 * 4
 
 
-def test_open_choices_are_split_and_give_no_way() -> None:
-    found = analyse_workload(TREE, route(TREE, "ecmp"), two_phases(), np.arange(16))
-    assert found.messages()["contention"].null_count() == 32
-    assert found.phases()["mean_contention"].null_count() == 3
+def test_candidates_are_split_and_give_no_paths() -> None:
+    result = analyse_workload(TREE, route(TREE, "ecmp"), two_phases(), np.arange(16))
+    assert result.messages()["contention"].null_count() == 32
+    assert result.phases()["mean_contention"].null_count() == 3
     # A message to another leaf is split over four spines.
-    assert (found.links()["messages"] * 4 % 1).sum() == 0
-    assert 0.25 in found.links()["messages"].to_list()
+    assert (result.links()["messages"] * 4 % 1).sum() == 0
+    assert 0.25 in result.links()["messages"].to_list()
 
 
 def test_frames_have_the_columns_that_are_described() -> None:
-    found = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
+    result = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
     for table, columns in (
-        (found.phases(), PHASE_COLUMNS),
-        (found.messages(), MESSAGE_COLUMNS),
-        (found.links(), LINK_COLUMNS),
+        (result.phases(), PHASE_COLUMNS),
+        (result.messages(), MESSAGE_COLUMNS),
+        (result.links(), LINK_COLUMNS),
     ):
         assert table.schema == {name: column.dtype for name, column in columns.items()}
         assert all(column.meaning for column in columns.values())
 
 
-def test_what_has_no_path_or_host_is_refused() -> None:
+def test_missing_paths_and_hosts_are_refused() -> None:
     cable = TREE.cable_name(0).split(" -- ")[0]
     loose = TREE.without(cables=[cable])
     host = int(np.flatnonzero(loose.host_endpoint < 0)[0])

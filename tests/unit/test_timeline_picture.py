@@ -29,20 +29,20 @@ def test_picture_is_a_png_and_the_same_each_time(result, tmp_path):
 
 
 def test_ranks_time_and_messages_can_be_chosen(result, tmp_path):
-    seen = set()
+    pictures = set()
     for number, options in enumerate(
         ({}, {"ranks": (2, 5)}, {"begin_ns": 1000.0, "end_ns": 4000.0}, {"messages": True})
     ):
         path = tmp_path / f"{number}.png"
         draw_timelines(result, path, size_inches=(5, 3), dpi=60, **options)
-        seen.add(path.read_bytes())
-    assert len(seen) == 4
+        pictures.add(path.read_bytes())
+    assert len(pictures) == 4
 
 
 @pytest.mark.parametrize(
     "options", [{"ranks": (3, 16)}, {"ranks": (4, 3)}, {"begin_ns": 1e9}, {"end_ns": 0.0}]
 )
-def test_what_cannot_be_drawn_is_refused(result, tmp_path, options):
+def test_empty_selections_are_refused(result, tmp_path, options):
     with pytest.raises(InputError, match="expected"):
         draw_timelines(result, tmp_path / "a.png", **options)
     assert list(tmp_path.iterdir()) == []
