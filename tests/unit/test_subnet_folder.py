@@ -1,4 +1,4 @@
-"""Folders of tables, and telling OpenSM's files apart."""
+"""Folders of tables, and detection of OpenSM's files."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ log_file /var/log/opensm.log   # ours is another
 """
 
 
-def test_settings_of_the_place_are_not_taken(tmp_path: Path) -> None:
+def test_settings_of_the_original_host_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "opensm.conf").write_text(CONFIG)
     assert read_settings(tmp_path / "opensm.conf")["log_file"] == "/var/log/opensm.log"
-    found = read_tables(tmp_path)  # no tables, but an engine that makes them
-    assert found.settings == {
+    tables = read_tables(tmp_path)  # no tables, but an engine that makes them
+    assert tables.settings == {
         "routing_engine": "updn,minhop", "lmc": "2", "qos": "TRUE", "qos_ca_sl2vl": "0,1,2",
     }  # fmt: skip
     (tmp_path / "opensm-lfts.dump").write_text("tables\n")
-    found = read_tables(tmp_path)
-    assert found.settings["routing_engine"] == "file"
-    assert found.files == {LFTS: "tables\n"}
-    assert found.source == tmp_path / "opensm-lfts.dump"
-    (tmp_path / "weft.lfts").write_text("ours\n")  # goes before OpenSM's
+    tables = read_tables(tmp_path)
+    assert tables.settings["routing_engine"] == "file"
+    assert tables.files == {LFTS: "tables\n"}
+    assert tables.source == tmp_path / "opensm-lfts.dump"
+    (tmp_path / "weft.lfts").write_text("ours\n")  # preferred to OpenSM's
     assert read_tables(tmp_path).files == {LFTS: "ours\n"}
 
 
@@ -69,10 +69,10 @@ def test_dumps_of_a_folder_and_of_files(tmp_path: Path) -> None:
     assert find_dumps([tmp_path]).lfts == tmp_path / "opensm.fdbs"
     (tmp_path / "opensm-lfts.dump").write_text("Unicast lids ...\n")
     (tmp_path / "opensm-sl2vl.dump").write_text("")  # OpenSM without QoS leaves it empty
-    found = find_dumps([tmp_path])
-    assert found.lfts == tmp_path / "opensm-lfts.dump"
-    assert found.sl2vl is None
-    assert find_dumps([tmp_path / "opensm-lfts.dump", tmp_path]).lfts == found.lfts
+    dumps = find_dumps([tmp_path])
+    assert dumps.lfts == tmp_path / "opensm-lfts.dump"
+    assert dumps.sl2vl is None
+    assert find_dumps([tmp_path / "opensm-lfts.dump", tmp_path]).lfts == dumps.lfts
 
 
 @pytest.mark.parametrize("lmc", [0, 2])
@@ -81,18 +81,18 @@ def test_tables_as_weft_writes_them(lmc: int, tmp_path: Path) -> None:
     routes = route(fabric, "updn:roots=center", lmc=lmc)
     assert isinstance(routes, TableRoutes)
     (tmp_path / "dump").write_text(lft_dump(fabric, routes))
-    found = load_tables(fabric, tmp_path / "dump", {})
-    assert not found.problems
-    assert found.routes.lmc == lmc
-    assert np.array_equal(found.base, predict_lids(fabric, lmc=lmc).base)
+    tables = load_tables(fabric, tmp_path / "dump", {})
+    assert not tables.problems
+    assert tables.routes.lmc == lmc
+    assert np.array_equal(tables.base, predict_lids(fabric, lmc=lmc).base)
     adapters = fabric.num_endpoints << lmc
-    assert np.array_equal(found.routes.table[:adapters], routes.table[:adapters])
+    assert np.array_equal(tables.routes.table[:adapters], routes.table[:adapters])
     switches = slice(adapters, None, 1 << lmc)  # a switch has one LID
-    assert np.array_equal(found.routes.table[switches], routes.table[switches])
+    assert np.array_equal(tables.routes.table[switches], routes.table[switches])
 
 
-def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
-    """As an administrator writes them, or an old ibroute."""
+def test_tables_without_guids_are_assigned_by_lid(tmp_path: Path) -> None:
+    """Read tables as an administrator writes them, or an old ibroute."""
     fabric = load("mesh:3x3")
     routes = route(fabric, "updn:roots=center")
     assert isinstance(routes, TableRoutes)
@@ -100,8 +100,8 @@ def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
     (tmp_path / "dump").write_text(bare)
     base = predict_lids(fabric).base.tolist()
     spans = {guid: (lid, lid) for guid, lid in zip(port_guids(fabric).tolist(), base, strict=True)}
-    found = load_tables(fabric, tmp_path / "dump", spans)
-    assert not found.problems
-    assert (found.routes.table == routes.table).all()
-    lost = load_tables(fabric, tmp_path / "dump", {})
-    assert [kind for kind, _ in lost.problems] == ["stale"]
+    tables = load_tables(fabric, tmp_path / "dump", spans)
+    assert not tables.problems
+    assert (tables.routes.table == routes.table).all()
+    stale = load_tables(fabric, tmp_path / "dump", {})
+    assert [kind for kind, _ in stale.problems] == ["stale"]

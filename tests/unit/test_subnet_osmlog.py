@@ -1,4 +1,4 @@
-"""What OpenSM's log tells of its sweeps, in lines that OpenSM 3.3.23 wrote."""
+"""Sweeps in OpenSM's log, with lines written by OpenSM 3.3.23."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import itertools
 from weft.opensm.files.osm_log import complaints, is_log, last_error, last_sweep, sweeps, version
 
 
-def lines(*said: str) -> str:
-    """Log lines: a level and a text each."""
+def lines(*entries: str) -> str:
+    """Return log lines; each argument is a level and a text."""
     return "".join(
         f"Nov 21 11:30:29 703331 [601A3740] 0x{level} -> {text}\n"
-        for level, text in (line.split(" ", 1) for line in said)
+        for level, text in (line.split(" ", 1) for line in entries)
     )
 
 
@@ -51,13 +51,13 @@ def test_why_an_engine_gave_up() -> None:
     assert sweep.failed == (("updn", "disabling UPDN algorithm, no root nodes were found"),)
 
 
-def test_each_sweep_stands_alone() -> None:
-    found = sweeps(START + NO_ROOTS + GOOD + NO_FILE)
-    assert [sweep.engine for sweep in found] == ["minhop", "dor", "minhop"]
-    assert [sweep.up for sweep in found] == [True, True, False]  # the last is under way
-    assert [sweep.fell_back for sweep in found] == [True, False, True]
+def test_sweeps_are_separated() -> None:
+    all_sweeps = sweeps(START + NO_ROOTS + GOOD + NO_FILE)
+    assert [sweep.engine for sweep in all_sweeps] == ["minhop", "dor", "minhop"]
+    assert [sweep.up for sweep in all_sweeps] == [True, True, False]  # the last one has not ended
+    assert [sweep.fell_back for sweep in all_sweeps] == [True, False, True]
     reason = "Can't open ucast dump file 'x': No such file or directory"
-    assert found[2].failed == (("file", reason),)
+    assert all_sweeps[2].failed == (("file", reason),)
     assert last_error(NO_FILE).startswith("ucast_mgr_route: file")
 
 
@@ -66,7 +66,7 @@ def test_an_engine_that_opensm_does_not_have() -> None:
     assert sweep.failed == (("bogus", "OpenSM has no engine of that name"),)
 
 
-def test_a_sweep_that_another_overtakes_is_not_up() -> None:
+def test_a_sweep_interrupted_by_another_is_not_up() -> None:
     line = GOOD.splitlines()[0] + "\n"
     assert [sweep.up for sweep in sweeps(line + GOOD)] == [False, True]
 

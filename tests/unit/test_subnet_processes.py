@@ -1,4 +1,4 @@
-"""Starting and ending programs, without any of OpenSM's."""
+"""Starting and ending programs, without OpenSM's programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.opensm.live.processes import (
 )
 
 
-def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
+def test_close_ends_all_processes_and_removes_the_folder(tmp_path: Path) -> None:
     processes = Processes(None)
     environment = {**os.environ, guardian.MARK: processes.token}
     command = ["sh", "-c", "trap '' TERM; sleep 100 & echo started; wait; sleep 100"]
@@ -34,7 +34,7 @@ def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
         lambda: "started" in (processes.folder / "log").read_text(), process, [], 60, "it failed"
     )
     (processes.folder / f"sys-{process.pid}").mkdir()
-    # One that is between fork and exec has no environment to be known by.
+    # A process between fork and exec has no environment by which it could be recognised.
     wait_for(
         lambda: len(guardian.processes_of(processes.token)) == 2, process, [], 60, "it has no child"
     )
@@ -60,7 +60,9 @@ def test_everything_ends_when_the_guardian_is_killed(
     assert not processes.folder.exists()
 
 
-def test_a_guardian_is_no_process_of_the_subnet_around(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guardian_is_not_a_process_of_an_enclosing_subnet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(guardian.MARK, "around")
     processes = Processes(None)
     assert processes._guardian.pid not in guardian.processes_of("around")
@@ -101,14 +103,14 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert guardian.processes_of(token) == []
 
 
-def test_what_umad2sim_leaves(tmp_path: Path) -> None:
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    for name in (f"sys-{gone.pid}", f"sys-{os.getpid()}"):
+def test_only_own_leftovers_of_umad2sim_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for name in (f"sys-{ended.pid}", f"sys-{os.getpid()}"):
         (tmp_path / name / "sys" / "class").mkdir(parents=True)
     other = subprocess.Popen(["true"])
     other.wait()
-    (tmp_path / f"sys-{other.pid}").mkdir()  # somebody else's
+    (tmp_path / f"sys-{other.pid}").mkdir()  # not a process started here
     (tmp_path / "sys-files").mkdir()
     guardian.remove_leftovers(tmp_path)
     names = {entry.name for entry in tmp_path.iterdir()}
@@ -149,7 +151,7 @@ def test_finding_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         find_program("ibsim-run")
 
 
-def test_signals_leave_in_order_and_handlers_come_back() -> None:
+def test_signals_exit_and_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -168,7 +170,7 @@ def test_signals_leave_in_order_and_handlers_come_back() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_ctrl_c_is_not_wefts_while_a_command_runs() -> None:
+def test_ctrl_c_is_ignored_while_a_command_runs() -> None:
     before = signal.getsignal(signal.SIGINT)
     with interrupts_left_to_the_command():
         os.kill(os.getpid(), signal.SIGINT)

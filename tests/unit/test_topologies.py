@@ -1,4 +1,4 @@
-"""Trees, KNS, grids and rings: the papers' numbers, port order and names."""
+"""Trees, KNS, grids and rings: numbers from papers, port order and names."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def test_xgft_joins_nodes_that_agree_in_all_digits_but_one(spec, h, m, w, p):
                 if all(same):
                     expected[(level - 1, child), (level, parent)] += p[level - 1]
     fabric = build(spec)
-    found = Counter()
+    cables = Counter()
     label = [
         (int(level), tuple(map(int, digits)))
         for level, digits in zip(fabric.level, fabric.coordinates, strict=True)
     ]
     for a, b in zip(fabric.link_from[0::2], fabric.link_to[0::2], strict=True):
-        found[tuple(sorted((label[a], label[b])))] += 1
-    assert found == expected
+        cables[tuple(sorted((label[a], label[b])))] += 1
+    assert cables == expected
 
 
 def test_parallel_cables_of_a_tree_have_the_ports_of_zahavi():
@@ -92,13 +92,13 @@ def test_cellia_has_21_switches_of_8_ports_in_stages_of_9_9_and_3(nodes):
     used = np.bincount(fabric.link_from)[switches]
     by_stage = {stage: set(used[fabric.level[switches] == stage].tolist()) for stage in (1, 2, 3)}
     assert by_stage == {1: {nodes // 9 + 3}, 2: {5}, 3: {6}}
-    # Parallel cables on top only; every top switch reaches every group.
+    # Only the top stage has parallel cables; every top switch reaches every group.
     graph = switch_graph(fabric)
     for a, b in set(graph.edges()):
         on_top = 3 in (fabric.level[a], fabric.level[b])
         assert graph.number_of_edges(a, b) == (2 if on_top else 1)
     assert set(neighbours(fabric, "top1").values()) == {"mid0.1", "mid1.1", "mid2.1"}
-    # Three groups of 3 leaves: without the top stage the fabric falls into three parts of 15 or 12.
+    # Three groups of 3 leaves: without the top stage three parts of 15 or 12 hosts remain.
     split = fabric.without(switches=["top0", "top1", "top2"])
     parts = nx.Graph(zip(split.link_from.tolist(), split.link_to.tolist(), strict=True))
     sizes = [
@@ -125,7 +125,7 @@ def test_kns_of_the_paper():
     kinds = Counter(fabric.link_kind[0::2].tolist())
     host_cables = kinds[LinkKind.SWITCH_HOST] + kinds[LinkKind.HOST_SWITCH]
     assert (host_cables, kinds[LinkKind.SWITCH_SWITCH]) == (36, 72)
-    # The paper: a router joined to switches [0,4] and [1,2] is router [4,2]; its X port is first.
+    # The paper: a router connected to switches [0,4] and [1,2] is router [4,2]; X port first.
     assert neighbours(fabric, "r4.2") == {1: "h4.2", 2: "s0.4", 3: "s1.2"}
     # Switch [0,0] has routers [0,0], [0,1] … on its ports in ascending order.
     assert list(neighbours(fabric, "s0.0").values()) == [f"r0.{i}" for i in range(6)]
@@ -163,15 +163,15 @@ def test_kns_line_of_two_stages_has_four_leaves_under_two_tops():
         *(f"r3.{i}" for i in range(4, 8)),
         *["s0.3.2.0", "s0.3.2.1"] * 2,
     ]
-    # The router's line is a full fat tree: as many cables up as there are routers.
+    # A line of routers is a full fat tree: as many uplinks as there are routers.
     assert closed_form(fabric).cables == fabric.num_cables == 256 + 2 * 2 * 256
 
 
 @pytest.mark.parametrize(
     ("spec", "leaves", "tops", "parallel"),
     [
-        ("kns:k=12,n=1,d=8", 3, 2, 2),  # three blocks: two cables to each of two tops
-        ("kns:k=20,n=1,d=8", 5, 4, 1),  # five blocks leave three ports of each top empty
+        ("kns:k=12,n=1,d=8", 3, 2, 2),  # three blocks: two cables to each of two top switches
+        ("kns:k=20,n=1,d=8", 5, 4, 1),  # five blocks leave three ports of each top switch empty
         ("kns:k=32,n=1,d=8", 8, 4, 1),
         ("kns:k=6,n=1,d=4", 3, 2, 1),
         ("kns:k=8,n=1,d=4", 4, 2, 1),
@@ -179,7 +179,7 @@ def test_kns_line_of_two_stages_has_four_leaves_under_two_tops():
         ("kns:k=6,n=1,d=8,cables=2", 3, 2, 2),
     ],
 )
-def test_kns_lines_fill_the_top_stage_as_far_as_it_goes(spec, leaves, tops, parallel):
+def test_kns_lines_fill_the_top_stage_evenly(spec, leaves, tops, parallel):
     fabric = build(spec)
     names = [name for name in fabric.node_names if name.startswith("s")]
     assert Counter(name.split(".")[2] for name in names) == {"1": leaves, "2": tops}
@@ -190,7 +190,7 @@ def test_kns_lines_fill_the_top_stage_as_far_as_it_goes(spec, leaves, tops, para
 
 def test_kns_of_three_stages():
     fabric = build("kns:k=16,n=1,s=3,d=4")
-    # 2 (d/2)^s ends in a full line: 8 + 8 + 4 switches of four ports, all of them used.
+    # 2 (d/2)^s gives a full line: 8 + 8 + 4 switches of four ports, all of them used.
     assert fabric.num_switches == 16 + 20
     used = np.bincount(fabric.link_from)[: fabric.num_switches]
     lines = [fabric.find_node(n) for n in fabric.node_names if n.startswith("s")]
@@ -228,14 +228,14 @@ def test_grid_ports_mean_one_dimension_and_direction(spec):
     hosts, cables = fabric.parameters["hosts"], fabric.parameters["cables"]
     wrap = fabric.family != "mesh"
     for link in switch_links(fabric):
-        way, _copy = divmod(int(fabric.link_from_port[link]) - hosts - 1, cables)
-        dimension, down = divmod(way, 2)
+        port_number, _copy = divmod(int(fabric.link_from_port[link]) - hosts - 1, cables)
+        dimension, down = divmod(port_number, 2)
         step = np.zeros(len(dims), dtype=int)
         step[dimension] = -1 if down else 1
-        there = fabric.coordinates[fabric.link_from[link]] + step
+        neighbour = fabric.coordinates[fabric.link_from[link]] + step
         if wrap:
-            there = there % dims
-        assert there.tolist() == fabric.coordinates[fabric.link_to[link]].tolist()
+            neighbour = neighbour % dims
+        assert neighbour.tolist() == fabric.coordinates[fabric.link_to[link]].tolist()
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_flattened_butterfly_is_a_hyperx():
 
 def test_multi_ring_elects_every_nth_switch():
     fabric = build("multi-ring:n=18,ratio=3,rings=3,hosts=1")
-    # The innermost ring of two is one cable, up from s0 and down from s9.
+    # The innermost ring of two is one cable, up at s0 and down at s9.
     expected = {1: "h9", 2: "s10", 3: "s8", 4: "s12", 5: "s6", 7: "s0"}
     assert neighbours(fabric, "s9") == expected
     assert neighbours(fabric, "s3") == {1: "h3", 2: "s4", 3: "s2", 4: "s6", 5: "s0"}
@@ -313,7 +313,7 @@ def test_multi_ring_elects_every_nth_switch():
     assert set(fabric.num_ports[: fabric.num_switches].tolist()) == {3, 5, 7}
 
 
-def test_rdt_ranks_are_diagonal_and_straight_by_turns():
+def test_rdt_ranks_alternate_between_diagonal_and_straight():
     fabric = build("rdt:size=48,n=2,R=3,m=3")
     expected = [
         (1, 0), (-1, 0), (0, 1), (0, -1),
@@ -329,15 +329,15 @@ def test_rdt_ranks_are_diagonal_and_straight_by_turns():
 def test_rdt_gives_every_node_its_share_of_the_ranks():
     fabric = build("rdt:size=48,n=2,R=3,m=1")
     ranks = {(2, 2): 1, (8, 0): 2, (16, 16): 3}
-    found = Counter()
+    counts = Counter()
     for link in switch_links(fabric):
         if fabric.link_from_port[link] == 6:
             tail, head = fabric.link_from[link], fabric.link_to[link]
             step = (fabric.coordinates[head] - fabric.coordinates[tail]) % 48
             x, y = fabric.coordinates[tail]
-            found[int(x) % 2 + 2 * (int(y) % 2), ranks[tuple(step.tolist())]] += 1
+            counts[int(x) % 2 + 2 * (int(y) % 2), ranks[tuple(step.tolist())]] += 1
     quarter = 48 * 48 // 4
-    assert found == {(0, 1): quarter, (1, 2): quarter, (2, 3): quarter, (3, 1): quarter}
+    assert counts == {(0, 1): quarter, (1, 2): quarter, (2, 3): quarter, (3, 1): quarter}
 
 
 def test_rdt_of_two_to_the_sixteen_nodes_has_the_published_diameter():
@@ -347,7 +347,7 @@ def test_rdt_of_two_to_the_sixteen_nodes_has_the_published_diameter():
     matrix = csr_array(
         (np.ones(len(graph.edge_row), dtype=np.int8), graph.edge_row, graph.edge_offset)
     )
-    # The wiring repeats every two nodes in both directions, so four of them see all there is.
+    # The wiring repeats every two nodes in both directions, so four start nodes suffice.
     farthest = 0
     for start in (0, 1, 256, 257):
         order, before = breadth_first_order(matrix, start)

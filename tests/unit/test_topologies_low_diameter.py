@@ -1,4 +1,4 @@
-"""Dragonflies, Slim Fly and Jellyfish: the papers' numbers, port order and graph properties."""
+"""Dragonflies, Slim Fly and Jellyfish: numbers from papers, port order, graph properties."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_dragonfly_of_the_papers_figure():
         ("megafly:p=1,leaves=2,spines=4,h=2,g=4", 2),
     ],
 )
-def test_dragonfly_groups_are_joined_alike(spec, each, arrangement):
+def test_dragonfly_groups_have_equal_numbers_of_cables(spec, each, arrangement):
     fabric = build(f"{spec},arrangement={arrangement}")
     group = fabric.coordinates[:, 0]
     pairs = Counter()
@@ -50,10 +50,10 @@ def test_dragonfly_groups_are_joined_alike(spec, each, arrangement):
 
 
 @pytest.mark.parametrize("arrangement", ["absolute", "palmtree"])
-def test_dragonfly_global_ports_lead_where_the_arrangement_says(arrangement):
+def test_dragonfly_global_ports_follow_the_arrangement(arrangement):
     p, a, h, groups = 2, 4, 2, 9
     fabric = build(f"dragonfly:p={p},a={a},h={h},arrangement={arrangement}")
-    seen = 0
+    checked = 0
     for link in switch_links(fabric):
         (group, switch) = fabric.coordinates[fabric.link_from[link]]
         there = fabric.coordinates[fabric.link_to[link], 0]
@@ -66,11 +66,11 @@ def test_dragonfly_global_ports_lead_where_the_arrangement_says(arrangement):
                 else (group - j - 1) % groups
             )
             assert there == expected
-            seen += 1
+            checked += 1
         else:
             other = fabric.coordinates[fabric.link_to[link], 1]
             assert port == p + 1 + other - (other > switch)
-    assert seen == groups * a * h
+    assert checked == groups * a * h
 
 
 def test_megafly_has_hosts_on_leaves_and_global_cables_on_spines():
@@ -113,7 +113,7 @@ def test_finite_fields_obey_the_axioms(p, e):
     assert sorted(field.power.tolist()) == list(range(1, q))
     for first, second in pairwise(field.power):
         assert multiply[first, field.power[1]] == second
-    # p times anything is nothing.
+    # Adding a to itself p times gives 0.
     total = np.zeros(q, dtype=int)
     for _ in range(p):
         total = add[total, np.arange(q)]
@@ -163,11 +163,11 @@ def test_jellyfish_depends_on_its_seed_alone():
 
 
 def test_jellyfish_draws_every_cable_about_equally_often():
-    seen = Counter()
+    drawn = Counter()
     draws = 400
     for seed in range(draws):
-        seen.update(map(tuple, random_regular_graph(10, 3, seed).tolist()))
-    assert len(seen) == 45
-    # Each of the 45 pairs is joined with probability 1/3: 133 times, give or take 6 deviations.
+        drawn.update(map(tuple, random_regular_graph(10, 3, seed).tolist()))
+    assert len(drawn) == 45
+    # Each of the 45 pairs has a cable with probability 1/3: 133 times, within 6 deviations.
     deviation = (draws * (1 / 3) * (2 / 3)) ** 0.5
-    assert all(abs(count - draws / 3) < 6 * deviation for count in seen.values())
+    assert all(abs(count - draws / 3) < 6 * deviation for count in drawn.values())

@@ -1,4 +1,4 @@
-"""Parameters and sizes of topologies that are refused, each with one clear line."""
+"""Parameters and sizes of topologies that are refused with one line."""
 
 from __future__ import annotations
 

@@ -23,16 +23,16 @@ def one(fabric: Fabric) -> Torus:
 
 
 def check_steps(fabric: Fabric, torus: Torus) -> None:
-    """Every row has a place of its own, and every cable is a step."""
-    place = {int(row): at for row, at in zip(torus.rows, torus.coordinate.tolist(), strict=True)}
-    assert len({tuple(at) for at in place.values()}) == len(torus.rows)
-    assert all(0 <= a < n for at in place.values() for a, n in zip(at, torus.radix, strict=True))
+    """Check that every row has its own coordinates and that every cable is one step."""
+    position = {int(row): at for row, at in zip(torus.rows, torus.coordinate.tolist(), strict=True)}
+    assert len({tuple(at) for at in position.values()}) == len(torus.rows)
+    assert all(0 <= a < n for at in position.values() for a, n in zip(at, torus.radix, strict=True))
     graph = fabric.graph
     for tail, head in zip(graph.edge_tail.tolist(), graph.edge_row.tolist(), strict=True):
         moved = [
             (b - a, size, wrap)
             for a, b, size, wrap in zip(
-                place[tail], place[head], torus.radix, torus.wraps, strict=True
+                position[tail], position[head], torus.radix, torus.wraps, strict=True
             )
             if a != b
         ]
@@ -44,9 +44,9 @@ def check_steps(fabric: Fabric, torus: Torus) -> None:
 def routed(fabric: Fabric, engine: str = "torus-2QoS") -> tuple[TableRoutes, Validation]:
     routes = route(fabric, engine)
     assert isinstance(routes, TableRoutes)
-    found = validate(fabric, routes)
-    assert found.ok_where_connected, found.text()
-    return routes, found
+    report = validate(fabric, routes)
+    assert report.ok_where_connected, report.text()
+    return routes, report
 
 
 def worst(fabric: Fabric, engine: str) -> int:
@@ -80,7 +80,7 @@ def test_tori_and_meshes_are_found_whatever_the_ports_and_names(spec: str, text:
 
 
 def test_rings_and_lines_mix() -> None:
-    """A line of three rings of five: each ring a torus:5, joined switch by switch."""
+    """A line of three rings of five: rings torus:5, connected switch by switch."""
     build = FabricBuilder("tube")
     switches = build.switches([f"s{i}" for i in range(15)])
     for ring in range(3):
@@ -102,12 +102,12 @@ def test_rings_and_lines_mix() -> None:
     ["torus:5x5x5", "torus:4x4x4", "torus:6x5", "torus:5x4", "torus:3x3", "mesh:4x5x3", "mesh:4x4"],
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> None:
-    whole = one(load(spec)).folded()
+def test_a_torus_is_found_despite_one_missing_cable_or_switch(spec: str, seed: int) -> None:
+    complete = one(load(spec)).folded()
     for cables, switches in ((1, 0), (0, 1)):
         fabric = load(spec).with_faults(cables=cables, switches=switches, seed=seed).shuffled(seed)
         torus = one(fabric)
-        assert torus.folded().text() == whole.text()
+        assert torus.folded().text() == complete.text()
         assert torus.missing == switches
         assert not is_whole(fabric, torus)
         check_steps(fabric, torus)
@@ -126,7 +126,7 @@ def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> Non
         ),
     ],
 )
-def test_what_is_no_torus_is_refused(spec: str, reason: str) -> None:
+def test_other_fabrics_are_refused(spec: str, reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         route(load(spec), "torus-2QoS")
 
@@ -146,11 +146,11 @@ def test_one_cable_too_many_is_named() -> None:
 @pytest.mark.parametrize(
     ("spec", "lanes", "most"),
     [
-        ("torus:4x4x4", 1, 32),  # as a hypercube
+        ("torus:4x4x4", 1, 32),  # routed as a hypercube
         ("torus:5x5x5", 2, 75),
         ("torus:4x5x6", 2, 90),
         ("torus:6x6", 2, 30),
-        ("torus:3x3x3", 1, 9),  # no path takes two steps of a ring
+        ("torus:3x3x3", 1, 9),  # no path takes two steps in one ring
         ("mesh:4x4", 1, 16),
         ("hypercube:4", 1, 8),
         ("torus:dims=5x5,hosts=2,cables=2", 2, 30),
@@ -158,10 +158,10 @@ def test_one_cable_too_many_is_named() -> None:
 )
 def test_lanes_loads_and_shortest_paths(spec: str, lanes: int, most: int) -> None:
     fabric = load(spec)
-    routes, found = routed(fabric)
-    assert found.ok
-    assert found.lanes == routes.num_vls == lanes
-    assert found.minimal_share == 1
+    routes, report = routed(fabric)
+    assert report.ok
+    assert report.lanes == routes.num_vls == lanes
+    assert report.minimal_share == 1
     assert worst(fabric, "torus-2QoS") == most
     assert worst(fabric, "torus-2QoS:balance=opensm") >= most
     assert validate(fabric, routes, management=True).ok
@@ -185,36 +185,36 @@ def test_any_one_switch_can_fail() -> None:
     for switch in range(0, fabric.num_switches, 7):
         broken = fabric.without(switches=[fabric.node_names[switch]])
         for engine in ("torus-2QoS", "torus-2QoS:balance=opensm", "torus-2QoS:management=true"):
-            routes, found = routed(broken, engine)
-            assert found.lanes <= 4
+            routes, report = routed(broken, engine)
+            assert report.lanes <= 4
             assert validate(broken, routes, management=True).ok_where_connected
         assert "missing parts" in routes.notes[0]
 
 
 def test_the_sl_of_a_path_does_not_change_when_a_switch_fails() -> None:
-    """What is at stake for programs that run: they keep the SL they were once given."""
+    """Running programs depend on this: they keep the SL that they were given first."""
     fabric = load("torus:5x5x3")
-    whole = route(fabric, "torus-2QoS:balance=opensm")
+    complete = route(fabric, "torus-2QoS:balance=opensm")
     broken = fabric.without(switches=["s2.2.1"])
-    rest = route(broken, "torus-2QoS:balance=opensm")
+    degraded = route(broken, "torus-2QoS:balance=opensm")
     names = [broken.node_names[row] for row in broken.graph.row_node]
     rows = [fabric.find_node(name) for name in names]
-    old = whole.sl[:, fabric.num_endpoints :][np.ix_(rows, rows)]
-    assert np.array_equal(old, rest.sl[:, broken.num_endpoints :])
+    old = complete.sl[:, fabric.num_endpoints :][np.ix_(rows, rows)]
+    assert np.array_equal(old, degraded.sl[:, broken.num_endpoints :])
     assert len(np.unique(old)) == 8
 
 
 def test_a_ring_cut_twice_is_routed_around() -> None:
     fabric = load("torus:5x5").without(cables=["s1.2[2]", "s3.2[2]"])
-    found = routed(fabric)[1]
-    assert found.num_unrouted_pairs == 0
-    assert found.mean_hops > routed(load("torus:5x5"))[1].mean_hops
+    report = routed(fabric)[1]
+    assert report.num_unrouted_pairs == 0
+    assert report.mean_hops > routed(load("torus:5x5"))[1].mean_hops
 
 
-def test_where_the_sls_do_not_serve_ways_get_lanes_of_their_own() -> None:
+def test_paths_get_lanes_one_by_one_where_sls_do_not_suffice() -> None:
     fabric = load("torus:6x5").with_faults(cables=2, seed=0)
-    routes, found = routed(fabric)
-    assert found.num_unrouted_pairs == 0
+    routes, report = routed(fabric)
+    assert report.num_unrouted_pairs == 0
     assert routes.lanes.is_uniform
     assert "one by one" in routes.notes[-1]
     with pytest.raises(NotApplicable, match=r"missing parts of the 6x5 torus can deadlock: s\d"):
@@ -224,15 +224,15 @@ def test_where_the_sls_do_not_serve_ways_get_lanes_of_their_own() -> None:
 def test_parts_are_routed_each_on_its_own() -> None:
     fabric = load("ring:8").without(switches=["s1", "s3"])
     assert [torus.text() for torus in find_tori(fabric)] == ["5 line", "single switch"]
-    routes, found = routed(fabric)
-    assert found.num_unrouted_pairs == found.num_disconnected_pairs > 0
+    routes, report = routed(fabric)
+    assert report.num_unrouted_pairs == report.num_disconnected_pairs > 0
     assert "5 line and single switch" in routes.notes[0]
 
 
 def test_quality_of_service_levels_use_lanes_of_their_own() -> None:
     fabric = load("torus:5x5")
-    routes, found = routed(fabric, "torus-2QoS:qos_level=1")
-    assert found.lanes == 2
+    routes, report = routed(fabric, "torus-2QoS:qos_level=1")
+    assert report.lanes == 2
     assert routes.sl.min() >= 8
     low = routed(fabric)[0]
     assert np.array_equal(routes.sl, low.sl + 8)
@@ -286,15 +286,15 @@ def test_one_lane_serves_a_mesh_and_three_do_not_suffice_around_a_switch() -> No
 
 
 def conf_text(fabric: Fabric, first: str, *lines: str) -> str:
-    """A configuration whose links name switches instead of GUIDs."""
-    made = [first]
+    """Return a configuration in which switch names are replaced by GUIDs."""
+    text_lines = [first]
     for line in lines:
         words = [
             f"{int(fabric.node_guid[fabric.find_node(word)]):#x}" if word.startswith("s") else word
             for word in line.split()
         ]
-        made.append(" ".join(words))
-    return "\n".join([*made, ""])
+        text_lines.append(" ".join(words))
+    return "\n".join([*text_lines, ""])
 
 
 def coordinates(fabric: Fabric, text: str) -> dict[str, tuple[int, ...]]:
@@ -307,8 +307,8 @@ def test_a_seed_gives_directions_and_datelines_move_the_origin() -> None:
     fabric = load("torus:4x5x3")
     seed = ("xp_link s1.1.1 s0.1.1", "xm_link s1.1.1 s2.1.1", "ym_link s1.1.1 s1.2.1",
             "zp_link s1.1.1 s1.1.2")  # fmt: skip
-    found = coordinates(fabric, conf_text(fabric, "torus 4 5 3", *seed))
-    for name, at in found.items():
+    positions = coordinates(fabric, conf_text(fabric, "torus 4 5 3", *seed))
+    for name, at in positions.items():
         x, y, z = (int(part) for part in name[1:].split("."))
         assert at == ((1 - x) % 4, (1 - y) % 5, (z - 1) % 3)
     moved = coordinates(
@@ -320,13 +320,13 @@ def test_a_seed_gives_directions_and_datelines_move_the_origin() -> None:
 
 def test_axes_may_come_in_any_order_and_be_left_out() -> None:
     fabric = load("torus:5x3")
-    found = coordinates(
+    positions = coordinates(
         fabric, conf_text(fabric, "torus 1 3 5", "yp_link s0.0 s0.1", "zp_link s0.0 s1.0")
     )
-    assert found["s4.2"] == (0, 2, 4)
+    assert positions["s4.2"] == (0, 2, 4)
 
 
-def test_a_second_seed_stands_in_and_gives_the_same_sls(tmp_path: Path) -> None:
+def test_a_second_seed_gives_the_same_sls(tmp_path: Path) -> None:
     fabric = load("torus:5x5")
     path = tmp_path / "t.conf"
     path.write_text(write(configuration(fabric, one(fabric))))
@@ -336,18 +336,18 @@ def test_a_second_seed_stands_in_and_gives_the_same_sls(tmp_path: Path) -> None:
         int(np.flatnonzero(fabric.node_guid == conf.seeds[0].links["xp"].tail_guid)[0])
     ]
     broken = fabric.without(switches=[first])
-    whole = route(fabric, "torus-2QoS", conf=str(path), balance="opensm")
-    rest = route(broken, "torus-2QoS", conf=str(path), balance="opensm")
-    assert validate(broken, rest).ok_where_connected
+    complete = route(fabric, "torus-2QoS", conf=str(path), balance="opensm")
+    degraded = route(broken, "torus-2QoS", conf=str(path), balance="opensm")
+    assert validate(broken, degraded).ok_where_connected
     rows = [fabric.find_node(name) for name in broken.node_names[: broken.num_switches]]
-    old = whole.sl[:, fabric.num_endpoints :][np.ix_(rows, rows)]
-    assert np.array_equal(old, rest.sl[:, broken.num_endpoints :])
+    old = complete.sl[:, fabric.num_endpoints :][np.ix_(rows, rows)]
+    assert np.array_equal(old, degraded.sl[:, broken.num_endpoints :])
 
 
 @pytest.mark.parametrize(
     "spec", ["torus:4x4x4", "torus:5x4x2", "mesh:4x3", "torus:2x2x6", "ring:9"]
 )
-def test_a_configuration_leads_back_to_the_coordinates_it_was_made_from(spec: str) -> None:
+def test_a_configuration_gives_the_coordinates_it_was_made_from(spec: str) -> None:
     for fabric in (load(spec).shuffled(4), load(spec).with_faults(cables=1, seed=3)):
         torus = one(fabric).folded()
         conf = parse(write(configuration(fabric, torus)))
@@ -397,7 +397,7 @@ def test_a_configuration_of_another_fabric_is_refused(
     assert (error.value.file, error.value.line) == ("t.conf", line)
 
 
-def test_what_the_seed_does_not_reach_is_refused(tmp_path: Path) -> None:
+def test_switches_not_connected_to_the_seed_are_refused(tmp_path: Path) -> None:
     fabric = load("ring:8").without(cables=["s1[2]", "s4[2]"])
     path = tmp_path / "t.conf"
     path.write_text(conf_text(fabric, "torus 8 1 1", "xp_link s5 s6"))

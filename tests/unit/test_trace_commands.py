@@ -1,4 +1,4 @@
-"""The commands of the trace language, and traces as a workload format."""
+"""Commands of the trace language, and traces as a workload format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return status, printed.out, printed.err
 
 
-def test_check_says_what_a_program_holds(
+def test_check_prints_the_contents_of_a_program(
     pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, _ = run(capsys, "check", pipeline, "--ranks", 4, "--set", "batches=3")
@@ -82,13 +82,13 @@ def test_format_writes_the_canonical_form(
 ) -> None:
     path = tmp_path / "x.trace"
     path.write_text("for i=0..3\ncalc  (1+i)*2#two\n\n\nend")
-    wanted = "FOR i = 0..3\n  CALC (1 + i) * 2  # two\nEND\n"
-    assert run(capsys, "format", path) == (0, wanted, "")
+    canonical = "FOR i = 0..3\n  CALC (1 + i) * 2  # two\nEND\n"
+    assert run(capsys, "format", path) == (0, canonical, "")
     status, out, err = run(capsys, "format", path, "--check")
     assert (status, out) == (1, "")
     assert "x.trace is not in the canonical form" in err
     assert run(capsys, "format", path, "-i") == (0, "", "")
-    assert path.read_text() == wanted
+    assert path.read_text() == canonical
     assert run(capsys, "format", path, "--check")[0] == 0
 
 
@@ -124,12 +124,12 @@ def test_a_trace_is_recognised_and_read_with_options(tmp_path: Path) -> None:
     assert read_workload(path, ranks=3).num_ops == 3
     set_ = read_workload(path, ranks=3, seed=4, parameters=("n=1us",))
     assert (set_.duration_ns > 900).all()
-    for given, message in [
+    for parameters, message in [
         ("n", "'n' is not a parameter; expected name=value"),
         ("n=1,n=2", "parameter n is set twice"),
     ]:
         with pytest.raises(InputError, match=message):
-            read_workload(path, ranks=3, parameters=tuple(given.split(",")))
+            read_workload(path, ranks=3, parameters=tuple(parameters.split(",")))
     with pytest.raises(TraceError, match="expands to more than 2 operations"):
         read_workload(path, ranks=3, max_operations=2)
 
@@ -166,16 +166,16 @@ def test_lines_that_look_alike_and_do_not_repeat_are_folded_in_linear_time() -> 
         builder.irecv(0, 0, size)
         builder.waitall([0])
     workload = builder.build()
-    # Each of 1600 lines is held against as many before it as a loop may have, and no more.
+    # Each of 1600 lines is compared with at most as many lines before it as a loop may have.
     assert lines_run(lambda: folded_text(workload)) < 6_000_000
     assert same(trace_workload(folded_text(workload)), workload)
 
 
 def many_requests(count: int) -> Workload:
     builder = WorkloadBuilder(1)
-    begun = [builder.isend(0, 0, 1, tag) for tag in range(count)]
-    begun += [builder.irecv(0, 0, 1, tag) for tag in range(count)]
-    for handle in begun:
+    requests = [builder.isend(0, 0, 1, tag) for tag in range(count)]
+    requests += [builder.irecv(0, 0, 1, tag) for tag in range(count)]
+    for handle in requests:
         builder.wait(0, handle)
         builder.calc(0, 1)
     return builder.build()
@@ -189,7 +189,7 @@ def test_many_requests_are_named_in_linear_time() -> None:
     assert same(trace_workload(text), many)
 
 
-def test_what_cannot_be_stated_is_not_written() -> None:
+def test_inexpressible_workloads_are_refused() -> None:
     builder = WorkloadBuilder(1)
     builder.phase('a "phase"')
     with pytest.raises(NotApplicable, match="cannot express the name"):
@@ -267,7 +267,7 @@ def test_real_traces_are_written_and_folded_exactly(shared: Path, name: str) -> 
         "PUT 1 TO 1 RELEASE 1.5\nRODREQUEST KEY 4\nCALC 5 CPU 2\nRODDONE KEY 4",
     ],
 )
-def test_statements_are_found_again(body: str) -> None:
+def test_statements_survive_a_round_trip(body: str) -> None:
     tagged = " TAG 4" if "TAG 4" in body else ""
     lines = {"SEND": f"RECV 1 FROM 0{tagged}", "RECV": f"SEND 2 TO 0{tagged}"}
     words = body.replace("SENDRECV", "RECV SEND")
@@ -278,8 +278,8 @@ def test_statements_are_found_again(body: str) -> None:
         for rank, text in enumerate((body, other))
     ]
     text = 'NAME "trace"\nRANKS 2\n' + "".join(blocks)
-    found = dense_text(trace_workload(text))
-    assert found.partition("1:\n")[0] == text.partition("1:\n")[0]
+    dense = dense_text(trace_workload(text))
+    assert dense.partition("1:\n")[0] == text.partition("1:\n")[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whatever is wrong in a trace program is one error: line, column and what was expected."""
+"""Each error in a trace program gives line, column and what was expected."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.work import lines_run
 from weft.core.errors import InputError
 from weft.workload.trace import TraceError, parse, trace_workload
 
-#: A program for four ranks, the line and column at fault (None: the whole line), and how the
-#: message begins.
+#: A program for four ranks, the line and column of the error (None: the whole line), and the
+#: beginning of the message.
 WRONG = [
     ("SEND 4 TOO 3", 1, 8, "expected TO, found 'TOO'"),
     ("SND 4 TO 3", 1, 1, "unknown statement 'SND' (did you mean 'SEND'?)"),
@@ -330,7 +330,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "message"), WRONG)
-def test_errors_name_the_place_and_what_is_wrong(
+def test_errors_name_line_column_and_problem(
     text: str, line: int, column: int | None, message: str
 ) -> None:
     with pytest.raises(TraceError) as raised:
@@ -415,7 +415,7 @@ def test_the_deepest_programs_run() -> None:
         ("RANKS 2\n0..1:\n" + "  CALC 1\n" * 1000 + "END\n", 2),
     ],
 )
-def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: int) -> None:
+def test_programs_that_expand_too_far_are_refused_at_once(text: str, ranks: int) -> None:
     def refused() -> None:
         with pytest.raises(InputError, match=r"more than 1,000 operations|too many pairs"):
             trace_workload(text, ranks=ranks, max_operations=1000)
@@ -423,7 +423,9 @@ def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: 
     assert lines_run(refused) < 1_000_000
 
 
-def test_loops_may_turn_as_often_as_operations_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_iterations_follows_that_of_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("weft.workload.trace.lowering.MAX_TURNS", 2)
     text = "REPEAT 5\nEND"
     assert trace_workload(text, ranks=1, max_operations=125).num_ops == 0

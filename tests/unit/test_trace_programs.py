@@ -1,4 +1,4 @@
-"""What programs of the trace language do."""
+"""Semantics of programs in the trace language."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def durations(expression: str, ranks: int = 4, before: str = "") -> list[float]:
 
 
 def peers(text: str, ranks: int) -> list[int]:
-    """Peers of puts, by rank; -1 where a rank has none."""
+    """Return the peers of puts, by rank; -1 for ranks without a put."""
     workload = run(text, ranks)
-    found = np.full(ranks, -1)
-    found[workload.rank] = workload.peer
-    return list(found)
+    peer_of = np.full(ranks, -1)
+    peer_of[workload.rank] = workload.peer
+    return list(peer_of)
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -96,14 +96,14 @@ def test_parameters_are_set_from_outside() -> None:
     assert list(run(text, 1).size_bytes) == [8192]
     changed = run(text, 1, parameters={"n": "1KiB"})
     assert (list(changed.size_bytes), list(changed.tag)) == ([2048], [1])
-    for given, message in [
+    for parameters, message in [
         ({"k": 1}, "no parameter 'k'; it has n, m"),
         ({"n": "1us"}, "n=1us must have the type"),
         ({"n": "4K+"}, r"n=4K\+: expected a value"),
         ({"n": "rank"}, "n=rank"),
     ]:
         with pytest.raises(InputError, match=message):
-            run(text, 1, parameters=given)
+            run(text, 1, parameters=parameters)
 
 
 # -- scopes and peers ------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_neighbours(closed: str, peer: str, expected: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "asked", "dims"),
+    ("ranks", "axes", "dims"),
     [
         (12, "x: AUTO, y: AUTO", (4, 3)),
         (27, "x: AUTO, y: AUTO, z: AUTO", (3, 3, 3)),
@@ -147,12 +147,12 @@ def test_neighbours(closed: str, peer: str, expected: list[int]) -> None:
     ],
 )
 def test_dimensions_that_are_left_open_are_balanced(
-    ranks: int, asked: str, dims: tuple[int, ...]
+    ranks: int, axes: str, dims: tuple[int, ...]
 ) -> None:
     names = "xyz"[: len(dims)]
-    value = " + ".join(f"{100**place} * dim({name})" for place, name in enumerate(names))
-    before = f"SCOPE g = CART ALL ({asked})\nSCOPE g"
-    expected = sum(100**place * dim for place, dim in enumerate(dims))
+    value = " + ".join(f"{100**position} * dim({name})" for position, name in enumerate(names))
+    before = f"SCOPE g = CART ALL ({axes})\nSCOPE g"
+    expected = sum(100**position * dim for position, dim in enumerate(dims))
     assert durations(value, ranks, before) == [expected] * ranks
 
 
@@ -183,7 +183,7 @@ def test_rows_and_planes_of_a_grid() -> None:
     assert durations("size + 100 * rank", 12, plane)[:4] == [6, 6, 106, 106]
 
 
-def test_a_line_is_meant_in_the_scope_that_it_names() -> None:
+def test_on_selects_the_scope_of_a_line() -> None:
     text = "SCOPE half = SPLIT ALL BY rank // 2\nSENDRECV size TO 1 - rank FROM 1 - rank ON half"
     workload = run(text)
     receives = workload.kind == Kind.RECV
@@ -196,14 +196,14 @@ def test_a_line_is_meant_in_the_scope_that_it_names() -> None:
 def test_a_scope_holds_to_the_end_of_its_block() -> None:
     text = "SCOPE s = LIST ALL [1, 2]\nREPEAT 1\n  SCOPE s\n  CALC 1\nEND\nCALC 2\nSCOPE s\nCALC 3"
     workload = run(text)
-    found = [list(workload.duration_ns[workload.rank == rank]) for rank in range(4)]
-    assert found == [[2], [1, 2, 3], [1, 2, 3], [2]]
+    times = [list(workload.duration_ns[workload.rank == rank]) for rank in range(4)]
+    assert times == [[2], [1, 2, 3], [1, 2, 3], [2]]
 
 
 # -- statements ------------------------------------------------------------------------------------
 
 
-def test_messages_are_what_the_builder_makes_of_them() -> None:
+def test_messages_equal_those_of_the_builder() -> None:
     text = """
     COMMUNICATOR 1 "other"
     IF rank == 0
@@ -240,9 +240,9 @@ def test_messages_are_what_the_builder_makes_of_them() -> None:
     b.key_request(1, 6, comm, tag=-2)
     b.key_done(1, 6, comm, tag=1)
     b.key_done(1, 7)
-    made = run(text, 2)
-    assert same(made, b.build())
-    assert made.comm_names == ("world", "other")
+    traced = run(text, 2)
+    assert same(traced, b.build())
+    assert traced.comm_names == ("world", "other")
 
 
 def test_neighbours_beyond_a_border_send_and_receive_nothing() -> None:
@@ -263,13 +263,13 @@ def test_loops_count_both_ends_and_may_differ_by_rank() -> None:
     assert list(run("FOR i = 3..1 BY -2\n  CALC i\nEND", 1).duration_ns) == [3, 1]
     assert run("FOR i = 1..0\n  CALC i\nEND", 1).num_ops == 0
     workload = run("FOR i = rank..3 BY 1 + rank\n  CALC i\nEND", 3)
-    found = [list(workload.duration_ns[workload.rank == rank]) for rank in range(3)]
-    assert found == [[0, 1, 2, 3], [1, 3], [2]]
+    times = [list(workload.duration_ns[workload.rank == rank]) for rank in range(3)]
+    assert times == [[0, 1, 2, 3], [1, 3], [2]]
     workload = run("REPEAT rank\n  CALC 5\nEND", 3)
     assert list(np.diff(workload.op_offset)) == [0, 1, 2]
 
 
-def test_operations_wait_for_what_after_names() -> None:
+def test_after_names_the_dependencies() -> None:
     text = "CALC 1\nCALC 2 AFTER NOTHING\nCALC 3 AFTER 1, 2 START\nCALC 4 AFTER -1\nCALC 5"
     workload = run(text, 1)
     assert list(workload.dep_offset) == [0, 0, 0, 2, 3, 4]
@@ -283,7 +283,7 @@ def test_a_request_that_was_not_begun_is_not_waited_for() -> None:
     assert list(np.diff(workload.dep_offset)) == [0, 1, 0]
 
 
-def test_a_line_goes_on_while_a_bracket_is_open() -> None:
+def test_a_line_continues_while_a_bracket_is_open() -> None:
     text = "SCOPE s = LIST ALL [  # some\n  0,\n  2  # more\n]\nSCOPE s\nCALC (1 +\n 2)"
     workload = run(text)
     assert list(np.diff(workload.op_offset)) == [1, 0, 1, 0]
@@ -362,10 +362,10 @@ def test_a_collective_in_every_communicator_of_a_scope() -> None:
     comm = builder.communicator(range(5))
     collective_on(builder, "bcast", [0, 1], 200, root=1, comm=comm)
     collective_on(builder, "bcast", [2, 3, 4], 300, root=2, comm=comm)
-    made = run(text, 5)
-    # Two calls have two tags; the messages are the same.
+    traced = run(text, 5)
+    # Two calls have two tags; all else is equal.
     for column in ("op_offset", "kind", "peer", "size_bytes", "comm", "dep", "match"):
-        np.testing.assert_array_equal(getattr(made, column), getattr(builder.build(), column))
+        np.testing.assert_array_equal(getattr(traced, column), getattr(builder.build(), column))
 
 
 # -- examples --------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_the_stencil_exchanges_six_faces_a_step() -> None:
     faces = sends & (workload.size_bytes == 1024)
     assert faces.sum() == 64 * 6 * 2
     assert workload.phase_names == ("", "compute", "exchange")
-    # The barrier of 64 ranks takes six rounds.
+    # A barrier of 64 ranks takes six rounds.
     assert (sends & (workload.size_bytes == 0)).sum() == 64 * 6 * 2
 
 
@@ -403,25 +403,25 @@ def test_the_cartesian_workload_is_six_permutations() -> None:
         sends = mine & (workload.kind == Kind.SEND)
         assert sorted(workload.peer[sends]) == list(range(27))
         stride = {"x": 9, "y": 3, "z": 1}[name[1]]
-        there = workload.rank[sends] // stride % 3
+        source = workload.rank[sends] // stride % 3
         to = workload.peer[sends] // stride % 3
-        assert set((to - there) % 3) == {1 if name[0] == "+" else 2}
+        assert set((to - source) % 3) == {1 if name[0] == "+" else 2}
 
 
 def test_the_routing_key_is_for_communicator_one() -> None:
     (path,) = (path for path in EXAMPLES if path.stem == "routing-keys")
     workload = run(path.read_text(), 27)
-    asked = workload.kind == Kind.KEY_REQUEST
-    assert asked.sum() == 27
+    requests = workload.kind == Kind.KEY_REQUEST
+    assert requests.sum() == 27
     assert workload.comm_names[1] == "grid"
-    assert set(workload.comm[asked]) == {1}
-    assert set(workload.tag[asked]) == {7}
-    assert set(workload.size_bytes[asked]) == {1000}
-    op = int(np.flatnonzero(asked)[0])
+    assert set(workload.comm[requests]) == {1}
+    assert set(workload.tag[requests]) == {7}
+    assert set(workload.size_bytes[requests]) == {1000}
+    op = int(np.flatnonzero(requests)[0])
     assert workload.what(op) == "request of routing key 7, tag 1000, communicator grid"
 
 
-def test_the_number_of_ranks_is_said_once() -> None:
+def test_the_number_of_ranks_is_given_once() -> None:
     assert trace_workload("RANKS 3\nCALC 1").num_ranks == 3
     assert trace_workload("PARAM n = 2\nRANKS n * n\nCALC 1", parameters={"n": 3}).num_ranks == 9
     with pytest.raises(InputError, match=r"x.trace: the program has no RANKS line"):
@@ -455,7 +455,7 @@ def test_programs_in_the_document_run_and_are_canonical() -> None:
         assert len(run(text, count).messages)
 
 
-def test_errors_in_the_document_are_those_that_are_given() -> None:
+def test_errors_in_the_document_are_current() -> None:
     (shown,) = (text for kind, text in BLOCKS if kind == "text" and text.startswith("mine"))
     checked = 0
     for line in shown.splitlines():
@@ -471,7 +471,7 @@ def test_errors_in_the_document_are_those_that_are_given() -> None:
 
 def test_the_unmatched_receive_of_the_document() -> None:
     text = "RANKS 2\n0:\n  CALC 1\n  CALC 2\n  RECV 1 FROM 1 TAG 7\nEND\n"
-    for made in (text, text.replace("CALC 2", "CALC 1 + 1")):
+    for program in (text, text.replace("CALC 2", "CALC 1 + 1")):
         with pytest.raises(TraceError) as raised:
-            trace_workload(made, "mine.trace")
+            trace_workload(program, "mine.trace")
         assert str(raised.value) in DOCUMENT

@@ -1,4 +1,4 @@
-"""What the validator finds in routes that are broken by hand, and what it refuses to look at."""
+"""Validation of routes that are broken by hand, and arrays that are refused."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def candidates(fabric: Fabric) -> CandidateRoutes:
 
 def test_paths_of_more_than_254_hops() -> None:
     fabric = build("ring:600")
-    found = validate(fabric, tables(fabric))
-    assert (found.num_unrouted_pairs, found.num_disconnected_pairs) == (0, 0)
-    assert found.max_hops == 302
-    assert found.max_detour == 0
-    assert validate(fabric, candidates(fabric)).hops.tolist() == found.hops.tolist()
+    report = validate(fabric, tables(fabric))
+    assert (report.num_unrouted_pairs, report.num_disconnected_pairs) == (0, 0)
+    assert report.max_hops == 302
+    assert report.max_detour == 0
+    assert validate(fabric, candidates(fabric)).hops.tolist() == report.hops.tolist()
     assert validate(fabric, tables(fabric, "updn", roots="center")).ok
 
 
@@ -46,9 +46,9 @@ def test_a_chain_of_300_switches_is_a_thin_fat_tree() -> None:
     builder.connect(chain[1:], chain[:-1])
     builder.connect(chain[:1].repeat(2), builder.hosts(["a", "b"]))
     fabric = builder.fabric()
-    found = validate(fabric, tables(fabric, "dmodk"))
-    assert found.ok
-    assert found.max_hops == 2
+    report = validate(fabric, tables(fabric, "dmodk"))
+    assert report.ok
+    assert report.max_hops == 2
 
 
 def test_a_pair_needs_a_path_to_every_lid() -> None:
@@ -58,21 +58,21 @@ def test_a_pair_needs_a_path_to_every_lid() -> None:
     target = int(fabric.host_endpoint[3])
     source_leaf = int(fabric.graph.destination_row[fabric.host_endpoint[0]])
     table[(target << 1) + 1, source_leaf] = routes.no_path
-    found = validate(fabric, replace(routes, table=table))
-    assert not found.ok
-    assert found.num_unrouted_pairs == 2
-    assert found.unrouted_pairs.tolist() == [[0, 3], [1, 3]]
-    assert found.hops.sum() == 12  # the way to the first LID is there
+    report = validate(fabric, replace(routes, table=table))
+    assert not report.ok
+    assert report.num_unrouted_pairs == 2
+    assert report.unrouted_pairs.tolist() == [[0, 3], [1, 3]]
+    assert report.hops.sum() == 12  # the path to the first LID exists
 
 
-def test_hosts_that_forward_have_no_cable_of_their_own_to_count() -> None:
+def test_hops_of_hosts_that_forward_have_no_host_cable() -> None:
     builder = FabricBuilder("mixed")
     (switch,) = builder.switches(["s"])
     (router,) = builder.hosts(["router"], forwards=True)
     builder.connect([switch, switch, router], builder.hosts(["a", "b", "c"]))
     builder.connect([switch], [router])
     fabric = builder.fabric()
-    # router-a, router-b: 2; router-c: 1; a-b: 2; a-c, b-c: 3; each both ways.
+    # router-a, router-b: 2; router-c: 1; a-b: 2; a-c, b-c: 3; each in both directions.
     for routes in (tables(fabric), candidates(fabric)):
         assert validate(fabric, routes).hops.tolist() == [0, 2, 6, 4]
 
@@ -83,10 +83,10 @@ def test_candidates_that_lead_into_a_dead_end_do_not_arrive() -> None:
     spine, leaf = 2, 0
     sets = routes.set_id.copy()
     sets[1, spine] = -1  # a spine that leaf 0 may choose towards leaf 1
-    found = validate(fabric, replace(routes, set_id=sets))
+    report = validate(fabric, replace(routes, set_id=sets))
     assert fabric.node_names[spine].startswith("s2")
-    assert found.unrouted_pairs.tolist() == [[0, 2], [1, 2], [0, 3], [1, 3]]
-    assert found.num_unrouted_pairs == 4
+    assert report.unrouted_pairs.tolist() == [[0, 2], [1, 2], [0, 3], [1, 3]]
+    assert report.num_unrouted_pairs == 4
     sets = routes.set_id.copy()
     sets[1, leaf] = routes.set_id[leaf, 1]
     with pytest.raises(InputError, match="contains an edge that leaves another node"):

@@ -1,4 +1,4 @@
-"""Reading and writing workloads: finding the format, and GOAL."""
+"""Reading and writing workloads: detection of the format, and GOAL."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["ping.goal"]
 
 
-def test_contents_tell_the_format_where_the_name_does_not(tmp_path: Path) -> None:
+def test_the_format_is_detected_from_the_contents(tmp_path: Path) -> None:
     path = tmp_path / "schedule.txt"
     path.write_text("// by hand\n/* two\nlines */ num_ranks 1\nrank 0 {\n}\n")
     assert read_workload(path).num_ranks == 1
 
 
-def test_contents_of_another_format_count_more_than_the_name(tmp_path: Path) -> None:
+def test_the_contents_override_the_name(tmp_path: Path) -> None:
     path = tmp_path / "rank0.trace"
     path.write_text("0 init\n0 compute 5\n")
     assert read_workload(path).duration_ns.tolist() == [5.0]
@@ -67,7 +67,7 @@ def test_contents_of_another_format_count_more_than_the_name(tmp_path: Path) -> 
         read_workload(path)
 
 
-def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
+def test_unknown_formats_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "schedule.txt"
     path.write_text("hello\n")
     with pytest.raises(InputError, match=r"schedule.txt: is not in a known workload format.*goal"):
@@ -85,7 +85,7 @@ def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
         read_workload(tmp_path / "empty")
 
 
-def test_files_say_how_many_ranks_they_have(tmp_path: Path) -> None:
+def test_the_number_of_ranks_of_a_file_is_checked(tmp_path: Path) -> None:
     path = tmp_path / "ping.goal"
     write_workload(ping().build(), path)
     assert read_workload(path, ranks=2).num_ranks == 2
@@ -105,7 +105,7 @@ def test_files_say_how_many_ranks_they_have(tmp_path: Path) -> None:
         (b"num_ranks 1\nrank 0 {\0\n}", "is a binary file"),
     ],
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+def test_files_without_text_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "bad.goal"
     path.write_bytes(data)
     with pytest.raises(InputError, match=message):
@@ -250,7 +250,7 @@ def test_errors_in_a_schedule_name_the_line(text: str, line: int | None, message
     assert (caught.value.file, caught.value.line) == ("x.goal", line)
 
 
-def test_a_line_of_spaces_takes_no_time() -> None:
+def test_a_long_run_of_spaces_is_read_fast() -> None:
     with pytest.raises(InputError, match="expected the end of the line, not 'y'"):
         read_goal(goal("calc 5" + " " * 300_000 + "y"), "x.goal")
 
@@ -268,8 +268,8 @@ def test_a_schedule_names_labels_before_it_uses_them() -> None:
     )
 
 
-def test_every_line_is_one_that_loggopsim_takes() -> None:
-    """The lines that txt2bin's states accept, which are fewer than weft reads."""
+def test_every_line_is_accepted_by_loggopsim() -> None:
+    """Every line is accepted by txt2bin, which accepts fewer than weft reads."""
     builder = WorkloadBuilder(8)
     everyone = np.arange(8)
     builder.calc(everyone, 10, cpu=3)
@@ -294,10 +294,10 @@ def test_every_line_is_one_that_loggopsim_takes() -> None:
 def test_communicators_become_tags_that_are_free() -> None:
     builder = WorkloadBuilder(2, name="two\nlines")
     comm = builder.communicator([0, 1], "halves")
-    for given in ({"tag": 0}, {"tag": 0, "comm": comm}, {"tag": 2}, {"tag": -1}, {"tag": -2}):
-        builder.isend(0, 1, 8, **given)
-    for given in ({"tag": -1}, {"tag": 0, "comm": comm}, {"tag": 0}, {"tag": -2}, {"tag": 2}):
-        builder.irecv(1, 0, 8, **given)
+    for options in ({"tag": 0}, {"tag": 0, "comm": comm}, {"tag": 2}, {"tag": -1}, {"tag": -2}):
+        builder.isend(0, 1, 8, **options)
+    for options in ({"tag": -1}, {"tag": 0, "comm": comm}, {"tag": 0}, {"tag": -2}, {"tag": 2}):
+        builder.irecv(1, 0, 8, **options)
     workload = builder.build()
     text = write_goal(workload)
     assert text.splitlines()[:3] == [
@@ -325,7 +325,7 @@ def release(builder: WorkloadBuilder) -> None:
         (lambda b: b.calc(0, 2.0**54), "longer than 2.53 ns"),
     ],
 )
-def test_what_goal_cannot_hold_is_refused(
+def test_workloads_that_goal_cannot_express_are_refused(
     add: Callable[[WorkloadBuilder], object], message: str
 ) -> None:
     builder = WorkloadBuilder(2)
@@ -343,7 +343,7 @@ def test_durations_are_rounded_on_request() -> None:
 def test_a_real_schedule(shared: Path) -> None:
     workload = read_workload(shared / "traces" / "binary-tree-32.goal")
     assert (workload.num_ranks, len(workload.messages), workload.num_ops) == (32, 31, 62)
-    # A binomial tree: rank r hears from r without its highest bit, and all but the root hear first.
+    # A binomial tree: rank r receives from r without its highest bit, before it sends; 0 is the root.
     receives = np.flatnonzero(workload.kind == Kind.RECV)
     ranks = workload.rank[receives]
     np.testing.assert_array_equal(
@@ -357,7 +357,7 @@ def test_a_real_schedule(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["/**/" * 40 + "x", "/* */\n" * 4000 + "x", "//\n" * 10**5 + "x"])
-def test_comments_do_not_hold_up_finding_the_format(tmp_path: Path, text: str) -> None:
+def test_comments_do_not_slow_the_detection_of_the_format(tmp_path: Path, text: str) -> None:
     path = tmp_path / "unnamed"
     path.write_text(text)
     with pytest.raises(InputError, match="is not in a known workload format"):

@@ -1,4 +1,4 @@
-"""Adding many operations to a builder at once."""
+"""Adding many operations to a builder in one call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.workload import Kind, WorkloadBuilder
 from weft.workload.workload import same
 
 
-def test_many_at_once_are_what_one_by_one_makes() -> None:
+def test_one_call_equals_single_calls() -> None:
     single, many = WorkloadBuilder(3), WorkloadBuilder(3)
     first = single.calc(0, 5.0, cpu=2, after=[])
     single.send(0, 1, 7, tag=4, after=[first])
@@ -45,20 +45,20 @@ def test_many_at_once_are_what_one_by_one_makes() -> None:
         ({"kind": Kind.CALC, "cpu": 256}, "processors are 0 to 255"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
-    given = {"ranks": [0, 1], "kind": Kind.SEND, "peer": [1, 0], **options}
+def test_bad_values_are_refused(options: dict[str, object], message: str) -> None:
+    arguments = {"ranks": [0, 1], "kind": Kind.SEND, "peer": [1, 0], **options}
     with pytest.raises(InputError, match=message):
-        WorkloadBuilder(2).operations(**given)
+        WorkloadBuilder(2).operations(**arguments)
 
 
-def test_many_waits_name_operations_that_are_there() -> None:
+def test_dependencies_require_existing_operations() -> None:
     builder = WorkloadBuilder(1)
     ops = builder.operations([0, 0], Kind.CALC)
     with pytest.raises(InputError, match="no operation has the handle 2"):
         builder.requires(ops, np.array([0, 2]))
 
 
-def test_waiting_for_the_end_leaves_no_wait_for_the_start() -> None:
+def test_a_dependency_on_the_end_replaces_one_on_the_start() -> None:
     builder = WorkloadBuilder(1)
     first, second = builder.operations([0, 0], Kind.CALC)
     builder.requires(second, first, start=True)
@@ -75,13 +75,13 @@ def waits(builder: WorkloadBuilder) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_one_rank_waits_as_many_do(alone: bool) -> None:
+def test_waits_of_one_rank_equal_those_of_several(alone: bool) -> None:
     builder = WorkloadBuilder(1)
     ranks: object = 0 if alone else [0]
     handles = [builder.isend(ranks, 0, 8) for _ in range(4)]
     for _ in range(4):
         builder.recv(0, 0, 8)
-    # A blocking operation and one handle are waited for as they are, more by an operation.
+    # One handle becomes a dependency of the next operation; several need an operation of their own.
     builder.wait(ranks, handles[1])
     builder.wait(ranks, -1 if alone else [-1])
     builder.calc(0, 1)
@@ -89,11 +89,11 @@ def test_one_rank_waits_as_many_do(alone: bool) -> None:
     builder.waitall()
     builder.waitall()
     builder.calc(0, 2)
-    found = waits(builder)
-    assert found[8:] == [[1, 7], [0, 2, 8], [3, 9], [10]]
+    dependencies = waits(builder)
+    assert dependencies[8:] == [[1, 7], [0, 2, 8], [3, 9], [10]]
 
 
-def test_waits_of_many_name_what_one_began() -> None:
+def test_waits_of_several_ranks_accept_single_handles() -> None:
     builder = WorkloadBuilder(2)
     one = [builder.isend(0, 1, 8), builder.isend(1, 0, 8)]
     both = builder.isend([0, 1], [1, 0], 8)
@@ -105,12 +105,12 @@ def test_waits_of_many_name_what_one_began() -> None:
     builder.calc([0, 1], 1)
     builder.waitall()
     assert builder.num_ops == 12
-    # rank 0: two sends, two receives, what joins three waits, calc.
+    # rank 0: two sends, two receives, an operation for three waits, calc.
     assert waits(builder)[4:6] == [[0, 1, 3], [4]]
     assert waits(builder)[10:] == [[6, 7, 9], [10]]
 
 
-def test_operations_with_their_own_waits_stand_beside_the_program() -> None:
+def test_operations_with_own_dependencies_are_outside_program_order() -> None:
     builder = WorkloadBuilder(1)
     builder.calc(0, 1)
     beside = builder.isend(0, 0, 8, after=[])
@@ -122,7 +122,7 @@ def test_operations_with_their_own_waits_stand_beside_the_program() -> None:
     assert waits(builder) == [[], [], [0], [2], [1, 3]]
 
 
-def test_a_wait_names_operations_that_are_there() -> None:
+def test_waits_require_existing_operations() -> None:
     builder = WorkloadBuilder(1)
     with pytest.raises(InputError, match="no operation has the handle 0"):
         builder.wait(0, 0)
@@ -130,7 +130,7 @@ def test_a_wait_names_operations_that_are_there() -> None:
         builder.wait(1, -1)
 
 
-def test_what_the_caller_does_to_its_arrays_later_changes_nothing() -> None:
+def test_arrays_of_the_caller_are_copied() -> None:
     builder = WorkloadBuilder(3)
     durations = np.array([1.0, 2.0, 3.0])
     builder.calc(np.arange(3), durations)

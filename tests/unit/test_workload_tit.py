@@ -18,7 +18,7 @@ from weft.workload.workload import same
 
 
 def trace(*programs: str, **options: object) -> Workload:
-    """A trace of several ranks in one file; each program has its actions separated by ';'."""
+    """Read a trace of several ranks in one file; ';' separates the actions of a program."""
     lines = [
         f"{rank} {action.strip()}"
         for rank, program in enumerate(programs)
@@ -28,7 +28,7 @@ def trace(*programs: str, **options: object) -> Workload:
 
 
 def program(workload: Workload, rank: int) -> list[tuple[object, ...]]:
-    """What a rank does: kind, peer, size and tag of messages, durations of calculations."""
+    """Return the operations of a rank: kind, peer, size and tag, or the time of a calculation."""
     ops = range(workload.op_offset[rank], workload.op_offset[rank + 1])
     return [
         ("calc", float(workload.duration_ns[op]))
@@ -56,7 +56,7 @@ def test_messages_and_computations() -> None:
         "init 1; recv 0 7 100; send 0 8 5; finalize",
         flops_per_s=2e9,
     )
-    # init without an argument counts bytes, with one doubles; datatype 1 is int.
+    # init without an argument counts bytes, with one it counts doubles; datatype 1 is int.
     assert program(workload, 0) == [
         ("calc", 2500.0),
         ("send", 1, 100, 7),
@@ -69,7 +69,7 @@ def test_messages_and_computations() -> None:
     assert workload.notes == ("ranks compute 2e+09 flop/s; 1 computations",)
 
 
-def test_waits_name_what_was_begun() -> None:
+def test_waits_refer_to_begun_messages() -> None:
     workload = trace(
         "init; irecv 1 3 8; isend 1 4 8; irecv 1 3 8; wait 1 0 3; compute 1; wait 0 1 4; "
         "compute 2; waitall; compute 3",
@@ -81,11 +81,11 @@ def test_waits_name_what_was_begun() -> None:
     assert waits(workload, 3) == [0]
     assert waits(workload, 4) == [1, 3]
     assert waits(workload, 5) == [2, 4]
-    # waitall joins what two isends began with the receive before it.
+    # waitall waits for both isends and the receive before them.
     assert waits(workload, 9) == [6, 7, 8]
 
 
-def test_what_is_begun_is_waited_for_at_the_end() -> None:
+def test_begun_messages_are_waited_for_at_the_end() -> None:
     workload = trace("init; isend 1 3 8; isend 1 3 8", "init; recv 0 3 8; irecv 0 3 8; finalize")
     assert waits(workload, 2) == [0, 1]
     assert waits(workload, 4) == [3]
@@ -102,14 +102,14 @@ def test_traces_without_tags() -> None:
     assert waits(workload, 2) == [1]
     assert waits(workload, 3) == [0, 2]
     assert workload.notes[-1] == "messages have no tags in the trace; all get tag 0"
-    # A wait is for what was begun last, of one partner and of several.
+    # A wait is for the message begun last, with one partner or several.
     last = trace(
         "init; isend 1 100; isend 2 100; isend 1 100; wait; compute 1; wait; compute 2",
         "init; recv 0 100; recv 0 100",
         "init; recv 0 100",
     )
     assert [waits(last, op) for op in (3, 4)] == [[2], [1, 3]]
-    # Three arguments are a partner, a tag and a count, unless said or seen otherwise.
+    # Three arguments are a partner, a tag and a count, unless specified or inferred otherwise.
     three = ("init; send 1 7 1", "init; recv 0 7 1")
     assert program(trace(*three), 0) == [("send", 1, 1, 7)]
     assert program(trace(*three, tags=False), 0) == [("send", 1, 28, 0)]
@@ -117,7 +117,7 @@ def test_traces_without_tags() -> None:
     assert program(trace(*bare), 0) == [("send", 1, 28, 0)]
 
 
-def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
+def test_a_repeated_wait_does_nothing() -> None:
     workload = trace(
         "init; isend 1 3 8; wait 0 1 3; wait 0 1 3; test 0 1 3",
         "init; irecv 0 3 8; waitall; wait 0 1 3",
@@ -129,7 +129,7 @@ def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
     )
 
 
-def test_a_receive_of_no_size_takes_what_comes() -> None:
+def test_a_receive_without_size_takes_that_of_the_send() -> None:
     workload = trace(
         "init; send 1 3 77; send 1 3 0; send 1 3 5", "init; recv 0 3 0; recv 0 3 -1; recv 0 3 9"
     )
@@ -148,7 +148,7 @@ def test_sendrecv_of_ranks_or_of_processes_that_count_from_one() -> None:
 
 
 def test_all_datatypes_have_a_size() -> None:
-    # UB and LB, 51 and 52, have none.
+    # UB and LB, 51 and 52, have no size.
     assert sorted(TYPE_BYTES) == [number for number in range(56) if number not in (51, 52)]
     assert [TYPE_BYTES[number] for number in range(7)] == [8, 4, 1, 2, 8, 4, 1]
 
@@ -230,8 +230,8 @@ def test_algorithms_are_chosen_by_name() -> None:
         trace(*programs, algorithms=("allreduce-star",))
 
 
-def test_collectives_wait_for_what_came_before() -> None:
-    """Each rank's program stays in order, however far apart the lines are in the file."""
+def test_collectives_depend_on_the_operations_before() -> None:
+    """Each rank's program stays in order, even if its lines are far apart in the file."""
     workload = trace(
         "init; compute 1; barrier; compute 2; barrier; send 1 0 8",
         "init; barrier; barrier; recv 0 0 8; compute 3",
@@ -382,16 +382,16 @@ def test_a_real_trace(shared: Path) -> None:
         [line.split()[1:] for line in (folder / f"ti_trace{rank}.txt").read_text().splitlines()]
         for rank in range(32)
     ]
-    # Independently of the reader: all ranks do the same actions in turn.
+    # Without the reader: all ranks do the same actions in the same order.
     builder, count = WorkloadBuilder(32), Counter()
-    turns = [[w for w in mine if w[0] not in ("init", "finalize", "comm_size")] for mine in words]
-    while any(turns):
-        for rank, mine in enumerate(turns):
+    actions = [[w for w in mine if w[0] not in ("init", "finalize", "comm_size")] for mine in words]
+    while any(actions):
+        for rank, mine in enumerate(actions):
             while mine and mine[0][0] == "compute":
                 builder.calc(rank, float(mine.pop(0)[1]))
-        if not any(turns):
+        if not any(actions):
             break
-        calls = [mine.pop(0) for mine in turns]
+        calls = [mine.pop(0) for mine in actions]
         (name,) = {call[0] for call in calls}
         count[name] += 1
         sizes = [[8 * int(word) for word in call[1:]] for call in calls]
