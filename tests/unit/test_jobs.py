@@ -60,7 +60,7 @@ def write(builder: WorkloadBuilder, steps: Program, first: int, comms: list[int]
 
 @settings(max_examples=60)
 @given(one=programs(3), two=programs(4), start=st.sampled_from([0.0, 250.0]))
-def test_combined_jobs_equal_one_workload_of_one_builder(
+def test_jobs_together_are_what_one_builder_writes(
     one: Program, two: Program, start: float
 ) -> None:
     parts = []

@@ -72,7 +72,7 @@ def test_low_weights_share_the_bytes_of_a_saturated_link(
     assert shares(result) == pytest.approx(expected, abs=0.02)
 
 
-def test_lanes_without_tables_are_served_round_robin() -> None:
+def test_lanes_without_tables_take_turns() -> None:
     assert shares(saturated(None, 3)) == pytest.approx([1 / 3] * 3, abs=0.01)
 
 
@@ -160,12 +160,12 @@ class Arbiter:
         return int(_grants(self.link, self.rules, mask, np.int64(num_bytes)))
 
 
-def test_an_entry_is_served_until_its_weight_is_used_up() -> None:
+def test_an_entry_keeps_its_turn_until_its_weight_is_used_up() -> None:
     link = Arbiter(VlArbitration(low=((0, 2), (1, 1))))
     assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 1, 0, 0, 1]
 
 
-def test_an_entry_without_packets_is_skipped_and_regains_its_full_weight() -> None:
+def test_an_entry_without_packets_loses_its_turn_and_comes_back_with_its_whole_weight() -> None:
     link = Arbiter(VlArbitration(low=((0, 3), (1, 1))))
     assert link.grants([0, 1]) == 0
     assert link.grants([1]) == 1
@@ -209,7 +209,7 @@ def test_one_lane_may_stand_in_both_tables() -> None:
     assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 0, 1, 0, 0]
 
 
-def test_round_robin_continues_after_the_last_lane_served() -> None:
+def test_lanes_by_turns_go_round_from_the_last_one() -> None:
     link = Arbiter(None)
     assert [link.grants([0, 2, 3]) for _ in range(4)] == [0, 2, 3, 0]
     assert [link.grants([1, 3]) for _ in range(3)] == [1, 3, 1]

@@ -54,7 +54,7 @@ def test_assigned_lanes_have_no_credit_loops(spec: str, management: bool) -> Non
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_assigned_lanes_have_no_credit_loops_on_random_fabrics(seed: int) -> None:
+def test_lanes_are_proved_on_random_fabrics(seed: int) -> None:
     fabric = random_fabric(seed, switches=10, hosts=16, others=2)
     for management in (False, True):
         routes, _ = with_lanes(
@@ -63,7 +63,7 @@ def test_assigned_lanes_have_no_credit_loops_on_random_fabrics(seed: int) -> Non
         assert not validate(fabric, routes, management=management).credit_loops
 
 
-def test_impossible_lane_assignments_are_refused() -> None:
+def test_what_cannot_be_is_refused() -> None:
     fabric = weft.fabric("ring:n=3")
     table = weft.route(fabric, "minhop").table
     for max_vls in (0, 16):

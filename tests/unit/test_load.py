@@ -33,7 +33,7 @@ def test_a_file_is_read(topo: Path) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["ibnetdiscover", "ibsim"])
-def test_the_format_is_detected_from_the_contents(format_name: str, tmp_path: Path) -> None:
+def test_the_contents_tell_the_format(format_name: str, tmp_path: Path) -> None:
     path = tmp_path / "anything"
     write_fabric(build("xgft:2;2,2;1,2"), path, format_name)
     text = path.read_text()
@@ -101,7 +101,7 @@ def test_neither_text_nor_path() -> None:
         (b"SwitchName=a Nodes=b\n", "is not in a format"),
     ],
 )
-def test_files_that_are_not_fabrics(data: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_are_no_fabric(data: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "bad"
     path.write_bytes(data)
     with pytest.raises(InputError, match=message) as caught:
@@ -154,7 +154,7 @@ def test_unknown_formats_and_options(topo: Path) -> None:
         write_fabric(build("xgft:1;3;1"), topo, "dot", colour="red")
 
 
-def test_the_format_follows_from_the_file_name(tmp_path: Path) -> None:
+def test_the_file_name_must_tell_the_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"unknown file suffix; .* formats dot \(.dot .gv\)"):
         write_fabric(build("xgft:1;3;1"), tmp_path / "f.xyz")
 

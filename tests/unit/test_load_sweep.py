@@ -55,7 +55,7 @@ def test_a_row_for_each_engine_and_load_with_every_column(swept) -> None:
     assert row["latency_min_ns"] == pytest.approx((2048 + 26) * 8 / 200 + 2 * 10 + 100)
 
 
-def test_engines_have_equal_traffic_and_loads_do_not(swept) -> None:
+def test_engines_meet_equal_traffic_and_loads_do_not(swept) -> None:
     assert swept["offered_load"][0] == swept["offered_load"][2]
     assert swept["seed"][0] == swept["seed"][2] != swept["seed"][1]
 
@@ -151,14 +151,14 @@ def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
         sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
 
 
-def test_an_inapplicable_engine_is_a_row_beside_others_and_an_error_alone(tree) -> None:
+def test_what_does_not_fit_is_a_row_beside_others_and_an_error_alone(tree) -> None:
     table = sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
     assert table["status"].to_list() == ["does not fit", "complete"]
     with pytest.raises(NotApplicable, match="hdor"):
         sweep(tree, "hdor", loads=(0.2,), processes=1, **SHORT)
 
 
-def test_windows_have_the_documented_length() -> None:
+def test_windows_are_as_long_as_they_are_said_to_be() -> None:
     for spec, times in (("xgft:2;4,4;1,2", 4000), ("xgft:2;8,8;1,8", 1562.5)):
         traffic = resolved(weft.fabric(spec), TrafficSettings(size=4096))
         assert traffic.measure_ns == pytest.approx(times * 4096 * 8 / 200)
@@ -403,7 +403,7 @@ def has_process(group: int) -> bool:
 # -- the figure ------------------------------------------------------------------------------------
 
 
-def test_curves_are_labelled_by_their_differences_and_end_at_the_top(swept) -> None:
+def test_curves_are_told_apart_by_what_differs_and_leave_by_the_top(swept) -> None:
     figure = load_curves(swept)
     left, right = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["dmodk", "updn"]

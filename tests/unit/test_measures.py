@@ -91,7 +91,7 @@ def test_distances_on_random_fabrics(seed):
         assert average_distance(fabric) is None
 
 
-def test_some_random_fabrics_are_connected_and_some_are_not():
+def test_random_fabrics_are_whole_and_split_by_turns():
     connected = [
         diameter(random_fabric(seed, switches=7, hosts=9)) is not None for seed in range(60)
     ]

@@ -285,7 +285,7 @@ def test_ecdf_by_hand() -> None:
 
 
 @pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf], [[1.0]], ["a"], [1j]])
-def test_values_that_are_not_numbers_are_refused(values: object) -> None:
+def test_what_is_no_list_of_numbers_is_refused(values: object) -> None:
     for function in (load_metrics, ecdf):
         with pytest.raises(InputError, match="values of a distribution"):
             function(values)

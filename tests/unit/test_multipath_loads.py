@@ -61,7 +61,7 @@ def test_a_split_does_not_depend_on_the_others(name: str) -> None:
         assert not np.array_equal(other.per_link[0], together.per_link[0])
 
 
-def test_schemes_split_by_queue_pairs_and_packets() -> None:
+def test_schemes_make_use_of_what_they_know() -> None:
     assert [scheme.parts(8, 20) for scheme in Scheme] == [(1, 1), (1, 20), (8, 1), (8, 20)]
 
 

@@ -55,7 +55,7 @@ def test_a_ring_of_five_with_one_lane_leaves_out_one_turn_each_way() -> None:
     assert report.detours.tolist() == [18, 2]
 
 
-def test_two_lanes_give_a_ring_of_five_minimal_paths() -> None:
+def test_two_lanes_serve_a_ring_of_five_by_shortest_ways() -> None:
     fabric = ring(5)
     routes = nue(fabric, max_vls=2)
     assert validate(fabric, routes).ok
@@ -67,7 +67,7 @@ def test_two_lanes_give_a_ring_of_five_minimal_paths() -> None:
 @pytest.mark.parametrize(
     "spec", ["xgft:2;4,4;1,4", "xgft:3;3,3,3;1,3,3", "mesh:4x4", "hypercube:4", "kns:k=4,n=2"]
 )
-def test_nue_uses_one_lane_where_it_suffices_for_minimal_paths(spec: str) -> None:
+def test_what_one_lane_serves_by_shortest_ways_gets_one(spec: str) -> None:
     fabric = load(spec)
     routes = nue(fabric)
     report = validate(fabric, routes)
@@ -76,7 +76,7 @@ def test_nue_uses_one_lane_where_it_suffices_for_minimal_paths(spec: str) -> Non
     assert routes.num_vls == 1
 
 
-def test_a_complete_fat_tree_is_balanced_in_every_order_of_nodes() -> None:
+def test_a_complete_fat_tree_is_balanced_in_whatever_order_it_comes() -> None:
     for fabric in (load("xgft:3;4,4,4;1,4,4"), load("xgft:3;4,4,4;1,4,4").shuffled(5)):
         loads = all_to_all_loads(fabric, nue(fabric)).per_link[fabric.link_kind == 0]
         # The 4 hosts of a leaf switch send to 60 others over 4 cables.

@@ -112,7 +112,7 @@ def test_slopes_have_their_interval() -> None:
     assert np.isnan(trend(at[:2], at[:2]).slope)
 
 
-def test_the_transient_is_located() -> None:
+def test_the_transient_ends_where_it_was_put() -> None:
     random = np.random.default_rng(4)
     at = np.arange(5000.0)
     value = random.normal(10, 1, 5000) - 20 * np.exp(-at / 100)
@@ -213,7 +213,7 @@ def test_few_messages_are_no_backlog() -> None:
         assert not result.behind
 
 
-def test_growing_latency_is_not_steady_and_reported() -> None:
+def test_latency_that_grows_is_not_steady_and_said() -> None:
     born = np.arange(0, 1000.0)
     random = np.random.default_rng(3)
     arrived = born + 50 + 0.002 * born + random.exponential(0.5, 1000)
@@ -377,7 +377,7 @@ def test_bisection_finds_the_capacity_of_a_queue() -> None:
         ({"rate_gbps": 0.0}, "rate_gbps above 0"),
     ],
 )
-def test_bad_input_is_refused(change, message) -> None:
+def test_what_cannot_be_measured_is_refused(change, message) -> None:
     arguments = {
         "born_ns": [0.0, 1.0], "arrived_ns": [1.0, 2.0], "size_bytes": [1, 1], "warmup_ns": 0,
         "measure_ns": 1, "sources": 1, "rate_gbps": 1.0,

@@ -90,7 +90,7 @@ def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
     assert table["accepted_load"].null_count() == 1
 
 
-def test_messages_in_flight_at_a_time_limit_are_counted() -> None:
+def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
     row = sweep(
         weft.fabric("xgft:1;8;1"), loads=(1.0,), measure="100us", drain="0s", processes=1
     ).row(0, named=True)
@@ -119,7 +119,7 @@ def head_of_line(ports: int, slots: int, seed: int) -> float:
 
 
 @pytest.mark.parametrize("ports", [4, 8, 16, 32])
-def test_head_of_line_blocking_equals_that_of_a_slotted_switch(ports) -> None:
+def test_heads_of_line_block_as_much_as_in_a_slotted_switch(ports) -> None:
     result = full_load(ports, FIFO)
     assert result.saturated
     assert result.accepted_load == pytest.approx(head_of_line(ports, 4000, 1), abs=0.01)

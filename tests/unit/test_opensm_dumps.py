@@ -73,7 +73,7 @@ def test_lanes_equal_everywhere_are_one_table(tmp_path: Path) -> None:
     assert sl2vl_dump(fabric, lanes, predict_lids(fabric)) == SL2VL
 
 
-def test_tables_by_port_are_read_and_written(tmp_path: Path) -> None:
+def test_lanes_by_port_keep_their_places(tmp_path: Path) -> None:
     fabric = tiny()
     at = SL2VL.index("2   3   :")
     text = SL2VL[:at] + SL2VL[at:].replace("   : 0 ", "   : 15", 1)

@@ -35,7 +35,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_each_kind_gives_its_indices(tmp_path: Path) -> None:
+def test_each_kind_gives_its_places(tmp_path: Path) -> None:
     fabric = cluster()
     guids = port_guids(fabric)
     assert fabric.num_endpoints == 4
@@ -70,7 +70,9 @@ def test_each_kind_gives_its_indices(tmp_path: Path) -> None:
         ("root", "", "is empty"),
     ],
 )
-def test_bad_guids_are_refused(kind: GuidKind, text: str, message: str, tmp_path: Path) -> None:
+def test_what_names_nothing_is_refused(
+    kind: GuidKind, text: str, message: str, tmp_path: Path
+) -> None:
     fabric = cluster()
     twin, single = fabric.num_switches, fabric.num_switches + 1
     bare = fabric.port_guid[fabric.port_offset[single] + 1]

@@ -153,7 +153,7 @@ def test_the_writer_writes_what_opensm_does() -> None:
     assert lft_dump(fabric, routes) == OPENSM
 
 
-def test_rows_with_guids_are_valid_for_other_lids_and_bare_rows_are_not(tmp_path: Path) -> None:
+def test_rows_with_guids_hold_whatever_the_lids_and_bare_rows_do_not(tmp_path: Path) -> None:
     fabric = pair()
     other = replace(
         fabric, lid=np.array([9, 8, 7, 6, 5, 4], np.int32), lmc=np.zeros(6, dtype=np.uint8)
@@ -240,7 +240,7 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (OPENSM.replace("0x00000000001", "0x00000000009"), "none of its 4 ports"),
     ],
 )
-def test_a_broken_dump_is_one_error(text: str, message: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_one_clear_error(text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError, match=message) as caught:
         read_lfts(pair(), path)
@@ -263,7 +263,7 @@ def test_only_paths_through_a_failed_switch_are_lost(tmp_path: Path) -> None:
     assert 0 < report.num_unrouted_pairs == pulled.num_unrouted_pairs
 
 
-def test_ignored_lines_cause_a_warning(tmp_path: Path) -> None:
+def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:
     noise = "ibwarn: [12] mad_rpc: _do_madrpc failed; dport (Lid 2)\n"
     with pytest.warns(FormatWarning, match=r"2 lines are not part of a table .* line 1: 'ibwarn"):
         routes = read_lfts(pair(), write(tmp_path, noise + OPENSM + noise))
@@ -277,7 +277,7 @@ def test_ignored_lines_cause_a_warning(tmp_path: Path) -> None:
     assert routes.table[1].tolist() == [255, 255]
 
 
-def test_tables_of_a_disconnected_part_may_be_missing(tmp_path: Path) -> None:
+def test_a_part_that_is_cut_off_may_be_missing(tmp_path: Path) -> None:
     build = FabricBuilder("split")
     build.switches(["s0", "s1"], ports=2)
     build.hosts(["a", "b"])
@@ -316,7 +316,7 @@ def test_what_opensm_has_no_tables_for_is_refused(tmp_path: Path) -> None:
         lft_dump(fabric, routes, lids=twice)
 
 
-def test_the_file_engine_reads_its_file_and_requires_one(tmp_path: Path) -> None:
+def test_the_engine_takes_the_file_and_says_so_without_one(tmp_path: Path) -> None:
     fabric = pair()
     path = write(tmp_path, OPENSM)
     routes = route(fabric, f"file:lfts_file={path}")

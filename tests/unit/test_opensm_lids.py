@@ -39,7 +39,7 @@ def test_the_sm_comes_first_then_guids_by_their_last_byte() -> None:
     assert predict_lids(fabric, sm="s1").base.tolist() == [5, 3, 2, 4, 1]
 
 
-def test_lids_of_ports_and_of_the_cache_are_kept() -> None:
+def test_what_ports_have_and_what_is_remembered() -> None:
     fabric = replace(line(), lid=np.array([0, 9, 9, 0, 1], np.int32), lmc=np.zeros(5, np.uint8))
     lids = predict_lids(fabric)
     assert lids.base.tolist() == [2, 3, 9, 4, 1]
@@ -81,7 +81,7 @@ def test_the_fabric_with_lids_is_the_same_fabric() -> None:
     assert np.array_equal(predict_lids(known, lmc=1).base, known.lid)
 
 
-def test_bad_options_are_refused() -> None:
+def test_what_cannot_be_is_refused() -> None:
     fabric = line()
     with pytest.raises(InputError, match="lmc must be 0 to 7, not 8"):
         predict_lids(fabric, lmc=8)
@@ -110,7 +110,7 @@ def test_49151_lids_are_enough_and_one_more_is_not() -> None:
         predict_lids(build.fabric())
 
 
-def test_the_cache_is_read_and_written(tmp_path: Path) -> None:
+def test_the_memory_is_read_and_written(tmp_path: Path) -> None:
     lids = {0x10: (4, 7), 0xFFFFFFFFFFFFFFFF: (1, 1), 0x2C9: (0xBFFF, 0xBFFF)}
     path = tmp_path / "guid2lid"
     path.write_text(guid2lid(lids))
@@ -128,7 +128,7 @@ def test_the_cache_is_read_and_written(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_a_broken_cache_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_a_broken_memory_is_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "guid2lid"
     path.write_text(text)
     with pytest.raises(InputError, match=message):

@@ -188,7 +188,7 @@ def test_options_turn_service_levels_into_lanes() -> None:
     assert text.count("max_vls 4") == 3
 
 
-def test_bad_options_are_refused() -> None:
+def test_options_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="max_vls must be 3 to 15 for these tables, not 2"):
         qos_options([0, 2], max_vls=2)
     with pytest.raises(InputError, match="at most 16 service levels, not 17"):

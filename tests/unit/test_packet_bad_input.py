@@ -76,7 +76,7 @@ def one_message(size_bytes: int):
         ({"placement": [0, 1, 2]}, "hosts of the ranks: expected whole numbers, 4 of them, not 3"),
     ],
 )
-def test_bad_options_are_refused(options, message) -> None:
+def test_options_that_cannot_be_are_refused(options, message) -> None:
     with pytest.raises(InputError, match=message):
         simulate(**options)
 
@@ -161,7 +161,7 @@ def test_levels_need_a_lane() -> None:
         simulate(torus, routes, load_workload("alltoall:size=64", 5))
 
 
-def test_numpy_booleans_are_accepted() -> None:
+def test_truth_values_of_numpy_are_truth_values() -> None:
     for level in ("flow", "packet"):
         with_handshake, without_handshake = (
             weft.simulate(
@@ -222,7 +222,7 @@ def test_progress_may_stop_a_run() -> None:
 
 
 @pytest.mark.parametrize("limit_ns", [0.0, 100.0, 300.0, 800.0])
-def test_a_time_limit_gives_a_partial_result(limit_ns) -> None:
+def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
     complete, part = simulate(), simulate(max_time_ns=limit_ns)
     assert not part.complete
     assert part.end_ps == limit_ns * 1000
@@ -236,7 +236,7 @@ def test_a_time_limit_gives_a_partial_result(limit_ns) -> None:
     assert simulate(max_time_ns=complete.makespan_ns).complete
 
 
-def test_buffers_of_a_node_are_limited_in_credits() -> None:
+def test_buffers_of_a_node_hold_no_more_than_is_counted() -> None:
     # Leaf switches have two hosts and two uplinks.
     fits = Hardware(buffer_bytes=2**29 - 1, credit_bytes=1)
     assert simulate(hardware=fits).complete

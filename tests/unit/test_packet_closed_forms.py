@@ -147,9 +147,7 @@ def test_hosts_that_forward_are_an_adapter_and_a_switch(
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_alone_ns_is_the_time_of_a_message_in_an_idle_fabric(
-    spec: str, engine: str, seed: int
-) -> None:
+def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -> None:
     """Messages far apart in time, of any size, over any hardware with deep buffers."""
     random = np.random.default_rng([seed, 5])
     fabric = weft.fabric(spec)
@@ -207,7 +205,7 @@ def test_a_buffer_below_the_round_trip_gives_buffer_over_round_trip(
 
 
 @pytest.mark.parametrize("lengths", [(2, 900, 2), (900, 2, 2), (2, 2, 1700), (400, 420, 440)])
-def test_the_cable_with_the_longest_round_trip_limits_the_rate(
+def test_the_cable_with_the_longest_round_trip_decides(
     lengths: tuple[int, int, int],
 ) -> None:
     """On a line, b packets pass per max over cables of 2 L_i + (R at its far end) + D."""

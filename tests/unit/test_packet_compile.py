@@ -45,7 +45,7 @@ def simulate(spec: str, engine: str, work: weft.Workload, **more: Any) -> Packet
     ],
 )
 @pytest.mark.parametrize("several", [False, True])
-def test_no_run_recompiles_the_loop(
+def test_no_run_has_the_loop_compiled_anew(
     spec: str, engine: str, more: dict[str, Any], several: bool
 ) -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))

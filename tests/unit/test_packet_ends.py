@@ -22,7 +22,7 @@ THROUGH = L + R + L + D
 
 
 @pytest.mark.parametrize("size_bytes", [1000, 2000, 5000])
-def test_a_ring_deadlocks_also_with_no_packet_left_at_hosts(size_bytes: int) -> None:
+def test_a_ring_deadlocks_also_when_all_has_left_its_hosts(size_bytes: int) -> None:
     ring = fabric_of(range(5), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
     work = puts(5, *[(host, (host + 2) % 5, size_bytes) for host in range(5)])
     with pytest.raises(InputError, match=r"the network is deadlocked .* in a cycle"):
@@ -40,7 +40,7 @@ def ring_and_others() -> tuple[weft.Fabric, weft.Workload]:
     return ring, builder.build()
 
 
-def test_a_partial_run_reports_a_deadlock_in_a_part_of_the_fabric() -> None:
+def test_a_deadlock_in_a_part_of_the_network_is_told_when_the_run_is_cut() -> None:
     tight = replace(PLAIN, buffer_bytes=1024)
     ring, work = ring_and_others()
     result = run(ring, work, tight, max_time_ns=20_000)
@@ -52,7 +52,7 @@ def test_a_partial_run_reports_a_deadlock_in_a_part_of_the_fabric() -> None:
         run(ring, work, tight)
 
 
-def test_congestion_is_not_reported_as_deadlock() -> None:
+def test_what_is_only_slow_is_no_deadlock() -> None:
     """Full buffers along the path to a hot spot, at many times."""
     ring = fabric_of([0, 1, 2, 3, 4, 2], [(0, 1), (1, 2), (2, 3), (3, 4)])
     work = puts(6, *[(host, 5, 20_000) for host in range(5)])

@@ -28,7 +28,7 @@ def traced(**hardware: object) -> weft.PacketResult:
 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
-def test_waits_behind_others_follow_the_order_of_queues(queues: str) -> None:
+def test_waits_behind_others_are_those_of_the_queues_order(queues: str) -> None:
     result = traced(queues=queues)
     hops_of: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
     for row in result.hop.tolist():

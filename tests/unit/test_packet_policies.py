@@ -122,7 +122,7 @@ def test_middle_switches_of_three_levels_lead_around_a_slow_cable_at_the_top() -
     assert leaves < hashed
 
 
-def test_ugal_is_minimal_at_low_load_and_not_under_adversarial_traffic() -> None:
+def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffic() -> None:
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     low = between_halves(fabric, 0.02, horizon_ns=60_000.0)
     straight, ugal, valiant = (

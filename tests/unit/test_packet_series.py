@@ -170,7 +170,7 @@ def test_series_need_snapshots(result):
 # -- ranks -----------------------------------------------------------------------------------------
 
 
-def test_timelines_have_every_operation(result):
+def test_timelines_tell_every_operation(result):
     work = result.workload
     table = timelines(result)
     assert list(table.columns) == list(TIMELINE_COLUMNS)

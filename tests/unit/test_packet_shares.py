@@ -37,7 +37,7 @@ FLOWS = [[7], [5, 5], [20] * 5, [3, 9, 1, 9], [40, 1, 2, 30, 17, 30], [1] * 11, 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_incast_is_served_round_robin(packets: list[int], queues: str) -> None:
+def test_incast_takes_turns(packets: list[int], queues: str) -> None:
     """n hosts to one: slots of D on its link in round robin, none empty, each flow in its slots."""
     n = len(packets)
     work = puts(n + 1, *((host, n, 1000 * each) for host, each in enumerate(packets)))
@@ -49,7 +49,7 @@ def test_incast_is_served_round_robin(packets: list[int], queues: str) -> None:
 
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_flows_over_one_cable_are_served_round_robin(packets: list[int]) -> None:
+def test_flows_over_one_cable_take_turns(packets: list[int]) -> None:
     """n pairs of hosts at two switches share the cable between like the link of an incast."""
     n = len(packets)
     work = puts(2 * n, *((host, n + host, 1000 * each) for host, each in enumerate(packets)))
@@ -59,7 +59,7 @@ def test_flows_over_one_cable_are_served_round_robin(packets: list[int]) -> None
 
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_queue_pairs_of_one_host_are_served_round_robin(packets: list[int]) -> None:
+def test_queue_pairs_of_one_host_take_turns(packets: list[int]) -> None:
     """One host to n: its own link is shared in the same manner."""
     n = len(packets)
     work = puts(n + 1, *((0, host + 1, 1000 * each) for host, each in enumerate(packets)))
@@ -126,7 +126,7 @@ TREES = {
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("name", TREES)
-def test_merging_serves_inputs_round_robin(name: str, queues: str) -> None:
+def test_merging_gives_every_input_its_turn(name: str, queues: str) -> None:
     """Round robin shares a link by inputs, not by flows: 1/4 1/4 1/2 instead of 1/3 each.
 
     While all hosts send to one, each switch passes a packet of every input per round. Behind a
@@ -163,7 +163,7 @@ def test_shares_by_hand() -> None:
     assert _shares((3, ())) == ([1, 1, 1], 3)
 
 
-def test_links_are_shared_by_lanes_before_inputs() -> None:
+def test_lanes_share_before_inputs_do() -> None:
     """Two flows via one input on two lanes and one via another on lane 0: 1/4 1/2 1/4.
 
     The link serves lanes round robin, then inputs of a lane: lane 1 has half of it.
@@ -236,7 +236,7 @@ def test_virtual_output_queues_avoid_blocking_with_enough_buffer(n: int, packets
 
 @pytest.mark.parametrize("buffered", [2, 6, 16])
 @pytest.mark.parametrize("n", [4, 6])
-def test_virtual_output_queues_share_the_buffer(n: int, buffered: int) -> None:
+def test_virtual_output_queues_do_not_part_the_buffer(n: int, buffered: int) -> None:
     """All queues of a lane share its credits, and waiting packets for X take them.
 
     With b packets in the buffer, host 0 may send when one for X leaves, every n-th slot. The next

@@ -165,7 +165,7 @@ def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
         weft.route(square, "source", paths=str(tmp_path / "none"))
 
 
-def test_invalid_paths_are_refused(square: Fabric) -> None:
+def test_paths_that_do_not_hold_are_refused(square: Fabric) -> None:
     routes = read_paths(square, ROUND)
     turned = routes.edge.copy()
     turned[0] = square.graph.edge_of_link[square.graph.edge_link[turned[0]] ^ 1]
@@ -271,7 +271,7 @@ def test_tables_from_paths_and_the_first_conflict() -> None:
     assert np.array_equal(loads, all_to_all_loads(fabric, tree).per_link)
 
 
-def test_paths_of_forwarding_tables_give_the_tables(square: Fabric) -> None:
+def test_tables_come_back_from_the_paths_they_make(square: Fabric) -> None:
     routes = replace(read_paths(square, ROUND), sl=np.full(12, 3, np.uint8))
     tables, offset = lower(square, routes)
     assert not offset.any()

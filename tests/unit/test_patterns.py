@@ -185,7 +185,7 @@ def test_bisect(num_hosts: int) -> None:
     assert as_bag(both) == as_bag(one) + back
 
 
-def test_hot_spot_sends_the_given_fraction() -> None:
+def test_hot_spot_meets_its_fraction() -> None:
     base = traffic(100, "hot-spot:fraction=0,hosts=7,flows=10", seed=5)
     hot = traffic(100, "hot-spot:fraction=0.3,hosts=7,flows=10", seed=5)
     changed = np.flatnonzero(base.destinations != hot.destinations)

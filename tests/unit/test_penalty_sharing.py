@@ -27,7 +27,7 @@ def times_s(fabric, source, destination, size, start_ns, **options) -> np.ndarra
 @pytest.mark.parametrize(
     "model", [INFINIBAND, PenaltyModel(out_weight=0.75, back_pressure=0.5)], ids=["IB", "other"]
 )
-def test_one_switch_agrees_with_predict(model: PenaltyModel) -> None:
+def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
     fabric = weft.fabric("xgft:1;9;1")
     inverse = 8e-9 / float(fabric.link_rate_gbps[0])
     random = np.random.default_rng(11)
@@ -89,7 +89,7 @@ def test_a_slow_adapter_sets_the_rate_of_its_flows() -> None:
     np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
 
 
-def test_slow_cables_between_switches_limit_an_adapter() -> None:
+def test_slow_cables_between_switches_take_their_part_of_an_adapter() -> None:
     """Host 0 sends via two spines over cables of half its rate, and fills both."""
     fabric = weft.fabric("xgft:2;4,2;1,2")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
@@ -104,7 +104,7 @@ def test_slow_cables_between_switches_limit_an_adapter() -> None:
     np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
 
 
-def test_ports_of_one_host_are_separate_adapters() -> None:
+def test_ports_of_one_host_are_adapters_of_their_own() -> None:
     builder = weft.FabricBuilder("two ports")
     switches = builder.switches(["s0", "s1"])
     hosts = builder.hosts([f"h{n}" for n in range(4)])

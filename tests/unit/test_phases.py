@@ -150,7 +150,7 @@ def test_lengths_on_a_full_mesh() -> None:
         ("ring:5", "each of 5 switches", 4),
     ],
 )
-def test_structures_are_found_for_all_labels(spec: str, kind: str, lanes: int) -> None:
+def test_structures_are_found_whatever_the_labels(spec: str, kind: str, lanes: int) -> None:
     for fabric in (weft.fabric(spec), weft.fabric(spec).shuffled(5)):
         for engine in ("valiant", "ugal"):
             routes = candidates(fabric, engine)
@@ -273,7 +273,7 @@ def test_spare_cables_may_fail() -> None:
     assert candidates(fabric, "ugal").num_sets < candidates(complete, "ugal").num_sets * 2
 
 
-def test_arrays_of_wrong_shape_are_refused() -> None:
+def test_arrays_that_do_not_fit_are_refused() -> None:
     fabric = weft.fabric("dragonfly:p=1,a=3,h=1")
     routes = candidates(fabric, "ugal")
     inside = routes.via_set.copy()
@@ -291,7 +291,7 @@ def test_arrays_of_wrong_shape_are_refused() -> None:
         multipath_loads(fabric, routes, [0], [5], splits=[(1, 1)])
 
 
-def test_missing_paths_and_loops_via_an_intermediate_are_found() -> None:
+def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
     fabric = weft.fabric("hyperx:S=4,T=1")
     routes = candidates(fabric, "valiant")
     sets = routes.via_set.copy()
@@ -360,7 +360,7 @@ def test_a_host_that_sends_to_itself_loads_nothing() -> None:
     assert loads.per_link.sum() == pytest.approx(4)
 
 
-def test_sets_of_equal_codes_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_that_only_look_alike_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets are found by a random code; here all have the same one."""
 
     class NoRandom:

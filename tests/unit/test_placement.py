@@ -121,7 +121,7 @@ def test_blocks_and_rounds_over_leaves() -> None:
     assert place(TREE, 6, "cyclic", hosts=uneven).tolist() == [0, 4, 8, 5, 9, 10]
 
 
-def test_random_block_placement_keeps_leaves_together() -> None:
+def test_random_leaves_stay_whole() -> None:
     placed = place(TREE, 16, "block:order=random,seed=5")
     assert (placed.reshape(4, 4) // 4 == placed.reshape(4, 4)[:, :1] // 4).all()
     assert placed.tolist() != list(range(16))
@@ -191,7 +191,7 @@ def test_one_rank_needs_one_adapter(tmp_path: Path) -> None:
         fabric.find_node("n1")
 
 
-def test_machines_with_equal_names_are_distinguished() -> None:
+def test_machines_without_names_of_their_own_are_told_apart() -> None:
     fabric = machines("localhost HCA-1", "localhost HCA-1", "x", "ConnectX", "ConnectX")
     assert [len(adapters) for adapters in fabric.machines.values()] == [1] * 5
     with pytest.raises(InputError, match="no host 'localhost'"):
@@ -257,7 +257,7 @@ def test_bad_rank_files_are_refused(tmp_path, text, message) -> None:
         place(TREE, 3, write(tmp_path, text))
 
 
-def test_rank_files_use_allowed_hosts_only(tmp_path) -> None:
+def test_rank_files_keep_to_what_is_allowed(tmp_path) -> None:
     spec = write(tmp_path, "h1\nh2\nh1\n")
     with pytest.raises(InputError, match=r":2: .*host h2 is not among the hosts that may be used"):
         place(TREE, 3, spec, hosts="h[0-1]")
@@ -295,7 +295,7 @@ def test_bad_host_numbers_are_refused(hosts, message) -> None:
         place(TREE, 3, hosts)
 
 
-def test_host_numbers_use_allowed_hosts_only() -> None:
+def test_host_numbers_keep_to_what_is_allowed() -> None:
     with pytest.raises(InputError, match="host h2 of rank 1 is not among the hosts that may be"):
         place(TREE, 3, [0, 2, 1], hosts="h[0-1]")
     with pytest.raises(InputError, match="host h5 has 2 ranks; expected at most 1"):

@@ -84,7 +84,7 @@ def test_every_process_has_one_copy_of_shared_data() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_an_interrupt_keeps_finished_results(processes: int) -> None:
+def test_an_interrupt_leaves_what_is_known(processes: int) -> None:
     results, complete = run_all(linger, None, [0, 1, 2], processes, interrupt_at(1))
     assert results == [-1, None, None]
     assert not complete
@@ -92,7 +92,7 @@ def test_an_interrupt_keeps_finished_results(processes: int) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_an_exception_in_a_task_ends_all(processes: int) -> None:
+def test_what_a_task_raises_ends_all(processes: int) -> None:
     with pytest.raises(InputError, match="no way"):
         run_all(fail, None, range(3), processes)
     assert not multiprocessing.active_children()
@@ -105,7 +105,7 @@ def test_processes_that_die_are_one_error() -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after", "in an error"])
-def test_held_signals_are_raised_at_the_end(when: str) -> None:
+def test_signals_that_are_held_back_come_in_the_end(when: str) -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), held_signals() as watch:  # noqa: PT012
         if when == "after":

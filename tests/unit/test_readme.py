@@ -55,7 +55,7 @@ def test_commands_succeed(words: str, folder: Path, capsys: pytest.CaptureFixtur
             assert os.path.getsize(folder / name) > 0
 
 
-def test_python_of_the_readme_gives_the_results_shown(folder: Path) -> None:
+def test_python_of_the_readme_gives_what_is_shown(folder: Path) -> None:
     (listing,) = re.findall(r"^```python\n((?:.*\n)*?)```$", README, re.MULTILINE)
     shown = doctest.DocTestParser().get_doctest(listing, {}, "README", "README.md", 0)
     result = doctest.DocTestRunner().run(shown)

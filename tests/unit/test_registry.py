@@ -17,7 +17,7 @@ def registry(monkeypatch: pytest.MonkeyPatch, *points: object) -> Registry:
     return Registry("thing", "weft.workload", "weft.things", ("fabric",), ("form",))
 
 
-def test_other_distributions_register_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_distributions_announce_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def load() -> None:
         @things("theirs", aliases=("t",), positional=("size",), form="")
         def theirs(fabric: object, size: int, names: tuple[str, ...] = ()) -> object:
@@ -131,6 +131,6 @@ def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (".", ""),
     ],
 )
-def test_a_similar_name_is_found_among_many(wrong: str, meant: str) -> None:
+def test_a_name_that_was_meant_is_found_among_many(wrong: str, meant: str) -> None:
     names = [f"node{number:05d} HCA-1" for number in range(50_000)]
     assert did_you_mean(wrong, names) == (f" (did you mean {meant!r}?)" if meant else "")

@@ -151,7 +151,7 @@ def test_tables_are_there_without_scripts(tree_page, tree_text):
             assert value in visible
 
 
-def test_an_engine_that_refused_is_listed_with_its_reason():
+def test_engine_that_refused_stands_with_its_reason():
     page = comparison_page(build("torus:4x4"), ("minhop", "dmodk"))
     refused = next(verdict for verdict in page.engines if verdict.refusal)
     text = render(page)
@@ -161,7 +161,7 @@ def test_an_engine_that_refused_is_listed_with_its_reason():
     assert {"name": "dmodk", "ran": False, "refused": True} in data["engines"]
 
 
-def test_an_inapplicable_pattern_is_listed_with_its_reason(tree_text):
+def test_pattern_that_does_not_fit_stands_with_its_reason(tree_text):
     data = json.loads(Document(tree_text).script("weft-page"))
     assert data["patterns"][-1] == {
         "name": "bit-reversal",
@@ -253,14 +253,14 @@ def test_large_fabric_stays_within_bounds():
     assert len(render(page).encode()) < 1_000_000
 
 
-def test_too_many_hosts_to_draw_are_reported(monkeypatch):
+def test_hosts_too_many_to_draw_are_said_so(monkeypatch):
     monkeypatch.setattr("weft.report.parts.MAX_DRAWN_HOSTS", 15)
     page = comparison_page(build("xgft:2;4,4;1,2"), ("minhop",), ("shift",))
     assert json.loads(Document(render(page)).script("weft-page"))["hostsDrawn"] is False
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_fabrics_have_a_page(seed):
+def test_any_fabric_has_a_page(seed):
     fabric = random_fabric(seed)
     page = comparison_page(fabric, ("minhop", "updn", "ecmp"), ("all-to-all",))
     Document(render(page))
@@ -306,7 +306,7 @@ def test_scope_is_links_between_switches_or_all():
     assert len(all_links.links) == build("bcube:n=3,k=1").num_links
 
 
-def test_statistics_cover_the_scope_only():
+def test_statistics_speak_of_the_scope():
     fabric = build("xgft:2;4,4;1,2")
     run = run_of(fabric, route(fabric, "minhop"), "incast")
     between = fabric.link_kind == 0

@@ -39,7 +39,7 @@ def switch_positions(fabric: Fabric) -> np.ndarray:
     ],
 )
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_every_node_has_its_own_position(spec, shuffled):
+def test_every_node_has_its_own_place(spec, shuffled):
     fabric = build(spec)
     if shuffled:
         fabric = fabric.shuffled(3)
@@ -215,7 +215,7 @@ def test_groups_stand_apart_with_their_hosts_outside():
         assert out[mine & leaf].mean() > out[mine & ~leaf].mean()
 
 
-def test_drawn_distances_increase_with_hops():
+def test_distances_on_paper_follow_hops():
     fabric = build("torus:6x6").shuffled(4)
     wiring = Wiring.of(fabric)
     from scipy.sparse.csgraph import shortest_path
@@ -272,7 +272,7 @@ def test_natural_order_of_names():
         ("torus:60x60", 20 * 20, None),
     ],
 )
-def test_groups_are_few_and_hosts_join_that_of_their_switch(spec, switches, pods):
+def test_groups_are_few_and_hosts_go_with_their_switch(spec, switches, pods):
     fabric = build(spec)
     if not spec.startswith("torus"):
         fabric = fabric.shuffled(1)  # without labels a torus has no coordinates

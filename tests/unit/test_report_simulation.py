@@ -172,7 +172,7 @@ def test_partial_run_says_so():
     assert dict(facts(part))["messages"].startswith("15, ")
 
 
-def test_unknown_times_of_a_partial_run_are_dashes():
+def test_times_that_a_partial_run_does_not_know_are_dashes():
     builder = WorkloadBuilder(16, name="two phases")
     for phase in ("first", "second"):
         builder.phase(phase)
@@ -232,7 +232,7 @@ def test_long_runs_are_thinned_and_say_so(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_frames_are_spread_by_traffic(seed):
+def test_moments_are_spread_over_what_happens(seed):
     random = np.random.default_rng(seed)
     weight = 1e-6 + np.where(random.random(900) < 0.1, random.random(900), 0.0)
     course = np.cumsum(weight)
@@ -252,7 +252,7 @@ def test_pages_stay_small(text):
     assert len(render_simulation(run).encode()) < 400_000
 
 
-def test_absence_of_congestion_is_reported():
+def test_no_congestion_is_said():
     builder = WorkloadBuilder(16)
     builder.put(0, 5, 100_000)
     page = render_simulation(simulated(work=builder.build()))
@@ -260,7 +260,7 @@ def test_absence_of_congestion_is_reported():
     assert len(blob(page, "weft-trees")["root"]) == 0
 
 
-def test_runs_without_snapshots_are_refused(result, tmp_path):
+def test_runs_that_show_nothing_are_refused(result, tmp_path):
     with pytest.raises(InputError, match="snapshot_ns"):
         write_simulation_page(replace(result, snapshots=None), tmp_path / "a.html")
     with pytest.raises(InputError, match="smaller snapshot_ns"):
@@ -305,7 +305,7 @@ def test_hops_of_a_message_as_a_table(result):
     assert {len(line) for line in lines[4:]} == {len(lines[3])}
 
 
-def test_hops_are_cut_and_all_messages_listed(result):
+def test_hops_are_cut_and_all_messages_are_told(result):
     table = hops_text(result, most=3)
     assert table.count("more hops") == 2
     assert "Operation 5," in table

@@ -36,7 +36,7 @@ def test_one_run_prints_settings_its_job_links_and_makespan(capsys) -> None:
     assert "s1-0[1] -> h0[1]" in out
 
 
-def test_lists_are_compared_and_inapplicable_engines_reported(capsys) -> None:
+def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", RING, "--engine", "dmodk,hdor", "--engine", "updn",
         "--placement", "linear", "--placement", "random:seed=3",
@@ -105,7 +105,7 @@ def test_settings_that_the_static_level_ignores_are_not_shown(capsys) -> None:
     assert "settings: engine minhop; level static; ports first; overlap refuse\n" in out
 
 
-def test_nearly_equal_times_are_distinguished(capsys, tmp_path) -> None:
+def test_times_that_look_the_same_are_told_apart(capsys, tmp_path) -> None:
     work = []
     for name, duration in (("a", 10_000_000), ("b", 10_000_200)):
         work += ["--workload", tmp_path / f"{name}.goal"]
@@ -183,7 +183,7 @@ def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> Non
     assert again.level == ("flow", "static")
 
 
-def test_tables_of_jobs_agree_with_messages_and_ranks(capsys, tmp_path) -> None:
+def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
     """Two jobs: times, bytes and hosts of each, by the messages and by the flow level."""
     folder = tmp_path / "results"
     assert run(capsys, experiment(tmp_path, TWO_JOBS), "--out", folder)[0] == 0
@@ -220,7 +220,7 @@ def test_tables_of_jobs_agree_with_messages_and_ranks(capsys, tmp_path) -> None:
     assert pl.read_parquet(folder / "runs.parquet")["makespan_ns"][0] == jobs["end_ns"].max()
 
 
-def test_the_command_agrees_with_python(capsys, tmp_path) -> None:
+def test_one_run_alone_is_what_python_gives(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=20KiB", "--placement", "random", "--out", folder)
     assert run(capsys, *words, "--eager", "4KiB", "--switch-latency", "50ns", "--csv")[0] == 0
@@ -406,7 +406,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         (("none.toml",), "cannot be read"),
     ],
 )
-def test_bad_arguments_are_one_line_with_status_2(capsys, words, message) -> None:
+def test_bad_words_are_one_line_with_status_2(capsys, words, message) -> None:
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert message in err
@@ -465,7 +465,7 @@ def test_ranks_that_wait_for_ever_are_named(capsys, tmp_path) -> None:
     assert "rank 1" in err
 
 
-def test_deadlocked_ranks_are_reported_with_their_jobs(capsys, tmp_path) -> None:
+def test_ranks_of_several_jobs_are_told_apart(capsys, tmp_path) -> None:
     ranks = "".join(
         f"rank {me} {{\nl1: send 1000000b to {1 - me}\nl2: recv 1000000b from {1 - me}\n"
         "l2 requires l1\n}\n"
@@ -503,7 +503,7 @@ def test_the_copy_of_an_experiment_runs_from_anywhere(capsys, tmp_path, monkeypa
     assert not (tmp_path / "results").exists()
 
 
-def test_progress_is_printed_in_lines_without_a_terminal(capsys, monkeypatch) -> None:
+def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys, monkeypatch) -> None:
     monkeypatch.setattr(command, "LINE_S", 0.0)
     status, _, err = run(capsys, TREE, "--workload", RING, "--progress")
     assert status == 0

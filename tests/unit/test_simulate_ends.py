@@ -22,7 +22,7 @@ from weft.sim.flow import Progress
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
-def test_a_stopped_run_is_reported_and_not_written(capsys, tmp_path, limit) -> None:
+def test_a_run_that_stops_early_says_so_and_writes_nothing(capsys, tmp_path, limit) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=64KiB", "--out", folder, *limit)
     status, out, err = run(capsys, *words)
@@ -86,7 +86,7 @@ def test_folders_that_cannot_be_written_are_refused_before_the_run(capsys, tmp_p
         ("html", ("--html", "/nowhere/page.html"), "--html /nowhere/page.html: the folder /nowher"),
     ],
 )
-def test_bad_output_is_reported_under_its_name(capsys, tmp_path, key, words, message) -> None:
+def test_bad_output_is_named_as_it_was_given(capsys, tmp_path, key, words, message) -> None:
     file, taken = tmp_path / "e.toml", tmp_path / "file"
     taken.write_text("x")
     file.write_text(
@@ -111,7 +111,7 @@ FOUR = (TREE, "--workload", RING, "--engine", "updn,minhop", "--level", "flow,st
          "run 3 of 4 (minhop), routing; 1 more not run"),
     ],
 )  # fmt: skip
-def test_an_interrupt_keeps_complete_runs(
+def test_an_interrupt_keeps_the_runs_that_are_whole(
     capsys, tmp_path, monkeypatch, doing, number, statuses, message
 ) -> None:
     folder = tmp_path / "results"
@@ -222,7 +222,7 @@ def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, w
     assert not folder.exists()
 
 
-def test_a_signal_while_compiled_code_returns_is_deferred(capsys, monkeypatch) -> None:
+def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypatch) -> None:
     """An exception in a Python call from a returning kernel crashes: it must be raised later."""
     code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
     beyond: list[bool] = []

@@ -51,7 +51,7 @@ def cells(out: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows]
 
 
-def test_one_run_agrees_with_python(capsys) -> None:
+def test_one_run_prints_what_python_finds(capsys) -> None:
     status, out, err = run(capsys, *PACKET, "--engine", "dmodk")
     assert (status, err) == (0, "")
     fabric = weft.fabric(TREE)
@@ -70,7 +70,7 @@ def test_one_run_agrees_with_python(capsys) -> None:
     assert "Order:" not in out
 
 
-def test_levels_and_policies_are_compared_in_one_table(capsys) -> None:
+def test_levels_and_policies_stand_in_one_table(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", EXCHANGE, "--level", "static,flow,packet",
         "--engine", "dmodk,ecmp", "--policy", "ecmp,spray,flowlet:gap=1us",
@@ -110,7 +110,7 @@ def test_policies_go_with_engines_that_leave_a_choice(engines, policies, runs) -
     assert [(each.engine, each.policy) for each in experiment_checked.runs] == runs
 
 
-def test_unsuitable_policies_are_refused(capsys) -> None:
+def test_what_does_not_go_together_is_said(capsys) -> None:
     for engine, policy in (("dmodk", "spray"), ("ecmp", "deterministic")):
         status, out, err = run(capsys, *PACKET, "--engine", engine, "--policy", policy)
         assert (status, out) == (2, "")
@@ -118,7 +118,7 @@ def test_unsuitable_policies_are_refused(capsys) -> None:
         assert policy in err
 
 
-def test_reordering_is_reported_if_the_policy_allows_it(capsys, tmp_path) -> None:
+def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None:
     words = (*PACKET, "--engine", "ecmp", "--policy", "spray,ecmp", "--out", tmp_path)
     assert run(capsys, *words)[0] == 0
     runs = pl.read_parquet(tmp_path / "runs.parquet")
@@ -152,7 +152,7 @@ def test_tables_have_their_columns(capsys, tmp_path) -> None:
     assert described["column"].to_list() == list(TABLES["packet", "queues"])
 
 
-def test_a_comparison_reports_that_hops_and_series_need_a_folder(capsys, tmp_path) -> None:
+def test_a_comparison_says_where_hops_and_series_go(capsys, tmp_path) -> None:
     words = ("--engine", "updn,dmodk", "--trace-message", "3:2", "--snapshot", "1us")
     note = "Only a single run prints hops and series; --out FOLDER writes them for several runs."
     assert note in run(capsys, *PACKET, *words)[1]
@@ -196,7 +196,7 @@ def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
     assert read_experiment(tmp_path / "again.toml") == settings
 
 
-def test_hardware_options_override_the_file(capsys, tmp_path) -> None:
+def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> None:
     path = experiment(tmp_path, TWO)
     _, out, _ = run(capsys, path, "--hardware", "mtu=1KiB,vlarb_high=1:8,0:4", "--level", "packet")
     assert "hardware: mtu 1024 B;" in out
@@ -252,7 +252,7 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
         assert message in err or "--snapshot requires --level packet" in err
 
 
-def test_packet_level_hardware_is_refused_at_the_flow_level(capsys) -> None:
+def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsys) -> None:
     words = (TREE, "--workload", "barrier", "--hardware")
     status, out, err = run(capsys, *words, "mtu=1KiB,queues=voq")
     assert (status, out) == (2, "")
@@ -306,7 +306,7 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--snapshot", "0"), "--snapshot: '0' does not fit: expected a positive time"),
     ],
 )
-def test_bad_arguments_are_one_line_with_status_2(capsys, words, message) -> None:
+def test_bad_words_are_one_line_with_status_2(capsys, words, message) -> None:
     status, out, err = run(capsys, *PACKET, *words)
     assert (status, out) == (2, "")
     assert message in err

@@ -52,7 +52,7 @@ def test_phases_are_taken_apart_and_then_together() -> None:
     assert (carried["carried_bytes"], carried["messages"], carried["max_load"]) == (76000, 16, 15)
 
 
-def test_a_phase_agrees_with_analyse() -> None:
+def test_a_phase_is_what_analyse_makes_of_its_flows() -> None:
     hosts = np.random.default_rng(5).permutation(16)
     work = two_phases()
     result = analyse_workload(TREE, ROUTES, work, hosts)
@@ -102,7 +102,7 @@ def test_frames_have_the_columns_that_are_described() -> None:
         assert all(column.meaning for column in columns.values())
 
 
-def test_missing_paths_and_hosts_are_refused() -> None:
+def test_what_has_no_path_or_host_is_refused() -> None:
     cable = TREE.cable_name(0).split(" -- ")[0]
     loose = TREE.without(cables=[cable])
     host = int(np.flatnonzero(loose.host_endpoint < 0)[0])

@@ -91,7 +91,7 @@ def test_tables_as_weft_writes_them(lmc: int, tmp_path: Path) -> None:
     assert np.array_equal(tables.routes.table[switches], routes.table[switches])
 
 
-def test_tables_without_guids_are_assigned_by_lid(tmp_path: Path) -> None:
+def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
     """Read tables as an administrator writes them, or an old ibroute."""
     fabric = load("mesh:3x3")
     routes = route(fabric, "updn:roots=center")

@@ -51,7 +51,7 @@ def test_why_an_engine_gave_up() -> None:
     assert sweep.failed == (("updn", "disabling UPDN algorithm, no root nodes were found"),)
 
 
-def test_sweeps_are_separated() -> None:
+def test_each_sweep_stands_alone() -> None:
     all_sweeps = sweeps(START + NO_ROOTS + GOOD + NO_FILE)
     assert [sweep.engine for sweep in all_sweeps] == ["minhop", "dor", "minhop"]
     assert [sweep.up for sweep in all_sweeps] == [True, True, False]  # the last one has not ended
@@ -66,7 +66,7 @@ def test_an_engine_that_opensm_does_not_have() -> None:
     assert sweep.failed == (("bogus", "OpenSM has no engine of that name"),)
 
 
-def test_a_sweep_interrupted_by_another_is_not_up() -> None:
+def test_a_sweep_that_another_overtakes_is_not_up() -> None:
     line = GOOD.splitlines()[0] + "\n"
     assert [sweep.up for sweep in sweeps(line + GOOD)] == [False, True]
 

@@ -25,7 +25,7 @@ from weft.opensm.live.processes import (
 )
 
 
-def test_close_ends_all_processes_and_removes_the_folder(tmp_path: Path) -> None:
+def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
     processes = Processes(None)
     environment = {**os.environ, guardian.MARK: processes.token}
     command = ["sh", "-c", "trap '' TERM; sleep 100 & echo started; wait; sleep 100"]
@@ -103,7 +103,7 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert guardian.processes_of(token) == []
 
 
-def test_only_own_leftovers_of_umad2sim_are_removed(tmp_path: Path) -> None:
+def test_what_umad2sim_leaves(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     for name in (f"sys-{ended.pid}", f"sys-{os.getpid()}"):
@@ -151,7 +151,7 @@ def test_finding_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         find_program("ibsim-run")
 
 
-def test_signals_exit_and_handlers_are_restored() -> None:
+def test_signals_leave_in_order_and_handlers_come_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

@@ -179,7 +179,7 @@ def test_kns_line_of_two_stages_has_four_leaves_under_two_tops():
         ("kns:k=6,n=1,d=8,cables=2", 3, 2, 2),
     ],
 )
-def test_kns_lines_fill_the_top_stage_evenly(spec, leaves, tops, parallel):
+def test_kns_lines_fill_the_top_stage_as_far_as_it_goes(spec, leaves, tops, parallel):
     fabric = build(spec)
     names = [name for name in fabric.node_names if name.startswith("s")]
     assert Counter(name.split(".")[2] for name in names) == {"1": leaves, "2": tops}
@@ -313,7 +313,7 @@ def test_multi_ring_elects_every_nth_switch():
     assert set(fabric.num_ports[: fabric.num_switches].tolist()) == {3, 5, 7}
 
 
-def test_rdt_ranks_alternate_between_diagonal_and_straight():
+def test_rdt_ranks_are_diagonal_and_straight_by_turns():
     fabric = build("rdt:size=48,n=2,R=3,m=3")
     expected = [
         (1, 0), (-1, 0), (0, 1), (0, -1),

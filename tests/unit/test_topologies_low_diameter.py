@@ -37,7 +37,7 @@ def test_dragonfly_of_the_papers_figure():
         ("megafly:p=1,leaves=2,spines=4,h=2,g=4", 2),
     ],
 )
-def test_dragonfly_groups_have_equal_numbers_of_cables(spec, each, arrangement):
+def test_dragonfly_groups_are_joined_alike(spec, each, arrangement):
     fabric = build(f"{spec},arrangement={arrangement}")
     group = fabric.coordinates[:, 0]
     pairs = Counter()
@@ -50,7 +50,7 @@ def test_dragonfly_groups_have_equal_numbers_of_cables(spec, each, arrangement):
 
 
 @pytest.mark.parametrize("arrangement", ["absolute", "palmtree"])
-def test_dragonfly_global_ports_follow_the_arrangement(arrangement):
+def test_dragonfly_global_ports_lead_where_the_arrangement_says(arrangement):
     p, a, h, groups = 2, 4, 2, 9
     fabric = build(f"dragonfly:p={p},a={a},h={h},arrangement={arrangement}")
     checked = 0

@@ -102,7 +102,7 @@ def test_rings_and_lines_mix() -> None:
     ["torus:5x5x5", "torus:4x4x4", "torus:6x5", "torus:5x4", "torus:3x3", "mesh:4x5x3", "mesh:4x4"],
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_a_torus_is_found_despite_one_missing_cable_or_switch(spec: str, seed: int) -> None:
+def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> None:
     complete = one(load(spec)).folded()
     for cables, switches in ((1, 0), (0, 1)):
         fabric = load(spec).with_faults(cables=cables, switches=switches, seed=seed).shuffled(seed)
@@ -126,7 +126,7 @@ def test_a_torus_is_found_despite_one_missing_cable_or_switch(spec: str, seed: i
         ),
     ],
 )
-def test_other_fabrics_are_refused(spec: str, reason: str) -> None:
+def test_what_is_no_torus_is_refused(spec: str, reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         route(load(spec), "torus-2QoS")
 
@@ -326,7 +326,7 @@ def test_axes_may_come_in_any_order_and_be_left_out() -> None:
     assert positions["s4.2"] == (0, 2, 4)
 
 
-def test_a_second_seed_gives_the_same_sls(tmp_path: Path) -> None:
+def test_a_second_seed_stands_in_and_gives_the_same_sls(tmp_path: Path) -> None:
     fabric = load("torus:5x5")
     path = tmp_path / "t.conf"
     path.write_text(write(configuration(fabric, one(fabric))))
@@ -347,7 +347,7 @@ def test_a_second_seed_gives_the_same_sls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spec", ["torus:4x4x4", "torus:5x4x2", "mesh:4x3", "torus:2x2x6", "ring:9"]
 )
-def test_a_configuration_gives_the_coordinates_it_was_made_from(spec: str) -> None:
+def test_a_configuration_leads_back_to_the_coordinates_it_was_made_from(spec: str) -> None:
     for fabric in (load(spec).shuffled(4), load(spec).with_faults(cables=1, seed=3)):
         torus = one(fabric).folded()
         conf = parse(write(configuration(fabric, torus)))
@@ -397,7 +397,7 @@ def test_a_configuration_of_another_fabric_is_refused(
     assert (error.value.file, error.value.line) == ("t.conf", line)
 
 
-def test_switches_not_connected_to_the_seed_are_refused(tmp_path: Path) -> None:
+def test_what_the_seed_does_not_reach_is_refused(tmp_path: Path) -> None:
     fabric = load("ring:8").without(cables=["s1[2]", "s4[2]"])
     path = tmp_path / "t.conf"
     path.write_text(conf_text(fabric, "torus 8 1 1", "xp_link s5 s6"))

@@ -93,7 +93,7 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         ("torus 4 1 1\nxm_link 1 2", 2, "a seed has no xp_link, but a ring of four needs both"),
     ],
 )
-def test_errors_name_the_line(text: str, line: int | None, message: str) -> None:
+def test_what_is_wrong_is_said_with_its_line(text: str, line: int | None, message: str) -> None:
     with pytest.raises(InputError) as error:
         parse(text, "t.conf")
     assert message in error.value.message
@@ -110,7 +110,7 @@ def test_lines_of_four_need_one_direction_only() -> None:
     assert parse("mesh 4 1 1\nxp_link 1 2\n").wraps == (False, False, False)
 
 
-def test_a_configuration_survives_a_round_trip(tmp_path: Path) -> None:
+def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
     conf = TorusConf(
         radix=(4, 3, 2),
         wraps=(True, False, False),

@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return status, printed.out, printed.err
 
 
-def test_check_prints_the_contents_of_a_program(
+def test_check_says_what_a_program_holds(
     pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, _ = run(capsys, "check", pipeline, "--ranks", 4, "--set", "batches=3")
@@ -189,7 +189,7 @@ def test_many_requests_are_named_in_linear_time() -> None:
     assert same(trace_workload(text), many)
 
 
-def test_inexpressible_workloads_are_refused() -> None:
+def test_what_cannot_be_stated_is_not_written() -> None:
     builder = WorkloadBuilder(1)
     builder.phase('a "phase"')
     with pytest.raises(NotApplicable, match="cannot express the name"):
@@ -267,7 +267,7 @@ def test_real_traces_are_written_and_folded_exactly(shared: Path, name: str) -> 
         "PUT 1 TO 1 RELEASE 1.5\nRODREQUEST KEY 4\nCALC 5 CPU 2\nRODDONE KEY 4",
     ],
 )
-def test_statements_survive_a_round_trip(body: str) -> None:
+def test_statements_are_found_again(body: str) -> None:
     tagged = " TAG 4" if "TAG 4" in body else ""
     lines = {"SEND": f"RECV 1 FROM 0{tagged}", "RECV": f"SEND 2 TO 0{tagged}"}
     words = body.replace("SENDRECV", "RECV SEND")

@@ -330,7 +330,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "message"), WRONG)
-def test_errors_name_line_column_and_problem(
+def test_errors_name_the_place_and_what_is_wrong(
     text: str, line: int, column: int | None, message: str
 ) -> None:
     with pytest.raises(TraceError) as raised:
@@ -415,7 +415,7 @@ def test_the_deepest_programs_run() -> None:
         ("RANKS 2\n0..1:\n" + "  CALC 1\n" * 1000 + "END\n", 2),
     ],
 )
-def test_programs_that_expand_too_far_are_refused_at_once(text: str, ranks: int) -> None:
+def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: int) -> None:
     def refused() -> None:
         with pytest.raises(InputError, match=r"more than 1,000 operations|too many pairs"):
             trace_workload(text, ranks=ranks, max_operations=1000)
@@ -423,7 +423,7 @@ def test_programs_that_expand_too_far_are_refused_at_once(text: str, ranks: int)
     assert lines_run(refused) < 1_000_000
 
 
-def test_the_limit_of_iterations_follows_that_of_operations(
+def test_loops_may_turn_as_often_as_operations_are_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("weft.workload.trace.lowering.MAX_TURNS", 2)

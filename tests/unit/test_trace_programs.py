@@ -203,7 +203,7 @@ def test_a_scope_holds_to_the_end_of_its_block() -> None:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def test_messages_equal_those_of_the_builder() -> None:
+def test_messages_are_what_the_builder_makes_of_them() -> None:
     text = """
     COMMUNICATOR 1 "other"
     IF rank == 0
@@ -283,7 +283,7 @@ def test_a_request_that_was_not_begun_is_not_waited_for() -> None:
     assert list(np.diff(workload.dep_offset)) == [0, 1, 0]
 
 
-def test_a_line_continues_while_a_bracket_is_open() -> None:
+def test_a_line_goes_on_while_a_bracket_is_open() -> None:
     text = "SCOPE s = LIST ALL [  # some\n  0,\n  2  # more\n]\nSCOPE s\nCALC (1 +\n 2)"
     workload = run(text)
     assert list(np.diff(workload.op_offset)) == [1, 0, 1, 0]
@@ -421,7 +421,7 @@ def test_the_routing_key_is_for_communicator_one() -> None:
     assert workload.what(op) == "request of routing key 7, tag 1000, communicator grid"
 
 
-def test_the_number_of_ranks_is_given_once() -> None:
+def test_the_number_of_ranks_is_said_once() -> None:
     assert trace_workload("RANKS 3\nCALC 1").num_ranks == 3
     assert trace_workload("PARAM n = 2\nRANKS n * n\nCALC 1", parameters={"n": 3}).num_ranks == 9
     with pytest.raises(InputError, match=r"x.trace: the program has no RANKS line"):
@@ -455,7 +455,7 @@ def test_programs_in_the_document_run_and_are_canonical() -> None:
         assert len(run(text, count).messages)
 
 
-def test_errors_in_the_document_are_current() -> None:
+def test_errors_in_the_document_are_those_that_are_given() -> None:
     (shown,) = (text for kind, text in BLOCKS if kind == "text" and text.startswith("mine"))
     checked = 0
     for line in shown.splitlines():

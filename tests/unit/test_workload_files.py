@@ -51,7 +51,7 @@ def test_a_file_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["ping.goal"]
 
 
-def test_the_format_is_detected_from_the_contents(tmp_path: Path) -> None:
+def test_contents_tell_the_format_where_the_name_does_not(tmp_path: Path) -> None:
     path = tmp_path / "schedule.txt"
     path.write_text("// by hand\n/* two\nlines */ num_ranks 1\nrank 0 {\n}\n")
     assert read_workload(path).num_ranks == 1
@@ -67,7 +67,7 @@ def test_the_contents_override_the_name(tmp_path: Path) -> None:
         read_workload(path)
 
 
-def test_unknown_formats_are_refused(tmp_path: Path) -> None:
+def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "schedule.txt"
     path.write_text("hello\n")
     with pytest.raises(InputError, match=r"schedule.txt: is not in a known workload format.*goal"):
@@ -85,7 +85,7 @@ def test_unknown_formats_are_refused(tmp_path: Path) -> None:
         read_workload(tmp_path / "empty")
 
 
-def test_the_number_of_ranks_of_a_file_is_checked(tmp_path: Path) -> None:
+def test_files_say_how_many_ranks_they_have(tmp_path: Path) -> None:
     path = tmp_path / "ping.goal"
     write_workload(ping().build(), path)
     assert read_workload(path, ranks=2).num_ranks == 2
@@ -105,7 +105,7 @@ def test_the_number_of_ranks_of_a_file_is_checked(tmp_path: Path) -> None:
         (b"num_ranks 1\nrank 0 {\0\n}", "is a binary file"),
     ],
 )
-def test_files_without_text_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
+def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "bad.goal"
     path.write_bytes(data)
     with pytest.raises(InputError, match=message):
@@ -268,7 +268,7 @@ def test_a_schedule_names_labels_before_it_uses_them() -> None:
     )
 
 
-def test_every_line_is_accepted_by_loggopsim() -> None:
+def test_every_line_is_one_that_loggopsim_takes() -> None:
     """Every line is accepted by txt2bin, which accepts fewer than weft reads."""
     builder = WorkloadBuilder(8)
     everyone = np.arange(8)
@@ -325,7 +325,7 @@ def release(builder: WorkloadBuilder) -> None:
         (lambda b: b.calc(0, 2.0**54), "longer than 2.53 ns"),
     ],
 )
-def test_workloads_that_goal_cannot_express_are_refused(
+def test_what_goal_cannot_hold_is_refused(
     add: Callable[[WorkloadBuilder], object], message: str
 ) -> None:
     builder = WorkloadBuilder(2)
@@ -343,7 +343,7 @@ def test_durations_are_rounded_on_request() -> None:
 def test_a_real_schedule(shared: Path) -> None:
     workload = read_workload(shared / "traces" / "binary-tree-32.goal")
     assert (workload.num_ranks, len(workload.messages), workload.num_ops) == (32, 31, 62)
-    # A binomial tree: rank r receives from r without its highest bit, before it sends; 0 is the root.
+    # A binomial tree: r receives from r without its highest bit before it sends; rank 0 only sends.
     receives = np.flatnonzero(workload.kind == Kind.RECV)
     ranks = workload.rank[receives]
     np.testing.assert_array_equal(
@@ -357,7 +357,7 @@ def test_a_real_schedule(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["/**/" * 40 + "x", "/* */\n" * 4000 + "x", "//\n" * 10**5 + "x"])
-def test_comments_do_not_slow_the_detection_of_the_format(tmp_path: Path, text: str) -> None:
+def test_comments_do_not_hold_up_finding_the_format(tmp_path: Path, text: str) -> None:
     path = tmp_path / "unnamed"
     path.write_text(text)
     with pytest.raises(InputError, match="is not in a known workload format"):

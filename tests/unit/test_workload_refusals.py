@@ -50,7 +50,7 @@ Write = Callable[[WorkloadBuilder], object]
         (lambda b: b.operations([0], Kind.PUT, peer=1, comm=0.5), "communicator 0.5 is not"),
     ],
 )
-def test_bad_values_are_refused(write: Write, message: str) -> None:
+def test_refuses(write: Write, message: str) -> None:
     builder = WorkloadBuilder(4)
     builder.calc(0, 1.0)
     with pytest.raises(InputError, match=message):

@@ -69,7 +69,7 @@ def test_messages_and_computations() -> None:
     assert workload.notes == ("ranks compute 2e+09 flop/s; 1 computations",)
 
 
-def test_waits_refer_to_begun_messages() -> None:
+def test_waits_name_what_was_begun() -> None:
     workload = trace(
         "init; irecv 1 3 8; isend 1 4 8; irecv 1 3 8; wait 1 0 3; compute 1; wait 0 1 4; "
         "compute 2; waitall; compute 3",
@@ -85,7 +85,7 @@ def test_waits_refer_to_begun_messages() -> None:
     assert waits(workload, 9) == [6, 7, 8]
 
 
-def test_begun_messages_are_waited_for_at_the_end() -> None:
+def test_what_is_begun_is_waited_for_at_the_end() -> None:
     workload = trace("init; isend 1 3 8; isend 1 3 8", "init; recv 0 3 8; irecv 0 3 8; finalize")
     assert waits(workload, 2) == [0, 1]
     assert waits(workload, 4) == [3]
@@ -117,7 +117,7 @@ def test_traces_without_tags() -> None:
     assert program(trace(*bare), 0) == [("send", 1, 28, 0)]
 
 
-def test_a_repeated_wait_does_nothing() -> None:
+def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
     workload = trace(
         "init; isend 1 3 8; wait 0 1 3; wait 0 1 3; test 0 1 3",
         "init; irecv 0 3 8; waitall; wait 0 1 3",
@@ -129,7 +129,7 @@ def test_a_repeated_wait_does_nothing() -> None:
     )
 
 
-def test_a_receive_without_size_takes_that_of_the_send() -> None:
+def test_a_receive_of_no_size_takes_what_comes() -> None:
     workload = trace(
         "init; send 1 3 77; send 1 3 0; send 1 3 5", "init; recv 0 3 0; recv 0 3 -1; recv 0 3 9"
     )
@@ -230,7 +230,7 @@ def test_algorithms_are_chosen_by_name() -> None:
         trace(*programs, algorithms=("allreduce-star",))
 
 
-def test_collectives_depend_on_the_operations_before() -> None:
+def test_collectives_wait_for_what_came_before() -> None:
     """Each rank's program stays in order, even if its lines are far apart in the file."""
     workload = trace(
         "init; compute 1; barrier; compute 2; barrier; send 1 0 8",
