@@ -86,7 +86,7 @@ def leaves(uplinks, rate_of_last="4xHDR", hosts_at="4xHDR"):
 def test_leaf_switches_with_fewer_or_slower_uplinks_are_named():
     entries = irregularities(leaves([4, 4, 4, 4, 1]))
     assert entries == [("leaf switches with uneven uplinks (1)", "leaf4: 1 of 4 uplinks")]
-    # A last leaf switch of an older generation has equal uplinks, but slower than the others'.
+    # A last leaf switch of an older generation has as many uplinks as the others, but slower ones.
     entries = irregularities(leaves([4, 4, 4, 4, 4], "4xEDR"))
     assert entries == [("leaf switches with uneven uplinks (1)", "leaf4: 400 of 800 Gb/s")]
     # Adapters that are all slower than the uplinks are not irregular.

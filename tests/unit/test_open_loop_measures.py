@@ -155,8 +155,8 @@ def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> 
         results = [run(load, seed=seed) for seed in range(20)]
         assert all(one.saturated and not one.steady for one in results)
         assert np.mean([one.accepted_load for one in results]) == pytest.approx(1, abs=0.01)
-        # At a load above 1 delay grows by load - 1 per ns as measured at creation, and by that over
-        # load as measured at arrival.
+        # At a load above 1 the delay grows by load - 1 per ns of creation time, that is by
+        # (load - 1) / load per ns of arrival time.
         slope = np.mean([one.latency_trend.slope for one in results])
         assert slope == pytest.approx((load - 1) / load, rel=0.1)
 

@@ -61,7 +61,7 @@ def test_packets_wait_in_their_adapter_for_credits_and_for_each_other() -> None:
     result = run(fabric_of([0] * 3), puts(3, (0, 2, 100_000), (1, 2, 100_000)), trace=[0])
     own = result.hop[result.hop["link"] == result.hop["link"][0]]
     ready, left, sent_ps = own["ready_ps"], own["left_ps"], own["gone_ps"]
-    # Each waits for the one before; half the rate is available, so finally each also waits D.
+    # Each is ready when the one before has left; at half of the rate it finally waits D.
     assert ready[0] == 0
     assert np.array_equal(ready[1:], sent_ps[:-1])
     assert (left[-20:] - ready[-20:]).tolist() == [D] * 20

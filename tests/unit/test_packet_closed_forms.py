@@ -35,8 +35,8 @@ def message_ps(
     where the second term ensures that a faster cable always has the next byte. Equal packets
     follow each other at the pace of the slowest cable so far: the k-th begins at
     s_i + (k - 1) max(d_1 .. d_i). So the last but one has left cable i at
-    s_i + (n - 2) max(d_1 .. d_i) + d_i. The last packet may be shorter and catch up with it; one
-    of the cables is the last one at which it waits for it.
+    s_i + (n - 2) max(d_1 .. d_i) + d_i. The last packet may be shorter and catch up with it; the
+    maximum is over the last cable at which it waits for it.
 
     If an adapter reads more slowly than its cable, packets follow each other at its pace; an
     adapter that writes more slowly is one more stage, without latency.

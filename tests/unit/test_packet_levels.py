@@ -1,4 +1,4 @@
-"""The packet level compared with max-min fairness: where they agree, and by how much not."""
+"""The packet level compared with max-min fairness: agreement, and size of differences."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from weft.sim.packet import PacketResult
 from weft.sim.packet.policies import bind
 from weft.workload import Workload, WorkloadBuilder
 
-#: A gap and an ageing time of some messages' time; the defaults fit round trips of TCP.
+#: Gap and time constant of a few messages' duration; the defaults fit round trips of TCP.
 CONGA = "conga:gap=5us,t_dre=1us"
 POLICIES = ("ecmp", CONGA, "adaptive")
 
@@ -22,7 +22,7 @@ POLICIES = ("ecmp", CONGA, "adaptive")
 def between_halves(
     fabric: Fabric, load: float, *, size: int = 2048, horizon_ns: float = 150_000.0, seed: int = 1
 ) -> Workload:
-    """Messages at random times from every host to hosts of the other half."""
+    """Return messages at random times from every host to hosts of the other half."""
     random = np.random.default_rng(seed)
     hosts = fabric.num_hosts
     builder, half = WorkloadBuilder(hosts), hosts // 2
@@ -37,7 +37,7 @@ def between_halves(
 
 
 def to_next_group(fabric: Fabric, per_group: int, load: float) -> Workload:
-    """Messages at random times from every host to hosts of the next group."""
+    """Return messages at random times from every host to hosts of the next group."""
     random = np.random.default_rng(3)
     builder, size = WorkloadBuilder(fabric.num_hosts), 4096
     mean_ns = size * 8 / float(fabric.link_rate_gbps.max()) / load

@@ -365,7 +365,7 @@ def test_input_queues_saturate_where_theory_says(ports: int) -> None:
 
 @pytest.mark.parametrize("quantum", [0, 1, 2048, 4096, 4097, 10**6])
 def test_queue_pairs_are_served_one_quantum_at_a_time(quantum: int) -> None:
-    """Two messages of 12 packets from one host: slots alternate in turns of ceil(turn / 1024)."""
+    """Two messages of 12 packets from one host: they alternate every ceil(quantum / 1024) slots."""
     work = puts(3, (0, 1, 12_000), (0, 2, 12_000))
     result = run(fabric_of([0] * 3), work, replace(PLAIN, quantum_bytes=quantum))
     each = min(max(-(-quantum // 1024), 1), 12)

@@ -215,7 +215,7 @@ def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
         source = mine["source_rank"].to_numpy()
         assert mine["source_host"].to_list() == hosts[source].tolist()
         assert set(phases.filter(job=name)["messages"].to_list()) - {0} == {len(mine)}
-    # The jobs share no host, and the leaves of their trees differ: the later job ends last.
+    # The jobs share no host; the later job ends last.
     assert jobs.filter(job="train")["start_ns"][0] == 50_000
     assert pl.read_parquet(folder / "runs.parquet")["makespan_ns"][0] == jobs["end_ns"].max()
 

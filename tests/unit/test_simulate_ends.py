@@ -223,7 +223,7 @@ def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, w
 
 
 def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypatch) -> None:
-    """An exception in a Python call from a returning kernel crashes: it must be raised later."""
+    """An exception raised in a call from a returning kernel crashes; it is raised afterwards."""
     code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
     beyond: list[bool] = []
     space: dict[str, Any] = {"signal": signal, "__name__": serialize.__name__}

@@ -80,7 +80,7 @@ def test_tori_and_meshes_are_found_whatever_the_ports_and_names(spec: str, text:
 
 
 def test_rings_and_lines_mix() -> None:
-    """A line of three rings of five: rings torus:5, connected switch by switch."""
+    """A line of three rings of five switches, connected switch by switch."""
     build = FabricBuilder("tube")
     switches = build.switches([f"s{i}" for i in range(15)])
     for ring in range(3):
