@@ -1,4 +1,4 @@
-"""Plain twins of the table-making and bisection kernels."""
+"""Reference implementations of balanced forwarding tables and of bisection samples."""
 
 from __future__ import annotations
 
@@ -13,31 +13,35 @@ MASK = (1 << 64) - 1
 
 
 def cheapest_tables(fabric: Fabric, passes: int) -> np.ndarray:
-    """minhop by definition: each destination's shortest-path tree of least total load."""
+    """Return minhop's table: per destination the shortest-path tree of least total load."""
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
     row_of = {node: row for row, node in enumerate(rows)}
     graph = switch_graph(fabric)
-    places = destinations(fabric)
-    endpoints = sum(node >= fabric.num_switches for node, _ in places)
-    at = []
-    for node, port in places:
+    node_ports = destinations(fabric)
+    endpoints = sum(node >= fabric.num_switches for node, _ in node_ports)
+    goal_row = []
+    for node, port in node_ports:
         head = node if port == 0 else int(fabric.link_to[out_link(fabric, node, port)])
-        at.append(row_of.get(head, -1))
+        goal_row.append(row_of.get(head, -1))
     first: dict[int, int] = {}
-    for number, (node, _) in enumerate(places[:endpoints]):
+    for number, (node, _) in enumerate(node_ports[:endpoints]):
         if node < fabric.num_switches + fabric.num_hosts:
             first.setdefault(node, number)
-    sources = np.bincount([at[d] for d in first.values() if at[d] >= 0], minlength=len(rows))
+    sources = np.bincount(
+        [goal_row[d] for d in first.values() if goal_row[d] >= 0], minlength=len(rows)
+    )
 
     load = dict.fromkeys(range(fabric.num_links), 0)
-    table = np.full((len(places), len(rows)), 255, dtype=np.uint8)
-    order = sorted((d for d in range(len(places)) if at[d] >= 0), key=lambda d: (at[d], d))
+    table = np.full((len(node_ports), len(rows)), 255, dtype=np.uint8)
+    order = sorted(
+        (d for d in range(len(node_ports)) if goal_row[d] >= 0), key=lambda d: (goal_row[d], d)
+    )
     taken: dict[int, list[tuple[int, int]]] = {}
-    for turn in range(passes):
+    for iteration in range(passes):
         for d in order:
-            node, port = places[d]
-            goal = rows[at[d]]
-            if turn and d >= endpoints:
+            node, port = node_ports[d]
+            goal = rows[goal_row[d]]
+            if iteration and d >= endpoints:
                 continue
             for link, flow in taken.pop(d, []):
                 load[link] -= flow
@@ -46,16 +50,16 @@ def cheapest_tables(fabric: Fabric, passes: int) -> np.ndarray:
             cost = {goal: 0.0}
             next_link = {}
             for here in nearest[1:]:
-                ways = []
+                options = []
                 for _, head, link in graph.out_edges(here, keys=True):
                     if distance[head] == distance[here] - 1:
                         price = cost[head] + load[link] * (1.0 / fabric.link_rate_gbps[link])
-                        ways.append((price, int(fabric.link_from_port[link]), link))
-                best = min(ways)
+                        options.append((price, int(fabric.link_from_port[link]), link))
+                best = min(options)
                 cost[here], next_link[here] = best[0], best[2]
                 table[d, row_of[here]] = best[1]
             final = 0 if port == 0 else fabric.link_to_port[out_link(fabric, node, port)]
-            table[d, at[d]] = final
+            table[d, goal_row[d]] = final
             if d < endpoints:
                 flow = {here: int(sources[row_of[here]]) for here in nearest}
                 taken[d] = []
@@ -87,8 +91,8 @@ def matching(seed: int, sample: int, count: int) -> list[int]:
 def bisection_sample(
     fabric: Fabric, routes: TableRoutes, seed: int, sample: int, two_way: bool
 ) -> tuple[float, int]:
-    """Mean share of the injection rate of one random bisection, and flows that do not arrive."""
-    places = destinations(fabric)
+    """Return one random bisection's mean share of the injection rate and its unrouted flows."""
+    node_ports = destinations(fabric)
     endpoint = fabric.host_endpoint.tolist()
     half = fabric.num_hosts // 2
     order = matching(seed, sample, fabric.num_hosts)
@@ -99,14 +103,16 @@ def bisection_sample(
     for number, (a, b) in enumerate(pairs):
         s, d = endpoint[a], endpoint[b]
         lid = (d << routes.lmc) + number % (1 << routes.lmc)
-        paths.append(None if s < 0 or d < 0 else follow(fabric, routes, places[s], places[d], lid))
+        paths.append(
+            None if s < 0 or d < 0 else follow(fabric, routes, node_ports[s], node_ports[d], lid)
+        )
     load: dict[int, int] = {}
     for path in paths:
         for link in path or ():
             load[link] = load.get(link, 0) + 1
     host_links = [
         out_link(fabric, node, port)
-        for node, port in places
+        for node, port in node_ports
         if fabric.num_switches <= node < fabric.num_switches + fabric.num_hosts
         and port
         and fabric.forwards[fabric.link_to[out_link(fabric, node, port)]]

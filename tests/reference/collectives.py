@@ -1,10 +1,10 @@
-"""Runs a workload message by message and follows the data, to see what a collective does.
+"""Run a workload message by message and track the data, to check what a collective computes.
 
 Independent of the builder's helpers: it reads the flat arrays of a `Workload` and a `Trace`. The
-value of a block is a multiset of the ranks that contributed to it. A message holds what its sender
-has by then: the effects of those receives that the send waits for, however indirectly, and of no
-others. A send and its receive end together (synchronous sends), so what runs here cannot deadlock
-whatever the threshold of eager messages.
+value of a block is the multiset of the ranks that contributed to it. A message carries the state
+of its sender after exactly those receives on which the send depends, directly or indirectly. A
+send and its receive end together (synchronous sends), so a workload that completes here cannot
+deadlock, whatever the threshold of eager messages.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ State = dict[int, Counter]
 
 @dataclass
 class Run:
-    """What ranks have in the end, and what it took.
+    """Final state and cost of a run.
 
     Parameters
     ----------
     state
-        Of each rank.
+        State of each rank.
     combined_bytes
-        Of each rank: bytes that came and were combined with some that were there.
+        Received bytes that each rank combined with a block it already had.
     ends
-        Of each operation: the end when messages and calculations take what they were said to.
+        End of each operation, with the given durations of messages and calculations.
     """
 
     state: list[State]
@@ -51,16 +51,16 @@ def follow(
     message: Callable[[int], float] = lambda size: 1.0,
     calculation: Callable[[float], float] = lambda duration: 0.0,
 ) -> Run:
-    """Run it.
+    """Run a workload and return the final states.
 
     Parameters
     ----------
     start
-        What a rank has in the beginning.
+        Initial state of a rank.
     size
-        Bytes of a block, given a rank that has to do with it and the block.
+        Bytes of a block, from a rank that sends or combines it and the block.
     message, calculation
-        How long a message of a size, or a calculation of a duration, takes.
+        Duration of a message of a size, and of a calculation of a given duration.
     """
     ranks = workload.num_ranks
     kind, match = workload.kind, workload.match
@@ -73,33 +73,33 @@ def follow(
     for op, deps in enumerate(before):
         for dep in deps:
             after[dep].append(op)
-    # The n-th send and the n-th receive of a rank, in program order.
-    place: dict[int, int] = {}
+    # Index of each send and each receive among those of its rank, in program order.
+    index: dict[int, int] = {}
     bit: dict[int, int] = {}
     for rank in range(ranks):
         ops = range(workload.op_offset[rank], workload.op_offset[rank + 1])
-        for wanted in (Kind.SEND, Kind.RECV):
-            mine = [op for op in ops if kind[op] == wanted]
-            notes = trace.carried if wanted == Kind.SEND else trace.taken
-            assert len(notes.get(rank, [])) == len(mine)
-            place.update({op: at for at, op in enumerate(mine)})
-        bit.update({op: 1 << place[op] for op in ops if kind[op] == Kind.RECV})
+        for operation in (Kind.SEND, Kind.RECV):
+            operations = [op for op in ops if kind[op] == operation]
+            recorded = trace.carried if operation == Kind.SEND else trace.taken
+            assert len(recorded.get(rank, [])) == len(operations)
+            index.update({op: at for at, op in enumerate(operations)})
+        bit.update({op: 1 << index[op] for op in ops if kind[op] == Kind.RECV})
 
-    payload: dict[int, dict[int, Counter]] = {}  # of each receive
+    payload: dict[int, dict[int, Counter]] = {}  # by receive
     combined = np.zeros(ranks, dtype=np.int64)
     receive_of: list[dict[int, int]] = [{} for _ in range(ranks)]
     for op in bit:
-        receive_of[workload.rank[op]][place[op]] = op
+        receive_of[workload.rank[op]][index[op]] = op
     known: list[dict[int, State]] = [{0: start(rank)} for rank in range(ranks)]
 
     def take(rank: int, state: State, receive: int, count: bool) -> State:
-        """A state after a receive."""
-        add, also = trace.taken[rank][place[receive]]
+        """Return a state after a receive."""
+        add, also = trace.taken[rank][index[receive]]
         new = dict(state)
-        came = payload[receive]
-        targets = list(came.items())
+        received = payload[receive]
+        targets = list(received.items())
         if also:
-            (value,) = came.values()
+            (value,) = received.values()
             targets += [(block, value) for block in also]
         for block, value in targets:
             if add and block in new:
@@ -111,7 +111,7 @@ def follow(
         return new
 
     def state_of(rank: int, seen: int) -> State:
-        """What a rank has after these receives, taken in program order."""
+        """Return the state of a rank after these receives, applied in program order."""
         if seen not in known[rank]:
             last = 1 << (seen.bit_length() - 1)
             earlier = state_of(rank, seen ^ last)
@@ -142,7 +142,7 @@ def follow(
             send, receive = (op, other) if kind[op] == Kind.SEND else (other, op)
             sender = int(workload.rank[send])
             has = state_of(sender, seen[send])
-            blocks = trace.carried[sender][place[send]]
+            blocks = trace.carried[sender][index[send]]
             assert len(set(blocks)) == len(blocks)
             for block in blocks:
                 assert block in has, f"{workload.describe(send)} holds {block}: not there yet"
@@ -150,8 +150,8 @@ def follow(
             assert workload.size_bytes[send] == total, workload.describe(send)
             assert workload.size_bytes[receive] == total, workload.describe(receive)
             payload[receive] = {block: has[block] for block in blocks}
-            took = message(total)
-            ends[send] = ends[receive] = max(starts[send], starts[receive]) + took
+            duration = message(total)
+            ends[send] = ends[receive] = max(starts[send], starts[receive]) + duration
             finished = [send, receive]
         for end in finished:
             done += 1
@@ -171,48 +171,48 @@ def follow(
     return Run(final, combined, ends)
 
 
-def begins(name: str, n: int, root: int, parts: int, place: int) -> State:
-    """What a rank has before a collective."""
-    mine = Counter([place])
+def begins(name: str, n: int, root: int, parts: int, index: int) -> State:
+    """Return the state of a rank before a collective."""
+    operations = Counter([index])
     if name in ("bcast", "scatter", "scatterv"):
         count = parts if name == "bcast" else n
-        return dict.fromkeys(range(count), mine) if place == root else {}
+        return dict.fromkeys(range(count), operations) if index == root else {}
     if name == "barrier":
-        return {0: mine}
+        return {0: operations}
     if name in ("reduce", "allreduce"):
-        return dict.fromkeys(range(parts), mine)
+        return dict.fromkeys(range(parts), operations)
     if name == "reduce-scatter":
-        return dict.fromkeys(range(n), mine)
+        return dict.fromkeys(range(n), operations)
     if name == "scan":
-        return {0: mine, 1: mine}
+        return {0: operations, 1: operations}
     if name == "exscan":
-        return {0: mine}
+        return {0: operations}
     if name in ("alltoall", "alltoallv"):
-        return {place * n + other: mine for other in range(n)}
+        return {index * n + other: operations for other in range(n)}
     assert name in ("allgather", "allgatherv", "gather", "gatherv")
-    return {place: mine}
+    return {index: operations}
 
 
-def result(name: str, n: int, root: int, parts: int, place: int, sizes) -> State:
-    """What MPI says that a rank has after it, empty blocks left out."""
+def result(name: str, n: int, root: int, parts: int, index: int, sizes) -> State:
+    """Return the state of a rank after it as MPI defines it, without empty blocks."""
     everyone = Counter(range(n))
     if name == "bcast":
         return {block: Counter([root]) for block in range(parts)}
     if name in ("reduce", "allreduce"):
-        has = name == "allreduce" or place == root
+        has = name == "allreduce" or index == root
         return dict.fromkeys(range(parts), everyone) if has else {}
     if name in ("scan", "exscan"):
-        upto = range(place + (name == "scan"))
+        upto = range(index + (name == "scan"))
         return {1: Counter(upto)} if upto else {}
     if name in ("allgather", "allgatherv", "gather", "gatherv"):
-        has = name.startswith("all") or place == root
+        has = name.startswith("all") or index == root
         return {block: Counter([block]) for block in range(n) if sizes[block] and has}
     if name in ("scatter", "scatterv"):
-        return {place: Counter([root])} if sizes[place] else {}
+        return {index: Counter([root])} if sizes[index] else {}
     if name == "reduce-scatter":
-        return {place: everyone}
+        return {index: everyone}
     if name in ("alltoall", "alltoallv"):
-        return {i * n + place: Counter([i]) for i in range(n) if sizes[i, place]}
+        return {i * n + index: Counter([i]) for i in range(n) if sizes[i, index]}
     assert name == "barrier"
     return {}
 
@@ -228,16 +228,17 @@ def run_collective(
     reduce_ns_per_byte: float = 0.0,
     **options,
 ) -> tuple[Workload, Trace, Run]:
-    """Write one collective, run it, and hold what ranks have against what MPI says.
+    """Build one collective, run it, and compare the ranks' states with MPI's definition.
 
-    `members` is [n] or [groups, n]; options of `follow` are given by name, too.
+    `members` is [n] or [groups, n]; `options` may include `message` and `calculation` of `follow`.
     """
     costs = {key: options.pop(key) for key in ("message", "calculation") if key in options}
     groups = np.atleast_2d(members)
     n = groups.shape[1]
     builder = WorkloadBuilder(num_ranks or int(groups.max()) + 1, name=f"{name} {algorithm}")
     trace = Trace()
-    # A calculation before and one after, which all that lies between must keep apart.
+    # One calculation before and one after: every operation between must depend on the first and
+    # precede the second.
     builder.calc(groups.ravel(), 0.0)
     collective_on(
         builder, name, members, size_bytes, algorithm=algorithm, root=root,
@@ -253,13 +254,13 @@ def run_collective(
     if kind.sizes is not Sizes.NONE and not sizes.any():
         assert workload.num_ops == 2 * groups.size
         return workload, trace, Run([{}] * n, np.zeros(n), np.zeros(0))
-    place_of = {int(rank): place for row in groups for place, rank in enumerate(row)}
+    index_of = {int(rank): index for row in groups for index, rank in enumerate(row)}
     if n > 1 and kind.sizes is Sizes.BUFFER:
         assert trace.cuts.sum() == sizes
     parts = len(trace.cuts)
 
     def start(rank: int) -> State:
-        return begins(name, n, root, parts, place_of[rank]) if rank in place_of else {}
+        return begins(name, n, root, parts, index_of[rank]) if rank in index_of else {}
 
     def size(_: int, block: int) -> int:
         if kind.sizes is Sizes.NONE:
@@ -270,18 +271,18 @@ def run_collective(
 
     run = follow(workload, trace, start, size, **costs)
     group_of = {int(rank): row for row in groups for rank in row}
-    for rank, place in place_of.items():
+    for rank, index in index_of.items():
         state = run.state[rank]
-        for block, value in result(name, n, root, parts, place, sizes).items():
-            assert state.get(block) == value, f"place {place}, block {block}"
+        for block, value in result(name, n, root, parts, index, sizes).items():
+            assert state.get(block) == value, f"index {index}, block {block}"
         if name == "barrier":
             assert set(state[0]) == set(range(n))
-        if name == "exscan" and place == 0:
+        if name == "exscan" and index == 0:
             assert 1 not in state
-        mine = slice(*workload.op_offset[rank : rank + 2])
-        computes = workload.duration_ns[mine].sum()
+        operations = slice(*workload.op_offset[rank : rank + 2])
+        computes = workload.duration_ns[operations].sum()
         assert computes == pytest.approx(run.combined_bytes[rank] * reduce_ns_per_byte)
-        peers = workload.peer[mine]
+        peers = workload.peer[operations]
         assert np.isin(peers[peers >= 0], group_of[rank]).all()
     outside = np.setdiff1d(np.arange(workload.num_ranks), groups)
     assert not np.diff(workload.op_offset)[outside].any()

@@ -1,7 +1,7 @@
-"""Plain twin of InfiniBand's congestion control: one source's rate, and who marks what.
+"""Reference implementation of InfiniBand's congestion control: a source's rate, and the marks.
 
-It takes nothing from the kernel. The rate is a clock that ticks; marks are counted again from where
-each packet was at each moment, as traced hops tell it. See docs/congestion-control.md.
+Independent of the kernel. The rate is a clock that ticks; marks are recounted from the position of
+each packet at each moment, as recorded by traced hops. See docs/congestion-control.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TIMER_PS = 1_024_000
 
 
 class PlainRate:
-    """What a queue pair, or a level of a port, knows: its index, and when the timer next ends."""
+    """State of a queue pair, or of a service level of a port: its index and the next timer tick."""
 
     def __init__(self, control: Any):
         self.control = control
@@ -23,7 +23,7 @@ class PlainRate:
         self.next_tick: int | None = None
 
     def until(self, now: int) -> None:
-        """Let the timer tick up to a moment, that included."""
+        """Advance the timer to a moment, inclusive."""
         while self.next_tick is not None and self.next_tick <= now:
             self.index -= 1
             self.next_tick += self.control.ccti_timer * TIMER_PS
@@ -42,14 +42,14 @@ class PlainRate:
             self.next_tick = None
 
     def delay(self, takes: int, now: int) -> int:
-        """After a packet of a duration that leaves now."""
+        """Return the delay after a packet of a duration that leaves now."""
         self.until(now)
         shift, multiplier = self.control.cct[self.index]
         return takes // 2**shift * multiplier
 
 
 class Hop(NamedTuple):
-    """A packet on a link: its message and number, and when its first byte and its last one left."""
+    """A packet on a link: its message and number, and when its first and its last byte left."""
 
     op: int
     number: int
@@ -59,64 +59,64 @@ class Hop(NamedTuple):
 
 
 def ways_of(result: Any) -> list[list[Hop]]:
-    """Hops of each packet in order, from a run of which all is traced.
+    """Return the hops of each packet in order, from a run with all messages traced.
 
-    Notifications have no number; those of a message leave and move in order, so that the ones of
-    each link are matched by turn.
+    Notifications have no number; those of a message leave and move in order, so the n-th on one
+    link is the n-th on the next.
     """
-    ways: dict[tuple[int, int], list[Hop]] = defaultdict(list)
-    turn: dict[tuple[int, int], int] = defaultdict(int)
-    for op, given, link, _, _, left, gone, _ in result.hop.tolist():
-        number = given
-        if given < 0:
-            turn[op, link] += 1
-            number = -turn[op, link]
-        ways[op, number].append(Hop(op, number, link, left, gone))
-    return [sorted(way, key=lambda hop: hop.left) for way in ways.values()]
+    paths: dict[tuple[int, int], list[Hop]] = defaultdict(list)
+    count: dict[tuple[int, int], int] = defaultdict(int)
+    for op, sequence, link, _, _, left, gone, _ in result.hop.tolist():
+        number = sequence
+        if sequence < 0:
+            count[op, link] += 1
+            number = -count[op, link]
+        paths[op, number].append(Hop(op, number, link, left, gone))
+    return [sorted(path, key=lambda hop: hop.left) for path in paths.values()]
 
 
 def marked_again(result: Any) -> dict[int, int]:
-    """How many packets each link marks, worked out from the hops; every mark is taken."""
+    """Return the number of packets that each link marks, recomputed from the hops."""
     fabric, hardware = result.fabric, result.hardware
     control = hardware.congestion_control
     is_switch = fabric.forwards
     latency = np.rint(np.repeat(fabric.cable_latency_ns, 2) * 1000).astype(int)
     back = round(hardware.credit_latency_ns * 1000)
     route = round(hardware.switch_latency_ns * 1000)
-    ways = ways_of(result)
+    paths = ways_of(result)
 
     def need(hop: Hop) -> int:
         rate = fabric.link_rate_gbps[hop.link]
         return hardware.credits_of(round((hop.gone - hop.left) * rate / 8000))
 
-    # For each link: when packets for it are routed and when they leave; credits taken and back.
+    # By link: (routed, left, credits) of packets that wait for it; (taken, returned, credits).
     waits: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     takes: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for way in ways:
-        for place, hop in enumerate(way):
-            if place:
-                before = way[place - 1]
+    for path in paths:
+        for index, hop in enumerate(path):
+            if index:
+                before = path[index - 1]
                 routed = before.left + int(latency[before.link]) + route
                 waits[hop.link].append((routed, hop.left, need(hop)))
             free = hop.left + int(latency[hop.link]) + hop.gone - hop.left
-            if place + 1 < len(way):
-                free = way[place + 1].gone
+            if index + 1 < len(path):
+                free = path[index + 1].gone
             takes[hop.link].append((hop.left, free + int(latency[hop.link]) + back, need(hop)))
-    whole = hardware.credits_of(hardware.mtu_bytes + hardware.header_bytes)
+    full_packet = hardware.credits_of(hardware.mtu_bytes + hardware.header_bytes)
     buffer = hardware.buffer_bytes // hardware.credit_bytes
     limit = buffer * (16 - control.threshold) / 16
     counts: dict[int, int] = defaultdict(int)
-    for way in ways:
-        if way[0].number < 0:
+    for path in paths:
+        if path[0].number < 0:
             continue
-        for hop in way[1:]:
+        for hop in path[1:]:
             now = hop.left
             queue = sum(n for routed, left, n in waits[hop.link] if routed <= now < left)
-            there = buffer - sum(n for left, free, n in takes[hop.link] if left <= now < free)
+            credits = buffer - sum(n for left, free, n in takes[hop.link] if left <= now < free)
             to_host = not is_switch[fabric.link_to[hop.link]]
-            victim = there < whole
-            told = control.victims == "all" or (control.victims == "hosts" and to_host)
-            if queue > np.floor(limit) and (not victim or told):
+            victim = credits < full_packet
+            notified = control.victims == "all" or (control.victims == "hosts" and to_host)
+            if queue > np.floor(limit) and (not victim or notified):
                 counts[hop.link] += 1
                 break
     return dict(counts)

@@ -1,4 +1,4 @@
-"""The contention-graph model, edge by edge from its formula, in exact fractions."""
+"""Reference implementation of the contention-graph model: edge by edge, in exact fractions."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def penalties(edges: Sequence[Edge], model: PenaltyModel = INFINIBAND) -> list[F
 def back_pressure(
     edges: Sequence[Edge], own: Sequence[Fraction], model: PenaltyModel
 ) -> list[Fraction]:
-    """Penalties of edges of which the slowest of a source delays the others."""
-    found = []
+    """Return the penalties after the slowest edge of each source has delayed the others."""
+    result = []
     for number, edge in enumerate(edges):
         most = max(own[other] for other, ends in enumerate(edges) if ends[0] == edge[0])
-        found.append(own[number] + Fraction(model.back_pressure) * (most - own[number]))
-    return found
+        result.append(own[number] + Fraction(model.back_pressure) * (most - own[number]))
+    return result
 
 
 def shares_and_k(
     edges: Sequence[Edge], model: PenaltyModel = INFINIBAND
 ) -> list[tuple[Fraction, Fraction]]:
-    """Of each edge, the share of the sending adapter and what conflicts add to it."""
+    """Return each edge's share of the sending adapter and what conflicts add to it."""
     graph = nx.MultiDiGraph()
     for number, (source, destination) in enumerate(edges):
         graph.add_edge(source, destination, key=number)
-    found = {edge[2]: (_share(graph, edge, model), _k(graph, edge, model))
+    result = {edge[2]: (_share(graph, edge, model), _k(graph, edge, model))
              for edge in graph.edges(keys=True)}  # fmt: skip
-    return [found[number] for number in range(len(edges))]
+    return [result[number] for number in range(len(edges))]
 
 
 def _share(graph, edge, model):
@@ -45,11 +45,11 @@ def _share(graph, edge, model):
 
 
 def _others(graph, edge):
-    """The edges of other sources into the edge's destination."""
+    """Return the edges of other sources into the edge's destination."""
     return [e for e in graph.in_edges(edge[1], keys=True) if e[0] != edge[0]]
 
 
-def _asked(graph, edge, model):
+def _demand(graph, edge, model):
     out = graph.out_degree(edge[0])
     if float(model.in_exponent).is_integer():
         return Fraction(1, out ** int(model.in_exponent))
@@ -57,10 +57,10 @@ def _asked(graph, edge, model):
 
 
 def _sum_c(graph, edge, model, counted):
-    """C(e): what counted conflicts ask at e's destination, and at its siblings' in part."""
+    """Return C(e): demand of counted conflicts at e's destination, and in part at its siblings'."""
 
     def at(e):
-        return sum((_asked(graph, o, model) for o in _others(graph, e) if counted(o)), Fraction(0))
+        return sum((_demand(graph, o, model) for o in _others(graph, e) if counted(o)), Fraction(0))
 
     siblings = [e for e in graph.out_edges(edge[0], keys=True) if e != edge]
     return at(edge) + Fraction(model.back_pressure) * sum((at(e) for e in siblings), Fraction(0))
@@ -72,19 +72,19 @@ def _k(graph, edge, model):
     if not others:
         return Fraction(0)
     out = graph.out_degree(source)
-    weighed = Fraction(model.in_weight) * _sum_c(graph, edge, model, lambda _: True)
+    weighted = Fraction(model.in_weight) * _sum_c(graph, edge, model, lambda _: True)
     alike = all(graph.out_degree(o[0]) == out for o in others)
     if graph.in_degree(destination) <= out and alike:
-        return Fraction(model.balanced_weight) * weighed
+        return Fraction(model.balanced_weight) * weighted
     if out == 1 and all(graph.out_degree(o[0]) > 1 for o in others):
         gap = max(_among_full_rate(graph, o, model) for o in others) - 1
         if gap > 0:
-            return min(weighed, Fraction(model.full_rate_weight) / gap)
-    return weighed
+            return min(weighted, Fraction(model.full_rate_weight) / gap)
+    return weighted
 
 
 def _among_full_rate(graph, edge, model):
-    """Penalty of an edge whose only conflicts are those with sources of out-degree 1."""
+    """Return an edge's penalty from its conflicts with sources of out-degree 1 alone."""
 
     def full_rate(other):
         return graph.out_degree(other[0]) == 1
@@ -106,22 +106,22 @@ def predict(
     inverse_bandwidth: Fraction,
     model: PenaltyModel = INFINIBAND,
 ) -> list[Fraction]:
-    """Completion times, by exact events."""
+    """Return completion times, from exact events."""
     left = {e: Fraction(size) for e, size in enumerate(sizes)}
     done = {e: Fraction(starts[e]) for e in left if not left[e]}
     now = min(map(Fraction, starts), default=Fraction(0))
     while len(done) < len(edges):
-        here = [e for e in left if e not in done and starts[e] <= now]
+        active = [e for e in left if e not in done and starts[e] <= now]
         later = [Fraction(starts[e]) for e in left if starts[e] > now]
-        if not here:
+        if not active:
             now = min(later)
             continue
-        rho = dict(zip(here, penalties([edges[e] for e in here], model), strict=True))
-        step = min(left[e] * rho[e] * inverse_bandwidth for e in here)
+        rho = dict(zip(active, penalties([edges[e] for e in active], model), strict=True))
+        step = min(left[e] * rho[e] * inverse_bandwidth for e in active)
         if later:
             step = min(step, min(later) - now)
         now += step
-        for e in here:
+        for e in active:
             left[e] -= step / (rho[e] * inverse_bandwidth)
             if not left[e]:
                 done[e] = now

@@ -1,7 +1,7 @@
-"""Plain twin of the deadlock proof: every packet that can be sent, walked channel by channel.
+"""Reference implementation of the deadlock proof: every possible packet, channel by channel.
 
-A channel is (directed link, VL) between forwarding nodes. A packet that holds one and asks for the
-next makes a dependency, whether it is delivered in the end, dropped or goes in a loop.
+A channel is a pair (link between rows, VL). A packet that holds one channel and requests the next
+makes a dependency, whether it is delivered in the end, dropped, or caught in a loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Channel = tuple[int, int]
 
 
 def dependency_graph(fabric: Fabric, routes: Routes, *, management: bool = False) -> nx.DiGraph:
-    """Channels that carry traffic, and which is held while which is asked for."""
+    """Return the channels that carry traffic, and edges from each to those that depend on it."""
     graph = nx.DiGraph()
     if isinstance(routes, TableRoutes):
         walks = list(_by_tables(fabric, routes, management))
@@ -35,41 +35,41 @@ def dependency_graph(fabric: Fabric, routes: Routes, *, management: bool = False
 
 
 def cycles(graph: nx.DiGraph) -> list[set[Channel]]:
-    """Sets of channels that wait for each other in a cycle."""
+    """Return the sets of channels that wait for each other in a cycle."""
     parts = nx.strongly_connected_components(graph)
     return [part for part in parts if len(part) > 1 or any(graph.has_edge(c, c) for c in part)]
 
 
 def senders(fabric: Fabric, management: bool) -> list[int]:
-    """Destinations, by number, that send and are sent to."""
+    """Return the numbers of the destinations that send and receive."""
     hosts = range(fabric.num_switches, fabric.num_switches + fabric.num_hosts)
-    places = enumerate(destinations(fabric))
-    return [number for number, (node, _) in places if management or node in hosts]
+    node_ports = enumerate(destinations(fabric))
+    return [number for number, (node, _) in node_ports if management or node in hosts]
 
 
 def _lane(routes: Routes, row: int, port_in: int, port_out: int, level: int) -> int:
     lanes = routes.lanes
     if lanes.is_uniform:
         return int(lanes.tables[0, level])
-    place = lanes.base[row] + port_in * lanes.ports[row] + port_out
-    return int(lanes.tables[lanes.index[place], level])
+    cell = lanes.base[row] + port_in * lanes.ports[row] + port_out
+    return int(lanes.tables[lanes.index[cell], level])
 
 
-def _entry(fabric: Fabric, place: tuple[int, int]) -> tuple[int, int]:
-    """(node, port) where the packets of a destination come in; port 0 of a node that forwards."""
-    if fabric.forwards[place[0]]:
-        return place[0], 0
-    link = out_link(fabric, *place)
+def _entry(fabric: Fabric, node_port: tuple[int, int]) -> tuple[int, int]:
+    """Return (node, port) where packets of an endpoint enter; port 0 of a node that forwards."""
+    if fabric.forwards[node_port[0]]:
+        return node_port[0], 0
+    link = out_link(fabric, *node_port)
     return int(fabric.link_to[link]), int(fabric.link_to_port[link])
 
 
 def _by_tables(fabric: Fabric, routes: TableRoutes, management: bool) -> Iterator[list[Channel]]:
-    places = destinations(fabric)
+    node_ports = destinations(fabric)
     row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     sl = np.asarray(routes.sl)
-    ends = [n for n in senders(fabric, management) if _entry(fabric, places[n])[0] in row_of]
+    ends = [n for n in senders(fabric, management) if _entry(fabric, node_ports[n])[0] in row_of]
     for source in ends:
-        start, first_port = _entry(fabric, places[source])
+        start, first_port = _entry(fabric, node_ports[source])
         for target in ends:
             if source == target:
                 continue
@@ -82,7 +82,7 @@ def _walk(
     fabric: Fabric, routes: TableRoutes, row_of: dict[int, int], node: int, port_in: int, lid: int,
     level: int,
 ) -> list[Channel]:  # fmt: skip
-    """Channels of one packet, up to where it is delivered, dropped, or has been before."""
+    """Return one packet's channels, until it is delivered, dropped, or repeats a channel."""
     walk: list[Channel] = []
     while True:
         row = row_of[node]
@@ -99,11 +99,11 @@ def _walk(
 
 
 def _by_paths(fabric: Fabric, routes: PathRoutes) -> Iterator[list[Channel]]:
-    places = destinations(fabric)
+    node_ports = destinations(fabric)
     row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     levels = np.broadcast_to(routes.sl, len(routes.pair))
     for path, pair in enumerate(routes.pair.tolist()):
-        node, port_in = _entry(fabric, places[pair // fabric.num_host_endpoints])
+        node, port_in = _entry(fabric, node_ports[pair // fabric.num_host_endpoints])
         walk = []
         for edge in routes.edge[routes.offset[path] : routes.offset[path + 1]].tolist():
             link = int(fabric.graph.edge_link[edge])
@@ -116,11 +116,11 @@ def _by_paths(fabric: Fabric, routes: PathRoutes) -> Iterator[list[Channel]]:
 def _by_candidates(
     fabric: Fabric, routes: CandidateRoutes, management: bool
 ) -> Iterator[list[Channel]]:
-    """Channels that follow each other, one or two at a time."""
+    """Yield single channels and pairs of consecutive channels."""
     graph = fabric.graph
-    places = destinations(fabric)
+    node_ports = destinations(fabric)
     row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
-    nodes = {_entry(fabric, places[number])[0] for number in senders(fabric, management)}
+    nodes = {_entry(fabric, node_ports[number])[0] for number in senders(fabric, management)}
     rows = [row_of[node] for node in nodes if node in row_of]
     via = routes.via.tolist() if len(routes.via) else [-1] * len(row_of)
     plain_lane = int(routes.lanes.tables[0, int(routes.sl)])

@@ -1,4 +1,4 @@
-"""Plain twins of dimension order and of the factors of a graph."""
+"""Reference implementations of dimension-order routing and of the factorisation of a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 
 
 def factors(graph: nx.Graph) -> list[set[frozenset[int]]]:
-    """Classes of edges of the Cartesian factors: Winkler's relation and the lack of squares."""
+    """Return edge classes of the Cartesian factors: Winkler's relation, and missing squares."""
     distance = dict(nx.all_pairs_shortest_path_length(graph))
     related = nx.Graph()
     edges = [tuple(edge) for edge in graph.edges]
@@ -29,36 +29,36 @@ def factors(graph: nx.Graph) -> list[set[frozenset[int]]]:
 
 
 def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None) -> np.ndarray:
-    """Ports by destination and row; without dimensions the neighbour of the lowest port is one."""
+    """Return ports by destination and row; without dimensions, by the lowest nearer port."""
     graph = switch_graph(fabric)
     plain = nx.Graph(graph)
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
-    places = destinations(fabric)
-    hangs: list[tuple[int, int] | None] = []
-    for node, port in places:
+    node_ports = destinations(fabric)
+    attached: list[tuple[int, int] | None] = []
+    for node, port in node_ports:
         if fabric.forwards[node]:
-            hangs.append((node, 0))
+            attached.append((node, 0))
             continue
         link = int(fabric.port_link[fabric.port_offset[node] + port - 1])
         head = int(fabric.link_to[link])
         on = (head, int(fabric.link_to_port[link]))
-        hangs.append(on if fabric.forwards[head] else None)
-    adapters = Counter(place[0] for place in hangs[: fabric.num_endpoints] if place)
+        attached.append(on if fabric.forwards[head] else None)
+    adapters = Counter(place[0] for place in attached[: fabric.num_endpoints] if place)
 
-    def turn(row: int) -> tuple[int, bytes]:
+    def service_order(row: int) -> tuple[int, bytes]:
         return -adapters[row], int(fabric.node_guid[row]).to_bytes(8, "little")
 
     order = [
         number
-        for row in sorted(rows, key=turn)
+        for row in sorted(rows, key=service_order)
         for number in sorted(
-            (n for n, place in enumerate(hangs) if place and place[0] == row),
-            key=lambda n: (hangs[n] or (0, 0))[1],
+            (n for n, place in enumerate(attached) if place and place[0] == row),
+            key=lambda n: (attached[n] or (0, 0))[1],
         )
     ]
     hosts = [n for n in order if n < fabric.num_endpoints]
     switches = [n for n in order if n >= fabric.num_endpoints]
-    table = np.full((len(places) << lmc, len(rows)), 255)
+    table = np.full((len(node_ports) << lmc, len(rows)), 255)
     distance = dict(nx.all_pairs_shortest_path_length(plain))
     ports: dict[int, list[tuple[int, int]]] = {row: [] for row in rows}
     for row, head, link in graph.edges(keys=True):
@@ -67,7 +67,7 @@ def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None
     behind: Counter[tuple[int, int]] = Counter()
     for offset, numbers in [(0, hosts), (0, switches), *((o, hosts) for o in range(1, 1 << lmc))]:
         for number in numbers:
-            target, last = hangs[number] or (-1, -1)
+            target, last = attached[number] or (-1, -1)
             lids = [(number << lmc) + offset]
             if numbers is switches:
                 lids = list(range(number << lmc, (number + 1) << lmc))
@@ -85,8 +85,10 @@ def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None
                 if dimension is None:
                     best = [port for port, head in near if head == near[0][1]]
                 else:
-                    found = {port: dimension[frozenset((row, head))] for port, head in near}
-                    best = [port for port in found if found[port] == min(found.values())]
+                    dimensions = {port: dimension[frozenset((row, head))] for port, head in near}
+                    best = [
+                        port for port in dimensions if dimensions[port] == min(dimensions.values())
+                    ]
                 least = min(behind[row, port] for port in best)
                 taken = Counter(table[number << lmc : (number << lmc) + offset, column].tolist())
                 port = _choose(best, {p: behind[row, p] for p in best}, taken)
@@ -98,7 +100,7 @@ def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None
 
 
 def _choose(ports: list[int], behind: dict[int, int], taken: Counter[int]) -> int:
-    """Fewest behind; of equals one that takes fewer LIDs than any before it."""
+    """Return the port with fewest adapters behind; among equals the first with fewest own LIDs."""
     chosen, fewest = ports[0], taken[ports[0]]
     for port in ports[1:]:
         if behind[port] < behind[chosen]:

@@ -1,7 +1,7 @@
-"""Plain twin of the flow level: callbacks in a queue, and all rates worked out anew at every step.
+"""Reference implementation of the flow level: callbacks in a queue, all rates anew at every step.
 
-It takes nothing from the kernel: dependencies are sets, ways are walked hop by hop through the
-forwarding tables, source routes or candidates, and rates come from the twin of the sharing law.
+Independent of the kernel: dependencies are sets, paths are followed hop by hop through forwarding
+tables, source routes or candidates, and rates come from the reference of the sharing model.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from weft.workload import Kind, Workload
 
 @dataclass
 class Moving:
-    """A message on its way."""
+    """A message that is being sent."""
 
-    #: Directed links, each with the part of the message that crosses it.
-    way: dict[int, Fraction]
+    #: Link to the part of the message that crosses it.
+    path: dict[int, Fraction]
     left: float
     rate: float = 0.0
 
 
 def way_of(fabric: Fabric, routes: TableRoutes, source: int, target: int) -> list[int]:
-    """Directed links from one host's first port to another's, by the forwarding tables."""
+    """Return the links from one host's first port to another's, by the forwarding tables."""
     start, end = (int(fabric.host_endpoint[host]) for host in (source, target))
     node = int(fabric.endpoint_node[start])
     links = []
@@ -48,29 +48,29 @@ def way_of(fabric: Fabric, routes: TableRoutes, source: int, target: int) -> lis
 
 
 def parts_of(fabric: Fabric, routes: Routes, source: int, target: int) -> dict[int, Fraction]:
-    """Directed links from host to host in order, each with the part of a message on it."""
-    whole = Fraction(1)
+    """Return the links from host to host in order, each with the part of a message on it."""
+    one = Fraction(1)
     if isinstance(routes, TableRoutes):
-        return dict.fromkeys(way_of(fabric, routes, source, target), whole)
+        return dict.fromkeys(way_of(fabric, routes, source, target), one)
     start, end = (int(fabric.host_endpoint[host]) for host in (source, target))
     links: dict[int, Fraction] = {}
     row = int(fabric.graph.node_row[fabric.endpoint_node[start]])
     if row < 0:
         slot = fabric.port_offset[fabric.endpoint_node[start]] + fabric.endpoint_port[start] - 1
-        links[int(fabric.port_link[slot])] = whole
+        links[int(fabric.port_link[slot])] = one
         row = int(fabric.graph.node_row[fabric.link_to[fabric.port_link[slot]]])
     into = int(fabric.graph.destination_link[end])
     if isinstance(routes, PathRoutes):
         path = routes.pair.tolist().index(start * fabric.num_host_endpoints + end)
         for edge in routes.edge[routes.offset[path] : routes.offset[path + 1]]:
-            links[int(fabric.graph.edge_link[edge])] = whole
+            links[int(fabric.graph.edge_link[edge])] = one
     elif isinstance(routes, CandidateRoutes):
         goal = int(fabric.graph.destination_row[end])
-        there = {row: whole}
-        while there.keys() - {goal}:
-            # All candidates are on shortest ways here, so that rows pass in rounds.
+        done = {row: one}
+        while done.keys() - {goal}:
+            # All candidates are on minimal paths here, so rows are processed in rounds.
             further: dict[int, Fraction] = {}
-            for at, part in there.items():
+            for at, part in done.items():
                 if at == goal:
                     further[at] = further.get(at, Fraction(0)) + part
                     continue
@@ -82,14 +82,14 @@ def parts_of(fabric: Fabric, routes: Routes, source: int, target: int) -> dict[i
                     )
                     links[link] = links.get(link, Fraction(0)) + part / len(edges)
                     further[head] = further.get(head, Fraction(0)) + part / len(edges)
-            there = further
+            done = further
     if into >= 0:
-        links[into] = whole
+        links[into] = one
     return links
 
 
 class PlainFlow:
-    """One run; `ended`, `left` and `arrived` hold the times by operation."""
+    """One run; `ended`, `left` and `arrived` hold times in ns by operation."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class PlainFlow:
         self.eager, self.handshake, self.overhead = eager_bytes, handshake, overhead_ns
         self.local_rate, self.local_latency = local_gbps / 8, local_latency_ns
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
-        self.ways: dict[int, dict[int, Fraction]] = {}
+        self.paths: dict[int, dict[int, Fraction]] = {}
         self.latency: dict[int, float] = {}
         for op in range(workload.num_ops):
             kind = Kind(int(workload.kind[op]))
@@ -122,43 +122,43 @@ class PlainFlow:
                 continue
             ends = hosts[workload.rank[op]], hosts[workload.peer[op]]
             if ends[0] != ends[1]:
-                self.ways[op] = parts_of(fabric, routes, *ends)
+                self.paths[op] = parts_of(fabric, routes, *ends)
                 cables = sum(
                     float(part) * fabric.cable_latency_ns[link // 2]
-                    for link, part in self.ways[op].items()
+                    for link, part in self.paths[op].items()
                 )
-                hops = float(sum(self.ways[op].values()))
+                hops = float(sum(self.paths[op].values()))
                 self.latency[op] = cables + (hops - 1) * switch_latency_ns
-        # What the contention graph's model shares beyond adapters: links that some route crosses
-        # neither first nor last.
+        # Links that the contention-graph model shares besides adapters: those that some path
+        # crosses neither first nor last.
         self.inner = [False] * fabric.num_links
-        for way in self.ways.values():
-            for link in list(way)[1:-1]:
+        for path in self.paths.values():
+            for link in list(path)[1:-1]:
                 self.inner[link] = True
         self.now, self.turn = 0.0, itertools.count()
         self.queue: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self.moving: dict[int, Moving] = {}
-        #: What each queue pair (source rank, destination rank) has to send, and what that is.
+        #: Messages queued in each queue pair (source rank, destination rank), and their kinds.
         self.lines: dict[tuple[int, int], deque[tuple[int, str]]] = defaultdict(deque)
         self.mtu, self.header = mtu_bytes, header_bytes
-        #: Until when the copies between two ranks of one host last.
+        #: End of the last copy between two ranks of one host.
         self.copied: dict[tuple[int, int], float] = defaultdict(float)
-        #: When an adapter may send the next packet.
+        #: Earliest start of an adapter's next packet.
         self.packet_at: dict[int, float] = defaultdict(float)
-        #: Messages whose turn in their queue pair has come.
+        #: Messages that have reached the front of their queue pair.
         self.begun: set[int] = set()
-        #: What requests and answers let begin now, as they came; and what is posted now.
-        self.let_begin: list[tuple[int, str]] = []
+        #: Messages released by requests and answers now, in order of arrival; messages posted now.
+        self.released: list[tuple[int, str]] = []
         self.joining: list[tuple[int, str]] = []
-        #: Latest arrival of what a queue pair has sent.
+        #: Latest arrival of the messages of a queue pair.
         self.latest: dict[tuple[int, int], float] = defaultdict(float)
         self.free: dict[tuple[int, int], float] = defaultdict(float)
         self.started: dict[int, float] = {}
         self.ended: dict[int, float] = {}
         self.left: dict[int, float] = {}
         self.arrived: dict[int, float] = {}
-        self.asked: dict[int, float] = {}
-        #: When the request of a rendez-vous has arrived.
+        self.ready_at: dict[int, float] = {}
+        #: Arrival of the request of a rendezvous.
         self.requested: dict[int, float] = {}
         self.waits: dict[int, set[tuple[int, bool]]] = {}
         self.wake: dict[tuple[int, bool], list[int]] = defaultdict(list)
@@ -172,12 +172,12 @@ class PlainFlow:
                 self.wake[event].append(op)
 
     def at(self, time: float, action: Callable[[], None], first: int | None = None) -> None:
-        """Do something later; what waited for a processor goes first, in program order."""
+        """Schedule an action; operations that waited for a processor first, in program order."""
         order = (0, first) if first is not None else (1, 0)
         heapq.heappush(self.queue, (max(time, self.now), *order, next(self.turn), action))
 
     def run(self) -> None:
-        """To the end."""
+        """Run to the end."""
         for op, events in self.waits.items():
             if not events:
                 self.at(self._release(op), lambda op=op: self.start(op))
@@ -194,7 +194,7 @@ class PlainFlow:
                 self.has_left(op, "data")
                 self._next(op)
             while (
-                self.let_begin or self.joining or (self.queue and self.queue[0][0] <= time + slack)
+                self.released or self.joining or (self.queue and self.queue[0][0] <= time + slack)
             ):
                 while self.queue and self.queue[0][0] <= time + slack:
                     heapq.heappop(self.queue)[-1]()
@@ -202,8 +202,8 @@ class PlainFlow:
 
     def _rates(self) -> None:
         if self.sharing == "maxmin":
-            flows = {op: flow.way for op, flow in self.moving.items()}
-            used = {link for flow in self.moving.values() for link in flow.way}
+            flows = {op: flow.path for op, flow in self.moving.items()}
+            used = {link for flow in self.moving.values() for link in flow.path}
             capacity = {link: Fraction(self.capacity[link]) for link in used}
             for op, rate in max_min_rates(capacity, flows).items():
                 self.moving[op].rate = float(rate)
@@ -213,28 +213,28 @@ class PlainFlow:
                 for op in self.moving
             }
             graph = [
-                penalty.Flow(*ends[op], {link: float(part) for link, part in flow.way.items()})
+                penalty.Flow(*ends[op], {link: float(part) for link, part in flow.path.items()})
                 for op, flow in self.moving.items()
             ]
             capacities = [self.capacity[link] for link in range(len(self.capacity))]
-            found = penalty.rates(graph, capacities, self.inner) if graph else []
-            for flow, rate in zip(self.moving.values(), found, strict=True):
+            rates = penalty.rates(graph, capacities, self.inner) if graph else []
+            for flow, rate in zip(self.moving.values(), rates, strict=True):
                 flow.rate = rate
         else:
             for flow in self.moving.values():
-                flow.rate = min(self.capacity[link] / part for link, part in flow.way.items())
+                flow.rate = min(self.capacity[link] / part for link, part in flow.path.items())
 
     def _release(self, op: int) -> float:
         return float(self.work.release_ns[op]) if len(self.work.release_ns) else 0.0
 
-    def _tell(self, op: int, start: bool) -> None:
+    def _wake_dependents(self, op: int, start: bool) -> None:
         for other in self.wake[op, start]:
             self.waits[other].discard((op, start))
             if not self.waits[other]:
                 self.at(self._release(other), lambda op=other: self.start(op))
 
     def start(self, op: int) -> None:
-        """All that an operation waited for is there."""
+        """Start an operation whose dependencies are satisfied."""
         work, kind = self.work, Kind(int(self.work.kind[op]))
         takes = float(work.duration_ns[op]) if kind == Kind.CALC else 0.0
         if kind in (Kind.SEND, Kind.PUT):
@@ -243,13 +243,13 @@ class PlainFlow:
         if takes and not self._occupied(processor, takes, op, lambda: self.start(op)):
             return
         self.started[op] = self.now
-        self._tell(op, True)
+        self._wake_dependents(op, True)
         then = self.now + takes
         if kind in (Kind.SEND, Kind.PUT):
             large = work.size_bytes[op] > self.eager
             if kind == Kind.SEND and large:
-                self.asked[op] = then
-                self._meet(op)
+                self.ready_at[op] = then
+                self._advance_rendezvous(op)
             else:
                 if kind == Kind.SEND:
                     self.at(then, lambda: self.end(op))
@@ -257,45 +257,45 @@ class PlainFlow:
         elif kind == Kind.RECV:
             send = int(work.match[op])
             if work.size_bytes[send] > self.eager:
-                self._meet(send)
+                self._advance_rendezvous(send)
             else:
                 self._take(send)
         else:
             self.at(then, lambda: self.end(op))
 
-    def _meet(self, send: int, comes: bool = False) -> None:
-        """One more step of a rendez-vous, if both sides have come that far."""
+    def _advance_rendezvous(self, send: int, on_arrival: bool = False) -> None:
+        """Advance a rendezvous by one step if both sides are ready for it."""
         receive = int(self.work.match[send])
-        if send in self.asked and self.handshake and send in self.ways:
+        if send in self.ready_at and self.handshake and send in self.paths:
             if send not in self.requested:
                 self.requested[send] = float("inf")
-                self.at(self.asked[send], lambda: self.send(send, "request"))
+                self.at(self.ready_at[send], lambda: self.send(send, "request"))
             elif self.requested[send] <= self.now and receive in self.started:
-                if comes:
-                    self.let_begin.append((receive, "answer"))
+                if on_arrival:
+                    self.released.append((receive, "answer"))
                 elif self.requested[send] == self.now:
-                    self.at(self.now, lambda: self.let_begin.append((receive, "answer")))
+                    self.at(self.now, lambda: self.released.append((receive, "answer")))
                 else:
                     self.at(self.now, lambda: self.send(receive, "answer"))
-        elif send in self.asked and receive in self.started:
+        elif send in self.ready_at and receive in self.started:
             latency = self.local_latency if self.handshake else 0.0
-            begin = max(self.asked[send] + latency, self.started[receive]) + latency
+            begin = max(self.ready_at[send] + latency, self.started[receive]) + latency
             self.at(begin, lambda: self.send(send, "data"))
 
     def send(self, op: int, what: str) -> None:
-        """Put data, a request or an answer into the line of its queue pair."""
-        if op not in self.ways:
+        """Append data, a request or an answer to its queue pair."""
+        if op not in self.paths:
             self.left[op] = max(self.now, self.copied[self._pair(op)])
-            there = self.left[op] + float(self.work.size_bytes[op]) / self.local_rate
-            self.copied[self._pair(op)] = there
-            self.at(there, lambda: self.has_left(op, what))
+            done = self.left[op] + float(self.work.size_bytes[op]) / self.local_rate
+            self.copied[self._pair(op)] = done
+            self.at(done, lambda: self.has_left(op, what))
             return
         self.joining.append((op, what))
 
     def _join(self) -> None:
-        """What is posted at one moment goes into the lines in program order, before the rest."""
-        joining, self.joining = sorted(self.joining) + self.let_begin, []
-        self.let_begin = []
+        """Queue the messages posted at one moment: first those in program order, then the rest."""
+        joining, self.joining = sorted(self.joining) + self.released, []
+        self.released = []
         for op, what in joining:
             line = self.lines[self._pair(op)]
             line.append((op, what))
@@ -306,12 +306,12 @@ class PlainFlow:
         return int(self.work.rank[op]), int(self.work.peer[op])
 
     def _next(self, op: int) -> None:
-        """The first of a line has left."""
+        """Remove the first message of a queue pair, which has left."""
         self.lines[self._pair(op)].popleft()
         self._leave()
 
     def _leave(self) -> None:
-        """Begin with what is first in its line and has not begun."""
+        """Start the first message of each queue pair unless it has begun."""
         for line in list(self.lines.values()):
             if not line or line[0][0] in self.begun:
                 continue
@@ -320,10 +320,11 @@ class PlainFlow:
                 self.begun.add(op)
                 begin = self.now
                 if self._packet(op):
-                    # A packet leaves whole, behind those of its adapter's other queue pairs.
+                    # A single packet is sent at the full rate, after those of the adapter's other
+                    # queue pairs.
                     adapter = self.hosts[self.work.rank[op]]
-                    first = next(iter(self.ways[op]))
-                    lasts = float(self._wire(op) * self.ways[op][first])
+                    first = next(iter(self.paths[op]))
+                    lasts = float(self._wire(op) * self.paths[op][first])
                     begin = max(begin, self.packet_at[adapter])
                     self.packet_at[adapter] = begin + lasts / self.capacity[first]
                 self.at(begin, lambda op=op: self._flow(op))
@@ -337,35 +338,35 @@ class PlainFlow:
             self.has_left(op, "data")
             self._next(op)
             return
-        self.moving[op] = Moving(self.ways[op], float(self._wire(op)))
+        self.moving[op] = Moving(self.paths[op], float(self._wire(op)))
 
     def _packet(self, op: int) -> bool:
-        """Whether a message leaves whole."""
+        """Return whether a message is sent as a single packet."""
         return self.sharing != "none" and 0 < self.mtu >= int(self.work.size_bytes[op])
 
     def _wire(self, op: int) -> int:
-        """Bytes on the wire."""
+        """Return the bytes on the wire."""
         return int(self.work.size_bytes[op]) + self._packet(op) * self.header
 
     def has_left(self, op: int, what: str) -> None:
-        """The last byte has left."""
+        """Process the departure of the last byte."""
         put = self.work.kind[op] == Kind.PUT
         if what == "data" and (put or self.work.size_bytes[op] > self.eager):
             self.end(op)
         time = self.now + self.latency.get(op, self.local_latency)
-        if op in self.ways:
+        if op in self.paths:
             time = max(time, self.latest[self._pair(op)])
             self.latest[self._pair(op)] = time
         self.at(time, lambda: self.arrive(op, what))
 
     def arrive(self, op: int, what: str) -> None:
-        """The last byte is there."""
+        """Process the arrival of the last byte."""
         if what == "request":
             self.requested[op] = self.now
-            self._meet(op, comes=True)
+            self._advance_rendezvous(op, on_arrival=True)
             return
         if what == "answer":
-            self.let_begin.append((int(self.work.match[op]), "data"))
+            self.released.append((int(self.work.match[op]), "data"))
             return
         self.arrived[op] = self.now
         if self.work.kind[op] == Kind.SEND:
@@ -385,7 +386,7 @@ class PlainFlow:
     def _occupied(
         self, processor: tuple[int, int], takes: float, op: int, again: Callable[[], None]
     ) -> bool:
-        """Take a processor if it is free; try again when it may be, if not."""
+        """Occupy a processor if it is free; otherwise retry when it may be."""
         if self.free[processor] > self.now + 1e-12 * self.now + 1e-9:
             self.at(self.free[processor], again, op)
             return False
@@ -393,6 +394,6 @@ class PlainFlow:
         return True
 
     def end(self, op: int) -> None:
-        """An operation is over."""
+        """End an operation."""
         self.ended[op] = self.now
-        self._tell(op, False)
+        self._wake_dependents(op, False)

@@ -1,4 +1,4 @@
-"""Plain twin of OpenSM's fat-tree engine: recursive, with dictionaries, straight from its rules."""
+"""Reference implementation of OpenSM's fat-tree engine: recursive, with dictionaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 
 @dataclass(eq=False)
 class Group:
-    """Ports of a switch to one neighbour: (own number, number at the other end), and loads."""
+    """Ports of a switch to one neighbour, as (own number, number at the other end), and loads."""
 
     to: int | None
     adapter: tuple[int, int] | None = None
@@ -25,7 +25,7 @@ class Group:
 
 
 class FatTree:
-    """One connected tree of switches with hosts at its leaves only."""
+    """A connected tree of switches with hosts at its leaves only."""
 
     def __init__(self, fabric: Fabric, roots: set[int] | None = None) -> None:
         self.fabric = fabric
@@ -60,25 +60,25 @@ class FatTree:
         self.tables = {(s, 0): {s: 0} for s in range(fabric.num_switches)}
 
     def distances(self, starts: set[int]) -> dict[int, int]:
-        found = dict.fromkeys(starts, 0)
+        result = dict.fromkeys(starts, 0)
         queue = deque(starts)
         while queue:
             s = queue.popleft()
             for _, head, _ in self.neighbours[s]:
-                if head in self.neighbours and head not in found:
-                    found[head] = found[s] + 1
+                if head in self.neighbours and head not in result:
+                    result[head] = result[s] + 1
                     queue.append(head)
-        return found
+        return result
 
     def groups(self, s: int, direction: int) -> list[Group]:
-        found: dict[tuple[int, int], Group] = {}
+        result: dict[tuple[int, int], Group] = {}
         for port, head, far_port in self.neighbours[s]:
             if head not in self.neighbours:
                 if direction == 1:
-                    found[head, far_port] = Group(None, (head, far_port), [(port, far_port)])
+                    result[head, far_port] = Group(None, (head, far_port), [(port, far_port)])
             elif head != s and np.sign(self.rank[head] - self.rank[s]) == direction:
-                found.setdefault((head, 0), Group(head)).ports.append((port, far_port))
-        return list(found.values())
+                result.setdefault((head, 0), Group(head)).ports.append((port, far_port))
+        return list(result.values())
 
     def make_index(self, first: int) -> dict[int, tuple[int, ...]]:
         index = {first: (self.rank[first], *[0] * self.leaf_rank)}
@@ -115,10 +115,10 @@ class FatTree:
             return False
         self.down[s].sort(key=lambda group: (group.up, self.place(group)))
         self.side[s].sort(key=lambda group: (group.up, self.place(group)))
-        made = False
+        routed_any = False
         for group in self.down[s] + (self.side[s] if real else []):
             if group.to is None:
-                made = True
+                routed_any = True
                 continue
             if group.to == before or self.hops.get(group.to, 999) <= hops + 1:
                 continue
@@ -126,15 +126,15 @@ class FatTree:
             self.line[group.to] = far_port
             self.hops[group.to] = hops + 1
             if self.go_down(group.to, None, hops + 1, real):
-                made = True
+                routed_any = True
                 group.up += 1
                 group.port_up[port] += 1
-        return made
+        return routed_any
 
     def go_up(self, s: int, before: int | None, hops: int, main: bool, real: bool) -> bool:
-        made = self.go_down(s, before, hops, real)
+        routed_any = self.go_down(s, before, hops, real)
         if self.rank[s] == 0:
-            return made
+            return routed_any
         self.up[s].sort(key=lambda group: (group.down, self.place(group)))
         first = self.up[s][0]
         groups = list(self.up[s])
@@ -146,7 +146,7 @@ class FatTree:
             if first.to not in self.line or hops + 1 < self.hops[first.to]:
                 self.line[first.to] = far_port
                 self.hops[first.to] = hops + 1
-            made |= self.go_up(first.to, s, hops + 1, True, real)
+            routed_any |= self.go_up(first.to, s, hops + 1, True, real)
             groups = groups[1:]
         self.side[s].sort(key=lambda group: (0, self.place(group)))
         for group in groups + self.side[s]:
@@ -157,14 +157,14 @@ class FatTree:
             self.line[group.to] = far_port
             self.hops[group.to] = hops + 1
             routed = self.go_up(group.to, s, hops + 1, False, real)
-            made |= routed
+            routed_any |= routed
             if routed and group in self.side[s]:
                 first.down += 1
                 group.port_down[port] += 1
-        return made
+        return routed_any
 
     def to(self, place: tuple[int, int] | None, s: int, port: int, main: bool) -> None:
-        """Route one adapter port or switch (port 0), or None, a host that is missing."""
+        """Route to one adapter port, to a switch (port 0), or to None for a missing host."""
         hops = 0 if port == 0 else 1
         self.hops = {s: hops}
         self.line = {} if place is None else {s: port}
@@ -173,7 +173,7 @@ class FatTree:
             self.tables[place] = self.line
 
     def route(self) -> np.ndarray:
-        """Ports as `TableRoutes.table` has them."""
+        """Return ports in the layout of `TableRoutes.table`."""
         hosts = [[group for group in self.down[s] if group.adapter] for s in self.leaves]
         most = max(map(len, hosts))
         for s, groups in zip(self.leaves, hosts, strict=True):
@@ -183,9 +183,9 @@ class FatTree:
                 self.to(None, s, 1, True)
         for s in self.switches:
             self.to((s, 0), s, 0, False)
-        places = destinations(self.fabric)
-        table = np.full((len(places), self.fabric.num_switches), 255)
-        for number, place in enumerate(places):
+        node_ports = destinations(self.fabric)
+        table = np.full((len(node_ports), self.fabric.num_switches), 255)
+        for number, place in enumerate(node_ports):
             for s, port in self.tables.get(place, {}).items():
                 table[number, s] = port
                 assert port == 0 or out_link(self.fabric, s, port) >= 0

@@ -1,4 +1,4 @@
-"""Hybrid-DOR as the paper on KNS over InfiniBand gives it, and what its lanes are good for."""
+"""Hybrid-DOR as in the paper on KNS over InfiniBand, and a measure of its lanes' benefit."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from weft.routes import TableRoutes
 
 
 def neighbours(fabric: Fabric, node: int) -> dict[int, int]:
-    """Port by which each neighbour is reached, the first of parallel ones; ports ascending."""
-    found: dict[int, int] = {}
+    """Return the port to each neighbour, the lowest of parallel ones; ports ascending."""
+    ports: dict[int, int] = {}
     for port in range(1, int(fabric.num_ports[node]) + 1):
         link = out_link(fabric, node, port)
         if link >= 0:
-            found.setdefault(int(fabric.link_to[link]), port)
-    return found
+            ports.setdefault(int(fabric.link_to[link]), port)
+    return ports
 
 
 def paper_coordinates(fabric: Fabric) -> tuple[dict[int, list[int]], dict[int, tuple[int, int]]]:
-    """Sections 3.2.2 and 3.2.3 to the letter, for two dimensions and lines of one switch.
+    """Apply sections 3.2.2 and 3.2.3, for two dimensions and lines of one switch.
 
-    Coordinates of each router, and (dimension, place) of each line's switch.
+    Return the coordinates of each router, and (dimension, index) of each line's switch.
     """
     near = {node: neighbours(fabric, node) for node in range(fabric.num_switches)}
     routers = [node for node in near if any(other >= fabric.num_switches for other in near[node])]
     lines = [node for node in near if node not in routers]
     where: dict[int, list[int]] = {}
-    place: dict[int, tuple[int, int]] = {lines[0]: (0, 0)}
+    line_index: dict[int, tuple[int, int]] = {lines[0]: (0, 0)}
 
     def number_routers(line: int) -> None:
         for number, router in enumerate(near[line]):
-            where[router] = [number, place[line][1]]
+            where[router] = [number, line_index[line][1]]
 
     number_routers(lines[0])
     for router in near[lines[0]]:
         (other,) = [line for line in near[router] if line in lines and line != lines[0]]
-        place[other] = (1, where[router][0])
-    rest = [line for line in lines if line not in place]
+        line_index[other] = (1, where[router][0])
+    rest = [line for line in lines if line not in line_index]
     for number, line in enumerate(rest, start=1):
-        place[line] = (0, number)
+        line_index[line] = (0, number)
     for router in routers:
-        first, second = sorted(place[line] for line in near[router] if line in lines)
+        first, second = sorted(line_index[line] for line in near[router] if line in lines)
         where[router] = [second[1], first[1]]
-    return where, place
+    return where, line_index
 
 
 def paper_tables(
     fabric: Fabric, where: dict[int, list[int]], dimension: dict[int, int]
 ) -> dict[tuple[int, int], int]:
-    """Algorithms 1 and 2: port of (switch, host) from coordinates and each line's dimension."""
+    """Return the port of (switch, host): algorithms 1 and 2."""
     table = {}
     for host in range(fabric.num_switches, fabric.num_nodes):
         (home,) = neighbours(fabric, host)
@@ -73,20 +73,20 @@ def paper_tables(
 
 
 def bystanders(fabric: Fabric, routes: TableRoutes) -> float:
-    """Mean flows that a flow finds in a queue of its own and that leave it by another port.
+    """Return the mean number of flows that share a queue with a flow and leave by another port.
 
     All host pairs send. A queue is a directed link into a forwarding node, and a virtual lane; each
-    queue of each flow's way counts. A flow held up by such a bystander is the victim of congestion
-    that is none of its own.
+    queue along each flow's path counts. A flow delayed by such flows is a victim of congestion on
+    a link that it does not cross.
     """
-    places = destinations(fabric)
+    node_ports = destinations(fabric)
     row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     sl = np.asarray(routes.sl)
     queues: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-    hosts = [d for d, (node, _) in enumerate(places) if node >= fabric.num_switches]
+    hosts = [d for d, (node, _) in enumerate(node_ports) if node >= fabric.num_switches]
     for source in hosts:
         for d in hosts:
-            path = follow(fabric, routes, places[source], places[d], d)
+            path = follow(fabric, routes, node_ports[source], node_ports[d], d)
             if source == d or not path:
                 continue
             first = int(fabric.link_to[path[0]])
@@ -95,7 +95,7 @@ def bystanders(fabric: Fabric, routes: TableRoutes) -> float:
             for link, following in pairwise(path):
                 queues[link, lane][following] += 1
     flows = sum(sum(out.values()) for out in queues.values())
-    met = sum(
+    shared = sum(
         count * (sum(out.values()) - count) for out in queues.values() for count in out.values()
     )
-    return met / flows
+    return shared / flows
