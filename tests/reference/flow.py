@@ -66,11 +66,11 @@ def parts_of(fabric: Fabric, routes: Routes, source: int, target: int) -> dict[i
             links[int(fabric.graph.edge_link[edge])] = one
     elif isinstance(routes, CandidateRoutes):
         goal = int(fabric.graph.destination_row[end])
-        done = {row: one}
-        while done.keys() - {goal}:
+        parts = {row: one}
+        while parts.keys() - {goal}:
             # All candidates are on minimal paths here, so rows are processed in rounds.
             further: dict[int, Fraction] = {}
-            for at, part in done.items():
+            for at, part in parts.items():
                 if at == goal:
                     further[at] = further.get(at, Fraction(0)) + part
                     continue
@@ -82,7 +82,7 @@ def parts_of(fabric: Fabric, routes: Routes, source: int, target: int) -> dict[i
                     )
                     links[link] = links.get(link, Fraction(0)) + part / len(edges)
                     further[head] = further.get(head, Fraction(0)) + part / len(edges)
-            done = further
+            parts = further
     if into >= 0:
         links[into] = one
     return links

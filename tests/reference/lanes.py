@@ -1,4 +1,4 @@
-"""Plain twins: lanes by first fit, a new search for cycles each time, and the trees of sssp."""
+"""Reference implementations: lanes by first fit with a new cycle search each time; sssp trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.routes import TableRoutes
 def counted_ways(
     fabric: Fabric, routes: TableRoutes, management: bool
 ) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """(row, LID) -> the dependencies of that way, as pairs of links between forwarding nodes."""
+    """Return (row, LID) -> dependencies of that path, as pairs of links between rows."""
     nodes = [int(node) for node in np.flatnonzero(fabric.forwards)]
     row_of = {node: row for row, node in enumerate(nodes)}
     goals = fabric.graph.destination_row
@@ -24,7 +24,7 @@ def counted_ways(
     last = fabric.num_host_endpoints
     if management:
         sources, last = set(range(len(nodes))), fabric.num_destinations
-    ways = {}
+    paths = {}
     for destination in range(last):
         if goals[destination] < 0:
             continue
@@ -38,22 +38,22 @@ def counted_ways(
                         break
                     links.append(link)
                     node = int(fabric.link_to[link])
-                ways[source, lid] = list(pairwise(links))
-    return ways
+                paths[source, lid] = list(pairwise(links))
+    return paths
 
 
-def are_acyclic(ways: dict[tuple[int, int], list[tuple[int, int]]], sl: np.ndarray) -> bool:
-    """The dependencies of the ways of each lane have no cycle."""
+def are_acyclic(paths: dict[tuple[int, int], list[tuple[int, int]]], sl: np.ndarray) -> bool:
+    """Return whether the dependencies of the paths on each lane have no cycle."""
     lanes: dict[int, nx.DiGraph] = {}
-    for (row, lid), waits in ways.items():
+    for (row, lid), waits in paths.items():
         lanes.setdefault(int(sl[row, lid]), nx.DiGraph()).add_edges_from(waits)
     return all(nx.is_directed_acyclic_graph(graph) for graph in lanes.values())
 
 
-def first_fit(ways: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
-    """Lanes when every way goes to the first that takes it, in the order of the LIDs."""
+def first_fit(paths: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
+    """Return the number of lanes when each path, by LID, takes the first that stays acyclic."""
     lanes: list[nx.DiGraph] = [nx.DiGraph()]
-    for _, waits in sorted(ways.items(), key=lambda item: (item[0][1], item[0][0])):
+    for _, waits in sorted(paths.items(), key=lambda item: (item[0][1], item[0][0])):
         for number in range(len(lanes) + 1):
             if number == len(lanes):
                 lanes.append(nx.DiGraph())
@@ -66,7 +66,7 @@ def first_fit(ways: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
 
 
 def heaviest_tree(weights: dict[int, int], fabric: Fabric, goal: int) -> dict[int, int]:
-    """Least weight from the goal outwards to every node, of links named in that direction."""
+    """Return the least total weight from the goal outwards to every node it reaches."""
     graph = switch_graph(fabric)
     best = {goal: 0}
     queue = [(0, goal)]
@@ -83,9 +83,9 @@ def heaviest_tree(weights: dict[int, int], fabric: Fabric, goal: int) -> dict[in
 
 
 def sssp_is_cheapest(fabric: Fabric, routes: TableRoutes) -> None:
-    """Replay OpenSM's sssp: every way must weigh least when it was chosen.
+    """Replay OpenSM's sssp: every path must have least weight when it was chosen.
 
-    Which of several ways of least weight was taken is not looked at, only that it is one.
+    Which of several paths of least weight was chosen is not checked.
     """
     graph = fabric.graph
     nodes = [int(node) for node in np.flatnonzero(fabric.forwards)]
@@ -97,15 +97,15 @@ def sssp_is_cheapest(fabric: Fabric, routes: TableRoutes) -> None:
     weight_of = [(count << routes.lmc) + 1 for count in adapters]
     weights = dict.fromkeys(range(fabric.num_links), sum(weight_of) ** 2)
 
-    def turn(destination: int) -> tuple[bool, int, int, int]:
+    def service_order(destination: int) -> tuple[bool, int, int, int]:
         row = int(graph.destination_row[destination])
         link = int(graph.destination_link[destination])
         port = 0 if link < 0 else int(fabric.link_from_port[link])
         guid = int(fabric.node_guid[nodes[row]].byteswap())
         return destination >= fabric.num_endpoints, -weight_of[row], guid, port
 
-    known = [d for d in range(fabric.num_destinations) if graph.destination_row[d] >= 0]
-    for destination in sorted(known, key=turn):
+    reachable = [d for d in range(fabric.num_destinations) if graph.destination_row[d] >= 0]
+    for destination in sorted(reachable, key=service_order):
         for lid in range(destination << routes.lmc, (destination + 1) << routes.lmc):
             goal = nodes[graph.destination_row[destination]]
             best = heaviest_tree(weights, fabric, goal)

@@ -1,8 +1,9 @@
 """LogGOPS replay of a workload in plain Python: Hoefler, Schneider and Lumsdaine 2010, section 2.
 
-The network has no contention but at its ends: a message of s bytes occupies the sender's and the
+The network has contention only at its ends: a message of s bytes occupies the sender's and the
 receiver's interface for s G, in the order in which messages are posted and arrive. Messages above S
-wait for their receive: a request and an answer of L each go first. Times are exact fractions.
+wait for their receive: a request and an answer of latency L precede them. Times are exact
+fractions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from weft.workload import Kind, Workload
 def replay(
     work: Workload, *, latency: Fraction, per_byte: Fraction, eager_bytes: int
 ) -> list[Fraction]:
-    """End of each operation, with o = g = 0.
+    """Return the end of each operation, with o = g = 0.
 
     Parameters
     ----------
@@ -47,14 +48,14 @@ def replay(
     posted: dict[int, Fraction] = {}
     arrived: dict[int, Fraction] = {}
     ended: dict[int, Fraction] = {}
-    turn = itertools.count()
+    order = itertools.count()
     queue: list[tuple[Fraction, int, int, str]] = []
 
     def at(time: Fraction, op: int, what: str) -> None:
-        heapq.heappush(queue, (time, next(turn), op, what))
+        heapq.heappush(queue, (time, next(order), op, what))
 
     def data(op: int, now: Fraction) -> None:
-        """Hand a message to the interface of its rank."""
+        """Give a message to the interface of its rank."""
         rank, lasts = int(work.rank[op]), int(work.size_bytes[op]) * per_byte
         begin = max(now, sending[rank])
         sending[rank] = begin + lasts
@@ -90,7 +91,7 @@ def replay(
         elif what == "data":
             data(op, now)
         elif what == "head":
-            # The first byte is there; the last one follows when the interface has taken it in.
+            # The first byte has arrived; the last one follows once the interface has received it.
             rank = int(work.peer[op])
             done = max(now, receiving[rank]) + int(work.size_bytes[op]) * per_byte
             receiving[rank] = done

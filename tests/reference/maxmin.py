@@ -1,27 +1,27 @@
-"""Plain twin of max–min sharing: textbook progressive filling over dictionaries."""
+"""Reference implementation of max-min sharing: textbook progressive filling over dictionaries."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from fractions import Fraction
 
-#: What a flow uses: link to the part of its rate that crosses the link.
+#: Link to the part of a flow's rate that crosses it.
 Uses = Mapping[int, Fraction]
 
 
 def max_min_rates(
     capacity: Mapping[int, Fraction], flows: Mapping[Hashable, Uses]
 ) -> dict[Hashable, Fraction]:
-    """All rates rise together; a flow stops when one of its links is full."""
+    """Return the rates: all rise together, and a flow's stops when one of its links is full."""
     rates: dict[Hashable, Fraction] = {}
     while len(rates) < len(flows):
         rising = {name: uses for name, uses in flows.items() if name not in rates}
         levels = {}
-        for link, room in capacity.items():
+        for link, total in capacity.items():
             share = sum((uses.get(link, Fraction(0)) for uses in rising.values()), Fraction(0))
             if share:
-                held = sum((rates[name] * flows[name].get(link, 0) for name in rates), Fraction(0))
-                levels[link] = (room - held) / share
+                used = sum((rates[name] * flows[name].get(link, 0) for name in rates), Fraction(0))
+                levels[link] = (total - used) / share
         level = min(levels.values())
         full = {link for link, value in levels.items() if value == level}
         rates |= {name: level for name, uses in rising.items() if full & uses.keys()}
@@ -35,7 +35,7 @@ def is_max_min_fair(
     *,
     slack: float = 1e-9,
 ) -> bool:
-    """No link over its capacity, and every flow the fastest at one of its links that is full."""
+    """Return whether no link is overloaded and each flow is fastest at one of its full links."""
     load = dict.fromkeys(capacity, 0.0)
     fastest = dict.fromkeys(capacity, 0.0)
     for name, uses in flows.items():

@@ -1,4 +1,4 @@
-"""Plain hashing of flows over candidates: every path of a pair written out, every CRC by zlib."""
+"""Hashing of flows over candidates, written out: every path of a pair, every CRC by zlib."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def md5(name: object) -> int:
 
 
 def all_paths(fabric: Fabric, routes: CandidateRoutes, row: int, goal: int) -> list[list[int]]:
-    """Every path as its links, in the order of a walk that tries lower ports first."""
+    """Return every path as its links, in the order of a search that tries lower ports first."""
     if row == goal:
         return [[]]
     return [
@@ -68,8 +68,8 @@ def five_tuple(source: int, destination: int, source_port: int) -> bytes:
     )
 
 
-def rotated(value: int, turn: int) -> int:
-    return ((value >> turn) | (value << (32 - turn))) & 0xFFFFFFFF
+def rotated(value: int, shift: int) -> int:
+    return ((value >> shift) | (value << (32 - shift))) & 0xFFFFFFFF
 
 
 def part_path(
@@ -81,7 +81,7 @@ def part_path(
     ends: tuple[int, int],
     part: tuple[int, int],
 ) -> list[int]:
-    """Links between switches that one part of a flow takes."""
+    """Return the links between switches on the path of one part of a flow."""
     graph = fabric.graph
     source, destination = ends
     out = graph.destination_link[source]
@@ -106,11 +106,11 @@ def part_path(
             if len(edges) > 1:
                 value = splitmix64(value)
         else:
-            mine = 0 if hash == "crc-polarised" else switch_seed(seed, row)
-            code32 = zlib.crc32(five_tuple(source, destination, port), mine)
+            own_seed = 0 if hash == "crc-polarised" else switch_seed(seed, row)
+            code32 = zlib.crc32(five_tuple(source, destination, port), own_seed)
             if hash == "crc-offset":
                 level = int(fabric.level[graph.row_node[row]])
-                code32 = rotated(code32, (8 * level if level >= 0 else mine) % 32)
+                code32 = rotated(code32, (8 * level if level >= 0 else own_seed) % 32)
             pick = code32 % len(edges)
         links.append(int(graph.edge_link[edges[pick]]))
         row = int(graph.edge_row[edges[pick]])
@@ -125,7 +125,7 @@ def loads(
     hosts: list[tuple[int, int]],
     split: tuple[int, int],
 ) -> tuple[np.ndarray, int]:
-    """Load of each directed link, and how many flows have no path."""
+    """Return the load of each directed link, and the number of flows without a path."""
     graph = fabric.graph
     total = [Fraction(0)] * fabric.num_links
     unrouted = 0
@@ -134,7 +134,7 @@ def loads(
             unrouted += fabric.host_endpoint[a] < 0
             continue
         ends = int(fabric.host_endpoint[a]), int(fabric.host_endpoint[b])
-        if min(ends) < 0 or not _joined(fabric, routes, *ends):
+        if min(ends) < 0 or not _connected(fabric, routes, *ends):
             unrouted += 1
             continue
         out, last = (int(graph.destination_link[end]) for end in ends)
@@ -150,6 +150,6 @@ def loads(
     return np.array([float(load) for load in total]), int(unrouted)
 
 
-def _joined(fabric: Fabric, routes: CandidateRoutes, source: int, destination: int) -> bool:
+def _connected(fabric: Fabric, routes: CandidateRoutes, source: int, destination: int) -> bool:
     start, goal = (int(fabric.graph.destination_row[end]) for end in (source, destination))
     return min(start, goal) >= 0 and (start == goal or routes.set_id[goal, start] >= 0)

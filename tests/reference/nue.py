@@ -1,4 +1,4 @@
-"""Plain twins of nue's kernels: networkx says what is acyclic, and maps and sets do the rest."""
+"""Reference implementations of nue's kernels with networkx, dictionaries and sets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import networkx as nx
 
-Ways = dict[int, int]
+NextChannel = dict[int, int]
 
 
 @dataclass
 class Channels:
-    """Directed cables between rows: tail, head, reverse and cost of each, and those of each row."""
+    """Links between rows: tail, head, reverse and cost of each, and the links leaving each row."""
 
     tail: list[int]
     head: list[int]
@@ -28,7 +28,7 @@ class Channels:
 
 
 class Lane:
-    """The used dependencies of one lane, which stay acyclic."""
+    """The admitted dependencies of one lane, which stay acyclic."""
 
     def __init__(self, channels: Channels) -> None:
         self.used = nx.DiGraph()
@@ -42,15 +42,17 @@ class Lane:
         return True
 
 
-def plant(channels: Channels, lane: Lane, tree: Ways, senders: set[int], goals: set[int]) -> None:
-    """Admit what the ways along a tree from all senders to all goals need."""
+def admit_tree(
+    channels: Channels, lane: Lane, tree: NextChannel, senders: set[int], goals: set[int]
+) -> None:
+    """Admit the dependencies of the paths along a tree from all senders to all goals."""
 
     def up(row: int) -> list[int]:
-        way = []
+        path = []
         while row in tree:
-            way.append(tree[row])
+            path.append(tree[row])
             row = channels.head[tree[row]]
-        return way
+        return path
 
     for source in senders | goals:
         for goal in goals:
@@ -58,15 +60,15 @@ def plant(channels: Channels, lane: Lane, tree: Ways, senders: set[int], goals: 
             while climb and descent and climb[-1] == descent[-1]:
                 climb.pop()
                 descent.pop()
-            way = climb + [channels.reverse[c] for c in reversed(descent)]
-            for before, after in pairwise(way):
+            path = climb + [channels.reverse[c] for c in reversed(descent)]
+            for before, after in pairwise(path):
                 assert lane.admit(before, after)
 
 
 def grow(
     channels: Channels, lane: Lane, goal: int, load: list[int]
-) -> tuple[dict[int, int], Ways, list[int]]:
-    """Hops and channel of each row that is reached, and the rows in the order they were."""
+) -> tuple[dict[int, int], NextChannel, list[int]]:
+    """Return hops and next channel of each row that is reached, and the rows in that order."""
     hops, chosen, cost, listed = {goal: 0}, {}, {goal: 0.0}, [goal]
     level = 0
     frontier = [goal]
@@ -92,44 +94,44 @@ def grow(
             else:
                 waiting.append(row)
         for row in waiting:
-            if turn_one(channels, lane, row, level, hops, chosen, cost, load):
+            if reroute_one(channels, lane, row, level, hops, chosen, cost, load):
                 reached.append(row)
         listed += reached
         frontier = reached
     return hops, chosen, listed
 
 
-def turn_one(
+def reroute_one(
     channels: Channels,
     lane: Lane,
     row: int,
     level: int,
     hops: dict[int, int],
-    chosen: Ways,
+    chosen: NextChannel,
     cost: dict[int, float],
     load: list[int],
 ) -> bool:
-    """Turn a neighbour of a row that is stuck to another of its shortest ways, if that helps."""
+    """Move a neighbour of an unreached row to another minimal path if that makes it reachable."""
     for c in channels.leaving[row]:
         middle = channels.head[c]
         if level < 2 or hops.get(middle) != level - 1:
             continue
-        for way in channels.leaving[middle]:
-            if hops.get(channels.head[way]) != level - 2 or way == chosen[middle]:
+        for onward in channels.leaving[middle]:
+            if hops.get(channels.head[onward]) != level - 2 or onward == chosen[middle]:
                 continue
-            needed = [(c, way)]
-            if channels.head[way] in chosen:
-                needed.append((way, chosen[channels.head[way]]))
+            needed = [(c, onward)]
+            if channels.head[onward] in chosen:
+                needed.append((onward, chosen[channels.head[onward]]))
             needed += [
-                (channels.reverse[out], way)
+                (channels.reverse[out], onward)
                 for out in channels.leaving[middle]
                 if hops.get(channels.head[out]) == level
                 and chosen[channels.head[out]] == channels.reverse[out]
             ]
             before = lane.used.copy()
             if all(lane.admit(*pair) for pair in needed):
-                chosen[middle] = way
-                cost[middle] = cost[channels.head[way]] + load[way] * channels.cost[way]
+                chosen[middle] = onward
+                cost[middle] = cost[channels.head[onward]] + load[onward] * channels.cost[onward]
                 hops[row], chosen[row] = level, c
                 cost[row] = cost[middle] + load[c] * channels.cost[c]
                 return True
@@ -144,11 +146,11 @@ def share(
     sources: list[int],
     weight: list[int],
     distance: list[list[int]],
-    given: dict[int, int],
+    preset: dict[int, int],
 ) -> dict[int, int]:
-    """Lane of each goal; the lanes get the dependencies that the goals' trees need."""
+    """Return the lane of each goal, and admit the dependencies of its tree there."""
     load = [0] * len(channels.tail)
-    place = dict(given)
+    place = dict(preset)
     for goal in goals:
         if goal not in place:
             ranked = []
@@ -171,8 +173,8 @@ def share(
 
 def ascending(
     channels: Channels, order: list[int], goal: int, counting: set[int]
-) -> tuple[dict[int, int], dict[int, int], Ways]:
-    """Hops, highest place of a first channel, and pins of all rows on ascending ways to a goal."""
+) -> tuple[dict[int, int], dict[int, int], NextChannel]:
+    """Return hops, highest index of a first channel and pins, for ascending paths to a goal."""
     end = len(order)
     highest = {goal: end}
     while True:
@@ -185,7 +187,7 @@ def ascending(
             break
         highest.update(better)
     at = {place: c for c, place in enumerate(order)}
-    pins: Ways = {}
+    pins: NextChannel = {}
     while True:
         hops, latest = {goal: 0}, {goal: end}
         level, frontier = 0, {goal}
@@ -226,23 +228,23 @@ def tables(
     counting: dict[int, set[int]],
     passes: int,
     even_passes: int,
-) -> list[Ways]:
-    """Channel of each row towards each (goal, whether it weighs), balanced; goals ascending.
+) -> list[NextChannel]:
+    """Return each row's channel towards each (goal, whether it has load), balanced; goals ascend.
 
-    order gives each goal the places of the channels in its lane.
+    `order` has, for each goal, the index of each channel in the order of its lane.
     """
     load = [0] * len(channels.tail)
-    lines: list[Ways] = [{} for _ in destinations]
-    best: tuple[float, list[Ways]] | None = None
-    for turn in range(passes):
-        power = 4 if turn >= even_passes else 1
+    lines: list[NextChannel] = [{} for _ in destinations]
+    best: tuple[float, list[NextChannel]] | None = None
+    for iteration in range(passes):
+        power = 4 if iteration >= even_passes else 1
         for number, (goal, weighs) in enumerate(destinations):
-            if turn and not weighs:
+            if iteration and not weighs:
                 continue
             place = order[goal]
             hops, latest, pins = ascending(channels, place, goal, counting[goal])
-            for row, way in _ways(channels, lines[number], goal):
-                for c in way:
+            for row, path in _paths(channels, lines[number], goal):
+                for c in path:
                     load[c] -= sources[row]
             rows = sorted(hops, key=lambda row: hops[row])[1:]
             offers = {
@@ -262,7 +264,7 @@ def tables(
                     for c in offers[row]
                 )
             entered: dict[int, int] = {}
-            line: Ways = {}
+            line: NextChannel = {}
             for row in reversed(rows):
                 _, line[row] = min(
                     (cost[channels.head[c]] + (load[c] * channels.cost[c]) ** power, c)
@@ -273,8 +275,8 @@ def tables(
                 entered[head] = max(entered.get(head, -1), place[line[row]])
             lines[number] = line
             if weighs:
-                for row, way in _ways(channels, line, goal):
-                    for c in way:
+                for row, path in _paths(channels, line, goal):
+                    for c in path:
                         load[c] += sources[row]
         worst = max(amount * price for amount, price in zip(load, channels.cost, strict=True))
         if best is None or worst * sum(load) < best[0]:
@@ -283,13 +285,13 @@ def tables(
     return best[1]
 
 
-def _ways(channels: Channels, line: Ways, goal: int) -> list[tuple[int, list[int]]]:
-    """Each row of a line with all channels of its way."""
-    found = []
+def _paths(channels: Channels, line: NextChannel, goal: int) -> list[tuple[int, list[int]]]:
+    """Return each row of a line with all channels of its path."""
+    result = []
     for start in line:
-        row, way = start, []
+        row, path = start, []
         while row != goal:
-            way.append(line[row])
+            path.append(line[row])
             row = channels.head[line[row]]
-        found.append((start, way))
-    return found
+        result.append((start, path))
+    return result

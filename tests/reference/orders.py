@@ -1,4 +1,4 @@
-"""Plain twins of up*/down* search, OpenSM's counting and D-mod-K, from their definitions."""
+"""Reference implementations of up*/down* search, OpenSM's port counting and D-mod-K."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from weft.fabrics import Fabric
 
 
 def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int, tuple[int, bool]]:
-    """Node -> (links to the goal, only downwards) of the path that a table can hold for it.
+    """Return node -> (hops to the goal, whether all go down) of the path that a table can hold.
 
-    By rounds of growing distance a node takes the first legal way there is, a downward one before
-    one that climbs; when that strands a node that the order connects, nodes with a downward way
-    take that and the others climb to the nearest.
+    In rounds of growing distance a node takes the first legal path available, a downward one
+    before one that climbs. If that leaves a node of the component without a path, nodes with a
+    downward path take it instead and the others climb to the nearest of them.
     """
     graph = switch_graph(fabric)
-    found = {goal: (0, True)}
+    best = {goal: (0, True)}
     frontier = [goal]
     distance = 0
     while frontier:
@@ -30,20 +30,20 @@ def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int,
         for climbing in (False, True):
             for node, _, link in graph.in_edges(frontier, keys=True):
                 head = int(fabric.link_to[link])
-                if node in found or node in fresh or up[link] != climbing:
+                if node in best or node in fresh or up[link] != climbing:
                     continue
-                if climbing or found[head][1]:
+                if climbing or best[head][1]:
                     fresh[node] = not climbing
-        found |= {node: (distance, down) for node, down in fresh.items()}
+        best |= {node: (distance, down) for node, down in fresh.items()}
         frontier = list(fresh)
     component = nx.node_connected_component(graph.to_undirected(), goal)
-    if len(found) == len(component):
-        return found
+    if len(best) == len(component):
+        return best
     descending = nx.DiGraph()
     descending.add_nodes_from(graph)
     descending.add_edges_from((a, b) for a, b, link in graph.edges(keys=True) if not up[link])
     below = nx.single_source_shortest_path_length(descending.reverse(), goal)
-    found = {node: (length, True) for node, length in below.items()}
+    best = {node: (length, True) for node, length in below.items()}
     climbing_graph = nx.DiGraph()
     climbing_graph.add_nodes_from(graph)
     climbing_graph.add_edges_from((a, b) for a, b, link in graph.edges(keys=True) if up[link])
@@ -53,18 +53,18 @@ def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int,
         for node in climbing_graph:
             if node in below:
                 continue
-            ways = [found[head][0] + 1 for head in climbing_graph[node] if head in found]
-            if ways and found.get(node, (10**9, False))[0] > min(ways):
-                found[node] = (min(ways), False)
+            hops = [best[head][0] + 1 for head in climbing_graph[node] if head in best]
+            if hops and best.get(node, (10**9, False))[0] > min(hops):
+                best[node] = (min(hops), False)
                 changed = True
-    return found
+    return best
 
 
 def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
-    """Node and port that each destination hangs from, OpenSM's order of them, and endpoints."""
+    """Return each destination's node and port of attachment, OpenSM's order, and the endpoints."""
     forwards = set(np.flatnonzero(fabric.forwards).tolist())
-    places = destinations(fabric)
-    endpoints = sum(node >= fabric.num_switches for node, _ in places)
+    node_ports = destinations(fabric)
+    endpoints = sum(node >= fabric.num_switches for node, _ in node_ports)
 
     def leaf(place: tuple[int, int]) -> tuple[int, int]:
         node, port = place
@@ -73,13 +73,13 @@ def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
         link = out_link(fabric, node, port)
         return int(fabric.link_to[link]), int(fabric.link_to_port[link])
 
-    ends = [leaf(place) for place in places]
+    ends = [leaf(place) for place in node_ports]
     adapters = dict.fromkeys(forwards, 0)
     for node, _ in ends[:endpoints]:
         if node in adapters:
             adapters[node] += 1
     order = sorted(
-        (d for d in range(len(places)) if ends[d][0] in forwards),
+        (d for d in range(len(node_ports)) if ends[d][0] in forwards),
         key=lambda d: (
             d >= endpoints,
             -adapters[ends[d][0]],
@@ -90,8 +90,8 @@ def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
     return ends, order, endpoints
 
 
-def _counted(fabric: Fabric, ways_to: Callable[[int], dict[int, list[int]]]) -> np.ndarray:
-    """OpenSM's choice: by port, the fewest adapters already sent that way, then the lowest port."""
+def _counted(fabric: Fabric, links_to: Callable[[int], dict[int, list[int]]]) -> np.ndarray:
+    """Choose as OpenSM does: the port with fewest adapters routed through it, then the lowest."""
     rows = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     ends, order, endpoints = _service(fabric)
     table = np.full((len(ends), len(rows)), 255, dtype=np.uint8)
@@ -99,7 +99,7 @@ def _counted(fabric: Fabric, ways_to: Callable[[int], dict[int, list[int]]]) -> 
     for d in order:
         goal, port = ends[d]
         table[d, rows[goal]] = port
-        for node, links in ways_to(goal).items():
+        for node, links in links_to(goal).items():
             if node == goal or not links:
                 continue
             best = min(links, key=lambda link: (behind[link], fabric.link_from_port[link]))
@@ -109,10 +109,10 @@ def _counted(fabric: Fabric, ways_to: Callable[[int], dict[int, list[int]]]) -> 
 
 
 def counted_tables(fabric: Fabric) -> np.ndarray:
-    """OpenSM's minhop: counted over shortest paths."""
+    """Return OpenSM's minhop tables: counted over minimal paths."""
     graph = switch_graph(fabric)
 
-    def ways_to(goal: int) -> dict[int, list[int]]:
+    def links_to(goal: int) -> dict[int, list[int]]:
         distance = nx.single_source_shortest_path_length(graph, goal)
         return {
             node: [
@@ -123,18 +123,18 @@ def counted_tables(fabric: Fabric) -> np.ndarray:
             for node in distance
         }
 
-    return _counted(fabric, ways_to)
+    return _counted(fabric, links_to)
 
 
 def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
-    """OpenSM's updn and dnup: counted over the ports that its ranked search gives the least hops.
+    """Return OpenSM's updn or dnup tables: counted over the ports of fewest hops in its search.
 
-    step says of each link what going along it, away from the goal, is: after a "late" step an
-    "early" one is barred, a "level" one bars nothing.
+    `step` classifies each link in the direction away from the goal: an "early" step may not follow
+    a "late" one; a "level" step is unrestricted.
     """
     graph = switch_graph(fabric)
 
-    def ways_to(goal: int) -> dict[int, list[int]]:
+    def links_to(goal: int) -> dict[int, list[int]]:
         by_port: dict[int, int] = {}
         least = {goal: 0}
         came = {goal: "early"}
@@ -162,13 +162,13 @@ def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
     def port_of(edge: tuple[int, int, int]) -> int:
         return int(fabric.link_from_port[edge[2]])
 
-    return _counted(fabric, ways_to)
+    return _counted(fabric, links_to)
 
 
 def dmodk_next(fabric: Fabric, switch: int, host: int) -> tuple[int, int | None]:
-    """(level, index) of D-mod-K's next hop on a generated XGFT, by its coordinates.
+    """Return (level, index) of D-mod-K's next hop on a generated XGFT, by its coordinates.
 
-    Going up, the index of the parent; going down, None, for there is one way only.
+    Upwards the index is that of the parent; downwards it is None, as there is only one path.
     """
     w = fabric.parameters["w"]
     level = int(fabric.level[switch])

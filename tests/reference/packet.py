@@ -1,6 +1,6 @@
-"""Plain twin of the packet level, its program: callbacks in a queue around the network of flits.
+"""Reference implementation of the packet level's program: callbacks around the flit network.
 
-It takes nothing from the kernel. Numbers in brackets are of the rules in docs/packet-level.md.
+Independent of the kernel. Numbers in brackets are those of the rules in docs/packet-level.md.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from weft.routes import Routes
 from weft.sim.packet.hardware import Hardware
 from weft.workload import Kind, Workload
 
-# What the program waits for, in the order of one instant [24 b].
+# Kinds of events of the program, in the order of one instant [24 b].
 PROCESSOR, RELEASE, END, JOIN, ARRIVE = range(5)
-# Messages of an operation: the request and answer of a rendez-vous, and the data.
+# Messages of an operation: request and answer of a rendezvous, and the data.
 REQUEST, ANSWER, DATA = range(3)
 
 STANDARD = Hardware()
 
 
 class PlainPackets:
-    """One run; `posted`, `ended`, `left` and `arrived` hold the times by operation, ps."""
+    """One run; `posted`, `ended`, `left` and `arrived` hold times in ps by operation."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class PlainPackets:
         self.now = 0
         self.ready: deque[int] = deque()
         self.events: list[tuple[int, int, int, int, Callable[[], None]]] = []
-        self.turn = 0
+        self.sequence = 0
         self.busy: dict[tuple[int, int], int] = defaultdict(int)
         self.waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
         self.posted: dict[int, int] = {}
@@ -69,7 +69,7 @@ class PlainPackets:
         self.left: dict[int, int] = {}
         self.arrived: dict[int, int] = {}
         self.known: set[int] = set()
-        self.asked: set[int] = set()
+        self.requested: set[int] = set()
         self.needs: dict[int, int] = {}
         self.wake: dict[tuple[int, bool], list[int]] = defaultdict(list)
         flags = workload.dep_on_start
@@ -79,18 +79,18 @@ class PlainPackets:
             for at in run:
                 on_start = bool(flags[at]) if len(flags) else False
                 self.wake[int(workload.dep[at]), on_start].append(op)
-        # Messages of the network, what each is, and those of each queue pair in order.
-        self.what: list[tuple[int, int]] = []
+        # Network messages: operation and part of each, and those of each queue pair in order.
+        self.message_part: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
         self.order: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-        self.there: set[int] = set()
+        self.complete: set[int] = set()
         self.net = lay(
             fabric, routes, hardware, self._messages(lid_offset), policy=policy, gap_ps=gap_ps,
             entries=entries, seed=seed, ports=ports, flit_bytes=flit_bytes,
         )  # fmt: skip
 
     def _messages(self, lid_offset: Sequence[int] | None) -> list[Message]:
-        """All that goes between hosts. An answer is a message of the receive."""
+        """Return all messages between hosts. An answer is a message of the receive."""
         work, ends = self.work, []
         for op in work.messages.tolist():
             rank, peer = int(work.rank[op]), int(work.peer[op])
@@ -98,27 +98,27 @@ class PlainPackets:
                 continue
             asks = self._large(op) and self.handshake
             for part in (REQUEST, ANSWER, DATA) if asks else (DATA,):
-                self.number[op, part] = len(self.what)
-                self.what.append((op, part))
+                self.number[op, part] = len(self.message_part)
+                self.message_part.append((op, part))
                 ends.append((peer, rank) if part == ANSWER else (rank, peer))
-        # Queue pairs in order of who sends to whom, messages in turn on those of two ranks [23].
+        # Queue pairs in order of (sender, receiver); messages of two ranks in rotation [23].
         first = {pair: self.qps * at for at, pair in enumerate(sorted(set(ends)))}
-        owner = [self._owner(op, part) for op, part in self.what]
-        turns: dict[tuple[int, int], list[int]] = defaultdict(list)
+        owner = [self._owner(op, part) for op, part in self.message_part]
+        operations_of: dict[tuple[int, int], list[int]] = defaultdict(list)
         for op, pair in sorted(set(zip(owner, ends, strict=True))):
-            turns[pair].append(op)
-        found = []
-        for (op, part), pair, number in zip(self.what, ends, owner, strict=True):
-            name = first[pair] + turns[pair].index(number) % self.qps
+            operations_of[pair].append(op)
+        messages = []
+        for (op, part), pair, number in zip(self.message_part, ends, owner, strict=True):
+            name = first[pair] + operations_of[pair].index(number) % self.qps
             source, target = (self.hosts[end] for end in pair)
             qp = source if self.hardware.queue_pairs == "host" else name
             size = int(work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
             offset = int(lid_offset[op]) if lid_offset is not None and part != ANSWER else 0
-            found.append(Message(qp, name, size, source, target, offset))
-        return found
+            messages.append(Message(qp, name, size, source, target, offset))
+        return messages
 
     def _owner(self, op: int, part: int) -> int:
-        """The operation that a message counts under: one of the rank that sends it [24]."""
+        """Return the operation that a message belongs to: one of the rank that sends it [24]."""
         return int(self.work.match[op]) if part == ANSWER else op
 
     def _large(self, op: int) -> bool:
@@ -131,7 +131,7 @@ class PlainPackets:
     # -- time ------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """To the end, or until nothing moves."""
+        """Run to the end, or until no event is left."""
         for op, count in self.needs.items():
             if count == 0:
                 self._allow(op)
@@ -148,10 +148,10 @@ class PlainPackets:
                 self.left[op] = self.net.msg_left[message]
 
     def _instant(self) -> None:
-        """All that happens now [24]."""
+        """Process all events of this instant [24]."""
         while True:
             packet_network.advance(self.net, self.now)
-            self._hear()
+            self._collect_reports()
             while self.events and self.events[0][0] == self.now:
                 heapq.heappop(self.events)[-1]()
             while self.ready:
@@ -162,27 +162,27 @@ class PlainPackets:
                 return
 
     def _later(self, time: int, kind: int, number: int, action: Callable[[], None]) -> None:
-        """Do something at a time, at once if that is now."""
+        """Schedule an action, or run it now if its time is now."""
         if time == self.now:
             action()
             return
         self._note(time, kind, number, action)
 
     def _note(self, time: int, kind: int, number: int, action: Callable[[], None]) -> None:
-        self.turn += 1
-        heapq.heappush(self.events, (time, kind, number, self.turn, action))
+        self.sequence += 1
+        heapq.heappush(self.events, (time, kind, number, self.sequence, action))
 
     # -- operations ------------------------------------------------------------------------------
 
     def _allow(self, op: int) -> None:
-        """All that an operation waited for is there."""
+        """Release an operation whose dependencies are satisfied."""
         release = ps(self.work.release_ns[op]) if len(self.work.release_ns) else 0
         if release > self.now:
             self._note(release, RELEASE, op, lambda: self.ready.append(op))
         else:
             self.ready.append(op)
 
-    def _tell(self, op: int, start: bool) -> None:
+    def _wake_dependents(self, op: int, start: bool) -> None:
         for other in sorted(self.wake[op, start]):
             self.needs[other] -= 1
             if self.needs[other] == 0:
@@ -192,52 +192,52 @@ class PlainPackets:
         return int(self.work.rank[op]), int(self.work.cpu[op]) if len(self.work.cpu) else 0
 
     def _takes(self, op: int) -> int:
-        """How long an operation occupies its processor when it begins."""
+        """Return how long an operation occupies its processor when it begins."""
         kind = self.work.kind[op]
         if kind == Kind.CALC:
             return ps(self.work.duration_ns[op])
         return self.overhead if kind in (Kind.SEND, Kind.PUT) else 0
 
     def _must_wait(self, op: int) -> bool:
-        """Let an operation wait if its processor is in use, or others wait for it already."""
+        """Queue an operation if its processor is busy or has a queue; return whether it was."""
         processor = self._processor(op)
         queue = self.waiting[processor]
         if not queue and self.busy[processor] <= self.now:
             return False
         heapq.heappush(queue, op)
         if len(queue) == 1:
-            self._call(processor)
+            self._schedule_processor(processor)
         return True
 
-    def _call(self, processor: tuple[int, int]) -> None:
+    def _schedule_processor(self, processor: tuple[int, int]) -> None:
         number = processor[0] << 8 | processor[1]
         self._note(self.busy[processor], PROCESSOR, number, lambda: self._next(processor))
 
     def _next(self, processor: tuple[int, int]) -> None:
-        """A processor is free for the first, in program order, of those that wait for it."""
+        """Give a free processor to the first waiting operation in program order."""
         op = heapq.heappop(self.waiting[processor])
         if self.work.kind[op] == Kind.RECV:
-            self._take_in(op)
+            self._process_receive(op)
         else:
             self._start(op)
         if self.waiting[processor]:
-            self._call(processor)
+            self._schedule_processor(processor)
 
     def _begin(self, op: int) -> None:
         if self._takes(op) == 0 or not self._must_wait(op):
             self._start(op)
 
     def _start(self, op: int) -> None:
-        """An operation begins: it has a processor if it needs one."""
+        """Begin an operation, which has its processor if it needs one."""
         kind, takes = Kind(int(self.work.kind[op])), self._takes(op)
         if takes:
             self.busy[self._processor(op)] = self.now + takes
         self.posted[op] = self.now
-        self._tell(op, True)
+        self._wake_dependents(op, True)
         if kind == Kind.RECV:
             self._receive(op)
         elif self._large(op):
-            self._ask(op)
+            self._start_rendezvous(op)
         elif kind in (Kind.SEND, Kind.PUT):
             if kind == Kind.SEND:
                 self._later(self.now + takes, END, op, lambda: self._end(op))
@@ -247,7 +247,7 @@ class PlainPackets:
 
     def _end(self, op: int) -> None:
         self.ended[op] = self.now
-        self._tell(op, False)
+        self._wake_dependents(op, False)
 
     def _receive(self, op: int) -> None:
         send = int(self.work.match[op])
@@ -255,33 +255,33 @@ class PlainPackets:
             if send in self.known:
                 self._received(op)
         elif self.handshake:
-            if send in self.asked:
+            if send in self.requested:
                 self._post(self.now, send, ANSWER)
         elif send in self.posted:
             self._post(max(self.now, self.posted[send] + self.overhead), send, DATA)
 
-    def _ask(self, op: int) -> None:
-        """A rendez-vous begins [21]."""
+    def _start_rendezvous(self, op: int) -> None:
+        """Begin a rendezvous [21]."""
         if self.handshake:
             self._post(self.now + self.overhead, op, REQUEST)
         elif int(self.work.match[op]) in self.posted:
             self._post(self.now + self.overhead, op, DATA)
 
     def _received(self, op: int) -> None:
-        """A posted receive has its message."""
+        """Complete a posted receive whose message has arrived."""
         if self.overhead == 0:
             self._end(op)
         elif not self._must_wait(op):
-            self._take_in(op)
+            self._process_receive(op)
 
-    def _take_in(self, op: int) -> None:
+    def _process_receive(self, op: int) -> None:
         self.busy[self._processor(op)] = self.now + self.overhead
         self._note(self.now + self.overhead, END, op, lambda: self._end(op))
 
     # -- messages --------------------------------------------------------------------------------
 
     def _post(self, time: int, op: int, part: int) -> None:
-        """A message is posted; it joins its queue pair a while later [20]."""
+        """Post a message; it joins its queue pair after the adapter's latency [20]."""
         if (op, part) in self.number:
             message = self.number[op, part]
             time += self.adapter
@@ -290,16 +290,16 @@ class PlainPackets:
             self._later(time, JOIN, self._owner(op, part), lambda: self._copy(op, part))
 
     def _copy(self, op: int, part: int) -> None:
-        """A message within a host begins [21]."""
+        """Begin a message within a host [21]."""
         if part == DATA:
             pair = int(self.work.rank[op]), int(self.work.peer[op])
             self.left[op] = max(self.now, self.copied[pair])
-            there = self.left[op] + self._local(int(self.work.size_bytes[op]))
-            self.copied[pair] = there
-            self._later(there, END, op, lambda: self._copied(op))
+            complete = self.left[op] + self._local(int(self.work.size_bytes[op]))
+            self.copied[pair] = complete
+            self._later(complete, END, op, lambda: self._copied(op))
             return
-        there, number = self.now + self.local_latency, self._owner(op, part)
-        self._later(there, ARRIVE, number, lambda: self._known(op, part))
+        complete, number = self.now + self.local_latency, self._owner(op, part)
+        self._later(complete, ARRIVE, number, lambda: self._known(op, part))
 
     def _copied(self, op: int) -> None:
         if self.work.kind[op] == Kind.PUT or self._large(op):
@@ -307,43 +307,43 @@ class PlainPackets:
         self._later(self.now + self.local_latency, ARRIVE, op, lambda: self._known(op, DATA))
 
     def _join(self, message: int) -> None:
-        self._line(message).append(message)
+        self._undelivered(message).append(message)
         packet_network.join(self.net, message)
 
-    def _line(self, message: int) -> list[int]:
-        """Messages of the same queue pair and ranks that have not arrived, in order [19]."""
-        op, part = self.what[message]
+    def _undelivered(self, message: int) -> list[int]:
+        """Return the undelivered messages of the same queue pair and ranks, in order [19]."""
+        op, part = self.message_part[message]
         ends = int(self.work.rank[op]), int(self.work.peer[op])
         return self.order[self.net.msg_qp[message], *(ends[::-1] if part == ANSWER else ends)]
 
-    def _hear(self) -> None:
-        """Take what the network says: messages sent, messages arrived in order [19]."""
+    def _collect_reports(self) -> None:
+        """Process the network's reports: messages sent, and messages arrived in order [19]."""
         said = self.net.said[: self.net.number[SAID]]
         self.net.number[SAID] = 0
-        for what in said:
-            message, arrived = divmod(what, 2)
-            op, part = self.what[message]
+        for report in said:
+            message, arrived = divmod(report, 2)
+            op, part = self.message_part[message]
             if not arrived:
                 if part == DATA and (self.work.kind[op] == Kind.PUT or self._large(op)):
                     self._note(self.now, END, op, lambda op=op: self._end(op))
                 continue
-            self.there.add(message)
-            line = self._line(message)
-            while line and line[0] in self.there:
-                self._come(line.pop(0))
+            self.complete.add(message)
+            line = self._undelivered(message)
+            while line and line[0] in self.complete:
+                self._deliver(line.pop(0))
 
-    def _come(self, message: int) -> None:
-        op, part = self.what[message]
+    def _deliver(self, message: int) -> None:
+        op, part = self.message_part[message]
         time, number = self.now + self.adapter, self._owner(op, part)
         self._note(time, ARRIVE, number, lambda: self._known(op, part))
 
     def _known(self, op: int, part: int) -> None:
-        """A message has arrived: the rank that it was for knows [20]."""
+        """Process the arrival of a message at its rank [20]."""
         if part == DATA:
             self.arrived[op] = self.now
         receive = int(self.work.match[op])
         if part == REQUEST:
-            self.asked.add(op)
+            self.requested.add(op)
             if receive in self.posted:
                 self._post(self.now, op, ANSWER)
         elif part == ANSWER:

@@ -1,7 +1,7 @@
-"""Cases of the packet level whose times are worked out by hand, for whatever runs it.
+"""Cases of the packet level with times worked out by hand, for any implementation.
 
-On cables of 80 Gb/s a byte takes 100 ps. Packets carry up to 1000 bytes and have 24 besides, so
-that one takes 102.4 ns. Cables have a latency of 10 ns and switches one of 100 ns.
+On cables of 80 Gbit/s a byte takes 100 ps. Packets carry up to 1000 bytes and a header of 24, so a
+full one takes 102.4 ns. Cables have a latency of 10 ns and switches one of 100 ns.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 
 PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
-#: Of a full packet on 80 Gb/s, of a cable, of a switch.
+#: Duration of a full packet at 80 Gbit/s, latency of a cable, latency of a switch; ps.
 D, L, R = 102_400, 10_000, 100_000
-#: From a first byte's leaving a host to the last one's arrival behind one switch.
+#: From the first byte leaving a host to the last byte's arrival, through one switch.
 THROUGH = L + R + L + D
 
 
 @dataclass
 class Case:
-    """What to run, rank i being host i, and what must come out: ps by operation."""
+    """A run in which rank i is host i, and its expected times in ps by operation."""
 
     fabric: Fabric
     routes: Routes
@@ -40,7 +40,7 @@ class Case:
 
 
 def fabric_of(hosts: list[int], trunks: list[tuple[int, int]], faster: float = 80.0) -> Fabric:
-    """Hosts by the switch that each hangs from, then cables between switches."""
+    """Build a fabric from the switch of each host and the cables between switches."""
     builder = FabricBuilder("by hand", rate=80.0)
     switches = builder.switches([f"s{n}" for n in range(max(hosts) + 1)])
     builder.connect(switches[hosts], builder.hosts([f"h{n}" for n in range(len(hosts))]))
@@ -50,7 +50,7 @@ def fabric_of(hosts: list[int], trunks: list[tuple[int, int]], faster: float = 8
 
 
 def puts(num_ranks: int, *messages: tuple[int, int, int]) -> Workload:
-    """Messages of (source, destination, bytes) that are all posted at the start."""
+    """Return messages of (source, destination, bytes), all posted at the start."""
     builder = WorkloadBuilder(num_ranks)
     for source, target, size in messages:
         builder.put(source, target, size)
@@ -58,12 +58,12 @@ def puts(num_ranks: int, *messages: tuple[int, int, int]) -> Workload:
 
 
 def case(fabric: Fabric, work: Workload, arrived: list[int], **more: Any) -> Case:
-    """A case by shortest ways; arrivals of operations in order."""
+    """Return a case on minimal paths, with the arrivals of operations in order."""
     return Case(fabric, weft.route(fabric, "minhop"), work, dict(enumerate(arrived)), **more)
 
 
 def one_packet_by_cables_of_two_rates() -> Case:
-    # Into the faster cable it begins D - D / 2 later, out of it at once.
+    # It starts on the faster cable D - D / 2 later, and leaves that cable's buffer at once.
     begins = L + R + D // 2
     arrives = begins + L + R + L + D
     fabric = fabric_of([0, 1], [(0, 1)], faster=160.0)
@@ -89,9 +89,9 @@ def two_hosts_share_the_link_to_a_third() -> Case:
 
 
 def two_flows_by_one_input_against_one_by_another() -> Case:
-    """A quarter, a quarter and a half as long as all three send."""
-    # Host 3 receives; 0 and 1 come by the trunk, 2 hangs from the last switch. Its first two
-    # packets leave before the first from the trunk is there; then inputs take turns.
+    """A share of 1/4, 1/4 and 1/2 while all three send."""
+    # Host 3 receives; 0 and 1 use the trunk, 2 is attached to the last switch. Its first two
+    # packets leave before the first one arrives by the trunk; then the inputs alternate.
     work = puts(4, (0, 3, 8000), (1, 3, 8000), (2, 3, 8000))
     turns = L + R + 2 * D
     arrives = [turns + slot * D + L + D for slot in (20, 21, 11)]
@@ -99,7 +99,7 @@ def two_flows_by_one_input_against_one_by_another() -> Case:
 
 
 def a_parking_lot() -> Case:
-    """Hosts 0, 1 and 2 join a line of switches one after the other, on the way to host 3."""
+    """Hosts 0, 1 and 2 are attached along a line of switches towards host 3."""
     # The trunk before the last switch carries 1 1 0 1 0 1 0 1 0 1 0 1 0 1 0 0.
     work = puts(4, (0, 3, 8000), (1, 3, 8000), (2, 3, 8000))
     turns = L + R + 2 * D
@@ -118,7 +118,7 @@ def adapters_of_half_the_rate() -> Case:
     hardware = replace(PLAIN, adapter_gbps=40)
     arrives = 2 * (2 * D) + L + R + L + 2 * D
     work = puts(2, (0, 1, 3000))
-    # The last byte has left before the adapter has read the packet's time.
+    # The last byte has left before the adapter's own read time of the packet has passed.
     ended = {0: 2 * 2 * D + D}
     return case(fabric_of([0, 0], []), work, [arrives], hardware=hardware, ended=ended)
 
@@ -131,13 +131,13 @@ def two_hosts_to_an_adapter_of_half_the_rate() -> Case:
 
 
 def _two_lanes(arbitration: VlArbitration, sizes: tuple[int, int], slots: tuple[int, int]) -> Case:
-    """Host 0 sends to 2 on lane 0 and host 1 to 3 on lane 1, by one trunk."""
+    """Host 0 sends to 2 on lane 0 and host 1 to 3 on lane 1, over one trunk."""
     fabric = fabric_of([0, 0, 1, 1], [(0, 1)])
-    given = weft.route(fabric, "minhop")
-    assert isinstance(given, TableRoutes)
+    minimal = weft.route(fabric, "minhop")
+    assert isinstance(minimal, TableRoutes)
     levels = np.zeros(fabric.num_destinations, dtype=np.uint8)
     levels[3] = 1
-    routes = replace(given, sl=levels, lanes=VirtualLanes.uniform([0, 1]))
+    routes = replace(minimal, sl=levels, lanes=VirtualLanes.uniform([0, 1]))
     hardware = replace(PLAIN, vl_arbitration=arbitration)
     arrived = {op: L + R + slot * D + THROUGH for op, slot in enumerate(slots)}
     work = puts(4, (0, 2, sizes[0]), (1, 3, sizes[1]))
@@ -150,7 +150,7 @@ def lanes_by_weights_of_two_and_one() -> Case:
 
 
 def a_lane_of_high_priority_with_a_limit() -> Case:
-    # 1 1 1 1 0 1 1 1 1 0 0 0: 4096 bytes may pass before one of low priority.
+    # 1 1 1 1 0 1 1 1 1 0 0 0: 4096 bytes may pass before a packet of low priority.
     tables = VlArbitration(high=((1, 255),), low=((0, 1),), limit=1)
     return _two_lanes(tables, (4000, 8000), (11, 8))
 
@@ -182,7 +182,7 @@ def one_queue_pair_sends_in_order() -> Case:
 
 
 def _behind_a_blocked_packet(hardware: Hardware, slot: int) -> Case:
-    """Host 2's packet for 3 waits for those of 0 and 1; the one behind it is for host 4."""
+    """Host 2's packet for 3 waits for those of 0 and 1; the packet behind it is for host 4."""
     work = puts(5, (0, 3, 1000), (1, 3, 1000), (2, 3, 1000), (2, 4, 1000))
     arrives = [slot * D + THROUGH for slot in (0, 1, 2, slot)]
     return case(fabric_of([0] * 5, []), work, arrives, hardware=hardware)

@@ -1,6 +1,6 @@
-"""Plain twin of the packet level: where a packet goes next, and which lane a link takes.
+"""Reference implementation of the packet level: next hops of packets, and lanes of links.
 
-Functions as in `tests.reference.packet_network`, which see.
+Functions have the form described in `tests.reference.packet_network`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from weft.kernels.hashing import splitmix64
 
 
 def lane_between(net, row, port_in, port_out, sl):
-    """VL of a service level on the way through a node, port 0 being the node itself."""
+    """Return the VL of a service level through a node, port 0 being the node itself."""
     table = 0
     if net.lanes_by_port == 1:
         table = net.lane_index[net.lane_base[row] + port_in * net.lane_ports[row] + port_out]
@@ -20,7 +20,7 @@ def lane_between(net, row, port_in, port_out, sl):
 
 
 def next_hop(net, x, time):
-    """Link and lane by which a packet goes on [9]."""
+    """Return the link and lane of a packet's next hop [9]."""
     packet, link = net.c_packet[x], net.c_link[x]
     message, row = net.p_message[packet], net.head[link]
     goal, sl = net.msg_goal[message], net.msg_sl[message]
@@ -46,7 +46,7 @@ def next_hop(net, x, time):
 
 
 def candidate_lane(net, x, at):
-    """Lane on which a packet leaves by a candidate."""
+    """Return the lane of a packet that leaves by a candidate."""
     if net.own_lanes == 1:
         return net.set_lane[at]
     link, out = net.c_link[x], net.edge_link[net.set_edge[at]]
@@ -55,14 +55,14 @@ def candidate_lane(net, x, at):
 
 
 def draw(net, one, other, count):
-    """A number below `count`, drawn by two numbers."""
+    """Return a number below `count`, drawn from two numbers."""
     inner = np.uint64(splitmix64(net.seed))
     inner = np.uint64(splitmix64(np.uint64(other) ^ inner))
     return int(np.uint64(splitmix64(np.uint64(one) ^ inner)) % np.uint64(count))
 
 
 def choose_candidate(net, x, row, time):
-    """The place in `set_edge` of the candidate that the policy takes."""
+    """Return the index in `set_edge` of the candidate that the policy chooses."""
     packet = net.c_packet[x]
     message, number = net.p_message[packet], net.p_number[packet]
     row_goal = net.last_row[net.msg_goal[message]]
@@ -70,7 +70,7 @@ def choose_candidate(net, x, row, time):
     assert chosen >= 0, "no candidate leads on"
     first, count = net.set_offset[chosen], net.set_offset[chosen + 1] - net.set_offset[chosen]
     if count == 1:
-        # Nothing to choose: no policy hears of the packet.
+        # No choice: policies keep no state of such packets.
         return first
     if net.policy == ECMP:
         return first + draw(net, net.msg_name[message], row, count)
@@ -82,42 +82,42 @@ def choose_candidate(net, x, row, time):
 
 
 def flowlet(net, message, number, row, first, count, time):
-    """The port of the flowlet, if there is a fresh one that leads on; else one drawn anew."""
+    """Return the port of the flowlet if it is a recent one and a candidate; else a new draw."""
     qp = np.uint64(net.msg_name[message])
     entry = int(np.uint64(splitmix64(qp)) % np.uint64(net.entries)) + row * net.entries
-    found = -1
+    chosen_at = -1
     if net.flowlet_link[entry] >= 0 and time - net.flowlet_time[entry] <= net.gap:
         for at in range(first, first + count):
             if net.edge_link[net.set_edge[at]] == net.flowlet_link[entry]:
-                found = at
-    if found < 0:
-        found = first + draw(net, number, row, count)
-    net.flowlet_link[entry] = net.edge_link[net.set_edge[found]]
+                chosen_at = at
+    if chosen_at < 0:
+        chosen_at = first + draw(net, number, row, count)
+    net.flowlet_link[entry] = net.edge_link[net.set_edge[chosen_at]]
     net.flowlet_time[entry] = time
-    return found
+    return chosen_at
 
 
 def load(net, x, at):
-    """Credits taken of a candidate's lane, and those that packets routed to it need."""
+    """Return the used credits of a candidate's lane plus those of packets routed to it."""
     out = net.edge_link[net.set_edge[at]]
-    place = out * net.num_vls + candidate_lane(net, x, at)
-    return net.buffer_bytes // net.credit_bytes - net.credits[place] + net.wanted[place]
+    index = out * net.num_vls + candidate_lane(net, x, at)
+    return net.buffer_bytes // net.credit_bytes - net.credits[index] + net.wanted[index]
 
 
 def least_loaded(net, x, number, row, first, count):
-    """The candidate of least load, drawn among equal ones."""
+    """Return the candidate of least load, drawn among equal ones."""
     least, equal = load(net, x, first), 0
     for at in range(first, first + count):
         least = min(least, load(net, x, at))
     for at in range(first, first + count):
         if load(net, x, at) == least:
             equal += 1
-    turn = draw(net, number, row, equal)
+    remaining = draw(net, number, row, equal)
     for at in range(first, first + count):
         if load(net, x, at) == least:
-            if turn == 0:
+            if remaining == 0:
                 return at
-            turn -= 1
+            remaining -= 1
     return first
 
 
@@ -125,7 +125,7 @@ def least_loaded(net, x, number, row, first, count):
 
 
 def choose_lane(net, link):
-    """The lane that a link takes among those marked in `among`, -1 for none [15]."""
+    """Return the lane that a link serves among those marked in `among`, -1 for none [15]."""
     if net.weighted == 1:
         return choose_by_weight(net, link)
     for step in range(1, net.num_vls + 1):
@@ -136,7 +136,7 @@ def choose_lane(net, link):
 
 
 def has_any(net, lanes, weights):
-    """Whether a table has an entry with weight for one of the lanes."""
+    """Return whether a table has an entry with weight for one of the marked lanes."""
     for entry in range(len(lanes)):
         if weights[entry] > 0 and lanes[entry] < net.num_vls and net.among[lanes[entry]] == 1:
             return True
@@ -147,14 +147,16 @@ def choose_by_weight(net, link):
     high = has_any(net, net.high_lane, net.high_weight)
     low = has_any(net, net.low_lane, net.low_weight)
     if high and (net.high_limit < 0 or net.limit_left[link] > 0 or not low):
-        return turn_to(net, link, net.high_lane, net.high_weight, net.high_entry, net.high_left)
+        return choose_entry(
+            net, link, net.high_lane, net.high_weight, net.high_entry, net.high_left
+        )
     if low:
-        return turn_to(net, link, net.low_lane, net.low_weight, net.low_entry, net.low_left)
+        return choose_entry(net, link, net.low_lane, net.low_weight, net.low_entry, net.low_left)
     return -1
 
 
-def turn_to(net, link, lanes, weights, current, left):
-    """Stay at the current entry or turn to the next that has one of the lanes."""
+def choose_entry(net, link, lanes, weights, current, left):
+    """Return the lane of the current entry or of the next one that is marked; update the entry."""
     entry = current[link]
     if left[link] > 0 and lanes[entry] < net.num_vls and net.among[lanes[entry]] == 1:
         return lanes[entry]
@@ -168,7 +170,7 @@ def turn_to(net, link, lanes, weights, current, left):
 
 
 def use_lane(net, link, lane, num_bytes):
-    """Account for a grant. The lane was just chosen, so that the tables still say from which."""
+    """Account for a grant right after its lane was chosen, while `among` is still the same."""
     net.last_lane[link] = lane
     if net.weighted == 0:
         return

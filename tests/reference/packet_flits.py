@@ -1,6 +1,6 @@
-"""Plain twin of the packet level, its flits: each leaves, comes to a buffer and leaves it.
+"""Reference implementation of the packet level: the departure and arrival of every flit.
 
-Functions as in `tests.reference.packet_network`, which see.
+Functions have the form described in `tests.reference.packet_network`.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from tests.reference.packet_state import (
 
 
 def duration(num_bytes, gbps):
-    """How long a packet takes on a cable [2]."""
+    """Return the duration of a packet on a cable [2]."""
     return max(1, math.floor(8000.0 * num_bytes / gbps + 0.5))
 
 
 def need(net, num_bytes):
-    """Credits that a packet takes [5]."""
+    """Return the credits that a packet needs [5]."""
     return -(-num_bytes // net.credit_bytes)
 
 
 def flit_byte(net, num_bytes, flit):
-    """The byte with which a flit begins, or with which the last one ends."""
+    """Return the first byte of a flit, or the number of bytes for the flit after the last."""
     return min(flit * net.flit_bytes, num_bytes)
 
 
 def num_flits(net, num_bytes):
-    """Flits of a packet."""
+    """Return the number of flits of a packet."""
     return -(-num_bytes // net.flit_bytes)
 
 
-# -- what is to come ------------------------------------------------------------------------------
+# -- events ---------------------------------------------------------------------------------------
 
 
 def push(net, time, kind, link, item, flit):
-    """Note an event; those of an instant are ordered by kind, then by link."""
+    """Add an event to the heap; those of an instant are ordered by kind, then by link."""
     order = (kind << 32) | link
-    place = net.number[EVENTS]
+    index = net.number[EVENTS]
     net.number[EVENTS] += 1
-    assert place < len(net.heap_time), "the heap is full"
-    while place > 0:
-        above = (place - 1) // 2
+    assert index < len(net.heap_time), "the heap is full"
+    while index > 0:
+        above = (index - 1) // 2
         if net.heap_time[above] < time:
             break
         if net.heap_time[above] == time and net.heap_order[above] <= order:
             break
-        move(net, above, place)
-        place = above
-    net.heap_time[place] = time
-    net.heap_order[place] = order
-    net.heap_item[place] = item
-    net.heap_flit[place] = flit
+        move(net, above, index)
+        index = above
+    net.heap_time[index] = time
+    net.heap_order[index] = order
+    net.heap_item[index] = item
+    net.heap_flit[index] = flit
 
 
 def move(net, start, end):
@@ -75,33 +75,33 @@ def move(net, start, end):
 
 
 def sooner(net, one, other):
-    """Whether the event at one place comes before that at another."""
+    """Return whether one event of the heap precedes another."""
     if net.heap_time[one] != net.heap_time[other]:
         return net.heap_time[one] < net.heap_time[other]
     return net.heap_order[one] < net.heap_order[other]
 
 
 def drop_first(net):
-    """Take the first event away."""
+    """Remove the first event."""
     net.number[EVENTS] -= 1
     last = net.number[EVENTS]
-    place = 0
+    index = 0
     while True:
         least = last
-        for below in range(2 * place + 1, min(2 * place + 3, last)):
+        for below in range(2 * index + 1, min(2 * index + 3, last)):
             if sooner(net, below, least):
                 least = below
-        move(net, least, place)
+        move(net, least, index)
         if least == last:
             return
-        place = least
+        index = least
 
 
 # -- flits ----------------------------------------------------------------------------------------
 
 
 def set_out(net, before, packet, link, lane, begin, takes):
-    """A packet begins to leave by a link, or to be written to memory: by flits."""
+    """Start a packet's crossing: on a link, or into memory for link -1; flit by flit."""
     net.number[FREE_CROSSINGS] -= 1
     assert net.number[FREE_CROSSINGS] >= 0, "too many packets on their way"
     x = net.free_crossing[net.number[FREE_CROSSINGS]]
@@ -122,27 +122,27 @@ def set_out(net, before, packet, link, lane, begin, takes):
     if link >= 0:
         push(net, begin + net.latency[link], ARRIVE, order, x, 0)
         credits = need(net, num_bytes)
-        place = link * net.num_vls + lane
-        net.credits[place] -= credits
-        net.held[place] += credits
-        assert net.credits[place] >= 0, "a packet left without credits"
-        net.sent_packets[place] += 1
-        net.sent_bytes[place] += num_bytes
+        index = link * net.num_vls + lane
+        net.credits[index] -= credits
+        net.held[index] += credits
+        assert net.credits[index] >= 0, "a packet left without credits"
+        net.sent_packets[index] += 1
+        net.sent_bytes[index] += num_bytes
         net.number[HOPS] += 1
 
 
 def flit_begins(net, x, flit):
-    """The first byte of a flit leaves; it must be there, and so must each after it in time [11]."""
+    """Send a flit's first byte; check that all its bytes arrive in time [11]."""
     packet, before = net.c_packet[x], net.c_before[x]
     num_bytes = net.p_bytes[packet]
     if before >= 0:
-        assert net.c_come[before] > flit, "a flit was asked for before it was there"
+        assert net.c_come[before] > flit, "a flit was needed for before it was total"
         came = net.c_begin[before] + net.latency[net.c_link[before]]
         ready = came + net.route_time[net.c_link[before]]
         for edge in range(flit, flit + 2):
             byte = flit_byte(net, num_bytes, edge)
-            asked = (net.c_begin[x] - ready) * num_bytes + byte * net.c_takes[x]
-            assert asked >= byte * net.c_takes[before], "underrun"
+            needed = (net.c_begin[x] - ready) * num_bytes + byte * net.c_takes[x]
+            assert needed >= byte * net.c_takes[before], "underrun"
     if flit + 1 < num_flits(net, num_bytes):
         byte = flit_byte(net, num_bytes, flit + 1)
         time = net.c_begin[x] + byte * net.c_takes[x] // num_bytes
@@ -150,13 +150,13 @@ def flit_begins(net, x, flit):
 
 
 def flit_arrives(net, x, flit):
-    """The first byte of a flit comes to the far end of a link."""
+    """Receive the first byte of a flit at the far end of a link."""
     packet, link = net.c_packet[x], net.c_link[x]
     num_bytes = net.p_bytes[packet]
     byte, end = flit_byte(net, num_bytes, flit), flit_byte(net, num_bytes, flit + 1)
-    place = link * net.num_vls + net.c_lane[x]
-    net.inside[place] += end - byte
-    assert net.inside[place] <= net.buffer_bytes, "a buffer overflows"
+    index = link * net.num_vls + net.c_lane[x]
+    net.inside[index] += end - byte
+    assert net.inside[index] <= net.buffer_bytes, "a buffer overflows"
     assert net.c_come[x] == flit, "flits came out of order"
     net.c_come[x] += 1
     came = net.c_begin[x] + net.latency[link]
@@ -167,7 +167,7 @@ def flit_arrives(net, x, flit):
     if net.head[link] >= 0:
         push(net, came + net.route_time[link], ROUTE, link, x, 0)
         return
-    # An adapter writes what comes, as it comes or, if it is slower, at its own rate [8].
+    # An adapter writes a packet as it arrives or, if it is slower, at its own rate [8].
     takes = net.c_takes[x]
     if 0 < net.adapter_gbps < net.rate[link]:
         takes = duration(num_bytes, net.adapter_gbps)
@@ -177,31 +177,31 @@ def flit_arrives(net, x, flit):
 
 
 def soonest(net, x, takes, ready):
-    """The first time at which a packet can go on so that each flit is there in time [11].
+    """Return the first time at which a packet can be sent on without underrun [11].
 
-    Byte k comes at `k D_in / b` after `ready` and is asked for at `k D_out / b` after the start.
+    Byte k arrives `k D_in / b` after `ready` and is needed `k D_out / b` after the start.
     """
     num_bytes = net.p_bytes[net.c_packet[x]]
-    found = ready
+    begin = ready
     for flit in range(num_flits(net, num_bytes) + 1):
         byte = flit_byte(net, num_bytes, flit)
         late = byte * net.c_takes[x] - byte * takes
-        found = max(found, ready - (-late // num_bytes))
-    return found
+        begin = max(begin, ready - (-late // num_bytes))
+    return begin
 
 
 def flit_ends(net, x, flit, time):
-    """The last byte of a flit leaves."""
+    """Send the last byte of a flit."""
     packet, before = net.c_packet[x], net.c_before[x]
     num_bytes = net.p_bytes[packet]
     byte, end = flit_byte(net, num_bytes, flit), flit_byte(net, num_bytes, flit + 1)
     if before >= 0:
-        place = net.c_link[before] * net.num_vls + net.c_lane[before]
-        net.inside[place] -= end - byte
-        assert net.inside[place] >= 0, "more left a buffer than came"
+        index = net.c_link[before] * net.num_vls + net.c_lane[before]
+        net.inside[index] -= end - byte
+        assert net.inside[index] >= 0, "more left a buffer than came"
     if end < num_bytes:
-        further = flit_byte(net, num_bytes, flit + 2)
-        when = net.c_begin[x] - (-(further * net.c_takes[x]) // num_bytes)
+        end_of_next = flit_byte(net, num_bytes, flit + 2)
+        when = net.c_begin[x] - (-(end_of_next * net.c_takes[x]) // num_bytes)
         push(net, when, END, max(net.c_link[x], 0), x, flit + 1)
         return
     if net.c_link[x] >= 0:
@@ -212,11 +212,11 @@ def flit_ends(net, x, flit, time):
             say(net, 2 * net.p_message[packet])
     else:
         link, lane = net.c_link[before], net.c_lane[before]
-        credits, place = need(net, num_bytes), link * net.num_vls + lane
-        net.held[place] -= credits
-        net.returning[place] += credits
+        credits, index = need(net, num_bytes), link * net.num_vls + lane
+        net.held[index] -= credits
+        net.returning[index] += credits
         push(net, time + net.latency[link] + net.credit_latency, CREDIT, link, credits, lane)
-        check_credits(net, place)
+        check_credits(net, index)
         net.free_crossing[net.number[FREE_CROSSINGS]] = before
         net.number[FREE_CROSSINGS] += 1
     if net.c_link[x] < 0:
@@ -233,7 +233,7 @@ def flit_ends(net, x, flit, time):
 
 
 def look_at(net, link):
-    """Something has changed about a link: look at all that leave the same node."""
+    """Mark all links that leave the same node as a link, because its state has changed."""
     row = net.tail[link]
     first, end = 0, 1
     if row >= 0:
@@ -247,13 +247,13 @@ def look_at(net, link):
         net.number[LOOKS] += 1
 
 
-def check_credits(net, place):
-    """No credit is lost and none is made."""
-    there = net.credits[place] + net.held[place] + net.returning[place]
-    assert there == net.buffer_bytes // net.credit_bytes, "credits are not conserved"
+def check_credits(net, index):
+    """Assert that no credit is lost and none is added."""
+    total = net.credits[index] + net.held[index] + net.returning[index]
+    assert total == net.buffer_bytes // net.credit_bytes, "credits are not conserved"
 
 
 def say(net, what):
-    """Let the program hear of a message."""
+    """Report an event of a message to the program."""
     net.said[net.number[SAID]] = what
     net.number[SAID] += 1

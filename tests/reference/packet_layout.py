@@ -1,4 +1,4 @@
-"""Plain twin of the packet level: its arrays, laid out from a fabric, routes and hardware."""
+"""Reference implementation of the packet level: its arrays, from a fabric, routes and hardware."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from weft.sim.packet.hardware import Hardware
 
 POLICIES = {"ecmp": ECMP, "spray": SPRAY, "flowlet": FLOWLET, "adaptive": ADAPTIVE}
 
-#: Links that a packet can be on at once, at most, in fabrics of tests.
+#: Largest number of links that a packet is on at once, in the fabrics of tests.
 SPAN = 12
 
 
 def ps(nanoseconds: float) -> int:
-    """Nanoseconds rounded to picoseconds, halves to even [22]."""
+    """Return nanoseconds rounded to picoseconds, halves to even [22]."""
     return int(np.rint(nanoseconds * 1000))
 
 
 @dataclass
 class Message:
-    """What is sent: in which queue pair (and what draws call it), how much, between which hosts."""
+    """Queue pair, its number in draws, size, and hosts of a message."""
 
     queue_pair: int
     name: int
@@ -52,30 +52,30 @@ class Message:
 
 
 def inner_links(fabric: Fabric) -> dict[int, int]:
-    """The link into each host that forwards; the one out of it has the next number."""
+    """Return the link into each host that forwards; the one out of it has the next number."""
     hosts = [node for node in fabric.host_nodes if fabric.forwards[node]]
     return {int(node): fabric.num_links + 2 * at for at, node in enumerate(hosts)}
 
 
 def ends_of(fabric: Fabric, source: int, target: int, ports: str) -> tuple[int, int]:
-    """The ports (endpoints) of two hosts that messages between them use."""
-    found = []
+    """Return the ports (endpoints) of two hosts that messages between them use."""
+    ports_used = []
     for host in (source, target):
         node = fabric.num_switches + host
         cabled = np.flatnonzero(fabric.endpoint_node == node).tolist()
-        found.append(cabled[(source + target) % len(cabled) if ports == "spread" else 0])
-    return found[0], found[1]
+        ports_used.append(cabled[(source + target) % len(cabled) if ports == "spread" else 0])
+    return ports_used[0], ports_used[1]
 
 
 def first_link(fabric: Fabric, end: int) -> int:
-    """The link by which a port of a host sends, into the host where it forwards."""
+    """Return the link by which a port of a host sends, into the host itself if it forwards."""
     inner, node = inner_links(fabric), int(fabric.endpoint_node[end])
     port = fabric.port_offset[node] + fabric.endpoint_port[end] - 1
     return inner[node] if node in inner else int(fabric.port_link[port])
 
 
 def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
-    """Links, those inside hosts at the end, and what comes to each node [4]."""
+    """Return the arrays of links, those inside hosts last, and the links into each node [4]."""
     inner, graph = inner_links(fabric), fabric.graph
     rate = fabric.link_rate_gbps.tolist()
     latency = [ps(fabric.cable_latency_ns[link // 2]) for link in range(fabric.num_links)]
@@ -96,12 +96,12 @@ def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
     for row in head:
         is_host = row >= 0 and int(graph.row_node[row]) in inner
         forward = hardware.forward_latency_ns
-        slow = forward if is_host and forward is not None else hardware.switch_latency_ns
-        routing.append(ps(slow) if row >= 0 else 0)
-    coming: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_rows)]
+        latency_ns = forward if is_host and forward is not None else hardware.switch_latency_ns
+        routing.append(ps(latency_ns) if row >= 0 else 0)
+    incoming: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_rows)]
     for link, row in enumerate(head):
         if row >= 0:
-            coming[row].append((head_port[link], link))
+            incoming[row].append((head_port[link], link))
     row_link = graph.row_link.tolist()
     last = graph.destination_link.tolist()
     for node, link in inner.items():
@@ -119,8 +119,8 @@ def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
         "tail_port": tail_port,
         "head_port": head_port,
         "route_time": routing,
-        "in_offset": np.cumsum([0, *(len(links) for links in coming)]),
-        "in_link": [link for links in coming for _, link in sorted(links)],
+        "in_offset": np.cumsum([0, *(len(links) for links in incoming)]),
+        "in_link": [link for links in incoming for _, link in sorted(links)],
         "out_offset": np.cumsum([0, *(tail.count(row) for row in range(graph.num_rows))]),
         "out_link": [link for link in np.argsort(tail, kind="stable") if tail[link] >= 0],
         "row_base": graph.row_base,
@@ -134,16 +134,16 @@ def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
 
 def _ways(routes: Routes) -> dict[str, Any]:
     none: list[int] = []
-    given: dict[str, Any] = dict.fromkeys(
+    arrays: dict[str, Any] = dict.fromkeys(
         ("table", "path_offset", "path_edge", "set_id", "set_offset", "set_edge", "set_lane"), none
     )
     if isinstance(routes, TableRoutes):
-        given |= {"route_kind": TABLES, "table": routes.table.reshape(-1)}
+        arrays |= {"route_kind": TABLES, "table": routes.table.reshape(-1)}
     elif isinstance(routes, PathRoutes):
-        given |= {"route_kind": PATHS, "path_offset": routes.offset, "path_edge": routes.edge}
+        arrays |= {"route_kind": PATHS, "path_offset": routes.offset, "path_edge": routes.edge}
     elif isinstance(routes, CandidateRoutes):
         assert not routes.num_intermediates
-        given |= {
+        arrays |= {
             "route_kind": CANDIDATES,
             "set_id": routes.set_id.reshape(-1),
             "set_offset": routes.set_offset,
@@ -151,15 +151,15 @@ def _ways(routes: Routes) -> dict[str, Any]:
             "set_lane": routes.set_lane,
         }
     lanes = routes.lanes
-    given |= {
-        "own_lanes": int(len(given["set_lane"]) > 0),
+    arrays |= {
+        "own_lanes": int(len(arrays["set_lane"]) > 0),
         "lanes_by_port": int(not lanes.is_uniform),
         "lane_table": lanes.tables.reshape(-1),
         "lane_index": lanes.index,
         "lane_base": lanes.base,
         "lane_ports": lanes.ports,
     }
-    return given
+    return arrays
 
 
 def _messages(
@@ -170,9 +170,9 @@ def _messages(
     messages: Sequence[Message],
     ports: str,
 ) -> dict[str, Any]:
-    """Way, service level and first link and lane of each message."""
+    """Return the arrays of messages: path, service level, first link and lane."""
     ways, sls, links, goals, lanes = [], [], [], [], []
-    laid = types.SimpleNamespace(**_ways(routes))
+    layout = types.SimpleNamespace(**_ways(routes))
     pairs = routes.pair.tolist() if isinstance(routes, PathRoutes) else []
     for message in messages:
         start, goal = ends_of(fabric, message.source, message.target, ports)
@@ -190,11 +190,11 @@ def _messages(
         ways.append(way)
         links.append(link)
         sls.append(int(sl))
-        if laid.own_lanes:
+        if layout.own_lanes:
             lanes.append(int(routes.lanes.tables[0][sl]))
         else:
             port = cables["head_port"][link]
-            lanes.append(int(packet_choices.lane_between(laid, row, 0, port, int(sl))))
+            lanes.append(int(packet_choices.lane_between(layout, row, 0, port, int(sl))))
     count = len(messages)
     return {
         "msg_qp": [message.queue_pair for message in messages],
@@ -214,7 +214,7 @@ def _arbitration(hardware: Hardware, links: int) -> dict[str, Any]:
     tables = hardware.vl_arbitration
     high, low = (tables.high, tables.low) if tables else ((), ())
     limit = tables.limit if tables else 0
-    # A limit of 0 lets one packet pass, of whatever size.
+    # A limit of 0 admits one packet of any size.
     in_bytes = -1 if limit == 255 else max(1, 4096 * limit)
     return {
         "weighted": int(tables is not None),
@@ -247,24 +247,24 @@ def lay(
     compiled: bool = False,
     most_packets: int | None = None,
 ) -> Network:
-    """The network before anything has been sent.
+    """Return the network before anything has been sent.
 
     Parameters
     ----------
     fabric, routes, hardware
-        Where, by which ways, and through what.
+        The simulated fabric, its routes and its hardware.
     messages
-        All that will be sent; those of one queue pair need not be in order.
+        All messages that will be sent; those of one queue pair need not be in order.
     policy, gap_ps, entries, seed
-        Of candidates.
+        Policy over candidates and its options.
     ports
-        Of hosts with several: the ``first``, or ``spread`` by the sum of the hosts' numbers.
+        Port of hosts with several: the ``first``, or ``spread`` by the sum of the hosts' numbers.
     flit_bytes
         Size of all flits but the last of a packet.
     compiled
-        Whether compiled functions will work on it: arrays, not lists.
+        Whether compiled functions will use it: with arrays, not lists.
     most_packets
-        That are on their way at once, at most; all of them when left out.
+        Largest number of packets in flight at once; all of them by default.
     """
     cables = _cables(fabric, hardware)
     links, vls = cables["num_links"], routes.num_vls
@@ -341,22 +341,22 @@ def lay(
 
 
 def _record(fields: dict[str, Any]) -> Any:
-    """The same in one run of memory, which compiled functions pass on by its address."""
+    """Return the fields in one block of memory, which compiled functions pass by its address."""
     kinds = []
     for name in Network._fields:
         value = np.asarray(fields[name])
-        # An array of nothing has one element of 0 here, which nothing reads.
+        # An empty array has one element of 0 here, which is never read.
         kinds.append((name, value.dtype, (max(len(value), 1),) if value.ndim else ()))
-    room = np.zeros(1, dtype=kinds)
+    record = np.zeros(1, dtype=kinds)
     for name in Network._fields:
         value = np.asarray(fields[name])
         if value.size:
-            room[name][0] = value
-    return room.view(np.recarray)[0]
+            record[name][0] = value
+    return record.view(np.recarray)[0]
 
 
 def compiled_functions() -> dict[str, Any]:
-    """The functions of the network, each compiled as it stands."""
+    """Return the functions of the network, compiled without changes."""
     modules = (packet_choices, packet_flits, packet_network)
     names: dict[str, Any] = {}
     for module in modules:

@@ -1,8 +1,8 @@
-"""Plain twin of the packet level, its network: every flit is moved on its own.
+"""Reference implementation of the packet level's network: every flit is moved individually.
 
-Plain functions over flat arrays, which run as they are and which Numba compiles as they are.
-Nothing here comes from the kernel; numbers in brackets are of the rules in docs/packet-level.md.
-Whenever anything changes about a node, all links that leave it are looked at anew.
+Plain functions over flat arrays, which run as they are and which Numba can compile unchanged.
+Independent of the kernel; numbers in brackets are those of the rules in docs/packet-level.md.
+Whenever the state of a node changes, all links that leave it are checked anew.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tests.reference.packet_state import (
 
 
 def queue_of(net, link, lane, out):
-    """The queue of what came by a link and lane and goes out by another link [10]."""
-    place = link * net.num_vls + lane
-    return place * net.num_ports + net.tail_port[out] if net.voq == 1 else place
+    """Return the queue of packets from a link and lane to another link [10]."""
+    index = link * net.num_vls + lane
+    return index * net.num_ports + net.tail_port[out] if net.voq == 1 else index
 
 
 def route_packet(net, x, time):
-    """Decide on the next link and lane, and join the queue [9, 10]."""
+    """Choose the next link and lane, and join the queue [9, 10]."""
     out, lane = next_hop(net, x, time)
     num_bytes = net.p_bytes[net.c_packet[x]]
     net.c_out[x] = out
@@ -64,45 +64,45 @@ def route_packet(net, x, time):
 
 
 def may_go(net, link, lane, out, time):
-    """The crossing first in a queue, if it may leave by a link now; else -1 [13]."""
+    """Return the first crossing of a queue if it may leave by a link now; else -1 [13]."""
     x = net.queue_first[queue_of(net, link, lane, out)]
     if x < 0 or net.c_out[x] != out or net.c_earliest[x] > time:
         return -1
-    if free_way(net, link, time) < 0:
+    if free_slot(net, link, time) < 0:
         return -1
-    place = out * net.num_vls + net.c_out_lane[x]
-    if net.credits[place] < need(net, net.p_bytes[net.c_packet[x]]):
+    index = out * net.num_vls + net.c_out_lane[x]
+    if net.credits[index] < need(net, net.p_bytes[net.c_packet[x]]):
         return -1
     return x
 
 
-def free_way(net, link, time):
-    """A free way through the input port of a link, -1 when there is none [12]."""
-    for way in range(link * net.speedup, (link + 1) * net.speedup):
-        if net.port_until[way] <= time:
-            return way
+def free_slot(net, link, time):
+    """Return a free slot of a link's input port (one of `speedup`), -1 when there is none [12]."""
+    for slot in range(link * net.speedup, (link + 1) * net.speedup):
+        if net.port_until[slot] <= time:
+            return slot
     return -1
 
 
 def grant_in_switch(net, out, time):
-    """Let one packet leave by a link, if one may [13, 14]; whether one did."""
+    """Grant a link to one packet if possible [13, 14]; return whether it was."""
     row, vls = net.tail[out], net.num_vls
     for lane in range(vls):
         net.among[lane] = 0
-    found = 0
+    any_candidate = 0
     for at in range(net.in_offset[row], net.in_offset[row + 1]):
         for lane in range(vls):
             x = may_go(net, net.in_link[at], lane, out, time)
             if x >= 0:
                 net.among[net.c_out_lane[x]] = 1
-                found = 1
-    if found == 0:
+                any_candidate = 1
+    if any_candidate == 0:
         return False
     out_lane = choose_lane(net, out)
     if out_lane < 0:
         return False
-    # The next (port, lane) after the last one, or else the lowest.
-    place = out * vls + out_lane
+    # The next (port, lane) in cyclic order after the last one granted.
+    index = out * vls + out_lane
     lowest, after = -1, -1
     for at in range(net.in_offset[row], net.in_offset[row + 1]):
         for lane in range(vls):
@@ -112,19 +112,19 @@ def grant_in_switch(net, out, time):
                 continue
             if lowest < 0:
                 lowest = x
-            if after < 0 and net.head_port[link] * vls + lane > net.last_taken[place]:
+            if after < 0 and net.head_port[link] * vls + lane > net.last_taken[index]:
                 after = x
     x = after if after >= 0 else lowest
     link, lane, packet = net.c_link[x], net.c_lane[x], net.c_packet[x]
     num_bytes = net.p_bytes[packet]
     use_lane(net, out, out_lane, num_bytes)
-    net.last_taken[place] = net.head_port[link] * vls + lane
+    net.last_taken[index] = net.head_port[link] * vls + lane
     queue = queue_of(net, link, lane, out)
     net.queue_first[queue] = net.c_next[x]
     net.waiting[out] -= 1
-    net.wanted[place] -= need(net, num_bytes)
+    net.wanted[index] -= need(net, num_bytes)
     takes = duration(num_bytes, net.rate[out])
-    net.port_until[free_way(net, link, time)] = time + takes
+    net.port_until[free_slot(net, link, time)] = time + takes
     net.link_until[out] = time + takes
     set_out(net, x, packet, out, out_lane, time, takes)
     return True
@@ -134,7 +134,7 @@ def grant_in_switch(net, out, time):
 
 
 def join(net, message):
-    """A message joins its queue pair, which joins the line if it has no other [16]."""
+    """Append a message to its queue pair, and that to its line if the pair was empty [16]."""
     qp = net.msg_qp[message]
     net.msg_next[message] = -1
     first = net.qp_first[qp] < 0
@@ -149,7 +149,7 @@ def join(net, message):
 
 
 def line_up(net, qp):
-    """A queue pair goes to the end of the line of the lane of its first message."""
+    """Append a queue pair to the line of the link and lane of its first message."""
     message = net.qp_first[qp]
     line = net.msg_link[message] * net.num_vls + net.msg_lane[message]
     net.qp_next[qp] = -1
@@ -162,14 +162,14 @@ def line_up(net, qp):
 
 
 def next_bytes(net, message):
-    """Wire bytes of the next packet of a message [1]."""
+    """Return the wire bytes of the next packet of a message [1]."""
     return min(net.msg_bytes[message], net.mtu_bytes) + net.header_bytes
 
 
 def grant_in_adapter(net, out, time):
-    """Let a packet leave an adapter, if one may [17]; whether one did."""
+    """Let one packet leave an adapter if possible [17]; return whether one did."""
     vls = net.num_vls
-    found = 0
+    any_candidate = 0
     for lane in range(vls):
         net.among[lane] = 0
         qp = net.line_first[out * vls + lane]
@@ -177,8 +177,8 @@ def grant_in_adapter(net, out, time):
             num_bytes = next_bytes(net, net.qp_first[qp])
             if net.credits[out * vls + lane] >= need(net, num_bytes):
                 net.among[lane] = 1
-                found = 1
-    if found == 0:
+                any_candidate = 1
+    if any_candidate == 0:
         return False
     lane = choose_lane(net, out)
     if lane < 0:
@@ -218,12 +218,12 @@ def grant_in_adapter(net, out, time):
         net.qp_taken[qp] = 0
         if net.qp_first[qp] >= 0:
             line_up(net, qp)
-            # Which may be by another port of the host.
+            # The next message may use another port of the host.
             look_at(net, net.msg_link[net.qp_first[qp]])
     takes = duration(num_bytes, net.rate[out])
     net.link_until[out] = time + takes
     if 0 < net.adapter_gbps < net.rate[out]:
-        # The next one begins when this one has been read [18].
+        # The next packet begins after this one has been read from memory [18].
         net.link_until[out] = time + max(takes, duration(num_bytes, net.adapter_gbps))
         push(net, net.link_until[out], WAKE, out, 0, 0)
     set_out(net, -1, packet, out, lane, time, takes)
@@ -234,7 +234,7 @@ def grant_in_adapter(net, out, time):
 
 
 def advance(net, time):
-    """Let flits move and credits come back, then route what is to be routed now [24 a]."""
+    """Move flits and return credits, then route the packets due now [24 a]."""
     while net.number[EVENTS] > 0 and net.heap_time[0] <= time:
         assert net.heap_time[0] == time, "time ran backwards"
         kind = net.heap_order[0] >> 32
@@ -248,10 +248,10 @@ def advance(net, time):
         elif kind == BEGIN:
             flit_begins(net, item, flit)
         elif kind == CREDIT:
-            place = link * net.num_vls + flit
-            net.returning[place] -= item
-            net.credits[place] += item
-            check_credits(net, place)
+            index = link * net.num_vls + flit
+            net.returning[index] -= item
+            net.credits[index] += item
+            check_credits(net, index)
             look_at(net, link)
         elif kind == WAKE:
             look_at(net, link)
@@ -260,7 +260,7 @@ def advance(net, time):
 
 
 def grant(net, time):
-    """Grant, from the link of the lowest number on and then again, until none has any [24 d]."""
+    """Grant in order of link numbers, again after each grant, until none is possible [24 d]."""
     ordered = 1
     again = True
     while again:
@@ -289,23 +289,23 @@ def grant(net, time):
 
 
 def run_released(net, release, until):
-    """Send messages that wait for nothing, each from its time on; they ascend. Gives the time."""
-    time, coming = 0, 0
+    """Send independent messages at their ascending release times; return the time reached."""
+    time, next_message = 0, 0
     while True:
-        if net.number[EVENTS] > 0 and coming < len(release):
-            soon = min(net.heap_time[0], release[coming])
+        if net.number[EVENTS] > 0 and next_message < len(release):
+            soon = min(net.heap_time[0], release[next_message])
         elif net.number[EVENTS] > 0:
             soon = net.heap_time[0]
-        elif coming < len(release):
-            soon = release[coming]
+        elif next_message < len(release):
+            soon = release[next_message]
         else:
             return time
         if soon > until:
             return until
         time = soon
         advance(net, time)
-        while coming < len(release) and release[coming] <= time:
-            join(net, coming)
-            coming += 1
+        while next_message < len(release) and release[next_message] <= time:
+            join(net, next_message)
+            next_message += 1
         grant(net, time)
         net.number[SAID] = 0

@@ -1,9 +1,9 @@
-"""Plain twins of policies: what every switch decides, played again from the hops of a run.
+"""Reference implementations of policies: each switch's choices, recomputed from a run's hops.
 
-A run with all messages traced says when each packet left by which link. From that follows in which
-order packets came to switches and links sent them, and what each switch could know at each moment.
-A twin goes through that order with tables of its own and says at each switch where the packet had
-to go on. Rules are those of docs/policies.md.
+A run with all messages traced records when each packet left by which link. This gives the
+order in which packets arrived at switches and links sent them, and each switch's state over time.
+A reference policy replays that order with tables of its own and returns the link that the packet
+had to take at each switch. Rules are those of docs/policies.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROUTED, SENT = range(2)
 
 
 def draw(seed: int, one: int, other: int, count: int) -> int:
-    """A number below `count`, drawn by two numbers."""
+    """Return a number below `count`, drawn from two numbers."""
     inner = int(splitmix64(np.uint64(seed)))
     inner = int(splitmix64(np.uint64(other ^ inner)))
     return int(splitmix64(np.uint64(one ^ inner))) % count
@@ -31,7 +31,7 @@ def draw(seed: int, one: int, other: int, count: int) -> int:
 
 @dataclass
 class Packet:
-    """A packet with the hops that it took: link, lane, when it left and had left."""
+    """A packet and its hops: link, lane, begin and end of each departure."""
 
     number: int
     op: int
@@ -39,14 +39,14 @@ class Packet:
     wire_bytes: int
     goal: int
     hops: list[tuple[int, int, int, int]] = field(default_factory=list)
-    #: What a policy writes into it.
+    #: State that a policy keeps in it.
     via: int | None = None
     decided: bool = False
     tunnels: dict[int, dict[str, int]] = field(default_factory=dict)
 
 
 class Played:
-    """What happened in a run, in its order; switches only, hosts do not forward."""
+    """Events of a run in order; switches only, as hosts do not forward."""
 
     def __init__(self, result: PacketResult, routes: CandidateRoutes):
         fabric, hardware = result.fabric, result.hardware
@@ -80,7 +80,7 @@ class Played:
         return list(packets.values())
 
     def _credits(self, packet: Packet) -> None:
-        """When a packet's credits of each buffer are taken and back."""
+        """Record when a packet takes and returns credits of each buffer."""
         count = self.hardware.credits_of(packet.wire_bytes)
         for at, (link, lane, begin, end) in enumerate(packet.hops):
             last = at + 1 == len(packet.hops)
@@ -89,7 +89,7 @@ class Played:
             self.taken[link, lane].append((begin, back, count))
 
     def events(self) -> Iterator[tuple[int, int, Packet, int]]:
-        """Time, what, packet and which of its hops it goes on by, in the order of rule 24."""
+        """Yield time, kind, packet and index of its next hop, in the order of rule 24."""
         passing = ps(self.hardware.switch_latency_ns)
         order = []
         for packet in self.packets:
@@ -102,39 +102,39 @@ class Played:
             yield time, what, self.packets[number], at
 
     def row_of(self, packet: Packet, at: int) -> int:
-        """The switch that a packet left by a hop."""
+        """Return the switch from which a packet left by a hop."""
         return int(self.graph.link_row[packet.hops[at - 1][0]])
 
     def candidates(self, group: int) -> list[tuple[int, int]]:
-        """Edges of a set, each with its place among the edges of all sets."""
+        """Return edges of a set, each with its index among the edges of all sets."""
         first, last = self.routes.set_offset[group : group + 2].tolist()
         return [(int(self.routes.set_edge[at]), at) for at in range(first, last)]
 
     def load(self, edge: int, lane: int, time: int, by: str) -> int:
-        """Credits of an edge's lane: needed by packets that wait here, taken of its buffer."""
-        place = int(self.link_of[edge]), lane
+        """Return credits of an edge's lane: needed by waiting packets, taken of its buffer."""
+        index = int(self.link_of[edge]), lane
         total = 0
         if by != "credits":
-            total += self.pending[place]
+            total += self.pending[index]
         if by != "queue":
-            total += sum(n for begin, back, n in self.taken[place] if begin < time < back)
+            total += sum(n for begin, back, n in self.taken[index] if begin < time < back)
         return total
 
     def note(self, what: int, packet: Packet, at: int) -> None:
-        """A packet waits for a link, or has got it."""
+        """Record that a packet waits for a link or was granted it."""
         sign = 1 if what == ROUTED else -1
         count = self.hardware.credits_of(packet.wire_bytes)
         self.pending[packet.hops[at][:2]] += sign * count
 
 
 class PlainRound:
-    """Ways by intermediates: Valiant's, and UGAL's."""
+    """Paths via intermediates: Valiant's, and UGAL's."""
 
     def __init__(self, played: Played, *, threshold: int | None = None, by: str = "both"):
         self.played, self.threshold, self.by = played, threshold, by
 
     def follow(self) -> Iterator[tuple[Packet, int, int]]:
-        """Each packet at each switch, with the link that it had to take."""
+        """Yield each packet at each switch, with the link that it had to take."""
         for time, what, packet, at in self.played.events():
             if what == ROUTED:
                 row = self.played.row_of(packet, at)
@@ -142,15 +142,15 @@ class PlainRound:
             self.played.note(what, packet, at)
 
     def row_of(self, packet: Packet) -> int:
-        """The switch that a packet comes to first."""
+        """Return the first switch of a packet."""
         return self.played.row_of(packet, 1)
 
-    def lane(self, place: int) -> int:
-        """Lane of a candidate."""
-        return int(self.played.routes.set_lane[place])
+    def lane(self, index: int) -> int:
+        """Return the lane of a candidate."""
+        return int(self.played.routes.set_lane[index])
 
     def next_link(self, packet: Packet, row: int, time: int) -> int:
-        """Where the packet goes on."""
+        """Return the next link of a packet."""
         played, routes = self.played, self.played.routes
         if not packet.decided:
             packet.via, packet.decided = self.decide(packet, row, time), True
@@ -162,15 +162,17 @@ class PlainRound:
             return packet.hops[-1][0]
         else:
             group = int(routes.set_id[packet.goal, row])
-        some = played.candidates(group)
+        candidates = played.candidates(group)
         if self.threshold is not None:
-            loads = [played.load(edge, self.lane(p), time, self.by) for edge, p in some]
-            some = [each for each, load in zip(some, loads, strict=True) if load == min(loads)]
-        edge, _ = some[draw(played.seed, packet.number, row, len(some))]
+            loads = [played.load(edge, self.lane(p), time, self.by) for edge, p in candidates]
+            candidates = [
+                each for each, load in zip(candidates, loads, strict=True) if load == min(loads)
+            ]
+        edge, _ = candidates[draw(played.seed, packet.number, row, len(candidates))]
         return int(played.link_of[edge])
 
     def decide(self, packet: Packet, row: int, time: int) -> int | None:
-        """The intermediate, if any."""
+        """Return the intermediate, or None for a minimal path."""
         played, routes = self.played, self.played.routes
         ends = {int(routes.via[row]), int(routes.via[packet.goal])}
         if len(ends) == 1 or -1 in ends:
@@ -185,13 +187,13 @@ class PlainRound:
             (routes.set_id[packet.goal, row], self.links(packet.goal, None, row)),
             (routes.via_set[via, row], self.links(packet.goal, via, row)),
         ):
-            some = played.candidates(int(group))
-            least = min(played.load(edge, self.lane(p), time, self.by) for edge, p in some)
+            candidates = played.candidates(int(group))
+            least = min(played.load(edge, self.lane(p), time, self.by) for edge, p in candidates)
             costs.append(least * links * played.hardware.credit_bytes)
         return None if costs[0] <= costs[1] + self.threshold else via
 
     def links(self, goal: int, via: int | None, row: int) -> int:
-        """How many links lie ahead, over first candidates."""
+        """Return the number of links to the goal, over first candidates."""
         routes, count = self.played.routes, 0
         while row != goal or via is not None:
             if via is not None and routes.via[row] == via:
@@ -204,14 +206,14 @@ class PlainRound:
 
 
 class PlainAdaptive(PlainRound):
-    """The least loaded candidate, for each packet or with a gap for each flowlet; on one lane."""
+    """The least loaded candidate, per packet or, with a gap, per flowlet; on one lane."""
 
     def __init__(self, played: Played, *, by: str, gap: int, entries: int):
         super().__init__(played, threshold=0, by=by)
         self.gap, self.entries = gap, entries
         self.flowlets: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def lane(self, place: int) -> int:
+    def lane(self, index: int) -> int:
         return 0
 
     def decide(self, packet: Packet, row: int, time: int) -> int | None:
@@ -221,8 +223,8 @@ class PlainAdaptive(PlainRound):
         entry = row, int(splitmix64(np.uint64(packet.connection))) % self.entries
         last, since = self.flowlets.get(entry, (-1, -1))
         group = self.played.routes.set_id[packet.goal, row]
-        some = [edge for edge, _ in self.played.candidates(int(group))] if group >= 0 else []
-        links = [int(self.played.link_of[edge]) for edge in some]
+        candidates = [edge for edge, _ in self.played.candidates(int(group))] if group >= 0 else []
+        links = [int(self.played.link_of[edge]) for edge in candidates]
         link = super().next_link(packet, row, time)
         if self.gap and last in links and time - since <= self.gap:
             link = last
@@ -232,7 +234,7 @@ class PlainAdaptive(PlainRound):
 
 
 class PlainConga:
-    """CONGA: flowlets, estimators, and tables of what was heard and of what is to be told."""
+    """CONGA: flowlets, rate estimators, and tables of congestion to and from other switches."""
 
     def __init__(
         self, played: Played, *, gap: int, entries: int, alpha: float, t_dre: int, bits: int,
@@ -258,14 +260,14 @@ class PlainConga:
                 count[tail] += 1
         self.flowlets: dict[tuple[int, int], tuple[int, int]] = {}
         self.sizes: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        #: By switch, peer and tag: metric and when it was heard, and the same of what is to be told
-        #: with whether that is news; by switch and peer: the tag that was told last.
+        #: By switch, peer and tag: metric and time of the last feedback; the same of feedback to
+        #: return, and whether it is new. By switch and peer: the tag returned last.
         self.heard: dict[tuple[int, int, int], tuple[int, int]] = {}
-        self.tell: dict[tuple[int, int, int], tuple[int, int, bool]] = {}
-        self.told: dict[tuple[int, int], int] = defaultdict(int)
+        self.pending_feedback: dict[tuple[int, int, int], tuple[int, int, bool]] = {}
+        self.last_tag: dict[tuple[int, int], int] = defaultdict(int)
 
     def _pods(self) -> dict[int, int]:
-        """The lowest switch of the part that each is in, without those of the third level."""
+        """Return the lowest switch of each one's component, without the third level."""
         pod = {row: row for row, level in self.level.items() if level < 2}
         for _ in pod:
             for tail, head in self.edges:
@@ -274,21 +276,21 @@ class PlainConga:
         return pod
 
     def follow(self) -> Iterator[tuple[Packet, int, int]]:
-        """Each packet at each switch, with the link that it had to take."""
+        """Yield each packet at each switch, with the link that it had to take."""
         for time, what, packet, at in self.played.events():
             row = self.played.row_of(packet, at)
             if what == ROUTED:
-                self.comes(packet, row, time)
+                self.receive(packet, row, time)
                 yield packet, at, self.next_link(packet, row, time)
             elif at + 1 < len(packet.hops):
                 self.sent(packet, row, packet.hops[at][0], time)
 
     def peer_of(self, row: int, other: int) -> int:
-        """What a switch calls another: leaves by themselves, middle ones by their pods."""
+        """Return a switch's identifier for another: the switch itself, or its pod."""
         return other if self.level[row] == 0 else self.pod[other]
 
     def estimate(self, link: int, time: int) -> float:
-        """Bytes sent, of which each tick since took its part."""
+        """Return the bytes sent, decayed at each tick since."""
         now, total = time // self.t_dre, 0.0
         done = 0
         for tick, size in self.sizes[link]:
@@ -304,38 +306,38 @@ class PlainConga:
         return total
 
     def metric(self, link: int, time: int) -> int:
-        """Congestion of a link."""
+        """Return the quantised congestion of a link."""
         full = self.played.rate[link] / 8000 * self.t_dre / self.alpha
         return min(int(self.estimate(link, time) / full * 2**self.bits), 2**self.bits - 1)
 
     def aged(self, metric: int, since: int, time: int) -> int:
-        """A metric that nothing was heard of for some time."""
+        """Return a metric, aged by the time since its last update."""
         return int(metric / 2 ** ((time - since) // self.ageing))
 
     def sent(self, packet: Packet, row: int, link: int, time: int) -> None:
-        """A link has sent a packet."""
+        """Record that a link has sent a packet."""
         self.sizes[link].append((time // self.t_dre, packet.wire_bytes))
         for header in packet.tunnels.values():
             if header["source"] != row:
                 header["ce"] = max(header["ce"], self.metric(link, time))
 
-    def comes(self, packet: Packet, row: int, time: int) -> None:
-        """A packet's tunnels may end at a switch."""
+    def receive(self, packet: Packet, row: int, time: int) -> None:
+        """Process the tunnels of a packet that end at a switch."""
         for level in (1, 0):
             header = packet.tunnels.get(level)
             if header is None or self.level[row] != level or header["source"] == row:
                 continue
             peer = self.peer_of(row, header["source"])
             key = row, peer, header["tag"]
-            known = self.tell.get(key)
-            news = known is None or known[2] or known[0] != header["ce"]
-            self.tell[key] = header["ce"], time, news
-            if "told" in header:
-                self.heard[row, peer, header["told"]] = header["told_metric"], time
+            recorded = self.pending_feedback.get(key)
+            is_new = recorded is None or recorded[2] or recorded[0] != header["ce"]
+            self.pending_feedback[key] = header["ce"], time, is_new
+            if "last_tag" in header:
+                self.heard[row, peer, header["last_tag"]] = header["told_metric"], time
             del packet.tunnels[level]
 
     def next_link(self, packet: Packet, row: int, time: int) -> int:
-        """Where the packet goes on."""
+        """Return the next link of a packet."""
         played = self.played
         if row == packet.goal:
             return packet.hops[-1][0]
@@ -358,7 +360,7 @@ class PlainConga:
     def least_congested(
         self, packet: Packet, row: int, peer: int, cached: int, edges: list[int], time: int
     ) -> int:
-        """The edge of a new flowlet."""
+        """Return the edge of a new flowlet."""
         metrics = []
         for edge in edges:
             metric = self.metric(int(self.played.link_of[edge]), time)
@@ -371,15 +373,15 @@ class PlainConga:
         return best[draw(self.played.seed, packet.number, row, len(best))]
 
     def feedback(self, row: int, peer: int, time: int) -> dict[str, int]:
-        """What a packet tells the peer."""
-        tags = sorted(tag for at, other, tag in self.tell if (at, other) == (row, peer))
-        last = self.told[row, peer]
+        """Return the feedback that a packet carries to the peer."""
+        tags = sorted(tag for at, other, tag in self.pending_feedback if (at, other) == (row, peer))
+        last = self.last_tag[row, peer]
         tags = [tag for tag in tags if tag > last] + [tag for tag in tags if tag <= last]
-        news = [tag for tag in tags if self.tell[row, peer, tag][2]]
+        is_new = [tag for tag in tags if self.pending_feedback[row, peer, tag][2]]
         if not tags:
             return {}
-        tag = (news or tags)[0]
-        metric, since, _ = self.tell[row, peer, tag]
-        self.tell[row, peer, tag] = metric, since, False
-        self.told[row, peer] = tag
-        return {"told": tag, "told_metric": self.aged(metric, since, time)}
+        tag = (is_new or tags)[0]
+        metric, since, _ = self.pending_feedback[row, peer, tag]
+        self.pending_feedback[row, peer, tag] = metric, since, False
+        self.last_tag[row, peer] = tag
+        return {"last_tag": tag, "told_metric": self.aged(metric, since, time)}

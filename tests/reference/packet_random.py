@@ -17,7 +17,7 @@ from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, Virtua
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 
-#: Trees, in which no lanes can make a circle.
+#: Trees, in which no assignment of lanes can cause a credit loop.
 TREES = ("xgft:2;3,3;1,2", "xgft:3;2,2,2;1,2,2", "one switch", "parallel cables", "two ports")
 #: Fabrics, each with engines whose routes cannot deadlock there.
 FABRICS: dict[str, tuple[str, ...]] = {
@@ -37,7 +37,7 @@ RANKS = 7
 
 @dataclass
 class RandomCase:
-    """What to run."""
+    """A random run: fabric, routes, workload, hardware and options."""
 
     fabric: Fabric
     routes: Routes
@@ -47,12 +47,12 @@ class RandomCase:
     policy: str
     options: dict[str, Any]
     lids: NDArray[np.int64]
-    #: The policy in the twin's words.
+    #: The policy as arguments of the reference implementation.
     plain: dict[str, Any]
 
 
 def _two_ports() -> Fabric:
-    """Three switches in a line, and hosts of which all but the last have a cable to two of them."""
+    """Build three switches in a line; all hosts but the last have cables to two of them."""
     builder = FabricBuilder("two ports", rate=80.0)
     switches, hosts = builder.switches(["s0", "s1", "s2"]), builder.hosts([*"abcde"])
     builder.connect(switches[[0, 1]], switches[[1, 2]])
@@ -63,7 +63,7 @@ def _two_ports() -> Fabric:
 
 @cache
 def _fabric(name: str, rates: int, flat: bool) -> Fabric:
-    """A fabric with cables of one, two or three rates, and without latencies if it is flat."""
+    """Build a fabric with cables of one to three rates, and without latencies if `flat`."""
     if name == "one switch":
         fabric = fabric_of([0] * 5, [])
     elif name == "parallel cables":
@@ -74,8 +74,8 @@ def _fabric(name: str, rates: int, flat: bool) -> Fabric:
         fabric = weft.fabric(name)
     random = np.random.default_rng(rates)
     for rate in (32.0, 97.3)[:rates]:
-        some = random.permutation(fabric.num_cables)[: fabric.num_cables // 3]
-        fabric = fabric.degraded(some.tolist(), rate)
+        subset = random.permutation(fabric.num_cables)[: fabric.num_cables // 3]
+        fabric = fabric.degraded(subset.tolist(), rate)
     if flat:
         fabric = fabric.with_lengths(np.zeros(fabric.num_cables))
     return fabric
@@ -87,7 +87,7 @@ def _routes(name: str, rates: int, flat: bool, engine: str) -> Routes:
 
 
 def _on_lanes(random: np.random.Generator, fabric: Fabric, routes: Routes) -> Routes:
-    """The routes with service levels and lanes drawn at random."""
+    """Return the routes with service levels and lanes drawn at random."""
     if isinstance(routes, CandidateRoutes) and random.random() < 0.5:
         lanes = random.integers(3, size=len(routes.set_edge)).astype(np.uint8)
         return replace(routes, set_lane=lanes)
@@ -108,7 +108,7 @@ def _on_lanes(random: np.random.Generator, fabric: Fabric, routes: Routes) -> Ro
 
 
 def _arbitration(random: np.random.Generator, lanes: int) -> VlArbitration | None:
-    """Tables in which each lane has an entry with weight."""
+    """Return tables in which each lane has an entry with weight, or None."""
     if random.random() < 0.5:
         return None
     high, low = [], []
@@ -147,7 +147,7 @@ def _hardware(random: np.random.Generator, lanes: int) -> Hardware:
 
 
 def _open_loop(random: np.random.Generator) -> Workload:
-    """Puts at random times, several of them at once."""
+    """Return puts at random times, several of them simultaneous."""
     builder = WorkloadBuilder(RANKS)
     for _ in range(25):
         source, target = (int(end) for end in random.integers(RANKS, size=2))
@@ -157,9 +157,9 @@ def _open_loop(random: np.random.Generator) -> Workload:
 
 
 def _policy(random: np.random.Generator, pairs: bool) -> tuple[str, dict[str, Any]]:
-    """A policy as it is asked for, and as the twin takes it."""
+    """Return a policy's specification, and its arguments for the reference implementation."""
     entries, gap = int(random.choice([1, 4, 64])), int(random.choice([0, 50, 300]))
-    known = {
+    policies = {
         f"flowlet:gap={gap}ns,entries={entries}": {
             "policy": "flowlet",
             "gap_ps": 1000 * gap,
@@ -168,16 +168,16 @@ def _policy(random: np.random.Generator, pairs: bool) -> tuple[str, dict[str, An
         "e-ecmp:qps=3" if pairs else "ecmp": {"policy": "ecmp", "qps": 3 if pairs else 1},
         **{name: {"policy": name} for name in ("ecmp", "spray", "adaptive")},
     }
-    name = str(random.choice(list(known)))
-    return name, known[name]
+    name = str(random.choice(list(policies)))
+    return name, policies[name]
 
 
 def random_case(seed: int) -> RandomCase:
-    """One case; equal seeds give equal ones."""
+    """Return the case of a seed."""
     random = np.random.default_rng(seed)
     name = list(FABRICS)[seed % len(FABRICS)]
-    given = name, int(random.choice([0, 0, 1, 2])), bool(random.random() < 0.2)
-    fabric, routes = _fabric(*given), _routes(*given, str(random.choice(FABRICS[name])))
+    key = name, int(random.choice([0, 0, 1, 2])), bool(random.random() < 0.2)
+    fabric, routes = _fabric(*key), _routes(*key, str(random.choice(FABRICS[name])))
     if name in TREES and random.random() < 0.5:
         routes = _on_lanes(random, fabric, routes)
     if random.random() < 0.4:

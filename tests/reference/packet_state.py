@@ -1,7 +1,7 @@
-"""What the flit-by-flit network consists of, as flat arrays: see `tests.reference.packet_network`.
+"""State of the flit-by-flit network as flat arrays; see `tests.reference.packet_network`.
 
-Arrays may be numpy's, for compiled functions, or lists, for plain ones. What is kept for each link
-and lane stands at `link * num_vls + lane`.
+Arrays may be numpy's, for compiled functions, or lists, for plain ones. Values of each link and
+lane have index `link * num_vls + lane`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ TABLES, PATHS, CANDIDATES = 0, 1, 2
 # Policies over candidates.
 ECMP, SPRAY, FLOWLET, ADAPTIVE = 0, 1, 2, 3
 
-# Places of `number`.
+# Indices of `number`.
 EVENTS, PACKETS, LOOKS, SAID, FREE_CROSSINGS, FREE_PACKETS, HOPS, DELIVERED = range(8)
 NUMBERS = 8
 
-# Kinds of events, in the order in which those of one instant happen: the last byte of a flit leaves
-# a buffer, the first of one comes to a buffer, the first of one leaves, credits come back, a packet
-# or a link may have become able to send, a packet is routed.
+# Kinds of events, in the order in which those of one instant are processed: the last byte of a flit
+# leaves a buffer, the first byte of a flit arrives at a buffer, the first byte of a flit leaves,
+# credits return, a packet or a link may have become able to send, a packet is routed.
 END, ARRIVE, BEGIN, CREDIT, WAKE, ROUTE = range(6)
 
 
 class Network(NamedTuple):
-    """Cables, nodes, routes, messages and all that moves. Times are int64 ps.
+    """Cables, nodes, routes, messages and everything in flight. Times are int64 ps.
 
     A *crossing* is one packet on one link, then in the buffer behind it, until its last byte has
-    left that buffer. Writing to memory is a crossing too, by link -1.
+    left that buffer. Writing to memory is a crossing too, on link -1.
     """
 
-    # Numbers that hold for all.
+    # Constants.
     num_links: int
     num_vls: int
     num_ports: int
@@ -51,9 +51,8 @@ class Network(NamedTuple):
     entries: int
     seed: Any
 
-    # Of each link: rate (Gb/s), latency, the node that it leaves and the one that it comes to (rows
-    # of those that switch, -1 for adapters), ports at its ends, and how long the node that it comes
-    # to takes to route.
+    # By link: rate (Gbit/s), latency, nodes at its tail and head (rows of those that switch, -1 for
+    # adapters), ports at its ends, and the routing time of the node at its head.
     rate: Any
     latency: Any
     tail: Any
@@ -61,14 +60,14 @@ class Network(NamedTuple):
     tail_port: Any
     head_port: Any
     route_time: Any
-    # Links that come to each row, by port, and those that leave it, by number.
+    # Links into each row, by port, and links out of it, by number.
     in_offset: Any
     in_link: Any
     out_offset: Any
     out_link: Any
 
-    # Routes: link of each port of each row; of each destination the row that it hangs from and the
-    # link to it; tables; paths; candidates.
+    # Routes: link of each port of each row; row of attachment of each destination and link to it;
+    # tables; paths; candidates.
     row_base: Any
     row_link: Any
     last_row: Any
@@ -97,9 +96,9 @@ class Network(NamedTuple):
     low_weight: Any
     high_limit: int
 
-    # Of each message: queue pair, its number in draws, payload not yet cut, packets that have not
-    # arrived, destination, LID or path, SL, first link and lane, next of its queue pair; when its
-    # first byte left, its last byte left, and all of it was there.
+    # By message: queue pair, its number in draws, payload not yet sent, packets that have not
+    # arrived, destination, LID or path, SL, first link and lane, next message of its queue pair;
+    # times at which its first byte left, its last byte left, and its last byte arrived.
     msg_qp: Any
     msg_name: Any
     msg_bytes: Any
@@ -121,16 +120,16 @@ class Network(NamedTuple):
     line_first: Any
     line_last: Any
 
-    # Of each packet on its way: message, wire bytes, number, edges of its path passed, whether it
-    # ends its message.
+    # By packet in flight: message, wire bytes, number, edges of its path passed, whether it is the
+    # last of its message.
     p_message: Any
     p_bytes: Any
     p_number: Any
     p_passed: Any
     p_final: Any
     free_packet: Any
-    # Of each crossing: packet, the one before it, link and lane, when the first byte leaves and how
-    # long all take; flits that have come; and the next link and lane, the time of rule 11, and the
+    # By crossing: packet, the crossing before it, link and lane, departure of the first byte and
+    # duration; number of flits that have arrived; next link and lane, the time of rule 11, and the
     # crossing behind it in its queue.
     c_packet: Any
     c_before: Any
@@ -145,9 +144,9 @@ class Network(NamedTuple):
     c_next: Any
     free_crossing: Any
 
-    # Of each link and lane: credits that the sender has, that packets hold, that are on the way
-    # back; bytes in the buffer behind it; credits that packets routed to it need; who was taken
-    # last by round robin; packets and bytes that left.
+    # By link and lane: credits at the sender, held by packets, and in return; bytes in the buffer
+    # behind it; credits needed by packets routed to it; input granted last by round robin; packets
+    # and bytes that left.
     credits: Any
     held: Any
     returning: Any
@@ -156,14 +155,14 @@ class Network(NamedTuple):
     last_taken: Any
     sent_packets: Any
     sent_bytes: Any
-    # Of each link: until when it sends; packets or queue pairs that wait for it; until when each
-    # way through its input port is in use [links * speedup]; until when memory is written.
+    # By link: end of its transmission; number of packets or queue pairs that wait for it; end of
+    # use of each slot of its input port [links * speedup]; end of the write to memory.
     link_until: Any
     waiting: Any
     port_until: Any
     memory_until: Any
-    # Arbitration of each link: lane granted last; entry and weight left in either table; bytes of
-    # high priority left.
+    # Arbitration by link: lane granted last; entry and weight left in either table; bytes of high
+    # priority left.
     last_lane: Any
     high_entry: Any
     high_left: Any
@@ -178,12 +177,12 @@ class Network(NamedTuple):
     flowlet_link: Any
     flowlet_time: Any
 
-    # Links to look at, and whether each is among them: all of a node as soon as anything about one
-    # of them has changed.
+    # Links to check, and whether each is among them: all links of a node when the state of one of
+    # them has changed.
     look: Any
     looked: Any
-    # What is to come, a binary heap; counters; messages that were sent or have arrived, for the
-    # program to hear of: twice the number, and one more for arrivals.
+    # Events, a binary heap; counters; reports to the program of messages sent or arrived: twice the
+    # message's number, plus one for arrivals.
     heap_time: Any
     heap_order: Any
     heap_item: Any

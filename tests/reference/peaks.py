@@ -1,4 +1,4 @@
-"""Plain twin of the lowering of peaks: sets of links and dictionaries, one tree after the other."""
+"""Reference implementation of the lowering of peaks with sets of links and dictionaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUNDS, DEPTH, SHARED, SAME = 64, 6, 8, 1e-9
 
 
 class Trees:
-    """Tables of shortest paths as one dictionary of links per destination."""
+    """Tables of minimal paths as one dictionary of links per destination."""
 
     def __init__(self, fabric: Fabric, table: np.ndarray) -> None:
         self.fabric, self.table = fabric, table
@@ -20,9 +20,9 @@ class Trees:
         self.rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
         self.row_of = {node: row for row, node in enumerate(self.rows)}
         self.price = 1.0 / fabric.link_rate_gbps
-        self.places = destinations(fabric)
+        self.node_ports = destinations(fabric)
         goals: dict[int, int] = {}
-        for d, (node, port) in enumerate(self.places[: fabric.num_endpoints]):
+        for d, (node, port) in enumerate(self.node_ports[: fabric.num_endpoints]):
             head = node if port == 0 else int(fabric.link_to[out_link(fabric, node, port)])
             if head in self.row_of:
                 goals[d] = head
@@ -50,7 +50,7 @@ class Trees:
         }
 
     def flows(self, d: int) -> dict[int, int]:
-        """What each row of a tree passes on, the rows below it included."""
+        """Return the flow that each row of a tree forwards, including that of rows below it."""
         goal = self.goals[d]
         flow = {here: self.senders[here] for here in self.far[goal]}
         for here in sorted(self.far[goal], key=self.far[goal].__getitem__, reverse=True):
@@ -78,26 +78,26 @@ class Trees:
         for here in sorted(self.far[goal], key=self.far[goal].__getitem__):
             if here == goal:
                 continue
-            ways = []
+            options = []
             for _, head, link in self.graph.out_edges(here, keys=True):
                 if self.far[goal][head] == self.far[goal][here] - 1:
-                    beyond, cost = best[head]
+                    crossed, cost = best[head]
                     full = (self.load[link] + flow[here]) * self.price[link] >= limit
-                    ways.append(
+                    options.append(
                         (
-                            beyond + bool(flow[here] and full),
+                            crossed + bool(flow[here] and full),
                             cost + self.load[link] * self.price[link],
                             int(self.fabric.link_from_port[link]),
                             link,
                         )
                     )
-            *value, _, tree[here] = min(ways)
+            *value, _, tree[here] = min(options)
             best[here] = (value[0], value[1])
         return tree
 
 
 def lowered(fabric: Fabric, table: np.ndarray) -> np.ndarray:
-    """Tables of shortest paths after trees were led around the peaks."""
+    """Return tables of minimal paths with trees rerouted around the links of peak load."""
     trees = Trees(fabric, table)
     depth, below = 0, float("inf")
     for _ in range(ROUNDS):
@@ -129,8 +129,8 @@ def lowered(fabric: Fabric, table: np.ndarray) -> np.ndarray:
             depth, below = depth + 1, limit
         else:
             break
-    found = table.copy()
+    result = table.copy()
     for d, tree in trees.tree.items():
         for here, link in tree.items():
-            found[d, trees.row_of[here]] = fabric.link_from_port[link]
-    return found
+            result[d, trees.row_of[here]] = fabric.link_from_port[link]
+    return result

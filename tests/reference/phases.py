@@ -1,4 +1,4 @@
-"""Plain twin of candidates by way of intermediates: every pair, every intermediate, every way."""
+"""Reference implementation of candidates via intermediates: every pair, intermediate and path."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from weft.fabrics import Fabric
 from weft.routes import CandidateRoutes
 from weft.routing.engines.valiant import SetCollector
 
-#: A way between rows: (edge, lane) of each link, and its probability.
+#: A path between rows: (edge, lane) of each link, and its probability.
 Way = tuple[tuple[tuple[int, int], ...], float]
 
 
 def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
-    """Edges and lanes of a set."""
+    """Return edges and lanes of a set."""
     first, last = routes.set_offset[number], routes.set_offset[number + 1]
     edges = routes.set_edge[first:last].tolist()
     lanes = routes.set_lane[first:last].tolist() if len(routes.set_lane) else [0] * len(edges)
@@ -25,7 +25,7 @@ def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
 
 
 def ways(fabric: Fabric, routes: CandidateRoutes, line: np.ndarray, row: int) -> Iterator[Way]:
-    """Every way that a line allows from a row to where it ends."""
+    """Yield every path that a line of the table allows from a row to its end."""
     if line[row] < 0:
         yield (), 1.0
         return
@@ -42,28 +42,28 @@ def end(fabric: Fabric, way: tuple[tuple[int, int], ...], row: int) -> int:
 def straight_ways(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[Way] | None:
-    """Ways without an intermediate, None when one does not arrive."""
-    found = list(ways(fabric, routes, routes.set_id[target], source))
-    return found if all(end(fabric, way, source) == target for way, _ in found) else None
+    """Return paths without an intermediate, None when one does not arrive."""
+    paths = list(ways(fabric, routes, routes.set_id[target], source))
+    return paths if all(end(fabric, way, source) == target for way, _ in paths) else None
 
 
 def round_ways(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[Way] | None:
-    """Ways by all intermediates but those of source and target; None when one does not arrive."""
+    """Return paths via all intermediates but the ends' own; None when one does not arrive."""
     via = routes.via
     others = set(range(routes.num_intermediates)) - {int(via[source]), int(via[target])}
-    found = []
+    paths = []
     for v in others:
         for first, chance in ways(fabric, routes, routes.via_set[v], source):
-            turn = end(fabric, first, source)
-            if via[turn] != v:
+            intermediate = end(fabric, first, source)
+            if via[intermediate] != v:
                 return None
-            onward = straight_ways(fabric, routes, turn, target)
+            onward = straight_ways(fabric, routes, intermediate, target)
             if onward is None:
                 return None
-            found += [(first + rest, chance * p / len(others)) for rest, p in onward]
-    return found
+            paths += [(first + rest, chance * p / len(others)) for rest, p in onward]
+    return paths
 
 
 def goes_round(routes: CandidateRoutes, source: int, target: int) -> bool:
@@ -74,20 +74,20 @@ def goes_round(routes: CandidateRoutes, source: int, target: int) -> bool:
 def pair_ways(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int, *, straight: float = 0.0
 ) -> list[Way] | None:
-    """Ways of a pair of rows, a share of what may go by intermediates going straight."""
+    """Return paths of a pair of rows; a share `straight` of two-phase traffic goes directly."""
     if not goes_round(routes, source, target):
         return straight_ways(fabric, routes, source, target)
-    about = round_ways(fabric, routes, source, target)
+    indirect = round_ways(fabric, routes, source, target)
     direct = straight_ways(fabric, routes, source, target) if routes.direct else []
-    if about is None or direct is None:
+    if indirect is None or direct is None:
         return None
-    return [(way, chance * (1 - straight)) for way, chance in about] + [
+    return [(way, chance * (1 - straight)) for way, chance in indirect] + [
         (way, chance * straight) for way, chance in direct
     ]
 
 
 def by_random_groups(fabric: Fabric, seed: int, *, direct: bool, lanes: int) -> CandidateRoutes:
-    """Shortest ways to random groups of rows, then to the target, on random lanes."""
+    """Return minimal paths to random groups of rows, then to the target, on random lanes."""
     random = np.random.default_rng(seed)
     rows = fabric.graph.num_rows
     graph = switch_graph(fabric).reverse()

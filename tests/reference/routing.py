@@ -1,4 +1,4 @@
-"""Plain twins of the kernels that route, follow, load and judge tables."""
+"""Reference implementations of the kernels that route, follow, load and check tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.routes import CandidateRoutes, TableRoutes
 
 
 def switch_graph(fabric: Fabric) -> nx.MultiDiGraph:
-    """Forwarding nodes and the directed links between them, keyed by link number."""
+    """Return the rows and the directed links between them, keyed by link number."""
     graph = nx.MultiDiGraph()
     graph.add_nodes_from(int(node) for node in np.flatnonzero(fabric.forwards))
     for link, (tail, _, head, _, _) in enumerate(fabric.links.tolist()):
@@ -22,8 +22,8 @@ def switch_graph(fabric: Fabric) -> nx.MultiDiGraph:
 
 
 def destinations(fabric: Fabric) -> list[tuple[int, int]]:
-    """(node, port) of every destination; port 0 for what is addressed as a whole node."""
-    found = []
+    """Return (node, port) of every destination; port 0 for a destination that is a whole node."""
+    result = []
     for node in range(fabric.num_switches, fabric.num_nodes):
         ports = [
             port
@@ -31,10 +31,10 @@ def destinations(fabric: Fabric) -> list[tuple[int, int]]:
             if fabric.port_link[fabric.port_offset[node] + port - 1] >= 0
         ]
         if fabric.forwards[node]:
-            found += [(node, 0)] if ports else []
+            result += [(node, 0)] if ports else []
         else:
-            found += [(node, port) for port in ports]
-    return found + [(switch, 0) for switch in range(fabric.num_switches)]
+            result += [(node, port) for port in ports]
+    return result + [(switch, 0) for switch in range(fabric.num_switches)]
 
 
 def out_link(fabric: Fabric, node: int, port: int) -> int:
@@ -46,7 +46,7 @@ def out_link(fabric: Fabric, node: int, port: int) -> int:
 def follow(
     fabric: Fabric, routes: TableRoutes, source: tuple[int, int], target: tuple[int, int], lid: int
 ) -> list[int] | None:
-    """Links from one destination's (node, port) to another's, or None when it does not arrive."""
+    """Return the links from one destination's (node, port) to another's, or None if unrouted."""
     row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     links = []
     node = source[0]
@@ -73,10 +73,10 @@ def follow(
 def host_paths(
     fabric: Fabric, routes: TableRoutes, offset: int = 0
 ) -> dict[tuple[int, int], list[int] | None]:
-    """Path of every ordered pair of different hosts, to one LID of the destination's."""
-    places = destinations(fabric)
+    """Return the path of every ordered pair of different hosts, to one LID of the destination."""
+    node_ports = destinations(fabric)
     first: dict[int, int] = {}
-    for number, (node, _) in enumerate(places):
+    for number, (node, _) in enumerate(node_ports):
         first.setdefault(node, number)
     paths = {}
     for a in range(fabric.num_hosts):
@@ -88,7 +88,9 @@ def host_paths(
             paths[a, b] = (
                 None
                 if s is None or d is None
-                else follow(fabric, routes, places[s], places[d], (d << routes.lmc) + offset)
+                else follow(
+                    fabric, routes, node_ports[s], node_ports[d], (d << routes.lmc) + offset
+                )
             )
     return paths
 
@@ -101,7 +103,7 @@ def loads(fabric: Fabric, paths: dict[tuple[int, int], list[int] | None]) -> np.
 def split_pair(
     fabric: Fabric, routes: CandidateRoutes, source: tuple[int, int], target: tuple[int, int]
 ) -> dict[int, float] | None:
-    """Share of one flow on each link when it is split equally over candidates at each hop."""
+    """Return one flow's share on each link, split equally over candidates at each hop."""
     graph = fabric.graph
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
     share: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Plain twins of the kernels that recognise and route tori."""
+"""Reference implementations of the kernels that recognise and route tori."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import networkx as nx
 
 
 def parallel_sides(graph: nx.Graph) -> list[set[tuple[int, int]]]:
-    """Classes of directed edges that are joined by being opposite sides of squares."""
+    """Return classes of directed edges related as opposite sides of squares."""
     sides = nx.Graph()
     sides.add_nodes_from((a, b) for edge in graph.edges for a, b in (edge, edge[::-1]))
     for v in graph:
@@ -27,7 +27,7 @@ def in_square(graph: nx.Graph, v: int, a: int, b: int) -> bool:
 
 
 def straight_for_sure(graph: nx.Graph, v: int, a: int, b: int) -> bool:
-    """v-a and v-b are in no square, but each is in one with the same third edge."""
+    """Return whether v-a and v-b share no square but each shares one with the same third edge."""
     return not in_square(graph, v, a, b) and any(
         in_square(graph, v, a, c) and in_square(graph, v, b, c) for c in graph[v] if c not in (a, b)
     )
@@ -37,10 +37,10 @@ Place = tuple[int, ...]
 
 
 class Grid:
-    """Switches at places, of which some are missing, and cables, of which some are missing.
+    """Switches at coordinates and cables, some of them missing.
 
-    `tie_up` says for a target whether ties on even rings go up; None for the way that does not
-    cross the dateline.
+    `tie_up` is whether ties on even rings go up for a target; None selects the direction that does
+    not cross the dateline.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Grid:
         self.radix, self.wraps, self.cables, self.switches = radix, wraps, cables, switches
 
     def neighbour(self, at: Place, d: int, step: int) -> Place | None:
-        """The next switch in a direction that a cable leads to."""
+        """Return the neighbouring switch in a direction if a cable leads there."""
         near = list(at)
         near[d] = (at[d] + step) % self.radix[d]
         if self.radix[d] == 2 and near[d] - at[d] != step:
@@ -62,7 +62,7 @@ class Grid:
         return place if frozenset((at, place)) in self.cables and place != at else None
 
     def shorter(self, a: int, b: int, d: int, tie_up: bool | None) -> int:
-        """1 or -1: the direction from a to b on a whole ring or line."""
+        """Return the direction from a to b on a complete ring or line, 1 or -1."""
         size = self.radix[d]
         direct = 1 if b > a else -1
         around = size - abs(b - a)
@@ -83,16 +83,16 @@ class Grid:
         return False
 
     def next(self, at: Place, target: Place, tie_up: bool | None) -> Place | None:
-        """Where torus-2QoS(8) sends a packet for the target, or None where it does not know."""
+        """Return torus-2QoS(8)'s next switch towards the target, or None if it has no route."""
         for d in range(len(self.radix)):
             if at[d] == target[d]:
                 continue
             step = self.shorter(at[d], target[d], d, tie_up)
-            turn = (*at[:d], target[d], *at[d + 1 :])
-            if turn in self.switches:
-                for way in (step, -step):
-                    if self.leads_to(at, d, way, turn):
-                        return self.neighbour(at, d, way)
+            corner = (*at[:d], target[d], *at[d + 1 :])
+            if corner in self.switches:
+                for direction in (step, -step):
+                    if self.leads_to(at, d, direction, corner):
+                        return self.neighbour(at, d, direction)
             elif self.neighbour(at, d, step):
                 return self.neighbour(at, d, step)
         return None
@@ -110,7 +110,7 @@ class Grid:
     def sl(
         self, at: Place, target: Place, tie_up: bool | None, counts: Callable[[int], bool]
     ) -> int:
-        """Bit d where the path on a whole torus would cross the dateline of dimension d."""
+        """Return bit d where the path on a complete torus crosses the dateline of dimension d."""
         level = 0
         for d in range(len(self.radix)):
             if at[d] != target[d] and counts(d):

@@ -1,6 +1,6 @@
-"""A plain twin of the trace language's lowering: one rank after the other, Python's own numbers.
+"""Reference implementation of the trace language's lowering: rank by rank, in Python numbers.
 
-It knows programs without collectives, whose scopes are ALL and grids.
+It supports programs without collectives whose scopes are ALL and grids.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNITS = {"": 1, "KiB": 1024, "us": 1000, "ns": 1}
 
 
 class Rank:
-    """One rank that runs a program."""
+    """A rank that runs a program."""
 
     def __init__(self, builder: WorkloadBuilder, rank: int, grids: dict[str, dict[str, Any]]):
         self.builder, self.rank, self.grids = builder, rank, grids
@@ -86,19 +86,19 @@ class Rank:
                     raise TypeError(type(statement).__name__)
 
     def listed(self, ranks: Any, scope: str) -> set[int]:
-        found: set[int] = set()
+        result: set[int] = set()
         for one in ranks:
             first = self.value(one.first, scope)
             last = first if one.last is None else self.value(one.last, scope)
-            found |= set(range(first, last + 1, self.value(one.step, scope) if one.step else 1))
-        return found
+            result |= set(range(first, last + 1, self.value(one.step, scope) if one.step else 1))
+        return result
 
     def coordinates(self, scope: str) -> list[int]:
-        rest, found = self.rank, []
+        rest, result = self.rank, []
         for dim in reversed(self.grids[scope]["dims"]):
-            found.insert(0, rest % dim)
+            result.insert(0, rest % dim)
             rest //= dim
-        return found
+        return result
 
     def peer(self, peer: Any, scope: str) -> int:
         if isinstance(peer, nodes.NullPeer):
@@ -113,10 +113,10 @@ class Rank:
         else:
             return int(self.value(peer, scope))
         number = 0
-        for place, dim, closed in zip(where, grid["dims"], grid["closed"], strict=True):
-            if not 0 <= place < dim and not closed:
+        for coordinate, dim, closed in zip(where, grid["dims"], grid["closed"], strict=True):
+            if not 0 <= coordinate < dim and not closed:
                 return -1
-            number = number * dim + place % dim
+            number = number * dim + coordinate % dim
         return number
 
     def value(self, node: Any, scope: str) -> Any:
@@ -162,7 +162,7 @@ class Rank:
 
 
 def plain_workload(program: nodes.Program, num_ranks: int) -> Workload:
-    """The workload of a program, run rank by rank."""
+    """Return the workload of a program, run rank by rank."""
     builder = WorkloadBuilder(num_ranks, name="trace")
     names = [s.name for s in program.statements if isinstance(s, nodes.DefineScope)]
     for name in names:
