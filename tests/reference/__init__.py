@@ -1,1 +1,1 @@
-"""Slow, plain twins of the kernels, written from the definitions and sharing no code with them."""
+"""Slow reference implementations of the kernels, from definitions, without code in common."""

@@ -136,7 +136,7 @@ def flit_begins(net, x, flit):
     packet, before = net.c_packet[x], net.c_before[x]
     num_bytes = net.p_bytes[packet]
     if before >= 0:
-        assert net.c_come[before] > flit, "a flit was needed for before it was total"
+        assert net.c_come[before] > flit, "a flit was needed before it arrived"
         came = net.c_begin[before] + net.latency[net.c_link[before]]
         ready = came + net.route_time[net.c_link[before]]
         for edge in range(flit, flit + 2):
@@ -157,7 +157,7 @@ def flit_arrives(net, x, flit):
     index = link * net.num_vls + net.c_lane[x]
     net.inside[index] += end - byte
     assert net.inside[index] <= net.buffer_bytes, "a buffer overflows"
-    assert net.c_come[x] == flit, "flits came out of order"
+    assert net.c_come[x] == flit, "flits arrived out of order"
     net.c_come[x] += 1
     came = net.c_begin[x] + net.latency[link]
     if flit + 1 < num_flits(net, num_bytes):
@@ -198,7 +198,7 @@ def flit_ends(net, x, flit, time):
     if before >= 0:
         index = net.c_link[before] * net.num_vls + net.c_lane[before]
         net.inside[index] -= end - byte
-        assert net.inside[index] >= 0, "more left a buffer than came"
+        assert net.inside[index] >= 0, "more bytes left a buffer than arrived"
     if end < num_bytes:
         end_of_next = flit_byte(net, num_bytes, flit + 2)
         when = net.c_begin[x] - (-(end_of_next * net.c_takes[x]) // num_bytes)

@@ -1,4 +1,4 @@
-"""Congestion control and its plain twin: rates notified at random, and marks and delays of runs."""
+"""Congestion control against its reference: rates at random notifications; marks and delays."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def drawn_control(rng: np.random.Generator, **more: Any) -> CongestionControl:
 def test_rates_by_random_notifications(seed: int) -> None:
     rng = np.random.default_rng(seed)
     control = drawn_control(rng)
-    made = control_state(control, 256, 1, 1, 1)
-    settings, rate = made.settings, made.rates[0]
+    state = control_state(control, 256, 1, 1, 1)
+    settings, rate = state.settings, state.rates[0]
     plain, now, highest = PlainRate(control), np.int64(0), control.ccti_min
     for _ in range(200):
-        # Now and then in the very picosecond of a tick.
+        # Sometimes exactly at a tick.
         step = int(rng.integers(0, 4_000_000))
         now += np.int64(control.ccti_timer * TIMER_PS if rng.random() < 0.3 else step)
         if rng.random() < 0.5:
@@ -44,7 +44,7 @@ def test_rates_by_random_notifications(seed: int) -> None:
             plain.notification(int(now))
         else:
             takes = np.int64(rng.integers(1, 600_000))
-            delay = kernel.delay_of(settings, made.table, rate, takes, now)
+            delay = kernel.delay_of(settings, state.table, rate, takes, now)
             assert delay == plain.delay(int(takes), int(now))
         assert rate["index"] == plain.index
         highest = max(highest, plain.index)
@@ -52,7 +52,7 @@ def test_rates_by_random_notifications(seed: int) -> None:
 
 
 def drawn_run(seed: int) -> Any:
-    """Many to one and some to others over two or three switches, a queue pair for each host."""
+    """Simulate many-to-one and other messages over 1 to 3 switches, one queue pair per host."""
     rng = np.random.default_rng(seed)
     switches = int(rng.integers(1, 4))
     hosts = sorted([*range(switches), *rng.integers(0, switches, int(rng.integers(3, 7))).tolist()])
@@ -86,36 +86,36 @@ def drawn_run(seed: int) -> Any:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_marks_and_delays_of_runs(seed: int) -> None:
-    found = drawn_run(seed)
-    control, fabric, record = found.hardware.congestion_control, found.fabric, found.congestion
+    result = drawn_run(seed)
+    control, fabric, record = result.hardware.congestion_control, result.fabric, result.congestion
     marked = record.marked.sum(1)
-    assert marked_again(found) == {int(link): int(marked[link]) for link in np.flatnonzero(marked)}
-    # Notifications by the message that they are about, when their last byte is there.
-    ways = ways_of(found)
+    assert marked_again(result) == {int(link): int(marked[link]) for link in np.flatnonzero(marked)}
+    # Arrival of the last byte of notifications, by the message that caused them.
+    paths = ways_of(result)
     latency = np.rint(np.repeat(fabric.cable_latency_ns, 2) * 1000).astype(int)
-    heard: dict[int, list[int]] = defaultdict(list)
+    notified_at: dict[int, list[int]] = defaultdict(list)
     sent: dict[int, list[Any]] = defaultdict(list)
-    for way in ways:
-        if way[0].number < 0:
-            heard[way[0].op].append(way[-1].gone + int(latency[way[-1].link]))
+    for path in paths:
+        if path[0].number < 0:
+            notified_at[path[0].op].append(path[-1].gone + int(latency[path[-1].link]))
         else:
-            sent[way[0].op].append(way[0])
-    assert sum(len(times) for times in heard.values()) == marked.sum()
-    # Each host has one message, so that its queue pair is all that its level and port has.
-    pair = found.connections.pair
+            sent[path[0].op].append(path[0])
+    assert sum(len(times) for times in notified_at.values()) == marked.sum()
+    # Each host has one message, so its queue pair is the only one of its level and port.
+    pair = result.connections.pair
     for op, hops in sent.items():
-        rate, held, earliest = PlainRate(control), 0, 0
-        comes = sorted(heard[op])
-        for place, hop in enumerate(sorted(hops, key=lambda each: each.number)):
+        rate, held_back, earliest = PlainRate(control), 0, 0
+        pending = sorted(notified_at[op])
+        for index, hop in enumerate(sorted(hops, key=lambda each: each.number)):
             assert hop.left >= earliest
-            while comes and comes[0] <= hop.left:
-                rate.notification(comes.pop(0))
+            while pending and pending[0] <= hop.left:
+                rate.notification(pending.pop(0))
             delay = rate.delay(hop.gone - hop.left, hop.left)
             earliest = hop.gone + delay
-            held += delay if place + 1 < len(hops) else 0
-        assert record.held_back_ps[pair[op]] == held
+            held_back += delay if index + 1 < len(hops) else 0
+        assert record.held_back_ps[pair[op]] == held_back
 
 
-def test_drawn_runs_are_worth_it() -> None:
+def test_half_of_the_drawn_runs_have_marks() -> None:
     marked = [int(drawn_run(seed).congestion.marked.sum()) for seed in range(40)]
     assert sum(count > 0 for count in marked) >= 20

@@ -1,4 +1,4 @@
-"""Times of many graphs at once are those of each on its own."""
+"""Completion times of many graphs in one call equal those of each graph alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.contention.shapes import random_graph
 from weft.kernels.flow.contention_steps import synchronous_times
 
 
-def test_times_of_many_graphs_are_those_of_each() -> None:
+def test_times_of_many_graphs_equal_those_of_each() -> None:
     random = np.random.default_rng(8)
     sources, destinations, nodes, offset, expected = [], [], [], [0], []
     model = PenaltyModel(0.2, 0.7, 0.9, 0.4, 1.1, 0.3, 0.8)
@@ -21,7 +21,7 @@ def test_times_of_many_graphs_are_those_of_each() -> None:
         nodes.append(1 + max(*ends[0], *ends[1]))
         offset.append(offset[-1] + edges)
         expected += predict(*ends, 1, 0.0, 1.0, model=model).tolist()
-    found = np.zeros(len(expected))
+    result = np.zeros(len(expected))
     arrays = np.array(sources, dtype=np.int32), np.array(destinations, dtype=np.int32)
-    synchronous_times(np.array(offset), *arrays, np.array(nodes), model.coefficients(), found)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    synchronous_times(np.array(offset), *arrays, np.array(nodes), model.coefficients(), result)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)

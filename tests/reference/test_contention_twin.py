@@ -27,7 +27,7 @@ MODELS = [
 
 
 def random_graph(random: np.random.Generator) -> list[tuple[int, int]]:
-    """A graph of a few nodes: often with parallel edges, stars, and both directions of a pair."""
+    """Return a small graph: often with parallel edges, stars, and both directions of a pair."""
     nodes = int(random.integers(2, 9))
     edges = int(random.integers(1, 18))
     weight = random.random((nodes, nodes)) ** int(random.integers(1, 6))
@@ -42,8 +42,8 @@ def test_penalties_agree_with_the_formula(model: PenaltyModel) -> None:
     for _ in range(150):
         edges = random_graph(random)
         expected = [float(value) for value in plain.penalties(edges, model)]
-        found = penalties(*zip(*edges, strict=True), model=model)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=str(edges))
+        result = penalties(*zip(*edges, strict=True), model=model)
+        np.testing.assert_allclose(result, expected, rtol=1e-12, err_msg=str(edges))
 
 
 def test_every_rule_occurs_among_the_random_graphs() -> None:
@@ -65,7 +65,7 @@ def test_every_rule_occurs_among_the_random_graphs() -> None:
 
 @pytest.mark.parametrize("few", [0, 256], ids=["reached", "all"])
 def test_completion_times_agree_with_exact_events(monkeypatch, few: int) -> None:
-    """By the kernel for large graphs as well, which reckons anew what an event reaches."""
+    """Also with the kernel for large graphs, which recomputes only the edges an event affects."""
     monkeypatch.setattr(contention, "_FEW_EDGES", few)
     random = np.random.default_rng(5)
     for round_ in range(60):
@@ -78,11 +78,11 @@ def test_completion_times_agree_with_exact_events(monkeypatch, few: int) -> None
             edges, [Fraction(int(s)) for s in sizes], [Fraction(int(s)) for s in starts], inverse
         )
         ends = list(zip(*edges, strict=True))
-        found = predict(*ends, sizes, starts, float(inverse))
-        np.testing.assert_allclose(found, [float(t) for t in expected], rtol=1e-9)
+        result = predict(*ends, sizes, starts, float(inverse))
+        np.testing.assert_allclose(result, [float(t) for t in expected], rtol=1e-9)
         steps = predict_steps(*ends, sizes, starts, float(inverse))
-        np.testing.assert_allclose(steps.completion_s, found, rtol=1e-12)
-        # What each edge sends in all its steps is what it had to send (equation 2).
+        np.testing.assert_allclose(steps.completion_s, result, rtol=1e-12)
+        # The sum over all steps of what an edge sends is its size (equation 2).
         start = np.concatenate([[starts.min()], steps.end_s[:-1]]) if len(steps.end_s) else []
         lasted = np.zeros(count)
         for begin, end, rho in zip(start, steps.end_s, steps.penalty, strict=True):
@@ -101,7 +101,7 @@ def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far:
     ends = list(zip(*edges, strict=True))
     count = len(edges)
     sizes = random.choice([512, 1000, 4096], size=count).astype(float)
-    sizes[-1] = 2.0**50  # is there all the time
+    sizes[-1] = 2.0**50  # lasts throughout
     starts = far + random.choice([0, 0, 2**12, 2**20], size=count).astype(float)
     inverse = Fraction(1, 2**30)
     expected = plain.predict(
@@ -110,7 +110,7 @@ def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far:
     completion, elapsed = predict_elapsed(*ends, sizes, starts, float(inverse))
     exact = [float(end - Fraction(start)) for end, start in zip(expected, starts, strict=True)]
     np.testing.assert_allclose(elapsed, exact, rtol=1e-12)
-    # The clock's own rounding, once.
+    # Only one rounding, of the clock.
     np.testing.assert_allclose(completion, [float(t) for t in expected], rtol=2.3e-16)
     steps = predict_steps(*ends, sizes, starts, float(inverse))
     np.testing.assert_allclose(steps.elapsed_s, exact, rtol=1e-12)
@@ -122,8 +122,8 @@ def test_both_kernels_agree_on_graphs_of_hundreds_of_edges(monkeypatch, model) -
     source = random.integers(40, size=300)
     destination = (source + random.integers(1, 40, size=300)) % 40
     sizes, starts = random.integers(0, 1000, size=300), random.integers(0, 30, size=300) * 1e-8
-    found = []
+    result = []
     for few in (0, 1000):
         monkeypatch.setattr(contention, "_FEW_EDGES", few)
-        found.append(predict_elapsed(source, destination, sizes, starts, model=model))
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-10)
+        result.append(predict_elapsed(source, destination, sizes, starts, model=model))
+    np.testing.assert_allclose(result[0], result[1], rtol=1e-10)

@@ -1,4 +1,4 @@
-"""The deadlock proof beside a plain walk of every packet, on random fabrics, routes and lanes."""
+"""The deadlock proof against a walk of every packet, on random fabrics, routes and lanes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = 150
 
 
 def random_lanes(fabric: Fabric, random: np.random.Generator) -> VirtualLanes:
-    """Random VLs of the 16 SLs, several SLs on one VL, one table for all or by ports."""
+    """Return random VLs of the 16 SLs, several SLs on one VL; one table, or by port pair."""
     vls = int(random.integers(1, 4))
     if random.random() < 0.5:
         return VirtualLanes.uniform(random.integers(0, vls, 16))
@@ -35,7 +35,7 @@ def random_lanes(fabric: Fabric, random: np.random.Generator) -> VirtualLanes:
 
 
 def random_table(fabric: Fabric, lmc: int, random: np.random.Generator) -> np.ndarray:
-    """A random tree for each LID, some entries of it wrong: dead ends, loops, own entries."""
+    """Return a random tree per LID, with some wrong entries: dead ends, loops, own entries."""
     graph = fabric.graph
     table = empty_table(fabric, lmc)
     ports = destination_ports(fabric)
@@ -80,7 +80,7 @@ def table_case(seed: int) -> tuple[Fabric, TableRoutes]:
 
 
 def path_case(seed: int) -> tuple[Fabric, PathRoutes]:
-    """Walks of random length from each endpoint, and pairs that end where they stop."""
+    """Return walks of random length from each endpoint, for pairs that end where they stop."""
     random = np.random.default_rng(seed)
     fabric = random_fabric(seed, switches=2 + seed % 5, hosts=5, loopbacks=seed % 2)
     graph, ends = fabric.graph, fabric.num_host_endpoints
@@ -94,9 +94,11 @@ def path_case(seed: int) -> tuple[Fabric, PathRoutes]:
                 break
             walk.append(int(random.choice(leaving)))
             row = int(graph.edge_row[walk[-1]])
-        there = np.flatnonzero((graph.destination_row[:ends] == row) & (np.arange(ends) != source))
-        if row >= 0 and len(there):
-            paths[source * ends + int(random.choice(there))] = walk
+        arriving = np.flatnonzero(
+            (graph.destination_row[:ends] == row) & (np.arange(ends) != source)
+        )
+        if row >= 0 and len(arriving):
+            paths[source * ends + int(random.choice(arriving))] = walk
     pairs = sorted(paths)
     offset = np.concatenate(([0], np.cumsum([len(paths[pair]) for pair in pairs])))
     sl = random.integers(0, 16, [(), (len(pairs),)][random.integers(2)]).astype(np.uint8)
@@ -108,7 +110,7 @@ def path_case(seed: int) -> tuple[Fabric, PathRoutes]:
 
 
 def candidate_case(seed: int) -> tuple[Fabric, CandidateRoutes]:
-    """Shortest paths, straight or by intermediates, on random lanes; some sets are missing."""
+    """Return minimal paths, direct or via intermediates, on random lanes; some sets are missing."""
     random = np.random.default_rng(seed)
     fabric = random_fabric(seed, switches=5 + seed % 2, hosts=4, others=seed % 2)
     lanes = 1 + seed // 2 % 3
@@ -129,7 +131,7 @@ def candidate_case(seed: int) -> tuple[Fabric, CandidateRoutes]:
 
 
 def graph_of(fabric: Fabric, routes: Routes, management: bool) -> nx.DiGraph:
-    """What the kernels keep, as a graph of (link, VL)."""
+    """Return the dependencies of the kernels, as a graph of (link, VL)."""
     graph, vls = fabric.graph, routes.num_vls
     options = {"management": True} if management else {}
     first_bit, bits, used = dependencies(fabric, routes, **options)
@@ -141,51 +143,51 @@ def graph_of(fabric: Fabric, routes: Routes, management: bool) -> nx.DiGraph:
     def channel(number: int) -> tuple[int, int]:
         return int(graph.edge_link[number // vls]), int(number % vls)
 
-    found = nx.DiGraph()
-    found.add_nodes_from(map(channel, np.flatnonzero(used)))
-    found.add_edges_from(zip(map(channel, tails), map(channel, heads), strict=True))
-    assert found.number_of_edges() == count == int(np.unpackbits(bits).sum())
+    result = nx.DiGraph()
+    result.add_nodes_from(map(channel, np.flatnonzero(used)))
+    result.add_edges_from(zip(map(channel, tails), map(channel, heads), strict=True))
+    assert result.number_of_edges() == count == int(np.unpackbits(bits).sum())
     stays = strip_acyclic(*arguments)
-    on_cycles = {node for knot in cycles(found) for node in knot}
-    behind = on_cycles.union(*(nx.descendants(found, node) for node in on_cycles))
+    on_cycles = {node for component in cycles(result) for node in component}
+    behind = on_cycles.union(*(nx.descendants(result, node) for node in on_cycles))
     assert set(map(channel, np.flatnonzero(stays))) == behind
-    return found
+    return result
 
 
 def check(fabric: Fabric, routes: Routes, management: bool) -> bool:
-    """Hold the proof to the plain walk; whether there is a cycle."""
+    """Compare the proof with the packet walk; return whether arriving is a cycle."""
     routes.check(fabric)
     expected = dependency_graph(fabric, routes, management=management)
     if len(fabric.graph.edge_row):
-        found = graph_of(fabric, routes, management)
-        assert set(found.nodes) == set(expected.nodes)
-        assert set(found.edges) == set(expected.edges)
+        result = graph_of(fabric, routes, management)
+        assert set(result.nodes) == set(expected.nodes)
+        assert set(result.edges) == set(expected.edges)
     loops, lanes = credit_loops(fabric, routes, **({"management": True} if management else {}))
-    knots = cycles(expected)
+    components = cycles(expected)
     assert lanes == max(len({lane for _, lane in expected}), 1)
-    assert len(loops) == len(knots)
+    assert len(loops) == len(components)
     for loop in loops:
-        (knot,) = (knot for knot in knots if loop[0] in knot)
-        assert set(loop) <= knot
+        (component,) = (component for component in components if loop[0] in component)
+        assert set(loop) <= component
         for channel, following in zip(loop, [*loop[1:], loop[0]], strict=True):
             assert expected.has_edge(channel, following)
-        back = nx.shortest_path_length(expected.subgraph(knot), target=loop[0])
-        following = [node for node in expected.successors(loop[0]) if node in knot]
+        back = nx.shortest_path_length(expected.subgraph(component), target=loop[0])
+        following = [node for node in expected.successors(loop[0]) if node in component]
         assert len(loop) == 1 + min(back[node] for node in following)
-    return bool(knots)
+    return bool(components)
 
 
-def check_verdict(fabric: Fabric, routes: Routes, management: bool, knots: bool) -> None:
-    """Hold the validator to it: exact, or "may" for a cycle on one lane, which hides none."""
+def check_verdict(fabric: Fabric, routes: Routes, management: bool, components: bool) -> None:
+    """Check the validator's verdict: exact, or "may" when lanes are unknown and one has a cycle."""
     verdict = validate(fabric, routes, management=management)
-    assert verdict.deadlock == ("can" if knots else "no")
-    assert verdict.ok <= (not knots)
+    assert verdict.deadlock == ("can" if components else "no")
+    assert verdict.ok <= (not components)
     expected = dependency_graph(fabric, routes, management=management)
     shared = nx.DiGraph((before[0], after[0]) for before, after in expected.edges)
     unsure = validate(fabric, routes, management=management, levels_known=False)
     assert unsure.deadlock == ("may" if cycles(shared) else "no")
-    assert not knots or not unsure.ok
-    assert not knots or unsure.deadlock == "may"
+    assert not components or not unsure.ok
+    assert not components or unsure.deadlock == "may"
 
 
 @pytest.mark.parametrize("case", [table_case, path_case, candidate_case])
@@ -201,7 +203,7 @@ def test_dependencies_are_those_of_every_packet_that_can_be_sent(case) -> None:
 
 @pytest.mark.parametrize("by_port", [False, True])
 def test_a_destination_sends_nothing_to_itself(by_port: bool) -> None:
-    """The entry for h0 where it hangs sends to the other switch, but h0 does not use it."""
+    """h0's entry at its own switch points to the other switch, but h0 does not use it."""
     for hosts in (1, 2, 3):
         build = FabricBuilder("alone")
         switches = build.switches(["a", "b"])

@@ -25,7 +25,7 @@ def test_dimension_order_by_ports(seed: int, lmc: int) -> None:
 
 
 def product(seed: int) -> Fabric:
-    """A random product of two or three small connected graphs, with parallel cables."""
+    """Build a random product of two or three small connected graphs, with parallel cables."""
     random = np.random.default_rng(seed)
     graphs = []
     for _ in range(random.integers(2, 4)):
@@ -33,12 +33,16 @@ def product(seed: int) -> Fabric:
         part = nx.gnp_random_graph(size, 0.6, seed=seed + size)
         nx.add_path(part, range(size))
         graphs.append(part)
-    whole = graphs[0]
+    graph_product = graphs[0]
     for part in graphs[1:]:
-        whole = nx.cartesian_product(whole, part)
+        graph_product = nx.cartesian_product(graph_product, part)
     build = FabricBuilder(f"product {seed}")
-    nodes = dict(zip(whole, build.switches([f"s{i}" for i in range(len(whole))]), strict=True))
-    for a, b in whole.edges:
+    nodes = dict(
+        zip(
+            graph_product, build.switches([f"s{i}" for i in range(len(graph_product))]), strict=True
+        )
+    )
+    for a, b in graph_product.edges:
         build.connect([nodes[a]], [nodes[b]], cables=int(random.integers(1, 3)))
     build.connect(list(nodes.values()), build.hosts([f"h{i}" for i in range(len(nodes))]))
     return build.fabric().shuffled(seed)
@@ -53,17 +57,17 @@ def test_factors_of_products_and_the_order_they_make(seed: int) -> None:
     dimension = {}
     for number, (tail, head) in enumerate(zip(graph.edge_tail, graph.edge_row, strict=True)):
         dimension[frozenset((int(tail), int(head)))] = int(key[number])
-    found: dict[int, set[frozenset[int]]] = {}
+    result: dict[int, set[frozenset[int]]] = {}
     for edge, number in dimension.items():
-        found.setdefault(number, set()).add(edge)
-    assert {frozenset(edges) for edges in found.values()} == set(map(frozenset, classes))
+        result.setdefault(number, set()).add(edge)
+    assert {frozenset(edges) for edges in result.values()} == set(map(frozenset, classes))
     routes = route(fabric, "dor", dimensions="wiring", lmc=seed % 2)
     assert isinstance(routes, TableRoutes)
     assert np.array_equal(routes.table, plain.tables(fabric, seed % 2, dimension))
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_no_product_has_one_class(seed: int) -> None:
+def test_a_fabric_that_is_not_a_product_is_rejected(seed: int) -> None:
     fabric = load(f"jellyfish:switches=10,degree=3,hosts=1,seed={seed}")
     classes = plain.factors(nx.Graph(switch_graph(fabric)))
     if len(classes) > 1:

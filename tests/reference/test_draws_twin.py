@@ -1,4 +1,4 @@
-"""Random numbers by counter against Python's own integers."""
+"""Counter-based random numbers against Python's integers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def plain_uniform(seed: int, stream: int, count: int) -> float:
     st.integers(0, 2**63 - 1),
     st.lists(st.tuples(st.integers(0, 2**31), st.integers(0, 2**40)), max_size=8),
 )
-def test_draws_are_those_of_the_definition(seed: int, asked: list[tuple[int, int]]) -> None:
-    streams, counts = np.array(asked, dtype=np.int64).reshape(-1, 2).T
-    out = np.empty(len(asked))
+def test_draws_are_those_of_the_definition(seed: int, draws: list[tuple[int, int]]) -> None:
+    streams, counts = np.array(draws, dtype=np.int64).reshape(-1, 2).T
+    out = np.empty(len(draws))
     uniforms(np.uint64(seed), streams, counts, out)
-    assert list(out) == [plain_uniform(seed, *one) for one in asked]
+    assert list(out) == [plain_uniform(seed, *one) for one in draws]
 
 
 def test_draws_are_uniform_and_independent() -> None:

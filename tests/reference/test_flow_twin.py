@@ -1,4 +1,4 @@
-"""The event loop of the flow level against its plain twin."""
+"""The event loop of the flow level against its reference implementation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FABRICS = ("xgft:2;3,3;1,2", "kns:k=3,n=2", "torus:3x3", "bcube:3,k=1")
 
 
 def of_simulate(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of the plain twin, which knows no hardware, as `weft.simulate` takes them."""
+    """Return options of the reference implementation as `weft.simulate` expects them."""
     packet = {name: options[name] for name in ("mtu_bytes", "header_bytes")}
     others = {name: value for name, value in options.items() if name not in packet}
     return {**others, "hardware": weft.Hardware(**packet)}
 
 
 @pytest.mark.parametrize("seed", range(48))
-def test_agrees_with_plain_twin(seed: int) -> None:
+def test_agrees_with_the_reference(seed: int) -> None:
     random = np.random.default_rng(1000 + seed)
     fabric = weft.fabric(FABRICS[seed % len(FABRICS)])
     other = "smodk" if fabric.name.startswith("xgft") else "dfsssp"
@@ -42,7 +42,7 @@ def test_agrees_with_plain_twin(seed: int) -> None:
     }
     sharing = str(random.choice(["maxmin", "maxmin", "penalty", "penalty", "none"]))
     if routes.engine == "ecmp" and fabric.name.startswith("bcube"):
-        sharing = "maxmin"  # messages leave by several ports, which the penalty law refuses
+        sharing = "maxmin"  # messages leave by several ports, which penalty sharing rejects
     plain = PlainFlow(fabric, routes, work, hosts.tolist(), sharing=sharing, **options)
     plain.run()
     result = weft.simulate(fabric, routes, work, hosts, sharing=sharing, **of_simulate(options))
@@ -55,8 +55,8 @@ def test_agrees_with_plain_twin(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_processors_take_one_thing_at_a_time(seed: int) -> None:
-    # Sizes and times are drawn apart, so that no two things want a processor at one moment.
+def test_processors_run_one_operation_at_a_time(seed: int) -> None:
+    # Random sizes and times, so that no two operations request a processor at the same moment.
     random = np.random.default_rng(seed)
     fabric = weft.fabric("xgft:2;3,3;1,2")
     routes = weft.route(fabric, "minhop")

@@ -14,7 +14,7 @@ TREES = ["xgft:3;3,3,3;1,2,3", "xgft:2;4,4;1,2;1,3", "fat-tree:k=4", "cellia:nod
 
 
 def messy_tree(seed: int) -> Fabric:
-    """Levels joined at random by one to three cables, leaves short of hosts, rungs in a level."""
+    """Build levels joined at random by 1 to 3 cables, uneven leaves, and cables within levels."""
     random = np.random.default_rng(seed)
     build = FabricBuilder(f"messy {seed}")
     levels = [

@@ -22,18 +22,18 @@ def test_lanes_are_acyclic_and_no_more_than_by_plain_first_fit(seed: int, manage
     sl, lanes = assign_lanes(
         fabric, routes.table, lmc=routes.lmc, max_vls=15, management=management
     )
-    ways = plain.counted_ways(fabric, routes, management)
-    assert plain.are_acyclic(ways, sl)
-    assert lanes <= plain.first_fit(ways)
+    paths = plain.counted_ways(fabric, routes, management)
+    assert plain.are_acyclic(paths, sl)
+    assert lanes <= plain.first_fit(paths)
     uncounted = np.ones(sl.shape, dtype=bool)
-    for row, lid in ways:
+    for row, lid in paths:
         uncounted[row, lid] = False
     assert not sl[uncounted].any()
-    # The plain judge and the validator agree on what is not acyclic, too.
+    # The reference and the validator also agree on which routes are cyclic.
     one = replace(routes, lanes=VirtualLanes.uniform())
     cyclic = bool(validate(fabric, one, management=management).credit_loops)
     assert cyclic == (lanes > 1)
-    assert cyclic != plain.are_acyclic(ways, np.zeros_like(sl))
+    assert cyclic != plain.are_acyclic(paths, np.zeros_like(sl))
 
 
 @pytest.mark.parametrize("engine", ["dfsssp", "lash", "lash:passes=0", "lash:lmc=1"])
@@ -44,17 +44,17 @@ def test_engines_with_lanes_are_acyclic_and_shortest(seed: int, engine: str) -> 
         routes = route(fabric, engine, management=management, max_vls=15)
         assert isinstance(routes, TableRoutes)
         assert routes.sl.shape == routes.table.shape[::-1]
-        ways = plain.counted_ways(fabric, routes, management)
-        assert plain.are_acyclic(ways, routes.sl)
-        found = validate(fabric, routes, management=management)
-        assert not found.credit_loops
-        assert found.num_unrouted_pairs == found.num_disconnected_pairs
-        assert found.detours.sum() == found.detours[0]
+        paths = plain.counted_ways(fabric, routes, management)
+        assert plain.are_acyclic(paths, routes.sl)
+        result = validate(fabric, routes, management=management)
+        assert not result.credit_loops
+        assert result.num_unrouted_pairs == result.num_disconnected_pairs
+        assert result.detours.sum() == result.detours[0]
 
 
 @pytest.mark.parametrize("lmc", [0, 1])
 @pytest.mark.parametrize("seed", range(8))
-def test_sssp_takes_ways_of_least_weight(seed: int, lmc: int) -> None:
+def test_sssp_chooses_paths_of_least_weight(seed: int, lmc: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)
     routes = route(fabric, "sssp", balance="opensm", lmc=lmc)
     assert isinstance(routes, TableRoutes)

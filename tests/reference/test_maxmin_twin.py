@@ -1,4 +1,4 @@
-"""The max–min kernel against its plain twin, while flows come and go."""
+"""The max-min kernel against its reference implementation, while flows start and end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOTS = 48
 
 
 class Shared:
-    """The kernel and, beside it, what the twin needs to know."""
+    """State of the kernel, and the same flows and capacities for the reference."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class Shared:
         rates = max_min_rates(self.capacity, self.flows)
         for slot, rate in rates.items():
             assert self.rate[slot] == pytest.approx(float(rate), rel=1e-9)
-        found = {slot: float(self.rate[slot]) for slot in self.flows}
-        assert is_max_min_fair(self.capacity, self.flows, found)
+        result = {slot: float(self.rate[slot]) for slot in self.flows}
+        assert is_max_min_fair(self.capacity, self.flows, result)
 
 
 def random_case(seed: int, *, weighted: bool) -> tuple[Shared, np.random.Generator]:
     random = np.random.default_rng(seed)
     links = int(random.integers(2, 24))
-    # Few values, so that levels often tie, and many, so that they seldom do.
+    # Few distinct values, so that levels often tie, or many, so that they seldom do.
     spread = 3 if seed % 2 else 1000
     capacity = [Fraction(int(value), 7) for value in random.integers(1, 1 + spread, links)]
     routes = []
@@ -86,7 +86,7 @@ def random_case(seed: int, *, weighted: bool) -> tuple[Shared, np.random.Generat
 @pytest.mark.parametrize("filled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(18))
-def test_rates_and_changes_are_the_twins_while_flows_come_and_go(
+def test_rates_and_changes_agree_while_flows_start_and_end(
     seed: int, weighted: bool, filled: bool
 ) -> None:
     case, random = random_case(seed, weighted=weighted)
@@ -105,7 +105,7 @@ def test_rates_and_changes_are_the_twins_while_flows_come_and_go(
                 case.add(slot, int(random.integers(30)))
                 added.add(slot)
         if filled and random.random() < 0.5:
-            # As when revising takes too long: what is revised later starts from here.
+            # As when revision takes too long: later revisions start from this full solution.
             case.state.count.patience = -MOST_PATIENCE * 1000
         listed = case.solve()
         if filled:
@@ -114,12 +114,12 @@ def test_rates_and_changes_are_the_twins_while_flows_come_and_go(
         assert len(set(listed)) == len(listed)
         kept = case.flows.keys() - added
         assert set(listed) >= added
-        # What is listed did change, and what changed is listed.
+        # Exactly the slots whose rate changed are listed.
         assert set(listed) - added == {slot for slot in kept if case.rate[slot] != before[slot][0]}
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_with_slack_every_link_is_full_and_fair_but_for_twice_the_slack(weighted: bool) -> None:
+def test_with_slack_rates_are_fair_within_twice_the_slack(weighted: bool) -> None:
     inexact = 0
     for seed in range(12):
         case, random = random_case(2 * seed, weighted=weighted)
@@ -131,13 +131,13 @@ def test_with_slack_every_link_is_full_and_fair_but_for_twice_the_slack(weighted
             else:
                 case.add(int(random.choice(free)), int(random.integers(30)))
             case.solve()
-            found = {slot: float(case.rate[slot]) for slot in case.flows}
-            assert is_max_min_fair(case.capacity, case.flows, found, slack=2 * case.slack)
-            inexact += not is_max_min_fair(case.capacity, case.flows, found)
+            result = {slot: float(case.rate[slot]) for slot in case.flows}
+            assert is_max_min_fair(case.capacity, case.flows, result, slack=2 * case.slack)
+            inexact += not is_max_min_fair(case.capacity, case.flows, result)
     assert inexact > 100  # the slack is used
 
 
-def test_a_solution_without_news_changes_nothing() -> None:
+def test_solving_again_changes_nothing() -> None:
     case, _ = random_case(0, weighted=False)
     case.add(3, 0)
     case.add(4, 1)
@@ -147,8 +147,8 @@ def test_a_solution_without_news_changes_nothing() -> None:
     assert np.array_equal(case.rate, rates)
 
 
-def test_flows_that_share_nothing_with_the_news_are_left_alone() -> None:
-    # Two parts without a common link; a rate that is not max–min shows whether it was touched.
+def test_flows_without_a_link_in_common_are_not_revised() -> None:
+    # Two components without a common link; a wrong rate shows whether it was recomputed.
     case = Shared([Fraction(1)] * 4, [{0: Fraction(1), 1: Fraction(1)}, {2: Fraction(1)}])
     case.add(0, 0)
     case.add(1, 1)
@@ -159,7 +159,7 @@ def test_flows_that_share_nothing_with_the_news_are_left_alone() -> None:
     assert case.rate.tolist()[:3] == [0.5, 99.0, 0.5]
 
 
-def test_a_flow_that_leaves_before_it_is_shared_is_not_listed() -> None:
+def test_a_flow_removed_before_solving_is_not_listed() -> None:
     case, _ = random_case(0, weighted=False)
     case.add(0, 0)
     case.remove(0)
@@ -176,13 +176,13 @@ def test_a_slot_used_again_at_the_same_rate_is_listed() -> None:
 
 
 def test_lists_of_flows_grow_and_are_laid_out_anew() -> None:
-    # One link after the other holds every slot, so that lists outgrow their room many times.
+    # One link after another holds every slot, so lists outgrow their space many times.
     slots, links = 64, 24
     routes = [{link: Fraction(1), (link + 1) % links: Fraction(1)} for link in range(links)]
     case = Shared([Fraction(3)] * links, routes, slots=slots)
-    for turn in range(3 * links):
+    for iteration in range(3 * links):
         for slot in range(slots):
-            case.add(slot, turn % links)
+            case.add(slot, iteration % links)
         case.solve()
         assert case.rate == pytest.approx(3 / slots)
         for slot in range(slots):
@@ -198,7 +198,7 @@ def test_lists_of_flows_grow_and_are_laid_out_anew() -> None:
         ([1.0, 1.0], [], 2**31, "too many"),
     ],
 )
-def test_what_cannot_be_shared_is_refused(
+def test_bad_sharing_states_are_rejected(
     capacity: list[float], share: list[float], slots: int, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

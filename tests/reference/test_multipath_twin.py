@@ -37,7 +37,7 @@ def check(fabric, seed: int, flows: int) -> int:
 
 
 def test_any_fabric_agrees() -> None:
-    # Random fabrics have parallel cables, hosts that forward, loose hosts and separate parts.
+    # Random fabrics have parallel cables, hosts that forward, unconnected hosts and components.
     unrouted = sum(check(random_fabric(seed), seed, flows=25) for seed in range(12))
     assert unrouted > 0
 
@@ -54,5 +54,5 @@ def test_residues_of_long_numbers() -> None:
     numbers = [sum(int(limb) << 32 * i for i, limb in enumerate(each)) for each in limbs]
     small, large = (int(random.integers(low, 2 * low)) for low in (2**31, 2**60))
     for modulus in (1, 2, 6, 16, 256, small, 2**32, 2**32 + 1, large, MOST_PATHS):
-        found = [int(residue(each, np.uint64(modulus))) for each in limbs]
-        assert found == [number % modulus for number in numbers]
+        result = [int(residue(each, np.uint64(modulus))) for each in limbs]
+        assert result == [number % modulus for number in numbers]

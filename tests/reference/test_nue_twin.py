@@ -1,4 +1,4 @@
-"""nue's kernels against their plain twins on random fabrics."""
+"""nue's kernels against their reference implementations on random fabrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def channels_of(fabric: Fabric) -> twin.Channels:
 
 
 class Recorder:
-    """Stands in for a kernel: calls it and keeps its arguments, as they were and as they are."""
+    """Wrapper of a kernel that keeps copies of its arguments and the arguments after the call."""
 
     def __init__(self, kernel: object) -> None:
         self.kernel = kernel
@@ -43,7 +43,7 @@ class Recorder:
 @pytest.mark.parametrize("management", [False, True])
 @pytest.mark.parametrize(("lanes", "divide"), [(1, False), (3, False), (2, True)])
 @pytest.mark.parametrize("name", [*range(6), "torus:3x3", "dragonfly:a=3,h=1,p=1"])
-def test_lanes_and_tables_are_the_twins(
+def test_lanes_and_tables_agree_with_the_reference(
     name: int | str, lanes: int, divide: bool, management: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fabric = load(name) if isinstance(name, str) else random_fabric(name, switches=9, others=2)
@@ -52,7 +52,7 @@ def test_lanes_and_tables_are_the_twins(
     monkeypatch.setattr(engine, "ordered_tables", tabled)
     problem = engine._Problem.of(fabric, management)
     served = problem.orders()[-1]
-    found = problem.route(served, lanes, 0, 5, divide=divide)
+    result = problem.route(served, lanes, 0, 5, divide=divide)
     channels = channels_of(fabric)
     graph = fabric.graph
     sources = row_sources(fabric).tolist()
@@ -61,24 +61,24 @@ def test_lanes_and_tables_are_the_twins(
         problem.distances == UNREACHED, -1, problem.distances.astype(np.int64)
     ).tolist()
 
-    # Lanes: the same goals in each, and the same dependencies, in an order that they agree with.
-    goals, given = shared.before[9].tolist(), shared.before[-1]
+    # Lanes: the same goals and dependencies in each, and an order consistent with them.
+    goals, preset = shared.before[9].tolist(), shared.before[-1]
     tree = {row: channel for row, channel in enumerate(problem.parent.tolist()) if channel >= 0}
     senders = {row for row in range(channels.rows) if weight[row]}
-    twins = [twin.Lane(channels) for _ in range(lanes)]
-    for number, lane in enumerate(twins):
-        own = [g for g in goals if given[g] == number or (not divide and number == lanes - 1)]
+    lanes_expected = [twin.Lane(channels) for _ in range(lanes)]
+    for number, lane in enumerate(lanes_expected):
+        own = [g for g in goals if preset[g] == number or (not divide and number == lanes - 1)]
         for part in set(problem.root.tolist()):
             inside = {r for r in range(channels.rows) if problem.root[r] == part}
             if set(own) & inside:
-                twin.plant(channels, lane, tree, senders & inside, set(own) & inside)
+                twin.admit_tree(channels, lane, tree, senders & inside, set(own) & inside)
     expected = twin.share(
-        channels, twins, goals, sources, weight, distance,
-        {g: int(given[g]) for g in set(goals) if given[g] >= 0},
+        channels, lanes_expected, goals, sources, weight, distance,
+        {g: int(preset[g]) for g in set(goals) if preset[g] >= 0},
     )  # fmt: skip
     state, order, channel_at, lane_of = (shared.after[i] for i in (14, 15, 16, 17))
     assert {g: int(lane_of[g]) for g in set(goals)} == expected
-    for number, lane in enumerate(twins):
+    for number, lane in enumerate(lanes_expected):
         used = set()
         for before, row in enumerate(channels.head):
             for after in channels.leaving[row]:
@@ -93,10 +93,10 @@ def test_lanes_and_tables_are_the_twins(
     # Tables: the same entries.
     rows = graph.destination_row
     listed = [d for d in np.lexsort((rows,)) if rows[d] >= 0]
-    places = tabled.before[13]
+    channel_order = tabled.before[13]
     lines = twin.tables(
         channels,
-        {g: places[found.lane[g]].tolist() for g in range(channels.rows)},
+        {g: channel_order[result.lane[g]].tolist() for g in range(channels.rows)},
         [(int(rows[d]), bool(d < fabric.num_endpoints)) for d in listed],
         sources,
         {g: {r for r in senders if distance[g][r] >= 0} for g in range(channels.rows)},
@@ -105,4 +105,4 @@ def test_lanes_and_tables_are_the_twins(
     )
     for d, line in zip(listed, lines, strict=True):
         for row, channel in line.items():
-            assert found.table[d, row] == graph.edge_port[channel]
+            assert result.table[d, row] == graph.edge_port[channel]

@@ -20,11 +20,11 @@ def up_links(fabric: Fabric, edge_up: np.ndarray) -> dict[int, bool]:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_up_down_distances_are_those_of_the_definition(seed: int) -> None:
+def test_up_down_distances_agree_with_the_definition(seed: int) -> None:
     fabric = random_fabric(seed, switches=10)
     graph = fabric.graph
     random = np.random.default_rng(seed)
-    # Any order at all, not only one that a root gives: it may strand nodes either way.
+    # Any order, not only one from a root: it may leave nodes without a legal path.
     rank = random.permutation(graph.num_rows)
     edge_up = (rank[graph.edge_row] < rank[graph.edge_tail]).astype(np.uint8)
     up = up_links(fabric, edge_up)
@@ -37,19 +37,19 @@ def test_up_down_distances_are_those_of_the_definition(seed: int) -> None:
         count = updown(
             graph.edge_offset, graph.edge_row, edge_up, goal, sizes[goal], hops, down, queue
         )
-        found = plain.legal_distances(fabric, up, int(graph.row_node[goal]))
-        assert count == len(found)
+        result = plain.legal_distances(fabric, up, int(graph.row_node[goal]))
+        assert count == len(result)
         for row in queue[:count]:
-            assert (hops[row], bool(down[row])) == found[int(graph.row_node[row])]
+            assert (hops[row], bool(down[row])) == result[int(graph.row_node[row])]
 
 
 def _hop_dtype(fabric: Fabric) -> np.dtype:
-    """The type in which the package keeps hops."""
+    """Return the dtype of hops in the package."""
     return fabric.graph.hops().dtype
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_counting_gives_what_opensm_would_choose(seed: int) -> None:
+def test_counting_chooses_as_opensm_does(seed: int) -> None:
     fabric = random_fabric(seed)
     routes = route(fabric, "minhop", balance="opensm")
     assert isinstance(routes, TableRoutes)
@@ -57,7 +57,7 @@ def test_counting_gives_what_opensm_would_choose(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_ranked_search_gives_what_opensm_would_choose(seed: int) -> None:
+def test_ranked_search_chooses_as_opensm_does(seed: int) -> None:
     fabric = random_fabric(seed)
     graph = fabric.graph
     random = np.random.default_rng(seed)
@@ -68,12 +68,12 @@ def test_ranked_search_gives_what_opensm_would_choose(seed: int) -> None:
     table = empty_table(fabric)
     fill_ranked(fabric, table, step)
     links = graph.edge_link.tolist()
-    told = {link: names[what] for link, what in zip(links, step.tolist(), strict=True)}
-    assert np.array_equal(table, plain.ranked_tables(fabric, told))
+    step_names = {link: names[what] for link, what in zip(links, step.tolist(), strict=True)}
+    assert np.array_equal(table, plain.ranked_tables(fabric, step_names))
 
 
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "xgft:3;4,4,3;1,2,2"])
-def test_dmodk_goes_the_way_of_the_formula(spec: str) -> None:
+def test_dmodk_follows_the_formula(spec: str) -> None:
     fabric = build(spec)
     routes = route(fabric, "dmodk")
     assert isinstance(routes, TableRoutes)
@@ -90,8 +90,8 @@ def test_dmodk_goes_the_way_of_the_formula(spec: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_lids_of_one_host_share_no_link_that_another_could_take(seed: int) -> None:
-    """With as many LIDs as ways, every switch of a leaf uses every way once."""
+def test_lids_of_one_host_use_different_links(seed: int) -> None:
+    """With as many LIDs as paths, every leaf switch uses every path once."""
     fabric = build("xgft:2;4,5;1,4").shuffled(seed)
     routes = route(fabric, "minhop", lmc=2)
     assert isinstance(routes, TableRoutes)

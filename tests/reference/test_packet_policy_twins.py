@@ -1,4 +1,4 @@
-"""Policies that keep state of their own, decision by decision against plain twins."""
+"""Policies with state of their own: every choice against reference implementations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUPS = (
 def played_run(
     fabric: Fabric, engine: str, policy: str, seed: int, pairs: int, **hardware: float
 ) -> tuple[PacketResult, CandidateRoutes]:
-    """Puts in bursts between random hosts, and back, so that switches hear of each other."""
+    """Simulate bursts of puts in both directions of random pairs, so that feedback can return."""
     random = np.random.default_rng(seed)
     builder = WorkloadBuilder(fabric.num_hosts)
     ends = [random.permutation(fabric.num_hosts)[:2].tolist() for _ in range(pairs)]
@@ -48,7 +48,7 @@ def played_run(
 
 
 def tree(spec: str, seed: int) -> Fabric:
-    """A tree, of which some cables between switches are slow or gone."""
+    """Build a tree, with some slow or missing cables between switches."""
     fabric = weft.fabric(spec)
     random = np.random.default_rng(seed)
     between = np.unique(fabric.graph.edge_link >> 1)
@@ -61,7 +61,7 @@ def tree(spec: str, seed: int) -> Fabric:
 
 @pytest.mark.parametrize("spec", TREES)
 @pytest.mark.parametrize("seed", range(9))
-def test_conga_decides_as_its_twin_does(spec: str, seed: int) -> None:
+def test_conga_agrees_with_the_reference(spec: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     gap, entries = int(random.choice([50, 200, 1000])), int(random.choice([1, 5, 4096]))
     t_dre, alpha = int(random.choice([20, 100, 500])), float(random.choice([0.1, 0.3, 1.0]))
@@ -87,9 +87,7 @@ def test_conga_decides_as_its_twin_does(spec: str, seed: int) -> None:
 @pytest.mark.parametrize("by", ["both", "queue", "credits"])
 @pytest.mark.parametrize("gap", [0, 300])
 @pytest.mark.parametrize("seed", range(3))
-def test_adaptive_routing_takes_what_its_twin_finds_least_loaded(
-    by: str, gap: int, seed: int
-) -> None:
+def test_adaptive_routing_agrees_with_the_reference(by: str, gap: int, seed: int) -> None:
     policy = f"adaptive:by={by},gap={gap}ns,entries=5"
     result, routes = played_run(tree(TREES[seed], seed), "ecmp", policy, seed, 8)
     twin = PlainAdaptive(Played(result, routes), by=by, gap=ps(gap), entries=5)
@@ -98,7 +96,7 @@ def test_adaptive_routing_takes_what_its_twin_finds_least_loaded(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
+def test_feedback_rotates_and_prefers_changed_metrics(seed: int) -> None:
     random = np.random.default_rng(seed)
     uplinks, ageing = int(random.integers(1, 7)), 1000
     cells = np.zeros(uplinks + 2, dtype=kernel.CELL)
@@ -106,7 +104,7 @@ def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
     before = cells.copy()
     seen: dict[int, tuple[int, int]] = {}
     news: set[int] = set()
-    told, now = 0, 0
+    last_tag, now = 0, 0
     for _ in range(200):
         now += int(random.integers(400 if random.random() < 0.9 else 12 * ageing))
         if random.random() < 0.5:
@@ -117,23 +115,23 @@ def test_feedback_takes_turns_and_prefers_what_changed(seed: int) -> None:
             kernel.learn(cells, 1, tag | level << 8 | kernel.NO_TAG << 16, now)
             continue
         word = int(kernel.feedback(cells, 1, uplinks, now, ageing))
-        turns = [(told + step) % uplinks for step in range(1, uplinks + 1)]
-        wanted = [tag for tag in turns if tag in news] or [tag for tag in turns if tag in seen]
-        if not wanted:
+        order = [(last_tag + step) % uplinks for step in range(1, uplinks + 1)]
+        eligible = [tag for tag in order if tag in news] or [tag for tag in order if tag in seen]
+        if not eligible:
             assert word == kernel.NO_TAG << 16
             continue
-        told = wanted[0]
-        news.discard(told)
-        level, since = seen[told]
-        assert (word >> 16 & 0xFF, word >> 24) == (told, level >> (now - since) // ageing)
+        last_tag = eligible[0]
+        news.discard(last_tag)
+        level, since = seen[last_tag]
+        assert (word >> 16 & 0xFF, word >> 24) == (last_tag, level >> (now - since) // ageing)
     assert (cells == before)[[0, -1]].all(), "a neighbour's table was written"
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
+def test_estimators_decay_at_each_tick(seed: int) -> None:
     random = np.random.default_rng(seed)
     rate, levels, alpha, quanta = float(random.choice([25, 100, 400])), set(), random.random(), 8
-    period = int(random.uniform(0.5, 2) * 16e6 / rate)  # in which about half of it is used
+    period = int(random.uniform(0.5, 2) * 16e6 / rate)  # about half of it is used
     rules = record(kernel.RULES)
     rules["tick_ps"], rules["levels"] = period, quanta
     rules["left"], rules["scale"] = 1 - alpha, quanta * 8000 * alpha / period
@@ -153,7 +151,7 @@ def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
         levels.add(int(level))
     assert len(levels) > 2, "metrics must not all be the largest"
     assert estimates["amount_bytes"][0] == 0
-    # A byte is not yet nothing, and what was worked out is kept.
+    # One byte still counts, and the decayed amount is stored.
     kept["amount_bytes"], kept["tick"] = 1.0, 0
     assert kernel.decayed(rules, kept, 1) == 1 - alpha == kept["amount_bytes"]
     assert kernel.decayed(rules, kept, 2) == 0 == kept["amount_bytes"]
@@ -162,7 +160,9 @@ def test_estimators_forget_a_part_at_each_tick(seed: int) -> None:
 @pytest.mark.parametrize("spec", GROUPS)
 @pytest.mark.parametrize("engine", ["valiant", "ugal"])
 @pytest.mark.parametrize("seed", range(4))
-def test_ways_by_intermediates_are_those_of_the_twin(spec: str, engine: str, seed: int) -> None:
+def test_paths_via_intermediates_agree_with_the_reference(
+    spec: str, engine: str, seed: int
+) -> None:
     by = ("both", "queue", "credits")[seed % 3]
     threshold = (0, 500)[seed // 2]
     for policy, limit in (("valiant", None), (f"ugal:threshold={threshold},by={by}", threshold)):
@@ -170,14 +170,14 @@ def test_ways_by_intermediates_are_those_of_the_twin(spec: str, engine: str, see
             weft.fabric(spec), engine, policy, seed, 16, credit_latency_ns=7.0
         )
         twin = PlainRound(Played(result, routes), threshold=limit, by=by)
-        round_about = set()
+        intermediates = set()
         straight = 0
         for packet, at, link in twin.follow():
             assert packet.hops[at][0] == link, (policy, packet, at)
             if at == 1:
                 ends = {int(routes.via[row]) for row in (twin.row_of(packet), packet.goal)}
                 straight += packet.via is None and len(ends) > 1
-                round_about.add(packet.via)
+                intermediates.add(packet.via)
         chooses = limit is not None and engine == "ugal"
-        assert len(round_about - {None}) > (0 if chooses else 2)
+        assert len(intermediates - {None}) > (0 if chooses else 2)
         assert (straight > 0) == chooses

@@ -1,7 +1,7 @@
-"""The packet level and its plain twin, which moves every flit.
+"""The packet level and its reference implementation, which moves every flit.
 
-Both are held to numbers worked out by hand, and to each other in random cases: every message to the
-picosecond.
+Both are compared with times worked out by hand, and with each other in random cases: every message
+to the picosecond.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tests.reference.packet_cases import CASES
 from tests.reference.packet_random import random_case
 from weft.sim.simulate import simulate
 
-#: Random cases, and how many of them one test runs.
+#: Number of random cases, and number of cases per test.
 NUM_CASES, AT_ONCE = 480, 24
 TIMES = ("posted", "left", "arrived", "ended")
 
 
 def by_operation(times: Mapping[int, int], num_ops: int) -> list[int]:
-    """Times by operation, -1 where nothing happened."""
+    """Return times by operation, -1 for operations without the event."""
     return [times.get(op, -1) for op in range(num_ops)]
 
 
 @pytest.mark.parametrize("flit_bytes", [16, 64, 100])
 @pytest.mark.parametrize("name", CASES)
-def test_the_plain_twin_finds_the_times_by_hand(name: str, flit_bytes: int) -> None:
+def test_the_reference_agrees_with_times_by_hand(name: str, flit_bytes: int) -> None:
     case = CASES[name]()
     hosts = range(case.workload.num_ranks)
     plain = PlainPackets(
@@ -39,12 +39,12 @@ def test_the_plain_twin_finds_the_times_by_hand(name: str, flit_bytes: int) -> N
     )  # fmt: skip
     plain.run()
     assert plain.arrived == case.arrived
-    for found, expected in ((plain.left, case.left), (plain.ended, case.ended)):
-        assert {op: found[op] for op in expected} == expected
+    for actual, expected in ((plain.left, case.left), (plain.ended, case.ended)):
+        assert {op: actual[op] for op in expected} == expected
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_packet_level_finds_the_times_by_hand(name: str) -> None:
+def test_the_packet_level_agrees_with_times_by_hand(name: str) -> None:
     case = CASES[name]()
     result = simulate(
         case.fabric, case.routes, case.workload, range(case.workload.num_ranks),
@@ -55,8 +55,8 @@ def test_the_packet_level_finds_the_times_by_hand(name: str) -> None:
         (result.left_ps, case.left),
         (result.ended_ps, case.ended),
     ]
-    for found, expected in pairs:
-        assert {op: int(found[op]) for op in expected} == expected
+    for actual, expected in pairs:
+        assert {op: int(actual[op]) for op in expected} == expected
 
 
 @pytest.mark.parametrize("first", range(0, NUM_CASES, AT_ONCE))

@@ -17,7 +17,7 @@ MODELS = [
 
 
 def leaf_spine(random: np.random.Generator, leaves: int, per_leaf: int, spines: int, split: bool):
-    """Routes between all hosts of a two-level tree: (offset, link, share, capacity, pair)."""
+    """Return all host pairs' routes in a two-level tree, as arrays, and the number of hosts."""
     hosts = leaves * per_leaf
     up = 2 * hosts + np.arange(leaves * spines).reshape(leaves, spines)
     down = up + leaves * spines
@@ -46,7 +46,7 @@ def leaf_spine(random: np.random.Generator, leaves: int, per_leaf: int, spines: 
 
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
 @pytest.mark.parametrize("split", [False, True], ids=["one-way", "split"])
-def test_rates_agree_as_flows_come_and_go(model: PenaltyModel, split: bool) -> None:
+def test_rates_agree_as_flows_start_and_end(model: PenaltyModel, split: bool) -> None:
     random = np.random.default_rng(7)
     cut = 0
     for _ in range(3):
@@ -82,8 +82,8 @@ def test_rates_agree_as_flows_come_and_go(model: PenaltyModel, split: bool) -> N
                     plain.Flow(s, d, dict(zip(link[at].tolist(), parts.tolist(), strict=True)))
                 )
             expected = plain.rates(flows, capacity.tolist(), inner.tolist(), model)
-            found = rate[list(running)]
-            np.testing.assert_allclose(found, expected, rtol=1e-11)
+            result = rate[list(running)]
+            np.testing.assert_allclose(result, expected, rtol=1e-11)
             silent = [slot for slot in running if slot not in listed]
             np.testing.assert_array_equal(rate[silent], before[silent])
             free = plain.rates(flows, capacity.tolist(), [False] * len(inner), model)
@@ -112,9 +112,9 @@ def test_one_switch_with_equal_links_is_the_model(model: PenaltyModel) -> None:
         np.testing.assert_allclose(rate[: len(chosen)], expected, rtol=1e-12)
 
 
-def test_a_slower_source_of_as_much_demand_changes_what_full_rate_senders_get() -> None:
-    # Node 0 is the receiver; 1 is the full-rate sender, 2, 3 and 4 send more. One flow more from 2
-    # leaves all counts at the receiver as they are when demand does not depend on the out-degree.
+def test_more_demand_of_a_shared_source_reaches_full_rate_senders() -> None:
+    # Node 0 is the receiver; 1 is the full-rate sender, 2, 3 and 4 send more. Another flow from 2
+    # changes no count at the receiver when demand does not depend on the out-degree.
     model = PenaltyModel(in_exponent=0.0)
     pairs = [
         (1, 0),
@@ -146,8 +146,8 @@ def test_a_slower_source_of_as_much_demand_changes_what_full_rate_senders_get() 
 
 @pytest.mark.parametrize("split", [False, True], ids=["one-way", "split"])
 @pytest.mark.parametrize("model", MODELS[::2], ids=["IB", "other"])
-def test_links_carry_what_they_can_and_the_past_leaves_no_trace(model, split: bool) -> None:
-    """After thousands of flows rates are those of the same flows added at once in another order."""
+def test_links_are_filled_and_rates_do_not_depend_on_past_flows(model, split: bool) -> None:
+    """After thousands of flows, rates equal those of the same flows added to a new state."""
     random = np.random.default_rng(9)
     offset, link, share, capacity, pair, hosts = leaf_spine(random, 4, 4, 2, split)
     slots = 40

@@ -27,7 +27,7 @@ SEEDS = range(12)
 
 
 def host_pairs(fabric: Fabric) -> list[tuple[int, int, int, int]]:
-    """Host pairs with the rows of their first ports, -1 for none."""
+    """Return host pairs with the rows of their first ports, -1 for none."""
     row = [
         int(fabric.graph.destination_row[end]) if end >= 0 else -1
         for end in fabric.host_endpoint.tolist()
@@ -38,7 +38,7 @@ def host_pairs(fabric: Fabric) -> list[tuple[int, int, int, int]]:
 
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> None:
+def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
     total = all_to_all_loads(fabric, routes)
@@ -49,10 +49,10 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
     share = 0.0 if np.isnan(total.straight) else total.straight
     out = [int(link) ^ 1 for link in fabric.graph.destination_link]
     for a, b, source, target in host_pairs(fabric):
-        found = None
+        result = None
         if source >= 0 and target >= 0:
-            found = plain.pair_ways(fabric, routes, source, target, straight=share)
-        if found is None:
+            result = plain.pair_ways(fabric, routes, source, target, straight=share)
+        if result is None:
             lost.add((a, b))
             continue
         ends = fabric.host_endpoint[[a, b]]
@@ -61,14 +61,14 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
             expected[out[ends[0]]] += 1
         if cables[1]:
             expected[fabric.graph.destination_link[ends[1]]] += 1
-        for way, chance in found:
-            longest = max(longest, len(way) + int(cables.sum()))
-            for edge, _ in way:
+        for path, chance in result:
+            longest = max(longest, len(path) + int(cables.sum()))
+            for edge, _ in path:
                 expected[fabric.graph.edge_link[edge]] += chance
         if plain.goes_round(routes, source, target) and direct:
-            found = plain.straight_ways(fabric, routes, source, target) or []
-        for way, chance in found:
-            length = len(way) + int(cables.sum())
+            result = plain.straight_ways(fabric, routes, source, target) or []
+        for path, chance in result:
+            length = len(path) + int(cables.sum())
             hops[length] = hops.get(length, 0.0) + chance
     assert total.unrouted == len(lost)
     np.testing.assert_allclose(total.per_link, expected, atol=1e-9)
@@ -77,85 +77,89 @@ def test_loads_and_lengths_are_those_of_all_ways(seed: int, direct: bool) -> Non
     listed = flow_loads(fabric, routes, flows)
     assert listed.unrouted == len(lost)
     np.testing.assert_allclose(listed.per_link, expected, atol=1e-9)
-    found = validate(fabric, routes)
-    assert found.num_unrouted_pairs == len(lost)
-    assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
-    assert found.max_hops == longest
+    result = validate(fabric, routes)
+    assert result.num_unrouted_pairs == len(lost)
+    assert {tuple(pair) for pair in result.unrouted_pairs.tolist()} == lost
+    assert result.max_hops == longest
     every = range(fabric.graph.num_rows)
     cabled = dict(nx.all_pairs_shortest_path_length(tables.switch_graph(fabric)))
     nodes = np.flatnonzero(fabric.forwards).tolist()
-    assert found.unrouted_rows == sum(
+    assert result.unrouted_rows == sum(
         nodes[b] in cabled[nodes[a]] and plain.pair_ways(fabric, routes, a, b) is None
         for a in every
         for b in every
         if a != b
     )
     np.testing.assert_allclose(
-        found.hops, [hops.get(length, 0.0) for length in range(len(found.hops))], atol=1e-9
+        result.hops, [hops.get(length, 0.0) for length in range(len(result.hops))], atol=1e-9
     )
-    assert found.detours.sum() == pytest.approx(found.hops.sum())
+    assert result.detours.sum() == pytest.approx(result.hops.sum())
     assert 0 <= bisection(fabric, routes, samples=3).mean <= 1
 
 
 def routed_pairs(
     fabric: Fabric, routes: CandidateRoutes
 ) -> list[tuple[int, int, list[plain.Way], list[plain.Way]]]:
-    """Pairs of hosts with all their paths: by intermediates or not, and those that go straight."""
+    """Return pairs of hosts with all their paths, and with those that go directly."""
     pairs = []
     for a, b, source, target in host_pairs(fabric):
         if source >= 0 and target >= 0:
-            found = plain.pair_ways(fabric, routes, source, target)
-            if found is not None:
+            result = plain.pair_ways(fabric, routes, source, target)
+            if result is not None:
                 straight = plain.straight_ways(fabric, routes, source, target)
-                pairs.append((a, b, found, straight or []))
+                pairs.append((a, b, result, straight or []))
     return pairs
 
 
-def links_of(fabric: Fabric, a: int, b: int, way: tuple[tuple[int, int], ...]) -> list[int]:
-    """Directed links of a path of edges between two hosts."""
+def links_of(fabric: Fabric, a: int, b: int, path: tuple[tuple[int, int], ...]) -> list[int]:
+    """Return the directed links of a path of edges between two hosts."""
     link = fabric.graph.destination_link[fabric.host_endpoint[[a, b]]]
     first = [int(link[0]) ^ 1] if link[0] >= 0 else []
     last = [int(link[1])] if link[1] >= 0 else []
-    return [*first, *(int(fabric.graph.edge_link[edge]) for edge, _ in way), *last]
+    return [*first, *(int(fabric.graph.edge_link[edge]) for edge, _ in path), *last]
 
 
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_messages_split_as_the_chances_of_all_paths(seed: int, direct: bool) -> None:
+def test_messages_are_split_by_the_probabilities_of_paths(seed: int, direct: bool) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
     pairs = routed_pairs(fabric, routes)
     if not pairs:
         return
     sources, destinations = np.array([pair[:2] for pair in pairs]).T
-    given = 0.3
-    laid = lay_routes(fabric, routes, sources, destinations, straight=given, switch_latency_ns=7.0)
-    assert np.isnan(laid.straight) != direct
+    straight_share = 0.3
+    layout = lay_routes(
+        fabric, routes, sources, destinations, straight=straight_share, switch_latency_ns=7.0
+    )
+    assert np.isnan(layout.straight) != direct
     row = fabric.graph.destination_row[fabric.host_endpoint]
-    for number, (a, b, about, straight) in enumerate(pairs):
-        mixed = [(way, chance) for way, chance in about]
+    for number, (a, b, indirect, straight) in enumerate(pairs):
+        mixed = [(path, chance) for path, chance in indirect]
         if direct and plain.goes_round(routes, row[a], row[b]):
-            mixed = [(way, chance * (1 - given)) for way, chance in about]
-            mixed += [(way, chance * given) for way, chance in straight]
+            mixed = [(path, chance * (1 - straight_share)) for path, chance in indirect]
+            mixed += [(path, chance * straight_share) for path, chance in straight]
         expected: dict[int, float] = {}
         latency = 0.0
-        for way, chance in mixed:
-            links = links_of(fabric, a, b, way)
+        for path, chance in mixed:
+            links = links_of(fabric, a, b, path)
             latency += chance * (fabric.cable_latency_ns[np.array(links) >> 1].sum() - 7.0)
             latency += chance * 7.0 * len(links)
             for link in links:
                 expected[link] = expected.get(link, 0.0) + chance
-        run = slice(laid.route_offset[number], laid.route_offset[number + 1])
-        share = laid.route_share[run] if len(laid.route_share) else np.ones(run.stop - run.start)
-        found = dict(zip(laid.route_link[run].tolist(), share.tolist(), strict=True))
-        assert len(found) == run.stop - run.start
-        assert found == pytest.approx({link: part for link, part in expected.items() if part > 0})
-        assert laid.route_latency_ns[number] == pytest.approx(latency)
+        run = slice(layout.route_offset[number], layout.route_offset[number + 1])
+        share = (
+            layout.route_share[run] if len(layout.route_share) else np.ones(run.stop - run.start)
+        )
+        result = dict(zip(layout.route_link[run].tolist(), share.tolist(), strict=True))
+        assert len(result) == run.stop - run.start
+        assert result == pytest.approx({link: part for link, part in expected.items() if part > 0})
+        assert layout.route_latency_ns[number] == pytest.approx(latency)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_messages_and_flows_load_alike(seed: int) -> None:
-    """Of weighted traffic both levels send the same share straight, over the same links."""
+def test_messages_and_flows_give_the_same_loads(seed: int) -> None:
+    """Both levels send the same share of weighted traffic directly, over the same links."""
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=True, lanes=1)
     pairs = routed_pairs(fabric, routes)
@@ -163,10 +167,10 @@ def test_messages_and_flows_load_alike(seed: int) -> None:
         return
     sources, destinations = np.array([pair[:2] for pair in pairs]).T
     size = np.random.default_rng(seed).integers(1, 9, len(pairs)).astype(np.float64)
-    laid = lay_routes(fabric, routes, sources, destinations, weights=size)
+    layout = lay_routes(fabric, routes, sources, destinations, weights=size)
     loads = flow_loads(fabric, routes, host_flows(fabric, sources, destinations, weights=size))
-    assert laid.straight == pytest.approx(loads.straight, nan_ok=True)
-    carried = carried_bytes(laid, np.arange(len(pairs)), size)
+    assert layout.straight == pytest.approx(loads.straight, nan_ok=True)
+    carried = carried_bytes(layout, np.arange(len(pairs)), size)
     np.testing.assert_allclose(carried, loads.per_link, atol=1e-9)
 
 
@@ -175,18 +179,21 @@ def test_messages_and_flows_load_alike(seed: int) -> None:
 def test_a_hashed_message_takes_one_of_the_paths(seed: int, direct: bool) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
-    for a, b, about, straight in routed_pairs(fabric, routes)[:20]:
-        for share, ways in ((0.0, about), (1.0, straight)):
-            laid = lay_routes(
+    for a, b, indirect, straight in routed_pairs(fabric, routes)[:20]:
+        for share, paths in ((0.0, indirect), (1.0, straight)):
+            layout = lay_routes(
                 fabric, routes, [a] * 40, [b] * 40, multipath="hash", straight=share, seed=seed
             )
-            allowed = {tuple(links_of(fabric, a, b, way)) for way, _ in (ways if direct else about)}
+            allowed = {
+                tuple(links_of(fabric, a, b, path)) for path, _ in (paths if direct else indirect)
+            }
             taken = {
-                tuple(run.tolist()) for run in np.split(laid.route_link, laid.route_offset[1:-1])
+                tuple(run.tolist())
+                for run in np.split(layout.route_link, layout.route_offset[1:-1])
             }
             assert taken <= allowed
-            # Among four intermediates and their paths 40 draws do not all hit the same one.
-            assert len(taken) > 1 or len(allowed) == 1 or max(p for _, p in ways) > 0.5
+            # Of 40 draws among four intermediates and their paths, not all are the same.
+            assert len(taken) > 1 or len(allowed) == 1 or max(p for _, p in paths) > 0.5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -201,19 +208,21 @@ def test_straight_share_is_the_best_of_all(seed: int) -> None:
     loads, share = round_loads(fabric, routes, demand.astype(np.float64))
     if np.isnan(share):
         return
-    about, _ = round_loads(fabric, replace(routes, direct=False), demand.astype(np.float64))
+    indirect, _ = round_loads(fabric, replace(routes, direct=False), demand.astype(np.float64))
     straight = np.zeros(len(rate))
     spread_demand(
         routes.set_id, demand.astype(np.float64), routes.set_offset, routes.set_edge,
         fabric.graph.edge_row, straight,
     )  # fmt: skip
-    np.testing.assert_allclose(loads, share * straight + (1 - share) * about)
-    worst = [float(((x * straight + (1 - x) * about) / rate).max()) for x in np.linspace(0, 1, 501)]
+    np.testing.assert_allclose(loads, share * straight + (1 - share) * indirect)
+    worst = [
+        float(((x * straight + (1 - x) * indirect) / rate).max()) for x in np.linspace(0, 1, 501)
+    ]
     assert (loads / rate).max() <= min(worst) + 1e-12
     further = min(share + 1e-3, 1.0)
     if further > share:
-        there = ((further * straight + (1 - further) * about) / rate).max()
-        assert there > (loads / rate).max() - 1e-9
+        load_beyond = ((further * straight + (1 - further) * indirect) / rate).max()
+        assert load_beyond > (loads / rate).max() - 1e-9
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -225,8 +234,8 @@ def test_turns_add_up(seed: int) -> None:
         for v in range(4):
             ends = dict.fromkeys(range(fabric.graph.num_rows), 0.0)
             if routes.via[source] != v:
-                for way, chance in plain.ways(fabric, routes, routes.via_set[v], source):
-                    turn = plain.end(fabric, way, source)
+                for path, chance in plain.ways(fabric, routes, routes.via_set[v], source):
+                    turn = plain.end(fabric, path, source)
                     ends[turn] += chance * (routes.via[turn] == v)
             for row in np.flatnonzero(routes.via == v).tolist():
                 assert shares[source, row] == pytest.approx(ends[row])
@@ -236,7 +245,7 @@ def test_turns_add_up(seed: int) -> None:
     "spec", ["dragonfly:p=1,a=3,h=1", "megafly:p=1,leaves=2,spines=2,h=1", "hyperx:3x2;1;1"]
 )
 @pytest.mark.parametrize("name", ["valiant", "ugal"])
-def test_engines_wait_in_no_circle_way_by_way(name: str, spec: str) -> None:
+def test_engines_are_free_of_credit_loops_path_by_path(name: str, spec: str) -> None:
     fabric = build(spec)
     routes = route(fabric, name)
     assert isinstance(routes, CandidateRoutes)

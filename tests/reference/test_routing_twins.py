@@ -39,11 +39,11 @@ def quiet_loads(fabric: Fabric, routes: Routes) -> np.ndarray:
 
 
 def damaged(routes: TableRoutes, seed: int) -> TableRoutes:
-    """Tables with a few entries overwritten at random: loops, dead ends, wrong hosts."""
+    """Return tables with random entries overwritten: loops, dead ends, wrong hosts."""
     random = np.random.default_rng(seed)
     table = routes.table.copy()
-    hit = random.random(table.shape) < 0.1
-    table[hit] = random.integers(0, 12, int(hit.sum()))
+    overwritten = random.random(table.shape) < 0.1
+    table[overwritten] = random.integers(0, 12, int(overwritten.sum()))
     return replace(routes, table=table)
 
 
@@ -65,13 +65,13 @@ def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
         assert total.unrouted == sum(path is None for path in paths.values())
 
         flows = host_flows(fabric, *all_pairs(fabric), lmc=routes.lmc)
-        met = contention(fabric, routes, flows)
+        congestion = contention(fabric, routes, flows)
         rate = fabric.link_rate_gbps
         for number, path in enumerate(paths.values()):
-            assert met.hops[number] == (-1 if path is None else len(path))
+            assert congestion.hops[number] == (-1 if path is None else len(path))
             if path:
                 ratio = expected[path] / rate[path]
-                assert met.link[number] in np.asarray(path)[ratio == ratio.max()]
+                assert congestion.link[number] in np.asarray(path)[ratio == ratio.max()]
         busiest = np.argsort(expected)[-3:]
         for link, users in zip(busiest, link_users(fabric, routes, flows, busiest), strict=True):
             through = [i for i, path in enumerate(paths.values()) if path and link in path]
@@ -80,7 +80,7 @@ def test_loads_contention_and_users_follow_the_tables(seed: int) -> None:
 
 
 def assert_users_by_switch(fabric, routes, paths, links) -> None:
-    """Hold users counted by switch against the paths of all pairs."""
+    """Compare users counted by switch with the paths of all pairs."""
     row = fabric.graph.destination_row[fabric.host_endpoint]
     for link, groups in zip(links, all_to_all_users(fabric, routes, links), strict=True):
         through = [pair for pair, path in paths.items() if path and link in path]
@@ -113,9 +113,9 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
             assert sorted(fabric.graph.edge_link[edges].tolist()) == sorted(expected)
 
     expected_loads = np.zeros(fabric.num_links)
-    places = plain.destinations(fabric)
+    node_ports = plain.destinations(fabric)
     first: dict[int, tuple[int, int]] = {}
-    for place in places:
+    for place in node_ports:
         first.setdefault(place[0], place)
     for a in range(fabric.num_hosts):
         for b in range(fabric.num_hosts):
@@ -128,7 +128,7 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
 
 
 def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int]]:
-    """(LID, row) without a path though cabled together, and LIDs sent out by their own row."""
+    """Return unrouted (LID, row) pairs of a component, and LIDs that their own row sends out."""
     nodes = np.flatnonzero(fabric.forwards).tolist()
     lost, sent_out = 0, []
     for number, (node, port) in enumerate(plain.destinations(fabric)):
@@ -144,40 +144,43 @@ def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
+def test_the_validator_counts_agree_with_the_paths(seed: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)
     best = dict(nx.all_pairs_shortest_path_length(plain.switch_graph(fabric)))
     made = tables(fabric, seed)
     for routes in (*made, damaged(made[2], seed)):
-        found = validate(fabric, routes)
+        result = validate(fabric, routes)
         by_offset = [plain.host_paths(fabric, routes, o) for o in range(1 << routes.lmc)]
         paths = by_offset[0]
         lost = {pair for each in by_offset for pair, path in each.items() if path is None}
-        assert found.num_unrouted_pairs == len(lost)
-        assert [(a, b) for a, b in found.unrouted_pairs.tolist()] == sorted(
+        assert result.num_unrouted_pairs == len(lost)
+        assert [(a, b) for a, b in result.unrouted_pairs.tolist()] == sorted(
             lost, key=lambda pair: pair[::-1]
         )
-        there = [np.array(path) for path in paths.values() if path is not None]
-        assert found.hops.tolist() == np.bincount([len(path) for path in there]).tolist()
+        routed = [np.array(path) for path in paths.values() if path is not None]
+        assert result.hops.tolist() == np.bincount([len(path) for path in routed]).tolist()
         extra = []
-        for path in there:
+        for path in routed:
             inner = path[fabric.forwards[fabric.link_from[path]]]
             inner = inner[fabric.forwards[fabric.link_to[inner]]]
             ends = (fabric.link_from[inner[:1]], fabric.link_to[inner[-1:]])
             least = best[int(ends[0][0])][int(ends[1][0])] if len(inner) else 0
             extra.append(len(inner) - least)
-        assert found.detours.tolist() == np.bincount(extra).tolist()
-        assert found.mean_hops == pytest.approx(np.mean([len(path) for path in there]))
-        assert found.max_hops == max(len(path) for path in there)
-        assert (found.minimal_share, found.max_detour) == (extra.count(0) / len(extra), max(extra))
-        assert (found.unrouted_rows, found.sent_out.tolist()) == by_row(fabric, routes, best)
+        assert result.detours.tolist() == np.bincount(extra).tolist()
+        assert result.mean_hops == pytest.approx(np.mean([len(path) for path in routed]))
+        assert result.max_hops == max(len(path) for path in routed)
+        assert (result.minimal_share, result.max_detour) == (
+            extra.count(0) / len(extra),
+            max(extra),
+        )
+        assert (result.unrouted_rows, result.sent_out.tolist()) == by_row(fabric, routes, best)
         known = fabric.host_endpoint >= 0
         rows = np.where(known, fabric.graph.destination_row[fabric.host_endpoint], -1)
         reached = reached_rows(fabric, routes, fabric.host_endpoint)
         for (a, b), path in paths.items():
             if known[a] and known[b] and rows[a] >= 0:
                 assert reached[b, rows[a]] == (path is not None)
-        for loop in found.loops:
+        for loop in result.loops:
             assert len(set(loop)) == len(loop) >= 2
     hashed = validate(fabric, route(fabric, "ecmp"))
     single = validate(fabric, route(fabric, "minhop"))
@@ -188,30 +191,30 @@ def test_the_validator_counts_what_the_paths_show(seed: int) -> None:
 def source_routes_of(
     fabric: Fabric, paths: dict[tuple[int, int], list[int] | None], keep: np.ndarray
 ) -> PathRoutes:
-    """Some of the paths that tables give, as source routes."""
-    given = [(pair, path) for pair, path in paths.items() if path]
-    given = [pair_path for pair_path, kept in zip(given, keep, strict=False) if kept]
-    ports = [fabric.link_from_port[path].tolist() for _, path in given]
+    """Return some of the paths of tables as source routes."""
+    kept_paths = [(pair, path) for pair, path in paths.items() if path]
+    kept_paths = [pair_path for pair_path, kept in zip(kept_paths, keep, strict=False) if kept]
+    ports = [fabric.link_from_port[path].tolist() for _, path in kept_paths]
     offset = np.concatenate(([0], np.cumsum([len(hops) for hops in ports])))
     return source_routes(
         fabric,
-        np.array([pair[0] for pair, _ in given], dtype=np.int64),
-        np.array([pair[1] for pair, _ in given], dtype=np.int64),
+        np.array([pair[0] for pair, _ in kept_paths], dtype=np.int64),
+        np.array([pair[1] for pair, _ in kept_paths], dtype=np.int64),
         offset.astype(np.int64),
         np.array([port for hops in ports for port in hops], dtype=np.int64),
     )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_source_routes_do_what_the_paths_say(seed: int) -> None:
+def test_source_routes_agree_with_their_paths(seed: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)
     random = np.random.default_rng(seed)
     every = plain.host_paths(fabric, route(fabric, "minhop"))
     routes = source_routes_of(fabric, every, random.random(len(every)) < 0.7)
     endpoint = fabric.host_endpoint.tolist()
-    there = set(routes.pair.tolist())
+    routed = set(routes.pair.tolist())
     paths = {
-        (a, b): path if endpoint[a] * fabric.num_host_endpoints + endpoint[b] in there else None
+        (a, b): path if endpoint[a] * fabric.num_host_endpoints + endpoint[b] in routed else None
         for (a, b), path in every.items()
     }
     expected = plain.loads(fabric, paths)
@@ -220,21 +223,21 @@ def test_source_routes_do_what_the_paths_say(seed: int) -> None:
     assert np.array_equal(total.per_link, expected)
     lost = {pair for pair, path in paths.items() if path is None}
     assert total.unrouted == len(lost)
-    found = validate(fabric, routes)
-    assert found.num_unrouted_pairs == len(lost)
-    assert {tuple(pair) for pair in found.unrouted_pairs.tolist()} == lost
+    result = validate(fabric, routes)
+    assert result.num_unrouted_pairs == len(lost)
+    assert {tuple(pair) for pair in result.unrouted_pairs.tolist()} == lost
     lengths = [len(path) for path in paths.values() if path is not None]
-    assert found.hops.tolist() == np.bincount(lengths).tolist()
-    whole = validate(fabric, route(fabric, "minhop"))
-    assert found.num_disconnected_pairs == whole.num_disconnected_pairs
-    assert found.max_detour == 0
+    assert result.hops.tolist() == np.bincount(lengths).tolist()
+    complete = validate(fabric, route(fabric, "minhop"))
+    assert result.num_disconnected_pairs == complete.num_disconnected_pairs
+    assert result.max_detour == 0
     flows = host_flows(fabric, *all_pairs(fabric))
-    met = contention(fabric, routes, flows)
+    congestion = contention(fabric, routes, flows)
     for number, path in enumerate(paths.values()):
-        assert met.hops[number] == (-1 if path is None else len(path))
+        assert congestion.hops[number] == (-1 if path is None else len(path))
         if path:
             ratio = expected[path] / fabric.link_rate_gbps[path]
-            assert met.link[number] in np.asarray(path)[ratio == ratio.max()]
+            assert congestion.link[number] in np.asarray(path)[ratio == ratio.max()]
     busiest = np.argsort(expected)[-3:]
     for link, users in zip(busiest, link_users(fabric, routes, flows, busiest), strict=True):
         through = [i for i, path in enumerate(paths.values()) if path and link in path]
@@ -249,22 +252,22 @@ def test_source_routes_are_counted_between_first_ports(seed: int) -> None:
     """Walks of any length, some from or to the second port of a host."""
     fabric, routes = path_case(seed)
     best = dict(nx.all_pairs_shortest_path_length(plain.switch_graph(fabric)))
-    places, first = plain.destinations(fabric), fabric.host_endpoint.tolist()
+    node_ports, first = plain.destinations(fabric), fabric.host_endpoint.tolist()
     leaf = [
         int(fabric.link_to[plain.out_link(fabric, *place)]) if place[1] else place[0]
-        for place in places
+        for place in node_ports
     ]
     hops, extra = [], []
     for pair, length in zip(routes.pair.tolist(), np.diff(routes.offset).tolist(), strict=True):
         source, target = divmod(pair, fabric.num_host_endpoints)
         if source in first and target in first:
-            hops.append(length + (places[source][1] > 0) + (places[target][1] > 0))
+            hops.append(length + (node_ports[source][1] > 0) + (node_ports[target][1] > 0))
             extra.append(length - best[leaf[source]][leaf[target]])
-    found = validate(fabric, routes)
-    assert found.hops.tolist() == (np.bincount(hops).tolist() or [0])
-    assert found.detours.tolist() == (np.bincount(extra).tolist() or [0])
-    assert found.num_unrouted_pairs == fabric.num_hosts * (fabric.num_hosts - 1) - len(hops)
-    assert found.num_disconnected_pairs == sum(
+    result = validate(fabric, routes)
+    assert result.hops.tolist() == (np.bincount(hops).tolist() or [0])
+    assert result.detours.tolist() == (np.bincount(extra).tolist() or [0])
+    assert result.num_unrouted_pairs == fabric.num_hosts * (fabric.num_hosts - 1) - len(hops)
+    assert result.num_disconnected_pairs == sum(
         a < 0 or b < 0 or leaf[b] not in best[leaf[a]]
         for i, a in enumerate(first)
         for j, b in enumerate(first)
@@ -273,7 +276,7 @@ def test_source_routes_are_counted_between_first_ports(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tables_made_of_source_routes_take_the_same_ways(seed: int) -> None:
+def test_tables_lowered_from_source_routes_have_the_same_paths(seed: int) -> None:
     fabric = random_fabric(seed)
     mixed = {
         **plain.host_paths(fabric, route(fabric, "minhop")),
@@ -292,21 +295,21 @@ def test_tables_made_of_source_routes_take_the_same_ways(seed: int) -> None:
         except NotApplicable:
             continue
         break
-    places = plain.destinations(fabric)
+    node_ports = plain.destinations(fabric)
     for path, (key, o) in enumerate(zip(routes.pair.tolist(), offset.tolist(), strict=True)):
         source, destination = divmod(key, fabric.num_host_endpoints)
         lid = (destination << lmc) + o
-        links = plain.follow(fabric, tables, places[source], places[destination], lid)
+        links = plain.follow(fabric, tables, node_ports[source], node_ports[destination], lid)
         edges = fabric.graph.edge_of_link[links]
         expected = routes.edge[routes.offset[path] : routes.offset[path + 1]]
         assert edges[edges >= 0].tolist() == expected.tolist()
-    found = validate(fabric, tables)
-    assert found.num_unrouted_pairs == found.num_disconnected_pairs
-    assert (found.num_loops, found.unrouted_rows) == (0, 0)
+    result = validate(fabric, tables)
+    assert result.num_unrouted_pairs == result.num_disconnected_pairs
+    assert (result.num_loops, result.unrouted_rows) == (0, 0)
 
 
 def test_flows_between_second_ports_count_in_the_deadlock_proof() -> None:
-    """First ports are all on one switch; the ring is used between second ports only."""
+    """First ports are all on one switch; only flows between second ports use the ring."""
     build = FabricBuilder("dual rail")
     (rail,) = build.switches(["rail"])
     ring = build.switches([f"s{i}" for i in range(5)])
@@ -334,7 +337,7 @@ def test_minhop_is_minimal_and_updn_legal_and_complete(seed: int) -> None:
     assert graph.number_of_nodes() == fabric.graph.num_rows
 
 
-def test_equal_split_needs_no_flows_of_its_own() -> None:
+def test_equal_split_has_no_contention_of_single_flows() -> None:
     fabric = random_fabric(3)
     routes = route(fabric, "ecmp")
     with pytest.raises(NotApplicable, match="policy"):

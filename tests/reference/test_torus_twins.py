@@ -45,10 +45,10 @@ def test_squares_and_meeting_edges(number: int) -> None:
     ends = np.stack((links.low, links.high), axis=1).tolist()
     if conflicts:  # then a class has both directions of its edges
         expected = {frozenset(frozenset(side) for side in part) for part in classes}
-        found: dict[int, set[frozenset[int]]] = {}
+        result: dict[int, set[frozenset[int]]] = {}
         for edge, root in enumerate(parent.tolist()):
-            found.setdefault(root, set()).add(frozenset(ends[edge]))
-        assert {frozenset(part) for part in found.values()} == expected
+            result.setdefault(root, set()).add(frozenset(ends[edge]))
+        assert {frozenset(part) for part in result.values()} == expected
     else:
         directed: dict[int, set[tuple[int, int]]] = {}
         for edge, (root, turned) in enumerate(zip(parent.tolist(), flip.tolist(), strict=True)):
@@ -58,10 +58,10 @@ def test_squares_and_meeting_edges(number: int) -> None:
         assert sum(map(len, directed.values())) == len(parent)
 
     degree = np.diff(links.offset)
-    room = int((degree * (degree - 1) // 2).sum())
-    one, two = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-    square, strong = np.empty(room, dtype=np.uint8), np.empty(room, dtype=np.uint8)
-    assert edge_meets(links.offset, links.other, one, two, square, strong) == room
+    num_meetings = int((degree * (degree - 1) // 2).sum())
+    one, two = np.empty(num_meetings, dtype=np.int32), np.empty(num_meetings, dtype=np.int32)
+    square, strong = np.empty(num_meetings, dtype=np.uint8), np.empty(num_meetings, dtype=np.uint8)
+    assert edge_meets(links.offset, links.other, one, two, square, strong) == num_meetings
     tail = np.repeat(np.arange(len(degree)), degree)
     seen = set()
     for i, j, is_square, is_strong in zip(one, two, square, strong, strict=True):
@@ -74,24 +74,24 @@ def test_squares_and_meeting_edges(number: int) -> None:
 
 
 def grid_of(fabric: Fabric, torus: Torus, wraps: tuple[bool, ...]) -> plain.Grid:
-    place = dict(zip(torus.rows.tolist(), map(tuple, torus.coordinate.tolist()), strict=True))
+    coordinates = dict(zip(torus.rows.tolist(), map(tuple, torus.coordinate.tolist()), strict=True))
     graph = fabric.graph
     cables = {
-        frozenset((place[a], place[b]))
+        frozenset((coordinates[a], coordinates[b]))
         for a, b in zip(graph.edge_tail.tolist(), graph.edge_row.tolist(), strict=True)
     }
-    return plain.Grid(torus.radix, wraps, cables, set(place.values()))
+    return plain.Grid(torus.radix, wraps, cables, set(coordinates.values()))
 
 
 CASES = ["torus:5x4x3", "torus:6x5", "mesh:4x5", "torus:3x3", "torus:4x4x2", "mesh:3x3x3", "ring:7"]
 
 
 def check(fabric: Fabric, torus: Torus, routes: TableRoutes, as_opensm: bool) -> int:
-    """Compare every table entry and SL; return how many ways the definition leaves open."""
+    """Compare every table entry and SL; return the number of paths that the definition omits."""
     wraps = tuple(True for _ in torus.radix) if as_opensm else torus.wraps
     grid = grid_of(fabric, torus, wraps)
     graph = fabric.graph
-    place = dict(zip(torus.rows.tolist(), map(tuple, torus.coordinate.tolist()), strict=True))
+    coordinates = dict(zip(torus.rows.tolist(), map(tuple, torus.coordinate.tolist()), strict=True))
     ties = not as_opensm and any(
         wrap and size > 2 and size % 2 == 0
         for size, wrap in zip(torus.radix, torus.wraps, strict=True)
@@ -101,31 +101,31 @@ def check(fabric: Fabric, torus: Torus, routes: TableRoutes, as_opensm: bool) ->
         return torus.radix[d] > 2 if as_opensm else torus.wraps[d] and torus.radix[d] > 3
 
     unknown = 0
-    hanging: dict[int, list[int]] = {}
+    attached: dict[int, list[int]] = {}
     for destination in range(fabric.num_endpoints):
         link = graph.destination_link[destination]
-        by_port = hanging.setdefault(int(graph.destination_row[destination]), [])
+        by_port = attached.setdefault(int(graph.destination_row[destination]), [])
         by_port.append(int(fabric.link_from_port[link]) * 10**6 + destination)
     for destination, row in enumerate(graph.destination_row.tolist()):
-        of_row = [entry % 10**6 for entry in sorted(hanging[row])]
+        of_row = [entry % 10**6 for entry in sorted(attached[row])]
         number = of_row.index(destination) if destination in of_row else 0
-        target = place[row]
+        target = coordinates[row]
         tie_up = (sum(target) + number) % 2 == 0 if ties else None
         for at in torus.rows.tolist():
             if at == row:
                 continue
-            assert routes.sl[at, destination] == grid.sl(place[at], target, tie_up, dated)
+            assert routes.sl[at, destination] == grid.sl(coordinates[at], target, tie_up, dated)
             port = int(routes.table[destination, at])
-            near = place[int(graph.link_row[graph.row_link[graph.row_base[at] + port]])]
-            if grid.arrives(place[at], target, tie_up):
-                assert near == grid.next(place[at], target, tie_up)
+            near = coordinates[int(graph.link_row[graph.row_link[graph.row_base[at] + port]])]
+            if grid.arrives(coordinates[at], target, tie_up):
+                assert near == grid.next(coordinates[at], target, tie_up)
             else:
                 unknown += 1
     return unknown
 
 
 @pytest.mark.parametrize("spec", [*CASES, "torus:dims=6x4,hosts=3"])
-def test_whole_tori(spec: str) -> None:
+def test_complete_tori(spec: str) -> None:
     fabric = load(spec).shuffled(3)
     (torus,) = find_tori(fabric)
     opensm = route(fabric, "torus-2QoS:balance=opensm")
@@ -157,5 +157,5 @@ def test_tori_with_parts_missing(
     (torus,) = find_tori(fabric)
     routes = route(fabric, "torus-2QoS:balance=opensm")
     assert isinstance(routes, TableRoutes)
-    found = check(fabric, three_dimensions(torus.folded()), routes, True)
-    assert found > 0 if open_ways is None else found == open_ways
+    result = check(fabric, three_dimensions(torus.folded()), routes, True)
+    assert result > 0 if open_ways is None else result == open_ways
