@@ -1,4 +1,4 @@
-"""What holds of every application in the registry, built in or not."""
+"""Contract of every registered application, built in or not."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_an_unknown_option_is_refused(name: str) -> None:
         if option in entry.options
     ],
 )
-def test_more_of_the_same_is_as_many_times_the_data(name: str, option: str) -> None:
+def test_the_volume_is_linear_in_the_option(name: str, option: str) -> None:
     def volume(times: int) -> int:
         workload = build(name, 8, **{option: times})
         return int(workload.size_bytes[workload.messages].sum())

@@ -1,4 +1,4 @@
-"""What holds of every collective algorithm in the registry, built in or not."""
+"""Contract of every registered collective algorithm, built in or not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sized(name: str, size: int) -> int:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("n", COUNTS)
-def test_every_algorithm_does_what_mpi_says(entry: str, n: int) -> None:
+def test_every_algorithm_computes_what_mpi_defines(entry: str, n: int) -> None:
     name, algorithm = facts(entry)
     kind = COLLECTIVES[name]
     rng = np.random.default_rng(n)
@@ -69,7 +69,7 @@ def test_random_groups_roots_and_sizes(entry: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_groups_at_once_are_the_groups_one_by_one(entry: str) -> None:
+def test_groups_in_one_call_equal_groups_one_by_one(entry: str) -> None:
     name, algorithm = facts(entry)
     kind = COLLECTIVES[name]
     members = np.random.default_rng(3).permutation(22)[:21].reshape(3, 7)

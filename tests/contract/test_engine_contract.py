@@ -1,4 +1,4 @@
-"""What every routing engine promises, checked for all that are registered on all that is there."""
+"""Contract of every registered routing engine, on the examples of every topology."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection
 
-#: A tree and what needs lanes: rings, a random graph, groups.
+#: A tree, and fabrics that need lanes: rings, a random graph, groups.
 LANE_SPECS = (
     "xgft:2;2,2;1,2",
     "ring:6",
@@ -29,18 +29,18 @@ LANE_SPECS = (
     "hyperx:3x3;2;2",
     "jellyfish:switches=10,degree=3,hosts=1",
 )
-#: Switches beyond which fabrics are routed as they are only, and by engines with lanes, which take
-#: from ten seconds to minutes there, in the slow tests.
+#: Number of switches above which fabrics are routed only as they are; engines with lanes, which
+#: take from ten seconds to minutes there, route them only in the slow tests.
 LARGE = 500
 
 
 def lanes(entry: Entry) -> bool:
-    """The engine parts traffic over lanes."""
+    """Return whether the engine separates traffic by lanes."""
     return "max_vls" in entry.options
 
 
 def cases() -> Iterator[Any]:
-    """Every engine on every example."""
+    """Yield every engine on every example."""
     for family, spec in EXAMPLES:
         large = build(spec).num_switches > LARGE
         for entry in engine:
@@ -63,7 +63,7 @@ def fabrics(spec: str) -> list[Fabric]:
 
 
 def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
-    """Routes, or None when the engine refuses with a reason; updn may need a root named."""
+    """Return routes, or None when the engine rejects the fabric; updn may need a root."""
     try:
         return route(fabric, entry.name)
     except NotApplicable as reason:
@@ -73,17 +73,17 @@ def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
 
 
 @pytest.mark.parametrize(("spec", "entry"), CASES)
-def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec: str) -> None:
+def test_an_engine_routes_a_fabric_or_gives_a_reason(entry: Entry, spec: str) -> None:
     for fabric in fabrics(spec):
         routes = attempt(fabric, entry)
         if routes is None:
             continue
-        found = validate(fabric, routes)
-        assert found.num_unrouted_pairs == found.num_disconnected_pairs, found.text()
-        assert found.num_loops == 0, found.text()
+        result = validate(fabric, routes)
+        assert result.num_unrouted_pairs == result.num_disconnected_pairs, result.text()
+        assert result.num_loops == 0, result.text()
         if entry.facts["deadlock_free"]:
-            assert not found.credit_loops, found.text()
-        assert found.lanes <= (entry.options["max_vls"].default if lanes(entry) else 1)
+            assert not result.credit_loops, result.text()
+        assert result.lanes <= (entry.options["max_vls"].default if lanes(entry) else 1)
         assert isinstance(routes, kind(entry))
         again = attempt(fabric, entry)
         for one, other in ((vars(routes), vars(again)),):
@@ -91,7 +91,7 @@ def test_an_engine_routes_what_can_be_routed_or_says_why_not(entry: Entry, spec:
                 if isinstance(value, np.ndarray):
                     assert np.array_equal(value, other[key]), key
         loads = all_to_all_loads(fabric, routes)
-        assert loads.unrouted == found.num_unrouted_pairs
+        assert loads.unrouted == result.num_unrouted_pairs
         share = bisection(fabric, routes, samples=3)
         assert 0 <= share.mean <= 1
 
@@ -106,7 +106,7 @@ def test_every_lid_of_an_lmc_arrives(entry: Entry) -> None:
 
 
 def kind(entry: Entry) -> type[Routes]:
-    """What an engine makes: tables, unless it says otherwise."""
+    """Return the kind of an engine's routes: tables unless its entry states another."""
     if entry.facts.get("candidates"):
         return CandidateRoutes
     return PathRoutes if entry.facts.get("paths") else TableRoutes
@@ -126,9 +126,9 @@ def test_lanes_keep_to_their_number_and_guard_management_when_asked(
             routes = route(fabric, entry.name, max_vls=most)
         except NotApplicable:
             continue
-        found = validate(fabric, routes)
-        assert found.lanes <= routes.num_vls <= most
-        assert found.ok or not entry.facts["deadlock_free"]
+        result = validate(fabric, routes)
+        assert result.lanes <= routes.num_vls <= most
+        assert result.ok or not entry.facts["deadlock_free"]
     for wrong in (0, 16):
         with pytest.raises(InputError, match="max_vls must be 1 to 15"):
             route(fabric, entry.name, max_vls=wrong)
@@ -137,9 +137,9 @@ def test_lanes_keep_to_their_number_and_guard_management_when_asked(
             routes = route(fabric, entry.name, management=True)
         except NotApplicable:
             return
-        found = validate(fabric, routes, management=True)
-        assert found.ok or not entry.facts["deadlock_free"], found.text()
-        assert found.lanes <= 8
+        result = validate(fabric, routes, management=True)
+        assert result.ok or not entry.facts["deadlock_free"], result.text()
+        assert result.lanes <= 8
 
 
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
@@ -164,8 +164,8 @@ def test_degenerate_fabrics_are_routed_or_refused(entry: Entry) -> None:
             routes = route(fabric, entry.name)
         except NotApplicable:
             continue
-        found = validate(fabric, routes)
-        assert found.num_unrouted_pairs == found.num_disconnected_pairs
+        result = validate(fabric, routes)
+        assert result.num_unrouted_pairs == result.num_disconnected_pairs
     with_many_ports = star.fabric()
     if entry.name in ("minhop", "dmodk", "ecmp"):
         routes = route(with_many_ports, entry.name)
@@ -175,16 +175,16 @@ def test_degenerate_fabrics_are_routed_or_refused(entry: Entry) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
-def test_random_fabrics_are_routed_as_far_as_they_go(entry: Entry, seed: int) -> None:
+def test_random_fabrics_are_routed_as_far_as_they_are_connected(entry: Entry, seed: int) -> None:
     fabric = random_fabric(100 + seed, switches=12, hosts=20)
     routes = attempt(fabric, entry)
     if routes is not None:
-        found = validate(fabric, routes)
-        assert found.num_unrouted_pairs == found.num_disconnected_pairs
+        result = validate(fabric, routes)
+        assert result.num_unrouted_pairs == result.num_disconnected_pairs
 
 
 def soil_memory(random: np.random.Generator) -> None:
-    """Leave garbage in freed memory, where a kernel that forgets to set its space would find it."""
+    """Leave garbage in freed memory, to expose a kernel that does not initialise its arrays."""
     junk = [random.integers(0, 255, size).astype(np.uint8) for size in range(1, 300, 3)]
     junk += [random.random(size) * 1e18 for size in range(1, 80)]
     junk += [random.integers(-(2**31), 2**31, size).astype(np.int32) for size in range(1, 80)]
@@ -196,7 +196,7 @@ def soil_memory(random: np.random.Generator) -> None:
     "spec",
     ["minhop", "minhop:lmc=2", "minhop:balance=opensm", "updn:roots=center;lmc=1", "ecmp"],
 )
-def test_results_do_not_depend_on_what_memory_held(spec: str, seed: int) -> None:
+def test_results_do_not_depend_on_prior_memory_contents(spec: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     fabric = random_fabric(seed)
     results = []

@@ -1,4 +1,4 @@
-"""Every setting is declared once: Python, files, the command line and the page have the same."""
+"""Every setting is declared once: Python, files, the command line and docs/options.md agree."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ sys.path.insert(0, str(DOCS))
 from reference import TABLES, pages  # noqa: E402  (docs/reference.py)
 
 JOB = {"job": [{"workload": "barrier"}]}
-#: Tables whose settings `weft simulate` takes no options for, or in `--hardware`.
+#: Tables whose settings are not options of `weft simulate`, or are part of `--hardware`.
 NOT_OF_SIMULATE = ("Hardware", "Traffic", "Machine rooms")
-#: Commands that read a fabric and may break it.
+#: Commands that read a fabric and accept faults.
 OF_FABRICS = ("compare", "convert", "cost", "info", "route", "simulate", "sweep")
 
 
 def words_of(command: str) -> set[str]:
-    """Names of the options that a command takes."""
+    """Return the names of a command's options."""
     arguments = program([command])[command].assemble_argument_collection()
     taken = [each for each in arguments if each.parse]
     names = {name for each in taken for name in each.names if name[:2] == "--"}
@@ -60,12 +60,12 @@ def test_the_reference_has_everything_registered_and_every_command() -> None:
     assert "`makespan_ns`" in written["columns"]
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_has_a_description() -> None:
     for _, (_, _, items) in TABLES.items():
         assert not [item.key for item in items if not item.help]
 
 
-def test_simulate_takes_the_settings_everywhere() -> None:
+def test_simulate_accepts_its_settings_everywhere() -> None:
     fields_of = {item.field for item in settings(RunSettings)}
     takes = set(inspect.signature(weft.simulate).parameters)
     assert takes - fields_of == {
@@ -73,13 +73,13 @@ def test_simulate_takes_the_settings_everywhere() -> None:
     }  # fmt: skip
     assert fields_of <= takes
     assert {item.key for item in settings(RunSettings)} <= set(Experiment.model_fields)
-    # Nothing else, and nothing that the page leaves out.
+    # No other option, and none that the page leaves out.
     tables = (items for title, (_, _, items) in TABLES.items() if title not in NOT_OF_SIMULATE)
     listed = {item.flag for items in tables for item in items if item.flag}
     assert words_of("simulate") == listed | {"--progress", "--engines", "--policies"}
 
 
-def test_sweeps_take_what_runs_take() -> None:
+def test_sweeps_accept_the_settings_of_runs() -> None:
     runs = {item.flag for item in settings(RunSettings) if item.field not in OWN}
     assert runs | flags(TrafficSettings) <= words_of("sweep")
     for name in (item.field for item in settings(RunSettings) if item.field not in OWN):
@@ -88,13 +88,13 @@ def test_sweeps_take_what_runs_take() -> None:
 
 
 @pytest.mark.parametrize("command", OF_FABRICS)
-def test_commands_that_read_fabrics_take_all_faults(command: str) -> None:
+def test_commands_that_read_fabrics_accept_all_faults(command: str) -> None:
     own = {"--format", "--names"} if command == "convert" else set()
     assert flags(Faults) | flags(Source) - own <= words_of(command)
 
 
-def test_faults_are_the_same_however_they_are_said() -> None:
-    said = Faults(
+def test_faults_are_the_same_however_they_are_specified() -> None:
+    printed = Faults(
         cables=("s1-0[5]",), switches=("s1-1",), slow={"s1-2[5]": "1xHDR"}, random_cables=1, seed=3
     )
     options = FabricOptions(
@@ -105,21 +105,21 @@ def test_faults_are_the_same_however_they_are_said() -> None:
         "cables": ["s1-0[5]"], "switches": ["s1-1"], "slow": {"s1-2[5]": "1xHDR"},
         "random_cables": 1, "seed": 3,
     }  # fmt: skip
-    assert options.made(Faults) == said
-    assert check({"fabric": "x", "faults": table, **JOB}).faults.made == said
-    tree = weft.fabric("xgft:2;4,4;1,4", faults=said)
+    assert options.made(Faults) == printed
+    assert check({"fabric": "x", "faults": table, **JOB}).faults.made == printed
+    tree = weft.fabric("xgft:2;4,4;1,4", faults=printed)
     assert tree.num_cables == options.load("xgft:2;4,4;1,4").num_cables < 32
 
 
-def test_hardware_is_the_same_however_it_is_said() -> None:
+def test_hardware_is_the_same_however_it_is_specified() -> None:
     text = "quantum=64KiB,vlarb_low=0:4,1:8,high_limit=3,cc_threshold=9"
     keys = {"quantum": "64KiB", "vlarb_low": ["0:4", "1:8"], "high_limit": 3, "cc_threshold": 9}
-    said = weft.Hardware(
+    printed = weft.Hardware(
         quantum_bytes="64KiB",  # type: ignore[arg-type]
         vl_arbitration=weft.VlArbitration(low=((0, 4), (1, 8)), limit=3),
         congestion_control=weft.CongestionControl(threshold=9),
     )
-    assert hardware_of(parse_hardware([text])) == said == HardwarePart(**keys).made
+    assert hardware_of(parse_hardware([text])) == printed == HardwarePart(**keys).made
     assert {item.key for item in TABLES["Hardware"][2]} == set(HardwarePart.model_fields)
     kinds = (weft.Hardware, weft.VlArbitration, weft.CongestionControl)
     assert {item.field for item in TABLES["Hardware"][2]} == {
@@ -143,7 +143,7 @@ class More(Settings):
     whole: Annotated[Truth, Option(flag="no_whole", means=False)] = True
 
 
-def test_a_field_is_all_that_a_setting_takes() -> None:
+def test_a_setting_needs_only_a_field() -> None:
     extra, _ = settings(More)
     assert (extra.key, extra.flag, extra.help) == ("extra", "--extra", "How many more.")
     made = options_of("MoreOptions", settings(More))(extra="4KiB", no_whole=True)
@@ -156,7 +156,7 @@ def test_a_field_is_all_that_a_setting_takes() -> None:
         More(extra_bytes="x")  # type: ignore[arg-type]
 
 
-def test_mistakes_name_their_place() -> None:
+def test_errors_name_their_location() -> None:
     with pytest.raises(InputError, match=r"^--fault-seed requires --random-cables or --random-sw"):
         FabricOptions(fault_seed="1").made(Faults)
     with pytest.raises(InputError, match=r"^faults: .*seed requires random_cables"):

@@ -1,4 +1,4 @@
-"""What holds of every traffic pattern in the registry, built in or not."""
+"""Contract of every registered traffic pattern, built in or not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_seeds_decide(name: str) -> None:
 
 @pytest.mark.parametrize("name", [entry.name for entry in pattern if entry.facts.get("binary")])
 @pytest.mark.parametrize("num_hosts", [3, 6, 12, 36, 45, 1000])
-def test_binary_patterns_refuse_other_counts_and_say_why(name: str, num_hosts: int) -> None:
+def test_binary_patterns_reject_other_counts_with_a_reason(name: str, num_hosts: int) -> None:
     with pytest.raises(NotApplicable, match=rf"{name}.*power of two.*{num_hosts}"):
         traffic(num_hosts, name)
 

@@ -1,4 +1,4 @@
-"""What holds of every placement in the registry, built in or not."""
+"""Contract of every registered placement, built in or not."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def fabric(spec: str) -> Fabric:
     return load(spec)
 
 
-def placed_or_none(made: Fabric, ranks: int, name: str, **options: object):
+def placed_or_none(fabric_: Fabric, ranks: int, name: str, **options: object):
     try:
-        return place(made, ranks, name, **options)
+        return place(fabric_, ranks, name, **options)
     except NotApplicable:
         return None
 
 
 def test_most_placements_exist_on_each_fabric() -> None:
     for spec in FABRICS:
-        found = [name for name in PICKING if placed_or_none(fabric(spec), 4, name) is not None]
-        assert len(found) >= len(PICKING) - 1
+        result = [name for name in PICKING if placed_or_none(fabric(spec), 4, name) is not None]
+        assert len(result) >= len(PICKING) - 1
 
 
 @pytest.mark.parametrize("name", PICKING)
@@ -52,16 +52,16 @@ def test_most_placements_exist_on_each_fabric() -> None:
 def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
     name: str, spec: str, ranks: int, seats: int, distribution: str | None, data: st.DataObject
 ) -> None:
-    made = fabric(spec)
+    fabric_ = fabric(spec)
     allowed = data.draw(
-        st.lists(st.integers(0, made.num_hosts - 1), min_size=1, max_size=12, unique=True)
+        st.lists(st.integers(0, fabric_.num_hosts - 1), min_size=1, max_size=12, unique=True)
     )
     options = {"ranks_per_host": seats, "distribution": distribution, "hosts": allowed}
     if ranks > seats * len(allowed):
         with pytest.raises((InputError, NotApplicable), match=f"{seats * len(allowed)} fit|coord"):
-            place(made, ranks, name, **options)
+            place(fabric_, ranks, name, **options)
         return
-    placed = placed_or_none(made, ranks, name, **options)
+    placed = placed_or_none(fabric_, ranks, name, **options)
     if placed is None:
         return
     assert placed.dtype == np.int32
@@ -70,7 +70,7 @@ def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
     assert set(placed.tolist()) <= set(allowed)
     count = np.bincount(placed)
     assert count.max() <= seats
-    # No more hosts are taken than the ranks need, and cyclic spreads evenly over them.
+    # As few hosts as the ranks need are used, and cyclic distributes the ranks evenly over them.
     needed = -(-ranks // seats)
     assert np.count_nonzero(count) == needed
     if distribution == "cyclic":
@@ -83,20 +83,20 @@ def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
 @pytest.mark.parametrize("name", PICKING)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_a_full_fabric_has_each_host_once(name: str, spec: str) -> None:
-    made = fabric(spec)
-    placed = placed_or_none(made, made.num_hosts, name)
-    assert placed is None or sorted(placed.tolist()) == list(range(made.num_hosts))
+    fabric_ = fabric(spec)
+    placed = placed_or_none(fabric_, fabric_.num_hosts, name)
+    assert placed is None or sorted(placed.tolist()) == list(range(fabric_.num_hosts))
 
 
 @pytest.mark.parametrize("name", [e.name for e in placement if "seed" in e.options])
 def test_seeds_decide(name: str) -> None:
     options = {"order": "random"} if "order" in placement[name].options else {}
-    made = fabric(FABRICS[1])
-    draws = [place(made, 16, name, seed=seed, **options) for seed in (1, 1, 2)]
+    fabric_ = fabric(FABRICS[1])
+    draws = [place(fabric_, 16, name, seed=seed, **options) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert not np.array_equal(draws[0], draws[2])
     with pytest.raises(InputError, match="seed must be at least 0, not -1"):
-        place(made, 16, name, seed=-1, **options)
+        place(fabric_, 16, name, seed=-1, **options)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""Results of all levels answer the same questions."""
+"""Results of all levels share one protocol."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ WORK = weft.load_workload("alltoall:size=4KiB", 4)
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_has_the_protocol(level: Level) -> None:
-    found = weft.simulate(FABRIC, ROUTES, WORK, level=level)
-    assert isinstance(found, weft.Result)
+    result = weft.simulate(FABRIC, ROUTES, WORK, level=level)
+    assert isinstance(result, weft.Result)
     for name, member in inspect.getmembers(weft.Result):
         if not name.startswith("_"):
-            there = getattr(found, name)
+            there = getattr(result, name)
             assert callable(there) == inspect.isfunction(member), name
-    assert found.fabric is FABRIC
-    assert found.engine == "dmodk"
-    assert found.workload is WORK
-    assert found.host.tolist() == [0, 1, 2, 3]
-    assert (found.makespan_ns is None) == (level == "static")
-    for table, rows in ((found.messages(), 12), (found.links(), FABRIC.num_links)):
+    assert result.fabric is FABRIC
+    assert result.engine == "dmodk"
+    assert result.workload is WORK
+    assert result.host.tolist() == [0, 1, 2, 3]
+    assert (result.makespan_ns is None) == (level == "static")
+    for table, rows in ((result.messages(), 12), (result.links(), FABRIC.num_links)):
         assert isinstance(table, pl.DataFrame)
         assert len(table) >= rows
-    assert found.phases()["messages"].to_list() == [12]
-    figures = found.summary()
+    assert result.phases()["messages"].to_list() == [12]
+    figures = result.summary()
     assert {"engine", "messages", "size_bytes", "busiest_link"} <= figures.keys()
     assert figures["messages"] == 12
-    page = found._repr_html_()
+    page = result._repr_html_()
     assert page.startswith("<table>")
     assert "dmodk" in page
 
 
-def test_a_notebook_sees_that_a_run_is_not_complete() -> None:
+def test_a_notebook_shows_that_a_run_is_incomplete() -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     work = weft.load_workload("alltoall:size=64KiB", 4)
     routes = weft.route(fabric, "dmodk")
     cut = weft.simulate(fabric, routes, work, level="packet", max_time_ns=1000)
     assert "<td>complete</td><td>no</td>" in cut._repr_html_()
-    whole = weft.simulate(fabric, routes, work, level="packet")
-    assert "<td>complete</td>" not in whole._repr_html_()
+    complete = weft.simulate(fabric, routes, work, level="packet")
+    assert "<td>complete</td>" not in complete._repr_html_()
 
 
 def test_coefficients_without_their_sharing_model_are_refused() -> None:

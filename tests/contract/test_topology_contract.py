@@ -1,4 +1,4 @@
-"""What every registered topology promises, checked on each example that it registers."""
+"""Contract of every registered topology, checked on each of its examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.fabrics.topology.measures import diameter, distance_counts
 
 examples = pytest.mark.parametrize("spec", SPECS)
 
-#: Hosts up to which networkx looks at every pair; beyond, at those of a few hosts.
+#: Number of hosts up to which networkx checks every pair; above, only pairs of a few hosts.
 FEW = 130
 
 
@@ -24,7 +24,7 @@ def formula(fabric: Fabric) -> ClosedForm:
 
 
 def plain_distances(fabric: Fabric, hosts: list[int]) -> dict[tuple[int, int], int]:
-    """Links between hosts by networkx; no path leads through a host that does not forward."""
+    """Return hops between hosts by networkx; paths avoid hosts that do not forward."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(fabric.num_nodes))
     for tail, head in zip(fabric.link_from.tolist(), fabric.link_to.tolist(), strict=True):
@@ -33,7 +33,7 @@ def plain_distances(fabric: Fabric, hosts: list[int]) -> dict[tuple[int, int], i
     around: dict[int, set[int]] = {}
     for tail, head in zip(fabric.link_from.tolist(), fabric.link_to.tolist(), strict=True):
         around.setdefault(tail, set()).add(head)
-    found = {}
+    result = {}
     for host in hosts:
         node = int(fabric.host_nodes[host])
         if fabric.forwards[node]:
@@ -45,8 +45,8 @@ def plain_distances(fabric: Fabric, hosts: list[int]) -> dict[tuple[int, int], i
         for other in range(fabric.num_hosts):
             there = int(fabric.host_nodes[other])
             if other != host and there in reached:
-                found[host, other] = int(reached[there])
-    return found
+                result[host, other] = int(reached[there])
+    return result
 
 
 def test_every_family_registers_examples_and_a_formula():
@@ -152,8 +152,8 @@ def test_coordinates_and_levels_are_labelled_throughout(spec):
         assert (fabric.level[fabric.host_nodes] == 0).all()
         step = fabric.level[fabric.link_to].astype(int) - fabric.level[fabric.link_from]
         assert set(np.abs(step).tolist()) == {1}
-        whole = np.column_stack((fabric.level, fabric.coordinates))
-        assert len(np.unique(whole, axis=0)) == fabric.num_nodes
+        complete = np.column_stack((fabric.level, fabric.coordinates))
+        assert len(np.unique(complete, axis=0)) == fabric.num_nodes
     elif not fabric.forwards[fabric.host_nodes].any():
         up = fabric.link_kind == LinkKind.HOST_SWITCH
         assert np.array_equal(
@@ -169,7 +169,7 @@ def test_the_same_spec_gives_the_same_fabric(spec):
 
 
 @examples
-def test_faults_take_away_just_what_they_name(spec):
+def test_faults_remove_exactly_what_they_name(spec):
     fabric = build(spec)
     lost = list(range(0, fabric.num_cables, max(1, fabric.num_cables // 5)))
     less = fabric.without(cables=lost)
@@ -221,6 +221,6 @@ def test_a_missing_argument_is_named(family):
 
 @examples
 @pytest.mark.parametrize("shuffled", [False, True])
-def test_a_whole_fabric_lacks_nothing(spec, shuffled):
+def test_a_pristine_fabric_lacks_nothing(spec, shuffled):
     fabric = build(spec)
     assert irregularities(fabric.shuffled(5) if shuffled else fabric) == []

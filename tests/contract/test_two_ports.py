@@ -1,4 +1,4 @@
-"""Every port of a host is an address: tables give it ways from wherever hosts send, or refuse."""
+"""Every port of a host is an endpoint: tables reach it from all sending hosts, or are rejected."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.routing.validation.validate import validate
 
 
 def with_second_ports(spec: str, shift: int, faults: int) -> Fabric:
-    """The switches and cables of a fabric, and hosts with a second cable `shift` switches on."""
+    """Build a fabric's switches and cables, and hosts with a second cable `shift` switches on."""
     like = load(spec)
     if faults:
         like = like.with_faults(cables=faults, seed=3)
@@ -45,7 +45,7 @@ FABRICS = [
     ("ring:5", 2, 2),
 ]
 
-#: Options with which engines serve what they refuse without.
+#: Options with which engines route fabrics that they reject by default.
 MORE = {
     "ftree": ("ftree:pure=false",),
     "updn": ("updn:roots=center", "updn:roots=center;balance=opensm"),
@@ -55,7 +55,7 @@ MORE = {
 
 @pytest.mark.parametrize("spec", FABRICS, ids=lambda spec: f"{spec[0]}+{spec[1]}-{spec[2]}")
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
-def test_all_ports_have_ways_or_the_engine_refuses(
+def test_all_ports_are_reached_or_the_engine_rejects_the_fabric(
     entry: Entry, spec: tuple[str, int, int]
 ) -> None:
     fabric = with_second_ports(*spec)
@@ -73,7 +73,7 @@ def test_all_ports_have_ways_or_the_engine_refuses(
 
 
 def lost_ways(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
-    """Sending rows and host endpoints that cables join and the tables do not."""
+    """Return sending rows and host endpoints that cables connect but the tables do not."""
     graph, label = fabric.graph, components(fabric)
     lost = []
     for end in np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0).tolist():

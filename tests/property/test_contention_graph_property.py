@@ -1,4 +1,4 @@
-"""Contention graphs as text: what is written is read back, and no text ends in a traceback."""
+"""Contention graphs as text: round trips are exact, and no text causes a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every format comes back as it was written, and no text makes a reader fail in another way."""
+"""Every format survives a round trip, and readers fail only with an `InputError`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORDS = st.text(
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
-    """Small multigraphs of all kinds of nodes, with everything set at random."""
+    """Draw small multigraphs of all kinds of nodes, with all attributes random."""
     switches = draw(st.integers(0, 4))
     hosts = draw(st.integers(0 if switches else 1, 6))
     others = draw(st.integers(0, 2))
@@ -135,7 +135,7 @@ def same(one: Fabric, other: Fabric) -> None:
 def test_ibnetdiscover_round_trip(fabric: Fabric) -> None:
     again = read_ibnetdiscover(write_ibnetdiscover(fabric), "f")
     same(again, fabric)
-    # Labels come from the descriptions; once they do, they stay.
+    # Labels are derived from the descriptions; from then on they are stable.
     assert read_ibnetdiscover(write_ibnetdiscover(again), "f").node_names == again.node_names
 
 
@@ -268,7 +268,7 @@ SCRAPS = [
 
 @st.composite
 def mutated(draw: st.DrawFn, text: str) -> str:
-    """A text with a few lines and characters deleted, doubled, swapped or garbled."""
+    """Draw a text with a few lines and characters deleted, doubled, swapped or garbled."""
     lines = text.split("\n")
     for _ in range(draw(st.integers(1, 4))):
         if not lines:
@@ -307,7 +307,7 @@ SMALL = small_texts()
 
 
 def accepts_or_refuses(text: str) -> None:
-    """Feed a text to every reader; anything but a fabric or an `InputError` escapes."""
+    """Pass a text to every reader; any outcome but a fabric or an `InputError` is raised."""
     readers: list[Callable[[str, str], object]] = [entry.function for entry in reader]
     for read in [*readers, parse_names]:
         with warnings.catch_warnings():
@@ -353,6 +353,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "scrap", ["[1]" + " " * 1900, "[" * 1900, '[1] "' * 300, "a/" * 900, "-" * 1900]
 )
-def test_lines_made_to_be_slow_are_not(scrap: str) -> None:
-    """A pattern that tries all ways to part such a line would not end."""
+def test_lines_that_provoke_backtracking_are_fast(scrap: str) -> None:
+    """A regular expression that tries all partitions of such a line would not end."""
     accepts_or_refuses(SMALL[0].replace("\n", scrap + "!\n", 1))

@@ -1,4 +1,4 @@
-"""OpenSM's files for random fabrics and routes, and what becomes of broken ones."""
+"""OpenSM's files for random fabrics and routes, and the handling of broken ones."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BOUNDED = settings(max_examples=40, suppress_health_check=UNCHECKED)
 
 
 def plain_fabric(seed: int) -> Fabric:
-    """A random fabric whose hosts do not forward, with GUIDs in no order."""
+    """Return a random fabric whose hosts do not forward, with GUIDs in random order."""
     parts = random_fabric(seed, switches=5, hosts=8, others=1).shuffled(seed)
     return replace(parts, forwards=parts.node_kind == 0)
 
 
 def random_routes(fabric: Fabric, lmc: int, seed: int) -> TableRoutes:
-    """Tables with any port at random, and each switch's own LID to port 0."""
+    """Return tables with random ports, and each switch's own LID at port 0."""
     random = np.random.default_rng(seed)
     table = np.empty((fabric.num_destinations << lmc, fabric.num_switches), dtype=np.uint8)
     for switch in range(fabric.num_switches):
@@ -53,9 +53,9 @@ def random_routes(fabric: Fabric, lmc: int, seed: int) -> TableRoutes:
 
 
 def everything(fabric: Fabric, lmc: int) -> Lids:
-    """LIDs for all ports, those out of the subnet manager's reach included."""
-    found = predict_lids(fabric, lmc=lmc)
-    base = found.base.copy()
+    """Return LIDs for all ports, including those that the subnet manager does not reach."""
+    result = predict_lids(fabric, lmc=lmc)
+    base = result.base.copy()
     free = 4096
     for destination in np.flatnonzero(base == 0):
         base[destination] = free
@@ -87,19 +87,19 @@ def test_routes_written_are_read_again(seed: int, lmc: int, tmp_path: Path) -> N
 @given(seed=st.integers(0, 10_000), lmc=st.integers(0, 2))
 def test_lids_do_not_overlap_and_stay_once_given(seed: int, lmc: int) -> None:
     fabric = plain_fabric(seed)
-    found = predict_lids(fabric, lmc=lmc)
-    assert found.clashes == []
-    assert not (found.base[found.lmc > 0] & ((1 << lmc) - 1)).any()
-    after = predict_lids(found.of(fabric), lmc=lmc)
-    assert np.array_equal(after.base, found.base)
+    result = predict_lids(fabric, lmc=lmc)
+    assert result.clashes == []
+    assert not (result.base[result.lmc > 0] & ((1 << lmc) - 1)).any()
+    after = predict_lids(result.of(fabric), lmc=lmc)
+    assert np.array_equal(after.base, result.base)
     remembered = {
         guid: (base, base + (1 << own) - 1)
         for guid, base, own in zip(
-            port_guids(fabric).tolist(), found.base.tolist(), found.lmc.tolist(), strict=True
+            port_guids(fabric).tolist(), result.base.tolist(), result.lmc.tolist(), strict=True
         )
         if base
     }
-    assert np.array_equal(predict_lids(fabric, lmc=lmc, cache=remembered).base, found.base)
+    assert np.array_equal(predict_lids(fabric, lmc=lmc, cache=remembered).base, result.base)
 
 
 @BOUNDED
@@ -107,7 +107,7 @@ def test_lids_do_not_overlap_and_stay_once_given(seed: int, lmc: int) -> None:
 def test_service_levels_written_are_read_again(seed: int, lmc: int, tmp_path: Path) -> None:
     fabric = plain_fabric(seed)
     routes = random_routes(fabric, lmc, seed)
-    if seed % 2:  # fewer kinds of rows
+    if seed % 2:  # fewer distinct rows
         routes = replace(routes, sl=routes.sl[np.arange(fabric.num_switches) % 2])
     path = tmp_path / "policy"
     path.write_text(qos_policy(fabric, routes))
@@ -115,7 +115,7 @@ def test_service_levels_written_are_read_again(seed: int, lmc: int, tmp_path: Pa
 
 
 def mutated(text: str, draw: st.DataObject) -> str:
-    """The text with a few bytes, words or lines changed, dropped or doubled."""
+    """Return the text with a few bytes, words or lines changed, dropped or doubled."""
     for _ in range(draw.draw(st.integers(1, 3))):
         if not text:
             break

@@ -1,4 +1,4 @@
-"""Specs and topologies under random parameters and random text."""
+"""Specs and topologies with random parameters and random text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.workload.placement import place
 
 small = st.integers(1, 4)
 EXAMPLES = [spec for entry in topology for spec in entry.facts["examples"]]
-#: Hosts, switches and cables beyond which a random spec is not built.
+#: Number of hosts, switches or cables above which a random spec is not built.
 MOST = 400
 
 
@@ -45,7 +45,7 @@ def hyperxes(draw: st.DrawFn) -> str:
 
 
 def keyed(family: str, **ranges: st.SearchStrategy) -> st.SearchStrategy[str]:
-    """Specs of a family with every key drawn from its strategy; None leaves a key out."""
+    """Return specs of a family with each key drawn from its strategy; None leaves a key out."""
     return st.fixed_dictionaries(ranges).map(
         lambda values: (
             f"{family}:"
@@ -98,7 +98,7 @@ specs = st.one_of(
 
 
 def within_reach(spec: str) -> Fabric | None:
-    """The fabric of a spec; None when it is refused, or too large for this test."""
+    """Return the fabric of a spec; None if it is rejected, or too large for this test."""
     try:
         entry, arguments = topology.parse(spec)
         form = entry.facts["closed_form"](**topology.bind(entry, arguments))
@@ -112,7 +112,7 @@ def within_reach(spec: str) -> Fabric | None:
 
 @settings(max_examples=400)
 @given(spec=specs)
-def test_random_parameters_give_what_the_literature_says_or_an_error(spec):
+def test_random_parameters_match_the_literature_or_give_an_error(spec):
     fabric = within_reach(spec)
     assume(fabric is not None)
     form = topology[fabric.family].facts["closed_form"](**fabric.parameters)
@@ -156,13 +156,13 @@ def test_mutated_specs_give_a_fabric_or_one_clear_error(spec, cut, text):
         assert fabric.num_hosts >= 2
 
 
-#: Labels with all that options, host lists and files take apart.
+#: Labels with all separators of options, host lists and files.
 labels = st.text("n1,;:=\"[]#@/ é'x-", min_size=1, max_size=8) | st.text(min_size=1, max_size=8)
 
 
 @settings(max_examples=200)
 @given(names=st.lists(labels, min_size=4, max_size=4, unique=True))
-def test_any_name_can_be_typed_wherever_a_node_is_named(names):
+def test_any_name_can_be_typed_where_a_node_is_expected(names):
     build_one = FabricBuilder("any names")
     switches, hosts = build_one.switches(names[:2]), build_one.hosts(names[2:])
     build_one.connect(switches[:1], switches[1:])

@@ -1,4 +1,4 @@
-"""What holds of every trace program and every workload."""
+"""Properties of every trace program and every workload."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def refusal(make: Callable[[], object]) -> WeftError | None:
-    """The error that the user gets, if any; another one fails the test."""
+    """Return the user-facing error, if any; other exceptions fail the test."""
     try:
         make()
     except (InputError, NotApplicable) as error:
@@ -49,7 +49,7 @@ def refusal(make: Callable[[], object]) -> WeftError | None:
 
 
 def damaged(text: str, seed: int, characters: str) -> str:
-    """The text with one character replaced."""
+    """Return the text with one character replaced."""
     random = Random(seed)
     at = random.randrange(len(text))
     return text[:at] + random.choice(characters) + text[at + 1 :]
@@ -86,39 +86,39 @@ def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -
     assert error is None or str(error)
 
 
-# -- programs that make sense, against the plain twin ----------------------------------------------
+# -- valid programs, against the reference implementation -----------------------------------------
 
 
 @settings(max_examples=50)
 @given(SEEDS)
-def test_ranks_at_once_do_what_they_do_one_by_one(seed: int) -> None:
+def test_vectorised_ranks_equal_ranks_one_by_one(seed: int) -> None:
     made = Sense(seed)
     program = parse(made.text())
     assert_merged(lower(program, ranks=made.ranks), plain_workload(program, made.ranks))
 
 
 def assert_merged(ours: Workload, theirs: Workload) -> None:
-    """Equal, but that a wait for many ranks may make an operation where one rank needs none."""
+    """Assert equality, except that a wait for many ranks may add an operation to one of them."""
 
     def chains(workload: Workload) -> list[list[tuple[object, ...]]]:
-        """Each rank's operations that do something, with those of them that each waits for."""
-        something = (workload.kind != 0) | (workload.duration_ns != 0)
-        place = np.cumsum(something) - 1
+        """Return each rank's operations with an effect, and those on which each depends."""
+        has_effect = (workload.kind != 0) | (workload.duration_ns != 0)
+        index = np.cumsum(has_effect) - 1
         through: list[frozenset[int]] = []
-        found: list[list[tuple[object, ...]]] = [[] for _ in range(workload.num_ranks)]
+        result: list[list[tuple[object, ...]]] = [[] for _ in range(workload.num_ranks)]
         for op in range(workload.num_ops):
             needs = workload.dep[workload.dep_offset[op] : workload.dep_offset[op + 1]]
             real: frozenset[int] = frozenset()
             for need in needs:
-                real |= frozenset([int(place[need])]) if something[need] else through[need]
+                real |= frozenset([int(index[need])]) if has_effect[need] else through[need]
             through.append(real)
-            if something[op]:
+            if has_effect[op]:
                 row = tuple(
                     getattr(workload, name)[op].item()
                     for name in ("kind", "peer", "size_bytes", "tag", "comm", "duration_ns")
                 )
-                found[workload.rank[op]].append((*row, real))
-        return found
+                result[workload.rank[op]].append((*row, real))
+        return result
 
     for mine, other in zip(chains(ours), chains(theirs), strict=True):
         assert [row[:-1] for row in mine] == [row[:-1] for row in other]
@@ -135,7 +135,7 @@ def test_the_dense_form_gives_the_same_workload(seed: int) -> None:
     text = dense_text(workload)
     assert_equal(trace_workload(text), workload)
     assert read_dense(text, None, 10**6) is not None
-    # And so does the reader of the whole language, which takes the same text.
+    # The reader of the full language gives the same result for this text.
     assert_equal(lower(parse(text)), workload)
     assert format_program(parse(text)) == text
 
@@ -163,8 +163,8 @@ def test_both_readers_agree_on_broken_dense_texts(end: str, seed: int) -> None:
         except InputError as error:
             return error.message.partition("; in '")[0]
 
-    quick, whole = outcome(True), outcome(False)
-    if isinstance(quick, Workload) and isinstance(whole, Workload):
-        assert_equal(quick, whole)
+    quick, complete = outcome(True), outcome(False)
+    if isinstance(quick, Workload) and isinstance(complete, Workload):
+        assert_equal(quick, complete)
     else:
-        assert isinstance(quick, str) == isinstance(whole, str)
+        assert isinstance(quick, str) == isinstance(complete, str)

@@ -1,4 +1,4 @@
-"""Every workload comes back as it was written, and no text makes a reader fail in another way."""
+"""Every workload survives a round trip, and readers fail only with an error of weft."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from weft.workload.formats.goal import write as write_goal
 from weft.workload.formats.tit import read as read_tit
 from weft.workload.workload import same
 
-#: What files are mutated with: their words, and what stands nowhere in them.
+#: Replacement pieces: the files' own words, and texts that occur nowhere in them.
 PIECES = [*"\n {}:é", "//", "/*", "*/", "-1", "0", "9" * 25, "requires", ""]
 CUTS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 8), st.sampled_from(PIECES)), max_size=3)
 ENDS = st.floats(0, 1) | st.just(1.0)
 
 
 def broken(text: str, cuts: list[tuple[float, int, str]], end: float) -> str:
-    """The text with pieces of it replaced, and cut off somewhere."""
+    """Return the text with pieces of it replaced, and truncated."""
     for place, length, piece in cuts:
         at = round(place * len(text))
         text = text[:at] + piece + text[at + length :]
@@ -37,18 +37,18 @@ def check_refused_or_read(read: Callable[[str, str], Workload], text: str) -> No
     except InputError as caught:
         error = caught
     if error is not None:
-        # What is left of a trace may be the name of something that is there, such as "//".
+        # The remains of a trace may be the name of an existing file or directory, such as "//".
         assert error.file == "x" or error.file in [line.strip() for line in text.split("\n")]
         assert error.line is None or 1 <= error.line <= text.count("\n") + 1
 
 
 @st.composite
 def workloads(draw: st.DrawFn, communicators: bool = False) -> Workload:
-    """Small workloads of calculations and messages with random dependencies of both sorts."""
+    """Draw small workloads of calculations and messages with random dependencies of both kinds."""
     ranks = draw(st.integers(1, 4))
     builder = WorkloadBuilder(ranks, name=draw(st.text(max_size=8)))
     comms = [0] + [builder.communicator([0]) for _ in range(2 if communicators else 0)]
-    # Collectives have tags below 0.
+    # Collectives have negative tags.
     tags = st.integers(-3 if communicators else 0, 3) | st.just(2**31 - 1) | st.just(-(2**31))
     programs: list[list[int]] = [[] for _ in range(ranks)]
 
@@ -108,7 +108,7 @@ def test_any_text_is_refused(text: str) -> None:
 
 @st.composite
 def traces(draw: st.DrawFn) -> str:
-    """Traces in which all that is sent is received, in a random order of the ranks' lines."""
+    """Draw traces in which every sent message is received, with lines of ranks shuffled."""
     ranks = draw(st.integers(1, 4))
     kind = draw(st.sampled_from(["", " 1", " 6"]))
     programs: list[list[str]] = [["init 1"] for _ in range(ranks)]
@@ -149,7 +149,7 @@ def test_a_trace_of_any_actions_is_read(text: str) -> None:
     workload = read_tit(text, "x")
     sent = sum(line.split()[1] == "isend" for line in text.splitlines())
     assert np.sum((workload.kind == Kind.SEND) & (workload.tag >= 0)) == sent
-    # The order of the lines of different ranks in a file is of no account.
+    # The order of lines of different ranks in a file does not matter.
     lines = sorted(text.splitlines(), key=lambda line: -int(line.split()[0]))
     assert same(workload, read_tit("\n".join(lines), "x"))
 
@@ -163,6 +163,6 @@ def test_a_broken_trace_is_refused_or_read(
 
 
 @given(text=st.text())
-def test_any_text_is_no_trace(text: str) -> None:
+def test_any_text_is_not_a_trace(text: str) -> None:
     with pytest.raises(InputError, match=r"expected a rank|neither actions nor|is a folder"):
         read_tit(text, "x")
