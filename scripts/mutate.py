@@ -1,10 +1,10 @@
-"""Change the code in one place at a time and see whether a test notices.
+"""Change the code in one place at a time and check whether a test fails.
 
     python scripts/mutate.py --number 200 --seed 1 --out mutants.csv
 
-Works on a copy of the repository. The copy has a kernel cache of its own, whose files are named by
-everything that is compiled into a kernel: a changed kernel is compiled again, and no other one is.
-A mutant that survives needs a new test, or an explanation of why it behaves the same.
+Works on a copy of the repository with its own kernel cache. Cache files are named after all code
+that is compiled into a kernel, so only changed kernels are compiled again. A mutant that survives
+needs a new test, or an explanation of why it behaves the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: Files of the sources -> tests that should notice a change in them, the fastest first.
+#: Source files -> tests that should fail after a change in them, the fastest first.
 TARGETS = {
     "kernels/packet/*.py": (
         "tests/unit/test_packet_closed_forms.py tests/unit/test_packet_shares.py "
@@ -88,7 +88,7 @@ TARGETS = {
         "tests/unit/test_trace_commands.py tests/property/test_trace_property.py"
     ),
 }  # fmt: skip
-#: Seconds after which the tests of a mutant are stopped; an endless loop is noticed.
+#: Time limit of a mutant's tests, seconds, which detects endless loops.
 LIMIT_S = 240
 
 COMPARISONS = {
@@ -103,7 +103,7 @@ OPERATORS = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One replacement of a stretch of one file."""
+    """A replacement of one section of a file."""
 
     path: Path
     line: int
@@ -114,7 +114,7 @@ class Mutant:
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Every mutant of a file.
+    """Yield every mutant of a file.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 def _code(tree: ast.AST) -> Iterator[ast.expr]:
-    """Expressions that run: no annotations, decorators, messages of errors or module constants."""
+    """Yield executed expressions: not annotations, decorators, error messages or constants."""
     skipped: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -183,16 +183,16 @@ def _replacements(node: ast.expr) -> Iterator[str]:
 
 
 def chosen(number: int, seed: int, only: str) -> list[tuple[Mutant, str]]:
-    """Mutants at random, as many of each group of `TARGETS`, with the tests that should notice.
+    """Return random mutants, equally many per group of `TARGETS`, with the tests that should fail.
 
     Parameters
     ----------
     number
-        How many.
+        Number of mutants.
     seed
         Seed of the choice.
     only
-        Part of the names of the groups to take; all when empty.
+        Part of the names of the groups to use; all groups when empty.
     """
     rng = random.Random(seed)
     groups = {glob: tests for glob, tests in TARGETS.items() if only in glob}
@@ -207,7 +207,7 @@ def chosen(number: int, seed: int, only: str) -> list[tuple[Mutant, str]]:
 
 
 def noticed(copy: Path, mutant: Mutant, tests: str) -> tuple[str, str]:
-    """Run the tests on a mutant: ``killed``, ``stopped`` or ``survived``, and the test that failed.
+    """Run the tests on a mutant: ``killed``, ``stopped`` or ``survived``, and the failed test.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def noticed(copy: Path, mutant: Mutant, tests: str) -> tuple[str, str]:
 
 
 def main() -> int:
-    """Run the mutants, print a line for each, and write the table."""
+    """Run the mutants, print one line for each, and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--number", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)

@@ -38,7 +38,7 @@ def test_interval_is_students() -> None:
         ([-1.0, -1.1, -0.9], "above", Verdict.FAILS),
         ([-1.0, 1.1, 0.2], "below", Verdict.UNDECIDED),
         ([-1.0, 1.1, 0.2], "above", Verdict.UNDECIDED),
-        ([-0.5, -0.5, -0.5], "below", Verdict.HOLDS),  # no spread: no doubt
+        ([-0.5, -0.5, -0.5], "below", Verdict.HOLDS),  # no variation: no uncertainty
         ([0.0, 0.0, 0.0], "below", Verdict.FAILS),  # a tie is not lower
         ([0.0, 0.0, 0.0], "above", Verdict.FAILS),
         ([0.0, 0.0, 0.0], "zero", Verdict.HOLDS),
@@ -58,10 +58,10 @@ def test_a_claim_is_as_good_as_its_worst_comparison() -> None:
     assert judge([clear, close], "").verdict is Verdict.HOLDS
     assert judge([clear, close], "").deciding is close
     assert judge([doubtful, clear, close], "").verdict is Verdict.UNDECIDED
-    found = judge([clear, doubtful, wrong, close], "numbers")
-    assert (found.verdict, found.deciding, found.comparisons) == (Verdict.FAILS, wrong, 4)
-    assert found.against == (doubtful, wrong)
-    assert found.measured == "numbers"
+    actual = judge([clear, doubtful, wrong, close], "numbers")
+    assert (actual.verdict, actual.deciding, actual.comparisons) == (Verdict.FAILS, wrong, 4)
+    assert actual.against == (doubtful, wrong)
+    assert actual.measured == "numbers"
 
 
 RANGE = (0.95, 1.05)
@@ -87,66 +87,73 @@ def test_a_range_has_two_ends(values: list[float], verdict: Verdict) -> None:
 @pytest.mark.parametrize(
     ("possible", "settles", "value", "verdict"),
     [
-        ((1.2, 2.0), True, 1.3, Verdict.CANNOT_TELL),  # whatever is measured lies above
+        ((1.2, 2.0), True, 1.3, Verdict.CANNOT_TELL),  # every possible value is above
         ((0.1, 0.9), True, 0.8, Verdict.CANNOT_TELL),
-        ((1.05, 2.0), True, 1.3, Verdict.FAILS),  # it could be in the range, and is not
-        ((1.0, 1.0), True, 1.3, Verdict.HOLDS),  # it can be nowhere else, whatever was drawn
+        (
+            (1.05, 2.0),
+            True,
+            1.3,
+            Verdict.FAILS,
+        ),  # a value in the range is possible but not measured
+        ((1.0, 1.0), True, 1.3, Verdict.HOLDS),  # the only possible value, whatever the draws
         ((0.9, 1.1), True, 1.0, Verdict.HOLDS),
         ((0.9, 1.1), True, 1.3, Verdict.FAILS),
         ((-np.inf, np.inf), False, 1.0, Verdict.CANNOT_TELL),
         ((-np.inf, np.inf), False, 1.3, Verdict.FAILS),
     ],
 )
-def test_what_the_model_cannot_show_it_cannot_tell(
+def test_a_claim_outside_the_range_of_the_model_cannot_be_judged(
     possible: tuple[float, float], settles: bool, value: float, verdict: Verdict
 ) -> None:
-    found = Comparison.of(
+    actual = Comparison.of(
         "x", np.array([value]), RANGE, possible=possible, settles=settles, because="so it is"
     )
-    assert found.verdict is verdict
+    assert actual.verdict is verdict
     free = Comparison.of("y", np.array([1.0]), RANGE)
-    finding = judge([free, found], "")
+    finding = judge([free, actual], "")
     assert finding.verdict is verdict
-    told = verdict is Verdict.CANNOT_TELL or possible == (1.0, 1.0)
-    assert finding.because == ("so it is" if told and finding.deciding is found else "")
-    # What can be refuted is, beside what cannot be told.
+    explained = verdict is Verdict.CANNOT_TELL or possible == (1.0, 1.0)
+    assert finding.because == ("so it is" if explained and finding.deciding is actual else "")
+    # A refuted comparison decides, even beside one that cannot be judged.
     wrong = Comparison.of("z", np.array([2.0]), RANGE)
-    assert judge([found, wrong], "").verdict is Verdict.FAILS
+    assert judge([actual, wrong], "").verdict is Verdict.FAILS
 
 
 H, F, T, N = Verdict.HOLDS, Verdict.FAILS, Verdict.CANNOT_TELL, Verdict.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "verdict", "told"),
+    ("verdicts", "verdict", "detail"),
     [
         ([F, H, H], H, "2 of 3 choices"),
         ([F, F, T, F], F, "3 of 4 choices"),
         ([H, F], Verdict.UNDECIDED, "holds 1 of 2, does not hold 1 of 2"),
         ([H, H, F, F, T], Verdict.UNDECIDED, "holds 2 of 5, does not hold 2 of 5, "),
         ([H, H, N], H, "2 of 3 choices"),
-        ([H, N], N, "1 of 2 choices"),  # what is missing would decide
+        ([H, N], N, "1 of 2 choices"),  # the missing one would decide
         ([H, F, N], N, "1 of 3 choices"),
     ],
 )
-def test_a_majority_is_more_than_half(verdicts: list[Verdict], verdict: Verdict, told: str) -> None:
-    found = vote({place: Finding(each, "", ()) for place, each in enumerate(verdicts)})
-    assert found.verdict is verdict
-    assert str(found).startswith(told)
+def test_a_majority_is_more_than_half(
+    verdicts: list[Verdict], verdict: Verdict, detail: str
+) -> None:
+    actual = vote({place: Finding(each, "", ()) for place, each in enumerate(verdicts)})
+    assert actual.verdict is verdict
+    assert str(actual).startswith(detail)
 
 
 def test_a_claim_of_many_comparisons_does_not_fall_by_chance() -> None:
-    # With no difference at all, one of a hundred intervals is likely to miss zero.
+    # Without any difference, one of a hundred intervals is likely to miss zero.
     random = np.random.default_rng(1)
     fallen = 0
     for _ in range(100):
         noise = random.normal(size=(100, 30))
-        found = judge([Comparison.of("noise", values, "below") for values in noise], "")
-        fallen += found.verdict is Verdict.FAILS
+        actual = judge([Comparison.of("noise", values, "below") for values in noise], "")
+        fallen += actual.verdict is Verdict.FAILS
     assert fallen <= 10
     worse = [*noise[1:], random.normal(2.0, 1.0, 30)]
-    found = judge([Comparison.of("worse", values, "below") for values in worse], "")
-    assert found.verdict is Verdict.FAILS
+    actual = judge([Comparison.of("worse", values, "below") for values in worse], "")
+    assert actual.verdict is Verdict.FAILS
 
 
 def test_every_basis_is_tested() -> None:
@@ -166,14 +173,14 @@ def test_every_basis_is_tested() -> None:
     assert result.comment == "holds, does not hold"
     assert (headline(result), reason(result)) == (result.findings["a"], "")
     assert spread_over(result) == pytest.approx((-1.1, 1.1))
-    # On each basis by the condition that decides there.
+    # On each basis, by the condition that decides there.
     others = [Comparison(name, mean, 0.0, (1.0, np.inf), 1) for name, mean in (("x", 2), ("y", 3))]
     low = [others[0], replace(others[1], mean=0.5)]
     result = replace(result, findings={"a": judge(others, ""), "b": judge(low, "")})
     assert spread_over(result) == (0.5, 2)
 
 
-def test_what_is_missing_is_told_and_what_was_not_asked_for_is_left_out() -> None:
+def test_missing_evidence_is_listed_and_unrequested_bases_are_left_out() -> None:
     def compare(evidence: object, basis: str) -> list[Comparison]:
         raise {"interrupted": NotMeasured("x at 3"), "not asked": OutOfScope("x at 3")}[basis]
 

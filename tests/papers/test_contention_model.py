@@ -18,9 +18,9 @@ FIGURE_4A = ([0, 0, 3, 4, 5], [1, 2, 1, 1, 2])
 FIGURE_4B = ([0, 0, 3, 4, 5], [1, 2, 1, 1, 1])
 
 
-def printed(found, expected: list[float], decimals: int) -> None:
-    """Within one unit of the last printed digit: the paper cuts some numbers and rounds others."""
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1.0001 * 10.0**-decimals)
+def printed(result, expected: list[float], decimals: int) -> None:
+    """Assert equality within one unit of the last printed digit, as the paper truncates some."""
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1.0001 * 10.0**-decimals)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_figure_3() -> None:
     printed(steps.penalty[1], [3.5, 3.5, 3.5, 2.33, 2.33, nothing], 2)
     printed(steps.penalty[2], [3, 3, 3, nothing, nothing, nothing], 2)
     np.testing.assert_allclose(steps.end_s, [0.0160590, 0.0297984, 0.0363749], rtol=5e-6)
-    # The bandwidth is printed with four digits; one that rounds to it gives all six of the times.
+    # The bandwidth is printed with four digits; one that rounds to it gives all six times.
     ends = predict_steps(*FIGURE_3, SIZE, 0, 5.10502e-10).end_s
     assert [f"{end:.6g}" for end in ends] == ["0.016059", "0.0297984", "0.0363749"]
-    # Six digits of a number of bytes.
+    # Six significant digits of numbers of bytes.
     printed(steps.remaining_bytes[0], [11983700] * 3 + [11534300] * 2 + [0], -2)
     printed(steps.remaining_bytes[1], [4294170] * 3 + [0] * 3, -1)
     assert not steps.remaining_bytes[2].any()
@@ -62,7 +62,7 @@ def test_figure_4() -> None:
     printed(steps.completion_s, [0.036132] * 2 + [0.026765] * 2 + [0.013382], 6)
     assert [list(dict.fromkeys(column)) for column in steps.penalty[:, 0:1].T] == [[5, 4, 2]]
     np.testing.assert_array_equal(steps.penalty[:2, 2:4], 2.5)
-    # Printed as 1.5, which its own time contradicts.
+    # Printed as 1.5, which contradicts the printed time.
     assert steps.penalty[0, 4] == 1.25
     steps = predict_steps(*FIGURE_4B, SIZE)
     printed(steps.completion_s, [0.043894] * 2 + [0.037471] * 3, 6)
@@ -80,14 +80,14 @@ def test_complete_bipartite_graphs(m: int, n: int) -> None:
 
 def test_sizes_and_starts_of_each_edge() -> None:
     alone = SIZE * PAPER_INVERSE_BANDWIDTH
-    # Half of the first is sent alone before the second starts; both then go at half rate.
-    found = weft.predict([0, 0], [1, 2], [SIZE, SIZE / 4], [0, alone / 2])
-    np.testing.assert_allclose(found, [1.25 * alone, alone], rtol=1e-12)
-    # After a gap the clock goes on; nothing is there before 10 s.
-    found = weft.predict([0, 0], [1, 1], [SIZE, 0], [10, 3])
-    np.testing.assert_allclose(found, [10 + alone, 3], rtol=1e-12)
-    found = weft.predict([7], [-3], 2**40, inverse_bandwidth_s_per_byte=2.0**-30)
-    np.testing.assert_allclose(found, [1024], rtol=1e-12)
+    # Half of the first is sent alone before the second starts; then both have half the rate.
+    result = weft.predict([0, 0], [1, 2], [SIZE, SIZE / 4], [0, alone / 2])
+    np.testing.assert_allclose(result, [1.25 * alone, alone], rtol=1e-12)
+    # Time passes over a gap; no edge is active before 10 s.
+    result = weft.predict([0, 0], [1, 1], [SIZE, 0], [10, 3])
+    np.testing.assert_allclose(result, [10 + alone, 3], rtol=1e-12)
+    result = weft.predict([7], [-3], 2**40, inverse_bandwidth_s_per_byte=2.0**-30)
+    np.testing.assert_allclose(result, [1024], rtol=1e-12)
 
 
 def test_edges_that_end_together_end_in_one_step() -> None:
@@ -97,8 +97,8 @@ def test_edges_that_end_together_end_in_one_step() -> None:
     assert len(set(steps.completion_s)) == 1
 
 
-def test_edges_alike_end_together_in_whatever_order_they_stand() -> None:
-    """Sums of penalties in another order differ in the last bit; that makes no step of its own."""
+def test_equal_edges_end_together_in_any_order() -> None:
+    """Sums of penalties in another order differ in the last bit; this must not add a step."""
     random = np.random.default_rng(3)
     for _ in range(30):
         source = random.integers(6, size=16)
@@ -112,8 +112,8 @@ def test_edges_alike_end_together_in_whatever_order_they_stand() -> None:
         np.testing.assert_allclose(both.completion_s[:16], once.completion_s, rtol=1e-12)
 
 
-def test_a_start_that_rounding_parts_from_an_end_is_in_time() -> None:
-    # The first ends at 0.3, the second starts one bit later and the third is there all the time.
+def test_a_start_within_rounding_of_an_end_adds_no_step() -> None:
+    # The first ends at 0.3, the second starts one bit later and the third lasts throughout.
     late = np.nextafter(3 * 0.1, 1)
     steps = predict_steps([0, 0, 5], [1, 2, 6], [3, 3, 30], [0, late, 0], 0.1)
     np.testing.assert_allclose(steps.end_s, [0.3, 0.6, 3.0], rtol=1e-15)
@@ -169,16 +169,16 @@ def test_coefficients_are_checked() -> None:
 
 
 def test_a_network_without_back_pressure() -> None:
-    """Fig. 2's last graph where every communication waits for its own receiver alone."""
+    """Fig. 2's last graph with each communication delayed only at its own receiver."""
     alone = weft.PenaltyModel(back_pressure=0.0)
-    found = weft.penalties([0, 0, 0, 3], [1, 2, 4, 1], model=alone)
-    np.testing.assert_allclose(found, [4, 3, 3, 1 + 1 / 3], rtol=1e-14)
+    result = weft.penalties([0, 0, 0, 3], [1, 2, 4, 1], model=alone)
+    np.testing.assert_allclose(result, [4, 3, 3, 1 + 1 / 3], rtol=1e-14)
 
 
 # -- the study -----------------------------------------------------------------------------------
 
 
-def test_every_printed_number_agrees_but_the_one_that_contradicts_itself() -> None:
+def test_every_printed_number_agrees_except_the_inconsistent_one() -> None:
     study = contention_model(edges=2, graphs=2, shapes=2)
     assert len(study.numbers) == 96
     differing = [number for number in study.numbers if not number.agrees]
@@ -186,7 +186,7 @@ def test_every_printed_number_agrees_but_the_one_that_contradicts_itself() -> No
     table = study.printed
     assert table["agrees"].sum() == 95
     assert table["difference"].abs().max() < 100
-    # Had the penalty been 1.5, two more of the paper's own times would be wrong.
+    # With a penalty of 1.5, two more of the paper's own times would be wrong.
     text = " ".join(study.text().split())
     assert "95 of 96 printed numbers agree" in text
     assert "no, see 1" in text
@@ -225,7 +225,7 @@ def test_random_graphs_follow_from_the_seed() -> None:
     assert (spread["median"] <= spread["max"]).all()
     group = first.times.filter(pl.col("edges") == 4)["time"]
     assert spread["max"][3] == group.max()
-    # More graphs do not change those that were there.
+    # More graphs do not change the existing ones.
     more = contention_model(edges=4, graphs=6, shapes=1, seed=3).times
     assert_frame_equal(more.filter(pl.col("graph") < 5), first.times)
 

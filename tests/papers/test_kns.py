@@ -1,4 +1,4 @@
-"""The KNS study: its measures against closed forms, its claims against doctored values."""
+"""The KNS study: its measures against closed forms, its claims against chosen values."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> KnsStudy:
 # -- closed forms --------------------------------------------------------------------------------
 
 
-def way_ns(switches: int, wire_bytes: float) -> float:
-    """Posting to knowing, without contention: adapters, cables of 10 ns, switches, the bytes."""
+def path_ns(switches: int, wire_bytes: float) -> float:
+    """Return the latency without contention: adapters, cables of 10 ns, switches, the bytes."""
     cables = 10.0 * (switches + 1)
     return 2 * machine.ADAPTER_LATENCY_NS + cables + 100.0 * switches + wire_bytes / 4
 
@@ -91,10 +91,10 @@ def way_ns(switches: int, wire_bytes: float) -> float:
 def test_ping_pong_latency_is_the_closed_form(
     network: str, engine: str, switches: tuple[int, int]
 ) -> None:
-    found = measure(PACKETS, Run(network, engine, "random", 1, "pingpong-latency")).values
-    least, most = ((2 * machine.OVERHEAD_NS + way_ns(n, 8 + 26)) / 1e3 for n in switches)
-    assert found["pingpong-latency-min"] == pytest.approx(least, rel=1e-12)
-    assert found["pingpong-latency-max"] == pytest.approx(most, rel=1e-12)
+    actual = measure(PACKETS, Run(network, engine, "random", 1, "pingpong-latency")).values
+    least, most = ((2 * machine.OVERHEAD_NS + path_ns(n, 8 + 26)) / 1e3 for n in switches)
+    assert actual["pingpong-latency-min"] == pytest.approx(least, rel=1e-12)
+    assert actual["pingpong-latency-max"] == pytest.approx(most, rel=1e-12)
 
 
 def test_ping_pong_bandwidth_is_the_closed_form() -> None:
@@ -106,14 +106,14 @@ def test_ping_pong_bandwidth_is_the_closed_form() -> None:
     times = Times(*(of / 1e3 for of in (
         result.posted_ps, result.ended_ps, result.left_ps, result.arrived_ps
     )))  # fmt: skip
-    found = BENCHMARKS["pingpong-bandwidth"].measure(work, times)
+    actual = BENCHMARKS["pingpong-bandwidth"].measure(work, times)
     packets = -(-2_000_000 // 2048)
-    handshake = 2 * way_ns(1, 64 + 26)
-    one_way = 2 * machine.OVERHEAD_NS + handshake + way_ns(1, 2_000_000 + 26 * packets)
-    assert found["pingpong-bandwidth-max"] == pytest.approx(2_000_000 / one_way, rel=1e-9)
+    handshake = 2 * path_ns(1, 64 + 26)
+    one_way = 2 * machine.OVERHEAD_NS + handshake + path_ns(1, 2_000_000 + 26 * packets)
+    assert actual["pingpong-bandwidth-max"] == pytest.approx(2_000_000 / one_way, rel=1e-9)
 
 
-def test_one_pair_at_a_time_knows_no_placement(study: KnsStudy) -> None:
+def test_single_pairs_do_not_depend_on_placement(study: KnsStudy) -> None:
     values = {
         placement: study.results.filter(
             pl.col("benchmark") == "pingpong-latency", pl.col("placement") == placement
@@ -137,8 +137,8 @@ def test_ring_latency_is_that_of_the_slowest_rank() -> None:
         turns = np.array_split(mine, 3)
         last, first = max(ended[turns[2]]), max(ended[turns[0]])
         slowest = max(slowest, (last - first) / 4)
-    found = BENCHMARKS["natural-ring-latency"].measure(work, times)
-    assert found == {"natural-ring-latency": pytest.approx(slowest / 1e3)}
+    actual = BENCHMARKS["natural-ring-latency"].measure(work, times)
+    assert actual == {"natural-ring-latency": pytest.approx(slowest / 1e3)}
 
 
 @pytest.mark.parametrize(
@@ -153,21 +153,21 @@ def test_rates_are_amounts_over_time(benchmark: str, spec: str, metric: str, amo
     work = load_workload(spec, 8)
     posted = np.full(work.num_ops, 50.0)
     ended = np.full(work.num_ops, 1050.0)
-    ended[work.phase == 0] = 9999.0  # what lies outside phases is not measured
+    ended[work.phase == 0] = 9999.0  # operations outside phases are not measured
     times = Times(posted, ended, posted, np.full(work.num_ops, -1.0))
-    found = BENCHMARKS[benchmark].measure(work, times)
-    assert found[metric] == pytest.approx(amount / 1000)
+    actual = BENCHMARKS[benchmark].measure(work, times)
+    assert actual[metric] == pytest.approx(amount / 1000)
 
 
-def test_hpcg_counts_what_ranks_calculate() -> None:
+def test_hpcg_counts_the_calculations_of_ranks() -> None:
     run = measure(FLOWS, Run(KNS, "hdor", "linear", 1, "hpcg"))
     assert 0.99 * 36 * 0.85 * 0.98 < run.values["hpcg"] < 36 * 0.85
     assert 0 < run.values["hpcg-waiting"] < 5
-    # The share of the whole run, of which the benchmark leaves out the first barrier.
+    # The share of the complete run; the benchmark excludes the first barrier.
     assert 100 * run.network_share == pytest.approx(run.values["hpcg-waiting"], rel=0.05)
 
 
-def test_ebb_alone_is_the_cable() -> None:
+def test_ebb_without_contention_is_the_cable_rate() -> None:
     work = load_workload("ebb:rounds=2", 2)
     flow = weft.simulate(
         machine.fabric(ORDERED), machine.routes(ORDERED, "ftree"), work, [0, 1], handshake=False
@@ -189,8 +189,8 @@ def test_all_routes_are_valid_and_free_of_deadlock(engines: machine.Engines) -> 
     for network in NETWORKS.values():
         for engine in network.engines:
             routes = machine.routes(network.name, engine, engines)
-            found = weft.validate(machine.fabric(network.name), routes)
-            assert found.ok, (network.name, engine)
+            actual = weft.validate(machine.fabric(network.name), routes)
+            assert actual.ok, (network.name, engine)
             assert routes.num_vls <= DATA_LANES
 
 
@@ -199,14 +199,14 @@ def test_table_2() -> None:
         (row["network"], row["engine"]): row["lanes"]
         for row in lanes_frame("opensm").iter_rows(named=True)
     }
-    found = {
+    actual = {
         cables: [
             [lanes[cabled(name, cables), engine] for engine in machine.PAPER_ENGINES[name]]
             for name in (KNS, TREE)
         ]
         for cables in CABLES
     }
-    assert found == {
+    assert actual == {
         "shuffled": [[1, 6, 8, 1], [1, 4, 8, 1]],
         "shuffled again": [[1, 6, 8, 1], [1, 3, 8, 1]],
         "in order": [[1, 4, 8, 1], [1, 3, 8, 1]],
@@ -231,14 +231,14 @@ def test_updn_on_the_tree_has_one_root_or_three(cables: str) -> None:
 
 
 @pytest.mark.parametrize("network", [KNS, TREE])
-def test_lanes_are_spread_evenly_over_the_same_ways(network: str) -> None:
+def test_lanes_are_spread_evenly_over_the_same_paths(network: str) -> None:
     fabric, few = machine.fabric(network), machine.routes(network, "dfsssp-few")
     spread = machine.spread_lanes(fabric, few, DATA_LANES)
     np.testing.assert_array_equal(spread.table, few.table)
     hosts = fabric.num_host_endpoints
     sources = fabric.graph.destination_row[:hosts]
     count = np.bincount(spread.sl[sources][:, :hosts].ravel(), minlength=DATA_LANES)
-    # The few paths that need a second lane keep it to themselves.
+    # The few paths that need a second lane are alone on it.
     needed = few.num_vls
     assert (count > 0).all()
     full = np.sort(count)[needed - 1 :]
@@ -250,7 +250,7 @@ def test_lanes_are_spread_evenly_over_the_same_ways(network: str) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 8])
-def test_placements_fill_every_node_and_shuffled_ones_likewise(ranks: int) -> None:
+def test_placements_fill_every_node_shuffled_or_not(ranks: int) -> None:
     for network in NETWORKS:
         for placement in PLACEMENTS:
             hosts = machine.hosts_of(network, placement, ranks, 1)
@@ -264,7 +264,7 @@ def test_placements_fill_every_node_and_shuffled_ones_likewise(ranks: int) -> No
 
 @pytest.mark.parametrize("network", [KNS, TREE])
 def test_shuffled_networks_count_hosts_alike(network: str) -> None:
-    """Ways between ranks in order are as long with cables in no order."""
+    """Paths between ranks in order have the same lengths with shuffled cables."""
     lengths = []
     for name in (cabled(network, cables) for cables in CABLES):
         fabric, routes = machine.fabric(name), machine.routes(name, "dfsssp")
@@ -303,9 +303,9 @@ ALONE, EIGHT = every_choice(1)[0], every_choice(8)[0]
 
 
 def doctored(edits: Edits) -> Evidence:
-    """All values 1 but those of the edits: (metric, network, engine, placement) -> value.
+    """Return evidence with all values 1 except (metric, network, engine, placement) -> value.
 
-    Edits are of all orders of cables, of updn with any roots, and of all variants.
+    Edits apply to all orders of cables, to updn with any roots, and to all variants.
     """
     values = {}
     for network in NETWORKS.values():
@@ -316,21 +316,21 @@ def doctored(edits: Edits) -> Evidence:
                 engine.removesuffix("-3").removesuffix("-other"),
                 placement,
             )
-            found = [1.0] + [
+            actual = [1.0] + [
                 value
                 for pattern, value in edits.items()
                 if all(part in (ANY, name) for part, name in zip(pattern, key, strict=True))
             ]
             benchmark = next(each for each in BENCHMARKS.values() if metric in each.metrics)
             for variant in {*benchmark.variants_at(1), *benchmark.variants_at(8)}:
-                values[network.name, engine, placement, metric, variant] = np.array(found[-1:])
+                values[network.name, engine, placement, metric, variant] = np.array(actual[-1:])
     return Evidence(values)
 
 
-def held(evidence: Evidence, *wanted: str, whole: bool = False) -> dict[str, ClaimResult]:
-    """Claims of one rank a node by name; all when none is named."""
-    claims = [claim for claim in CLAIMS if not wanted or claim.id in wanted]
-    return {found.id: found for found in hold(claims, evidence, every_choice(1, whole))}
+def held(evidence: Evidence, *names: str, whole: bool = False) -> dict[str, ClaimResult]:
+    """Return claims at one rank per node by name; all when no name is given."""
+    claims = [claim for claim in CLAIMS if not names or claim.id in names]
+    return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, whole))}
 
 
 def every(metric: str, value: float) -> Edits:
@@ -346,7 +346,7 @@ LANES = {
     for metric in ("random-ring-bandwidth", "natural-ring-bandwidth", "ptrans", "graph500", "ebb")
     for engine in ("lash", "dfsssp", "hdor-2", "hdor-4", "hdor-8")
 }
-#: Claim -> values by which it comes out as the paper says, and some by which it does not.
+#: Claim -> values for which it holds as in the paper, and values for which it fails.
 FLIPS: dict[str, tuple[Edits, Edits]] = {
     "pingpong-bandwidth-max": (
         every("pingpong-bandwidth-max", 3.9),
@@ -423,15 +423,15 @@ def test_every_claim_can_be_flipped() -> None:
 @pytest.mark.parametrize("choice", [ALONE, every_choice(1)[-1], EIGHT], ids=str)
 def test_doctored_values_flip_the_verdict(claim, choice: Choice) -> None:
     as_said, otherwise = map(doctored, FLIPS[claim.id])
-    found = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
-    # A level that processors set is only bounded by the network.
-    sufficient = all(each.settles for each in found.conditions)
-    assert found.verdict is (Verdict.HOLDS if sufficient else Verdict.CANNOT_TELL), found.deciding
+    actual = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
+    # A level that processors determine is only bounded by the network.
+    sufficient = all(each.settles for each in actual.conditions)
+    assert actual.verdict is (Verdict.HOLDS if sufficient else Verdict.CANNOT_TELL), actual.deciding
     assert sufficient == (not claim.id.endswith("-level"))
-    found = judge(claim.compare(otherwise, choice), claim.measured(otherwise, choice))
-    assert found.verdict is Verdict.FAILS
-    assert found.deciding in found.against
-    assert not found.because
+    actual = judge(claim.compare(otherwise, choice), claim.measured(otherwise, choice))
+    assert actual.verdict is Verdict.FAILS
+    assert actual.deciding in actual.against
+    assert not actual.because
 
 
 def test_claims_are_commented() -> None:
@@ -445,8 +445,8 @@ def test_claims_are_commented() -> None:
 def test_same_is_within_five_percent_for_either_network() -> None:
     ring = "natural-ring-latency"
     for value, verdict in ((0.96, Verdict.HOLDS), (0.94, Verdict.FAILS), (1.5, Verdict.HOLDS)):
-        found = held(doctored({(ring, KNS, ANY, ANY): value}), "ring-linear")
-        assert found["ring-linear"].findings[ALONE].verdict is verdict
+        actual = held(doctored({(ring, KNS, ANY, ANY): value}), "ring-linear")
+        assert actual["ring-linear"].findings[ALONE].verdict is verdict
 
 
 def test_claims_without_data_are_left_out() -> None:
@@ -458,7 +458,7 @@ def test_claims_without_data_are_left_out() -> None:
     missing = replace(only, missing=frozenset({(KNS, "hdor", "linear", "ptrans", "6x6")}))
     with pytest.raises(NotMeasured, match="ptrans 6x6 on KNS, hdor"):
         missing.at(ALONE).get("ptrans", KNS, "hdor", "linear")
-    # A whole study would not know it either.
+    # A complete study would not have it either.
     assert set(held(missing)) == set(held(only))
 
 
@@ -486,15 +486,15 @@ def test_claims_whose_runs_are_missing_are_not_measured(seed: int) -> None:
 # -- choices -------------------------------------------------------------------------------------
 
 
-def test_only_choices_that_change_what_a_claim_reads_count() -> None:
+def test_only_choices_that_change_a_claims_evidence_count() -> None:
     evidence = replace(doctored({}), shares=dict.fromkeys(METRICS, 1.0))
-    counted = {name: len(found.findings) for name, found in held(evidence, whole=True).items()}
+    counted = {name: len(actual.findings) for name, actual in held(evidence, whole=True).items()}
     assert {name: counted[name] for name in (
         "pingpong-bandwidth-min-kns", "ebb-hdor", "ebb-kns-tree", "ptrans-kns-same", "ptrans-lanes",
         "ptrans-dfsssp-tree", "graph500-hdor", "graph500-random", "graph500-level",
     )} == {
         "pingpong-bandwidth-min-kns": 3,  # orders of cables
-        "ebb-hdor": 3 * 2,  # and what better means
+        "ebb-hdor": 3 * 2,  # and meanings of "better"
         "ebb-kns-tree": 3 * 3,  # and roots on the tree
         "ptrans-kns-same": 3 * 3,  # and grids
         "ptrans-lanes": 3 * 3 * 2,
@@ -534,7 +534,7 @@ def test_placements_are_paired_by_seed_and_have_an_interval() -> None:
     ratio = at.ratio("ebb", (KNS, "hdor", "random"), (KNS, "lash", "random"))
     np.testing.assert_array_equal(ratio.values, [2, 2, 2])
     ratio = at.ratio("ebb", (KNS, "hdor", "random"), (KNS, "hdor-2", "random"))
-    np.testing.assert_array_equal(ratio.values, [2])  # of the seed that both have
+    np.testing.assert_array_equal(ratio.values, [2])  # of the one common seed
     ratio = at.ratio("ebb", (KNS, "hdor", "random"), (KNS, "hdor", "linear"))
     np.testing.assert_array_equal(ratio.values, [2, 4, 6])
     np.testing.assert_array_equal(at.get("ebb", KNS, "hdor", EITHER), [1, 2, 4, 6])
@@ -543,19 +543,19 @@ def test_placements_are_paired_by_seed_and_have_an_interval() -> None:
     assert "hdor 1 -> 4±5" in at.show("ebb", KNS)
 
 
-# -- what the model cannot show ------------------------------------------------------------------
+# -- limits of the model -------------------------------------------------------------------------
 
 
 def measured_as(values: Mapping[str, float], **changed) -> list[Measured]:
-    """Runs of all networks, routings and placements whose benchmarks report these values."""
-    found = []
+    """Return runs of all networks, routings and placements with these values of benchmarks."""
+    actual = []
     for name, value in values.items():
         benchmark = next(each for each in BENCHMARKS.values() if name in each.metrics)
         for network, engine, placement in product((KNS, TREE), COMMON, PLACEMENTS):
             run = Run(network, engine, placement, 1, benchmark.name)
             about = Measured(run, {name: value}, 1.0, 1, 1, 0.0, 0.0, 1.0, 9, False)
-            found.append(replace(about, **changed))
-    return found
+            actual.append(replace(about, **changed))
+    return actual
 
 
 COMMON = ("updn", "lash", "dfsssp", "hdor", "ftree")
@@ -566,14 +566,14 @@ def test_a_network_that_takes_little_time_explains_no_difference(
     share: float, verdict: Verdict
 ) -> None:
     runs = measured_as({"hpcg": 30.0, "hpcg-waiting": 0.5}, network_share=share)
-    found = held(Evidence.of(runs, 1), "hpcg-kns-random", "hpcg-hdor")
-    for result in found.values():
+    actual = held(Evidence.of(runs, 1), "hpcg-kns-random", "hpcg-hdor")
+    for result in actual.values():
         finding = result.findings[ALONE]
         assert finding.verdict is verdict
         assert ("the network takes at most 0.7 % of the time" in finding.because) == (share < 0.05)
 
 
-def test_one_message_at_a_time_between_all_pairs_knows_no_placement() -> None:
+def test_one_message_at_a_time_between_all_pairs_ignores_placement() -> None:
     latency = dict.fromkeys(("pingpong-latency-avg", "pingpong-latency-max"), 1.6)
     name = "pingpong-latency-tree-random"
     for at_once, every_pair, verdict in (
@@ -582,14 +582,14 @@ def test_one_message_at_a_time_between_all_pairs_knows_no_placement() -> None:
         runs = measured_as(latency, at_once=at_once, every_pair=every_pair)
         (result,) = held(Evidence.of(runs, 1), name).values()
         assert result.findings[ALONE].verdict is verdict
-        told = "only one message is in flight" in result.findings[ALONE].because
-        assert told == (verdict is Verdict.CANNOT_TELL)
+        reported = "only one message is in flight" in result.findings[ALONE].because
+        assert reported == (verdict is Verdict.CANNOT_TELL)
 
 
-def test_a_benchmark_that_draws_its_ranks_knows_no_placement() -> None:
+def test_a_benchmark_that_draws_its_ranks_ignores_placement() -> None:
     runs = measured_as({"random-ring-latency": 1.0, "natural-ring-latency": 1.0})
-    found = held(Evidence.of(runs, 1), "ring-random-random", "ring-natural-random")
-    verdicts = [each.findings[ALONE].verdict for each in found.values()]
+    actual = held(Evidence.of(runs, 1), "ring-random-random", "ring-natural-random")
+    verdicts = [each.findings[ALONE].verdict for each in actual.values()]
     assert verdicts == [Verdict.FAILS, Verdict.CANNOT_TELL]
 
 
@@ -603,15 +603,15 @@ def test_no_path_takes_longer_than_all_switches() -> None:
         assert result.findings[ALONE].verdict is verdict
 
 
-def test_what_the_study_takes_as_given_is_so_in_its_workloads(study: KnsStudy) -> None:
-    """That benchmarks draw their pairs, and that ping-pong goes through all of them alone."""
+def test_the_studys_assumptions_hold_in_its_workloads(study: KnsStudy) -> None:
+    """Benchmarks draw their pairs, and ping-pong tests all of them one at a time."""
     alone = study.runs.filter(pl.col("benchmark") == "pingpong-latency")
     assert (alone["at_once"] == 1).all()
     assert alone["every_pair"].all()
     ring = study.runs.filter(pl.col("benchmark") == "natural-ring-latency")
     assert (ring["at_once"] > 1).all()
     assert not ring["every_pair"].any()
-    # With more ranks HPC Challenge leaves out pairs.
+    # With more ranks HPC Challenge omits pairs.
     assert not every_pair_alike(BENCHMARKS["pingpong-latency"].workload(288, 8, False))
     for benchmark in BENCHMARKS.values():
         if not benchmark.draws:
@@ -623,7 +623,7 @@ def test_what_the_study_takes_as_given_is_so_in_its_workloads(study: KnsStudy) -
             continue
         send = (work.kind == Kind.SEND) & (work.phase > 0) & (work.size_bytes > 0)
         distance = (work.peer[send] - work.rank[send]) % 36
-        # A partner that is drawn stands at any distance.
+        # A drawn partner is at any distance.
         count = np.bincount(distance, minlength=36)[1:]
         assert count.min() > count.mean() / 3
         again = load_workload(f"{benchmark.application(1, False)},seed=7", 36)
@@ -660,7 +660,7 @@ def test_frames_are_tidy(study: KnsStudy) -> None:
         {name: len(BENCHMARKS[name].metrics) for name in SMALL}
     )
     assert study.results.height == metrics.sum()
-    # Where no placement can matter there is one at random.
+    # Where placement cannot matter there is one at random.
     seeds = study.runs.filter(pl.col("network") == KNS, pl.col("engine") == "hdor")
     assert sorted(seeds.select("benchmark", "seed").rows()) == [
         ("natural-ring-latency", 0), ("natural-ring-latency", 1), ("natural-ring-latency", 2),
@@ -681,7 +681,7 @@ def test_frames_are_tidy(study: KnsStudy) -> None:
     assert verdicts["pingpong-latency-kns-placement"] == "holds"
 
 
-def test_what_is_written_is_what_was_measured(study: KnsStudy) -> None:
+def test_written_files_contain_the_measurements(study: KnsStudy) -> None:
     names = [path.name for path in study.files]
     for name, frame in (
         ("results", study.results), ("runs", study.runs), ("lanes", study.lanes),
@@ -720,30 +720,30 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupt_at(monkeypatch, 2)
     runs = study_runs((1,), ("pingpong-latency", "hpcg"), seeds=(1,), beyond=False, choices=False)
-    found = [each.run for each in measure_all(runs, FLOWS, processes=2)]
-    assert 2 <= len(found) < len(runs)
-    assert found == [run for run in runs if run in found]
+    actual = [each.run for each in measure_all(runs, FLOWS, processes=2)]
+    assert 2 <= len(actual) < len(runs)
+    assert actual == [run for run in runs if run in actual]
     assert not multiprocessing.active_children()
 
 
 def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_path) -> None:
-    # All of natural-ring-latency, which runs first, and none of pingpong-latency but one.
+    # All of natural-ring-latency, which runs first, and one run of pingpong-latency.
     made = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
     interrupt_at(monkeypatch, made)
-    found = kns_infiniband(
+    actual = kns_infiniband(
         ranks_per_node=(1,), benchmarks=SMALL, placements=2, processes=1, out=tmp_path
     )
-    assert (study.partial, found.partial) == ("", f"{made} of {study.asked} runs")
+    assert (study.partial, actual.partial) == ("", f"{made} of {study.asked} runs")
     assert_frame_equal(
-        found.runs,
-        study.runs.join(found.runs, on=list(RUN_KEYS), how="semi", maintain_order="left"),
+        actual.runs,
+        study.runs.join(actual.runs, on=list(RUN_KEYS), how="semi", maintain_order="left"),
     )
-    assert found.runs.height == made
-    text = found.text()
+    assert actual.runs.height == made
+    text = actual.text()
     assert f"partial, {made} of {study.asked} runs, interrupted" in text
     before = {tuple(row.values())[:7]: row for row in study.choices_frame.iter_rows(named=True)}
     lost = same = 0
-    for row in found.choices_frame.iter_rows(named=True):
+    for row in actual.choices_frame.iter_rows(named=True):
         if row["verdict"] == "not measured":
             lost += 1
             assert row["measured"].startswith("not measured: pingpong-latency")
@@ -753,12 +753,12 @@ def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_p
             assert row == before[tuple(row.values())[:7]]
     assert lost
     assert same
-    assert (tmp_path / "report.txt").read_text() == replace(found, files=()).text(150)
+    assert (tmp_path / "report.txt").read_text() == replace(actual, files=()).text(150)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {path.name for path in found.files}
+    assert names == {path.name for path in actual.files}
     assert "figure-12.png" in names
     assert "figure-10.png" not in names
-    assert_frame_equal(pl.read_parquet(tmp_path / "results.parquet"), found.results)
+    assert_frame_equal(pl.read_parquet(tmp_path / "results.parquet"), actual.results)
 
 
 def test_an_interrupt_before_any_run_is_one(monkeypatch, tmp_path) -> None:
@@ -768,7 +768,7 @@ def test_an_interrupt_before_any_run_is_one(monkeypatch, tmp_path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-#: The command, whose whole process group hears of a signal as soon as three runs are over.
+#: The command; its whole process group receives a signal once three runs have ended.
 SIGNALLED = """
 import os, sys
 from weft.cli import main
@@ -791,7 +791,7 @@ raise SystemExit(main(sys.argv[1:]))
     ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_the_command_tells_what_a_signal_left(
+def test_the_command_reports_the_state_after_a_signal(
     tmp_path: Path, number: signal.Signals, status: int, word: str
 ) -> None:
     words = ["paper", "kns-infiniband", "--level", "flow", "--ranks-per-node", "1"]
@@ -802,17 +802,17 @@ def test_the_command_tells_what_a_signal_left(
         check=False, capture_output=True, text=True, start_new_session=True, timeout=120,
     )  # fmt: skip
     assert child.returncode == status, child.stderr
-    said = re.search(rf"weft: {word}: (\d+) of (\d+) runs; the study is partial\n", child.stderr)
-    assert said
-    made, asked = map(int, said.groups())
+    printed = re.search(rf"weft: {word}: (\d+) of (\d+) runs; the study is partial\n", child.stderr)
+    assert printed
+    made, asked = map(int, printed.groups())
     assert 3 <= made < asked
     assert pl.read_parquet(tmp_path / "runs.parquet").height == made
     assert f"partial, {made} of {asked} runs, interrupted" in child.stdout
     assert "not measured" in child.stdout
 
 
-def test_lanes_part_flows_only_where_there_are_packets() -> None:
-    """Fluids know no lanes; packets of the same ways do."""
+def test_lanes_separate_flows_only_at_the_packet_level() -> None:
+    """Rates at the flow level do not depend on lanes; those of packets on the same paths do."""
 
     def rates(setting: Setting) -> Iterator[float]:
         for engine in ("dfsssp-few", "dfsssp"):

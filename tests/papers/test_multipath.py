@@ -64,21 +64,21 @@ def directed(fabric) -> dict[str, np.ndarray]:
 
 def test_accounting_by_hand() -> None:
     # 48 cables. h0.0.0 and h0.0.1 share an edge switch and send to each other: two cables carry
-    # 2 each, one flow in each direction, and 46 nothing.
+    # 2 each, one flow in each direction, and 46 carry none.
     fabric = build("fat-tree:k=4")
     loads = multipath_loads(fabric, route(fabric, "ecmp"), [0, 1], [1, 0], [(1, 1)]).per_link
-    found = basis_loads(fabric, directed(fabric), loads)
-    assert sorted(found["cable"][0]) == [0.0] * 46 + [2.0, 2.0]
-    assert sorted(found["host-cable"][0]) == [0.0] * 14 + [2.0, 2.0]
-    assert found["directed"].shape == (1, 64)
-    assert not found["directed"].any()
-    measured = dict(zip(METRICS, distribution(found["cable"])[0], strict=True))
+    result = basis_loads(fabric, directed(fabric), loads)
+    assert sorted(result["cable"][0]) == [0.0] * 46 + [2.0, 2.0]
+    assert sorted(result["host-cable"][0]) == [0.0] * 14 + [2.0, 2.0]
+    assert result["directed"].shape == (1, 64)
+    assert not result["directed"].any()
+    measured = dict(zip(METRICS, distribution(result["cable"])[0], strict=True))
     mean = 4 / 48
     assert measured["mean"] == pytest.approx(mean)
     assert measured["cv"] == pytest.approx(np.sqrt(2 * 4 / 48 - mean**2) / mean)  # population
     assert measured["used"] == pytest.approx(2 / 48)  # unused and host cables count
     assert (measured["p50"], measured["p90"], measured["max"]) == (0, 0, 2)
-    # Rank 0.99 * 47 = 46.53 of 0..47 lies between two loads of 2.
+    # Rank 0.99 * 47 = 46.53 of 0..47 is between two loads of 2.
     assert measured["p99"] == 2
 
 
@@ -87,7 +87,7 @@ def test_accounting_as_the_authors_count() -> None:
     fabric = build("fat-tree:k=4")
     routes = route(fabric, "ecmp")
     source, destination, seed = traffic(4, 80, 3)
-    found = basis_loads(
+    result = basis_loads(
         fabric,
         directed(fabric),
         multipath_loads(fabric, routes, source, destination, [(2, 3)], seed=seed).per_link,
@@ -107,7 +107,7 @@ def test_accounting_as_the_authors_count() -> None:
     ends_of = zip(fabric.link_from[::2], fabric.link_to[::2], strict=True)
     names = [tuple(sorted((fabric.node_names[u], fabric.node_names[v]))) for u, v in ends_of]
     expected = [total[cable] / 6 for cable in names]
-    np.testing.assert_allclose(found["cable"][0], expected)
+    np.testing.assert_allclose(result["cable"][0], expected)
 
 
 def test_distribution_is_that_of_load_metrics() -> None:
@@ -143,9 +143,9 @@ def test_traffic_is_drawn_as_in_the_published_program() -> None:
     assert names[-1] == "pod_11_edge_5_host_5"
 
 
-def test_the_published_figures_come_out_digit_for_digit() -> None:
-    # Made by the published program as of its commit 517b4d2, seed 0: its README's sweeps over QPs
-    # (at 30 epochs) and epochs and its script's over k, and QPs at 20 epochs. Figure 7 shows k = 8
+def test_the_published_figures_are_reproduced_digit_for_digit() -> None:
+    # Computed by the published program at its commit 517b4d2, seed 0: its README's sweeps over QPs
+    # (at 30 epochs) and epochs, and its script's over k, and QPs at 20 epochs. Figure 7 shows k = 8
     # of the sweep over k.
     runs = multipath_ecmp(seeds=2, k=(4, 6, 8, 16, 32)).runs.filter(seed=0, basis="cable")
     table = pl.read_csv(PUBLISHED)
@@ -178,7 +178,7 @@ def test_traffic_and_choices_are_shared(small: StudyResult) -> None:
     same(ecmp, of("e-ecmp", "qps", 1, 20))
     same(ecmp, of("flowlet", "epochs", 8, 1))
     same(of("flowlet-e-ecmp", "qps", 1, 20), of("flowlet", "epochs", 8, 20))
-    # Figure 7 shows the point of the sweep over k, whose traffic comes after that of k = 4.
+    # Figure 7 shows the point of the sweep over k, whose traffic is drawn after that of k = 4.
     same(of("flowlet", "k", 8, 20), of("flowlet", "cdf", 8, 20))
     other = of("ecmp", "cdf", 8, 20).sort("basis", "seed")["cv"]
     assert (other != ecmp.sort("basis", "seed")["cv"]).any()
@@ -238,14 +238,14 @@ def test_an_interrupt_leaves_the_seeds_that_are_done(
             multipath_ecmp(seeds=4, out=tmp_path, **options)
         assert not list(tmp_path.iterdir())
         return
-    found = multipath_ecmp(seeds=4, **options)
+    result = multipath_ecmp(seeds=4, **options)
     monkeypatch.undo()
-    whole = multipath_ecmp(seeds=seeds, **options)
-    assert (whole.partial, found.partial) == ("", f"{seeds} of 4 seeds")
-    assert_frame_equal(found.runs, whole.runs)
-    assert_frame_equal(found.cdf, whole.cdf)
-    assert found.claims == whole.claims
-    assert f"partial, interrupted: {seeds} of 4 seeds from 0" in found.text(200)
+    complete = multipath_ecmp(seeds=seeds, **options)
+    assert (complete.partial, result.partial) == ("", f"{seeds} of 4 seeds")
+    assert_frame_equal(result.runs, complete.runs)
+    assert_frame_equal(result.cdf, complete.cdf)
+    assert result.claims == complete.claims
+    assert f"partial, interrupted: {seeds} of 4 seeds from 0" in result.text(200)
 
 
 def test_other_seeds_give_other_numbers(small: StudyResult) -> None:
@@ -280,7 +280,7 @@ def test_cdf_counts_links(small: StudyResult) -> None:
         share = curve.sort("load")["share"].to_numpy()
         assert share[-1] == 1.0
         assert (np.diff(share) >= 0).all()
-    # ECMP's loads are whole numbers, so its curve steps there and nowhere else.
+    # ECMP's loads are integers, so its curve rises only at integers.
     curve = small.cdf.filter(scheme="ecmp", basis="directed").sort("load")
     rises = curve["load"].to_numpy()[1:][np.diff(curve["share"].to_numpy()) > 0]
     assert (rises == np.round(rises)).all()
@@ -294,7 +294,7 @@ def test_all_schemes_offer_the_same_load(small: StudyResult) -> None:
     assert (mean["spread"] <= 1e-9 * mean["mean"]).all()
 
 
-def test_every_claim_of_the_paper_is_there(small: StudyResult) -> None:
+def test_every_claim_of_the_paper_is_included(small: StudyResult) -> None:
     ids = [claim.id for claim in small.claims]
     assert ids == [claim.id for claim in CLAIMS]
     assert len(set(ids)) == len(ids) == 23
@@ -315,10 +315,10 @@ def test_every_claim_of_the_paper_is_there(small: StudyResult) -> None:
 
 @pytest.mark.parametrize("name", HASHES)
 def test_every_hash_runs(name: str) -> None:
-    found = multipath_ecmp(seeds=2, flows=40, k=(4, 6), hash=name)
-    assert f"{name} hash" in found.text()
-    assert len(found.claims) == len(CLAIMS)
-    assert repr(found).startswith(f"StudyResult(multipath-ecmp, {name} hash: ")
+    result = multipath_ecmp(seeds=2, flows=40, k=(4, 6), hash=name)
+    assert f"{name} hash" in result.text()
+    assert len(result.claims) == len(CLAIMS)
+    assert repr(result).startswith(f"StudyResult(multipath-ecmp, {name} hash: ")
 
 
 def test_more_parts_spread_better(small: StudyResult) -> None:
@@ -329,22 +329,22 @@ def test_more_parts_spread_better(small: StudyResult) -> None:
 
 
 def test_imbalance_does_not_grow_when_the_flows_grow_with_the_hosts() -> None:
-    # What the study's growth with k comes from; see docs/multipath.md.
+    # Cause of the study's growth with k; see docs/multipath.md.
     mean = []
     for k, seeds in ((4, 64), (8, 24), (16, 6)):
         fabric = build(f"fat-tree:k={k}")
         routes = route(fabric, "ecmp")
         up = directed(fabric)["agg-core-up"]
-        found = []
+        result = []
         for seed in range(seeds):
             source, destination, hashing = traffic(k, fabric.num_hosts * 16, seed)
             loads = multipath_loads(fabric, routes, source, destination, [(1, 1)], seed=hashing)
-            found.append(distribution(loads.per_link[:, up])[0, METRICS.index("cv")])
-        mean.append(np.mean(found))
+            result.append(distribution(loads.per_link[:, up])[0, METRICS.index("cv")])
+        mean.append(np.mean(result))
     assert max(mean[1:]) < 1.03 * mean[0] < 0.29
 
 
-def test_excess_variation_tells_tails_apart() -> None:
+def test_excess_variation_distinguishes_tails() -> None:
     random = np.random.default_rng(0)
     exponential = excess_variation(random.exponential(size=(200, 4000)))
     assert exponential.mean() == pytest.approx(1, abs=0.01)
@@ -397,16 +397,16 @@ def test_files(small: StudyResult, tmp_path: Path) -> None:
         assert columns == pl.read_csv(out / f"{name}.csv").columns
     assert described.filter(pl.col("meaning").is_null()).is_empty()
     assert (out / "report.txt").read_text() == small.text()
-    # Again over what is there, to the same bytes.
+    # A second write over the first, with the same bytes.
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     small.write(out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_run_writes_and_says_so(tmp_path: Path) -> None:
-    found = multipath_ecmp(seeds=2, flows=20, k=(4, 6), out=tmp_path / "study")
-    assert all(path.is_file() for path in found.files)
-    assert "figure-7.png" in found.text(300)
+def test_run_writes_files_and_prints_their_names(tmp_path: Path) -> None:
+    result = multipath_ecmp(seeds=2, flows=20, k=(4, 6), out=tmp_path / "study")
+    assert all(path.is_file() for path in result.files)
+    assert "figure-7.png" in result.text(300)
 
 
 def test_unusable_output_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Slow statistical checks, run by ``make validate``: are random choices as random as they claim?"""
+"""Slow statistical checks of random choices, run by ``make validate``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.sim.static.effective_bisection import bisection
 
 pytestmark = pytest.mark.slow
 
-#: A right generator fails a test at this level once in ten thousand runs; seeds are fixed.
+#: A correct generator fails a test at this level once in ten thousand runs; seeds are fixed.
 LEVEL = 1e-4
 
 
@@ -31,7 +31,7 @@ def test_matchings_are_uniform_over_all_permutations(seed: int) -> None:
     assert chisquare(list(counts.values())).pvalue > LEVEL
 
 
-def test_every_host_meets_every_other_equally_often() -> None:
+def test_all_pairs_of_hosts_are_matched_equally_often() -> None:
     hosts = 64
     order = np.empty(hosts, dtype=np.int64)
     met = np.zeros((hosts, hosts))
@@ -46,24 +46,26 @@ def test_every_host_meets_every_other_equally_often() -> None:
 def test_bisection_of_two_leaves_on_one_cable_is_the_hypergeometric_mean(
     leaves: int, hosts: int
 ) -> None:
-    """Flows that cross share one cable each way; the others get the whole rate."""
+    """Flows that cross share one cable each way; the others get the full rate."""
     fabric = build(f"xgft:2;{hosts},{leaves};1,1")
     total, half = leaves * hosts, leaves * hosts // 2
     expected = 0.0
-    # a of the senders and b of the receivers that they meet sit on the first leaf.
+    # a of the senders and b of their receivers are on the first leaf.
     for a in range(hosts + 1):
         senders = comb(hosts, a) * comb(hosts, half - a) / comb(total, half)
         first, second = hosts - a, half - (hosts - a)
         for stay in range(min(a, first) + 1):
             cross = a - stay
             back = first - stay
-            ways = comb(first, stay) * comb(second, cross) / comb(half, a) if cross <= second else 0
+            paths = (
+                comb(first, stay) * comb(second, cross) / comb(half, a) if cross <= second else 0
+            )
             share = stay + (second - cross) + (cross > 0) + (back > 0)
-            expected += senders * ways * share / half
-    found = bisection(fabric, route(fabric, "minhop"), samples=200_000, seed=3)
-    low, high = found.interval
+            expected += senders * paths * share / half
+    result = bisection(fabric, route(fabric, "minhop"), samples=200_000, seed=3)
+    low, high = result.interval
     width = high - low
-    assert expected == pytest.approx(found.mean, abs=width)
+    assert expected == pytest.approx(result.mean, abs=width)
 
 
 @pytest.mark.parametrize("seed", range(5))
