@@ -1,4 +1,4 @@
-"""A headless Chromium with the network cut, and what a test asks of the page that it opened."""
+"""A headless Chromium without network, and queries that tests send to an open page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.report.comparison_data import Page
 from weft.report.comparison_page import write_comparison_page
 from weft.report.summary import hottest, scope_of
 
-#: What a page is waited for, far beyond what any needs.
+#: Time limit for a page, far more than any needs.
 LIMIT_MS = 60_000
 expect.set_options(timeout=LIMIT_MS)
 
@@ -48,7 +48,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 @dataclass
 class Report:
-    """A page open in the browser, and all that went wrong in it."""
+    """A page open in the browser, and the errors that occurred in it."""
 
     tab: Tab
     page: Page
@@ -63,18 +63,18 @@ class Report:
         return self.tab.evaluate(script, argument)
 
     def cable_point(self, cable: int, share: float = 0.5) -> tuple[float, float]:
-        """Where a cable is drawn, in the window."""
+        """Return where a cable is drawn, in window coordinates."""
         self.tab.locator("#canvas").scroll_into_view_if_needed()
         self.settle()
         point = self.ask("([c, s]) => weftReport.cablePoint(c, s)", [cable, share])
         return point["x"], point["y"]
 
     def wait_selected(self, cable: int) -> None:
-        """Wait until the page has heard that this cable was clicked."""
+        """Wait until the page has registered a click on this cable."""
         self.tab.wait_for_function("(c) => weftReport.selection?.cable === c", arg=cable)
 
     def settle(self) -> None:
-        """Let frames that were asked for be painted."""
+        """Wait until requested frames are painted."""
         self.ask("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
 
     def choose(self, engine: str | None = None, pattern: str | None = None) -> None:
@@ -114,8 +114,8 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
         report = Report(context.new_page(), page)
         report.tab.on(
             "console",
-            lambda said: (
-                report.wrong.append(said.text) if said.type in {"error", "warning"} else None
+            lambda printed: (
+                report.wrong.append(printed.text) if printed.type in {"error", "warning"} else None
             ),
         )
         report.tab.on("pageerror", lambda error: report.wrong.append(str(error)))

@@ -1,4 +1,4 @@
-"""The report in a real headless Chromium, opened from disk with the network cut."""
+"""The report in a real headless Chromium, opened from disk without network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weft.report.summary import hottest, scope_of
 
 pytestmark = pytest.mark.browser
 
-#: Names that would run a script, each in its own way, if the page let them.
+#: Names each of which would run a script if the page did not escape it.
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=2>",
@@ -34,7 +34,7 @@ HOSTILE = (
 
 
 def skewed_tree() -> Fabric:
-    """A tree with parallel cables in which slow cables make one link by far the hottest."""
+    """Build a tree with parallel cables in which slow cables make one link by far the hottest."""
     fabric = build("xgft:2;4,4;1,2;1,2")
     return fabric.degraded(["s1-2[5]"], "4xDDR")
 
@@ -58,9 +58,9 @@ def test_opens_from_disk_and_shows_the_best_engine(report: Report) -> None:
     assert report.tab.input_value("#pattern") == "all-to-all"
     run = report.page.runs[0]
     between = scope_of(report.page.fabric).links
-    said = report.text("#run-text")
-    assert said.startswith("minhop under all-to-all")
-    assert f"has load {run.load[between].max():.4g}" in said
+    printed = report.text("#run-text")
+    assert printed.startswith("minhop under all-to-all")
+    assert f"has load {run.load[between].max():.4g}" in printed
     assert not report.tab.locator("#failure").is_visible()
 
 
@@ -71,13 +71,13 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     cables = np.unique(between >> 1)
     load = run.load.reshape(-1, 2).max(axis=1)
     report.cable_point(0)
-    # Scaled by its own loads, as it is at first, its hottest cable has the last colour.
+    # Scaled by its own loads, the initial setting, its hottest cable has the last colour.
     report.tab.press("#canvas", "Escape")  # a selected cable has a halo of another colour
     report.settle()
     order = cables[np.argsort(load[cables])]
     assert load[order[0]] < load[order[-1]] / 4
-    # All pixels are read at once: Chromium warns of repeated reading.
-    found = report.ask(
+    # All pixels are read at once, as Chromium warns of repeated reads.
+    result = report.ask(
         """(cables) => {
             const { canvas, drawing } = { ...weftReport, canvas: weftReport.drawing.canvas };
             const all = drawing.context.getImageData(0, 0, canvas.width, canvas.height).data;
@@ -91,10 +91,10 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     )
     last = report.ask("() => weftReport.page.colours.light.scale.at(-1)")
     wanted = np.array([int(last[i : i + 2], 16) for i in (1, 3, 5)])
-    cold, hot = (np.abs(np.array(pixels) - wanted).max(axis=1) < 40 for pixels in found)
+    cold, hot = (np.abs(np.array(pixels) - wanted).max(axis=1) < 40 for pixels in result)
     assert hot.mean() > 0.7
     assert cold.mean() < 0.3
-    # The hottest is drawn last, so that nothing covers it, and is picked wherever others cross it.
+    # The hottest is drawn last, so it is not covered, and is picked where others cross it.
     assert report.ask("(c) => weftReport.drawing.order.at(-1) === c", int(order[-1]))
     picked = report.ask(
         """(c) => [...Array(61).keys()].map((i) => {
@@ -179,7 +179,7 @@ def test_users_can_be_read_by_source_and_by_destination(report: Report) -> None:
     assert rows == [[n, str(f)] for n, f in zip(names, users.sources.flows, strict=True)]
 
 
-def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> None:
+def test_hover_and_click_in_the_drawing_select_the_hot_cable(report: Report) -> None:
     fabric = report.page.fabric
     report.choose("minhop", "all-to-all")
     report.tab.press("#canvas", "Escape")
@@ -195,7 +195,7 @@ def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> No
     report.tab.mouse.click(x, y)
     expect(report.tab.locator("#details")).to_contain_text(fabric.link_name(link))
     assert report.ask("() => weftReport.selection") == {"kind": "cable", "cable": cable}
-    # Its parallel twin is drawn beside it and picked on its own.
+    # Its parallel cable is drawn beside it and picked separately.
     ends = {int(fabric.link_from[link]), int(fabric.link_to[link])}
     twins = [
         c
@@ -208,21 +208,21 @@ def test_hover_and_click_in_the_drawing_find_the_hot_cable(report: Report) -> No
 
 
 def test_every_cable_between_switches_can_be_picked(report: Report) -> None:
-    """Wherever cables cross, some point of each is its own."""
+    """Where cables cross, some point of each belongs to it alone."""
     fabric = report.page.fabric
     report.tab.press("#canvas", "Escape")
     report.cable_point(0)
-    found = report.ask(
+    result = report.ask(
         """() => [...weftReport.fabric.aNode.keys()].filter((c) =>
             [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8].some((share) => {
                 const picked = weftReport.drawing.pick(...weftReport.drawing.onCable(c, share));
                 return picked && picked.kind === "cable" && picked.cable === c;
             }))"""
     )
-    assert found == list(range(fabric.num_cables))
+    assert result == list(range(fabric.num_cables))
 
 
-def test_switch_in_the_drawing_tells_its_cables(report: Report) -> None:
+def test_switch_in_the_drawing_lists_its_cables(report: Report) -> None:
     fabric = report.page.fabric
     node = fabric.find_node("s2-1")
     report.cable_point(0)
@@ -284,7 +284,7 @@ def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:
     report.settle()
     zoomed = report.ask(view)
     assert zoomed[0] > 1.3 * start[0]
-    assert report.ask(under, [x, y]) == pytest.approx(before, abs=1e-6)  # what is there stays there
+    assert report.ask(under, [x, y]) == pytest.approx(before, abs=1e-6)  # the point stays in place
     report.tab.mouse.down()
     report.tab.mouse.move(x + 80, y + 30, steps=4)
     report.tab.mouse.up()
@@ -315,7 +315,7 @@ def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:
     assert report.ask("() => weftReport.selection.link") == links[0]
 
 
-def test_wheel_scrolls_the_page_once_all_is_in_view(report: Report) -> None:
+def test_wheel_scrolls_the_page_once_the_whole_fabric_is_in_view(report: Report) -> None:
     report.cable_point(0)
     box = report.tab.locator("#canvas").bounding_box()
     assert box is not None
@@ -346,11 +346,11 @@ def test_host_cables_can_be_listed_and_hidden(open_report: Any) -> None:
         r.load[scope_of(fabric).links].max() for r in report.page.runs if r.pattern == "incast"
     )
     assert report.ask("() => weftReport.drawing.top") == pytest.approx(top)
-    report.tab.locator("#hottest button").first.click()  # a host's cable: hosts come back
+    report.tab.locator("#hottest button").first.click()  # a host's cable: hosts are shown again
     assert report.tab.is_checked("#show-hosts")
 
 
-def test_engine_without_paths_says_why_there_are_no_users(report: Report) -> None:
+def test_engine_without_paths_explains_why_there_are_no_users(report: Report) -> None:
     report.choose("ecmp", "all-to-all")
     assert "ecmp does not fix the path of a flow" in report.text("#details")
 
@@ -402,7 +402,7 @@ def test_hostile_names_do_not_run(open_report: Any) -> None:
         == 0
     )
     assert report.tab.locator("img").count() == 0
-    # Even a script that got in would not run: the page's own policy forbids it.
+    # An injected script would not run either: the page's own policy forbids it.
     blocked = report.ask(
         """() => new Promise((done) => {
             document.addEventListener(
@@ -477,8 +477,8 @@ def test_chart_curve_is_the_distribution(report: Report) -> None:
         before = readout.inner_text()
         lines = before.splitlines()
         at = float(lines[0].removeprefix("load at most "))
-        said = next(line for line in lines if line.startswith("minhop"))
-        share = float(said.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
+        printed = next(line for line in lines if line.startswith("minhop"))
+        share = float(printed.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
         near = [np.mean(load <= at * 0.99), np.mean(load <= at * 1.01)]  # the readout is rounded
         assert near[0] - 0.001 <= share <= near[1] + 0.001
         shares.add(share)
@@ -497,7 +497,7 @@ def test_torus_and_line_network_draw_and_pick(open_report: Any) -> None:
         report.wait_selected(link >> 1)
 
 
-def test_too_many_cables_are_drawn_as_bundles_and_one_by_one_when_zoomed_in(
+def test_many_cables_are_drawn_as_bundles_until_zoomed_in(
     open_report: Any,
 ) -> None:
     """1,728 hosts and 5,184 cables in 12 pods."""
@@ -520,7 +520,7 @@ def test_too_many_cables_are_drawn_as_bundles_and_one_by_one_when_zoomed_in(
     assert bundles["right"]
     assert bundles["last"] == page.runs[0].load.max()
     assert "No cable is left out: 5\u202f184 cables" in report.text("#drawing-text")
-    # What is picked on a line is the busiest cable of those that it stands for.
+    # A click on a bundle picks the busiest of its cables.
     picked = report.ask(
         """() => {
             const { drawing } = weftReport, { between, groups } = drawing.bundles;
@@ -564,7 +564,7 @@ def test_even_loads_do_not_cover_the_drawing(open_report: Any) -> None:
     assert 0.02 < share < 0.4
 
 
-def test_labels_of_scales_do_not_run_into_each_other(open_report: Any, tree_page: Page) -> None:
+def test_scale_labels_do_not_overlap(open_report: Any, tree_page: Page) -> None:
     huge = tuple(replace(run, load=run.load * 3_674_160 / run.load.max()) for run in tree_page.runs)
     report = open_report(replace(tree_page, runs=huge))
     for selector in ("#ramp-ticks span", "#chart text[text-anchor=middle]"):
@@ -595,7 +595,7 @@ def test_all_columns_fit_into_a_small_window(open_report: Any) -> None:
     assert wide == 0
 
 
-def test_hosts_too_many_to_draw_are_left_out_and_found(
+def test_hosts_of_large_fabrics_are_not_drawn_but_searchable(
     open_report: Any, monkeypatch: pytest.MonkeyPatch, tree_page: Page
 ) -> None:
     monkeypatch.setattr("weft.report.parts.MAX_DRAWN_HOSTS", 8)
@@ -619,7 +619,7 @@ def test_page_without_any_run_opens(open_report: Any, tree_page: Page) -> None:
     expect(report.tab.locator("#details")).to_contain_text(report.page.fabric.link_name(6))
 
 
-def test_single_switch_speaks_of_all_links(open_report: Any) -> None:
+def test_single_switch_counts_all_links(open_report: Any) -> None:
     page = comparison_page(build("xgft:1;4;1"), ("minhop",), ("incast",))
     report = open_report(page)
     assert "has load 3" in report.text("#run-text")

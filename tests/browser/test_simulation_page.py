@@ -1,4 +1,4 @@
-"""The page of a simulation in a real headless Chromium, opened from disk with the network cut."""
+"""The page of a simulation in a real headless Chromium, opened from disk without network."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TREE = build("xgft:2;4,4;1,2")
 
 @pytest.fixture(scope="module")
 def result() -> PacketResult:
-    """Everybody sends to host 0, and rank 3 also to rank 9."""
+    """Simulate an incast to host 0, with one more message from rank 3 to rank 9."""
     builder = WorkloadBuilder(16, name="incast <b>of 15</b>")
     for rank in range(1, 16):
         builder.calc(rank, 800.0)
@@ -48,7 +48,9 @@ def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
     requests: list[str] = []
     page.on(
         "console",
-        lambda said: wrong.append(said.text) if said.type in {"error", "warning"} else None,
+        lambda printed: (
+            wrong.append(printed.text) if printed.type in {"error", "warning"} else None
+        ),
     )
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
@@ -63,7 +65,7 @@ def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
 
 
 def settle(tab: Page) -> None:
-    """Let frames that were asked for be painted."""
+    """Wait until requested frames are painted."""
     tab.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
 
 
@@ -76,19 +78,19 @@ def later(result: PacketResult) -> np.ndarray:
     return np.flatnonzero(result.snapshots.time_ps > 0)
 
 
-def test_opens_where_most_is_stuck_and_lists_the_tree(tab: Page, result: PacketResult) -> None:
+def test_opens_at_the_largest_congestion_tree_and_lists_it(tab: Page, result: PacketResult) -> None:
     at = frame(tab)
     trees = trees_at(result, int(later(result)[at]))
     sizes = [sum(map(len, trees_at(result, int(number)))) for number in later(result)]
     assert sizes[at] == max(sizes)
     entries = tab.locator("#trees > li")
     assert entries.count() == len(trees)
-    said = entries.first.inner_text()
-    assert result.link_name(trees[0].root) in said
-    assert f"{len(trees[0])} buffers, {int(trees[0].full.sum())} full" in said
+    printed = entries.first.inner_text()
+    assert result.link_name(trees[0].root) in printed
+    assert f"{len(trees[0])} buffers, {int(trees[0].full.sum())} full" in printed
     entries.first.locator("summary").click()
     rows = entries.first.locator(".branches li")
-    # The browser tells of an opened element later than it opens it.
+    # The browser reports an opened element later than it opens it.
     expect(rows).to_have_count(len(trees[0]))
     names = {result.link_name(int(link)) for link in trees[0].link}
     assert {row.locator("button").inner_text() for row in rows.all()} == names
@@ -117,7 +119,7 @@ def test_slider_keys_and_buttons_move_in_time(tab: Page, result: PacketResult) -
 
 def test_play_and_pause(tab: Page, result: PacketResult) -> None:
     count = len(later(result))
-    tab.select_option("#speed", "60")  # it must not be over before it is stopped
+    tab.select_option("#speed", "60")  # it must not end before it is stopped
     tab.locator("#slider").fill("0")
     tab.click("#play")
     expect(tab.locator("#play")).to_have_attribute("aria-label", "Pause")

@@ -1,4 +1,4 @@
-"""What `weft opensm audit` finds in dumps of the real OpenSM, sound and broken."""
+"""Findings of `weft opensm audit` in dumps of the real OpenSM, intact and edited."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KNS = "kns:k=6,n=2"
 
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dumps of OpenSM with weft's hdor on a fabric of 36 hosts, in which nothing is wrong."""
+    """Dump OpenSM's state with weft's hdor on a fabric of 36 hosts, without any defect."""
     require_tools("opensm", "ibsim", "ibsim-run", "ibnetdiscover")
     folder = tmp_path_factory.mktemp("audit") / "dumps"
     fabric = load(KNS)
@@ -38,23 +38,23 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def real(spec: str, engine: str, folder: Path) -> Audit:
-    """What is found when the real OpenSM routes with an engine of its own."""
+    """Return the audit of the real OpenSM's routes with an engine of its own."""
     require_tools("opensm", "ibsim", "ibsim-run")
     with live(load(spec), engine, keep=folder):
         pass
     return audit([folder])
 
 
-def kinds(found: Audit) -> list[str]:
-    return [finding.kind for finding in found.findings]
+def kinds(actual: Audit) -> list[str]:
+    return [finding.kind for finding in actual.findings]
 
 
 def test_nothing_is_wrong(dumped: Path) -> None:
-    found = audit([dumped])
-    assert found.ok
-    assert (found.engine, found.worst, found.mean) == ("file", 30, 30)
-    assert found.version.startswith("3.")
-    assert "all 1,260 host pairs have a path, and the routes are deadlock-free" in found.notes
+    actual = audit([dumped])
+    assert actual.ok
+    assert (actual.engine, actual.worst, actual.mean) == ("file", 30, 30)
+    assert actual.version.startswith("3.")
+    assert "all 1,260 host pairs have a path, and the routes are deadlock-free" in actual.notes
     assert audit([dumped], load(str(dumped / "fabric.ibnetdiscover"))).ok
 
 
@@ -79,51 +79,51 @@ def test_opensms_list_of_cables_is_the_fabric(dumped: Path) -> None:
 
 
 def test_real_ftree_leaves_pairs_without_a_path(tmp_path: Path) -> None:
-    found = real(KNS, "ftree", tmp_path / "dumps")
-    assert kinds(found) == ["unrouted"]
-    assert "900 of 1,260 host pairs (71.4%) have no path" in found.findings[0].text
-    assert any("weft's hdor, deadlock-free with a path" in note for note in found.notes)
+    actual = real(KNS, "ftree", tmp_path / "dumps")
+    assert kinds(actual) == ["unrouted"]
+    assert "900 of 1,260 host pairs (71.4%) have no path" in actual.findings[0].text
+    assert any("weft's hdor, deadlock-free with a path" in note for note in actual.notes)
 
 
 def test_real_minhop_on_a_torus_can_deadlock(tmp_path: Path) -> None:
-    found = real("torus:4x4", "minhop", tmp_path / "dumps")
-    assert kinds(found) == ["deadlock"]
-    assert "waits for" in found.findings[0].text
+    actual = real("torus:4x4", "minhop", tmp_path / "dumps")
+    assert kinds(actual) == ["deadlock"]
+    assert "waits for" in actual.findings[0].text
 
 
 def test_real_minhop_on_a_tree_overloads_cables(tmp_path: Path) -> None:
-    found = real("xgft:3;6,6,6;1,6,6", "minhop", tmp_path / "dumps")
-    assert kinds(found) == ["unbalanced"]
-    assert found.worst == 1080
-    assert found.better_worst == 210
-    assert f"better: weft's {found.better}, worst 210 instead of 1,080" in found.notes
+    actual = real("xgft:3;6,6,6;1,6,6", "minhop", tmp_path / "dumps")
+    assert kinds(actual) == ["unbalanced"]
+    assert actual.worst == 1080
+    assert actual.better_worst == 210
+    assert f"better: weft's {actual.better}, worst 210 instead of 1,080" in actual.notes
 
 
 def test_a_silent_fallback(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="fell back"):
         real(KNS, "updn", tmp_path / "dumps")
-    found = audit([tmp_path / "dumps"])
-    assert "fallback" in kinds(found)
-    text = next(finding.text for finding in found.findings if finding.kind == "fallback")
+    actual = audit([tmp_path / "dumps"])
+    assert "fallback" in kinds(actual)
+    text = next(finding.text for finding in actual.findings if finding.kind == "fallback")
     assert text.startswith("OpenSM routes with minhop (updn: ")
     assert "no root nodes" in text
 
 
-def test_levels_that_are_in_no_file_leave_deadlock_open(
+def test_deadlock_is_undecided_without_service_levels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = real("torus:5x5", "dfsssp", tmp_path / "dumps")
-    assert found.ok
-    assert found.as_json()["deadlock"] == "may"
-    assert any("it may deadlock: dfsssp assigns service levels" in note for note in found.notes)
+    actual = real("torus:5x5", "dfsssp", tmp_path / "dumps")
+    assert actual.ok
+    assert actual.as_json()["deadlock"] == "may"
+    assert any("it may deadlock: dfsssp assigns service levels" in note for note in actual.notes)
     assert main(["opensm", "audit", str(tmp_path / "dumps")]) == 3
     out = capsys.readouterr().out
     assert "nothing wrong, but it may deadlock" in out
     assert "deadlock-free" not in out
 
 
-def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
-    """The tables alone could deadlock; the policy and the lanes part the pairs."""
+def test_active_lanes_are_checked(tmp_path: Path) -> None:
+    """The tables alone could deadlock; the policy and the lanes separate the pairs."""
     require_tools("opensm", "ibsim", "ibsim-run")
     fabric = load("torus:5x5")
     routes = route(fabric, "dfsssp")
@@ -136,18 +136,18 @@ def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
     lanes = (dumps / "opensm-sl2vl.dump").read_text()
     (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  0 "))
     assert kinds(audit([dumps])) == ["deadlock"]
-    # VL 15 drops packets; it harms nobody at levels that nobody uses.
+    # VL 15 drops packets, which does not matter at service levels without traffic.
     (dumps / "opensm-sl2vl.dump").write_text(re.sub(r"(?m)^(\d.*:.*)\d\d? *$", r"\g<1>15", lanes))
     assert audit([dumps]).ok
     (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  15"))
-    found = audit([dumps])
-    assert "lanes" in kinds(found)
-    assert "packets of service level 1: their tables map it to VL 15" in found.text()
+    actual = audit([dumps])
+    assert "lanes" in kinds(actual)
+    assert "packets of service level 1: their tables map it to VL 15" in actual.text()
     (dumps / "opensm-sl2vl.dump").unlink()
-    found = audit([dumps])
-    assert found.ok
-    assert found.open
-    assert "it may deadlock: the lanes of service levels are unknown" in found.text()
+    actual = audit([dumps])
+    assert actual.ok
+    assert actual.open
+    assert "it may deadlock: the lanes of service levels are unknown" in actual.text()
     (dumps / "opensm-sl2vl.dump").write_text("nothing of the kind")
     assert audit([dumps]).open
     (dumps / "opensm-sl2vl.dump").write_text(lanes)
@@ -156,7 +156,7 @@ def test_lanes_in_force_are_judged(tmp_path: Path) -> None:
 
 
 def edited(dumped: Path, folder: Path, name: str, pattern: str, text: str, count: int = 1) -> Path:
-    """A copy of the dumps in which one file is changed."""
+    """Copy the dumps with one file changed."""
     folder.mkdir()
     for entry in dumped.iterdir():
         if entry.is_file():
@@ -171,65 +171,65 @@ def edited(dumped: Path, folder: Path, name: str, pattern: str, text: str, count
 def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     lfts = "opensm-lfts.dump"
     without = edited(dumped, tmp_path / "a", lfts, r"^Unicast lids.*?lids dumped\n", "")
-    found = audit([without])
-    assert kinds(found) == ["unrouted", "no table"]
-    assert "1 of 48 switches have no table: r0.0" in found.findings[1].text
-    # A pair that no cable connects is no example of a lost one.
+    actual = audit([without])
+    assert kinds(actual) == ["unrouted", "no table"]
+    assert "1 of 48 switches have no table: r0.0" in actual.findings[1].text
+    # A pair that no cable connects is not an example of a lost one.
     cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
     assert " have no path, for example " in cut.findings[0].text
     assert "h0.1" not in cut.findings[0].text
 
-    # The host port of r0.0, sent back to the line switch that the packet came from.
+    # The host port of r0.0, sent back to the line switch from which the packet arrived.
     row = r"^(0x0001 )001( # Channel Adapter portguid 0x0000000000100001: 'h0.0')"
-    found = audit([edited(dumped, tmp_path / "b", lfts, row, r"\g<1>002\2")])
-    assert kinds(found)[:2] == ["unrouted", "loop"]
-    assert "r0.0 -> s0.0" in found.findings[1].text
+    actual = audit([edited(dumped, tmp_path / "b", lfts, row, r"\g<1>002\2")])
+    assert kinds(actual)[:2] == ["unrouted", "loop"]
+    assert "r0.0 -> s0.0" in actual.findings[1].text
 
-    found = audit([edited(dumped, tmp_path / "c", lfts, row, r"\g<1>009\2")])
-    assert kinds(found) == ["unrouted", "dead port"]
-    assert "1 ports without a cable: r0.0[9]" in found.findings[1].text
+    actual = audit([edited(dumped, tmp_path / "c", lfts, row, r"\g<1>009\2")])
+    assert kinds(actual) == ["unrouted", "dead port"]
+    assert "1 ports without a cable: r0.0[9]" in actual.findings[1].text
 
     cut = load(KNS).without(cables=["r0.1[2]"])
     write_fabric(cut, tmp_path / "cut.ibnetdiscover", "ibnetdiscover")
-    found = audit([dumped], load(str(tmp_path / "cut.ibnetdiscover")))
-    assert kinds(found) == ["unrouted", "dead port", "stale"]
-    assert "r0.1[2]" in found.findings[1].text
-    assert "OpenSM discovered 2 ends of cables that are not in" in found.findings[2].text
+    actual = audit([dumped], load(str(tmp_path / "cut.ibnetdiscover")))
+    assert kinds(actual) == ["unrouted", "dead port", "stale"]
+    assert "r0.1[2]" in actual.findings[1].text
+    assert "OpenSM discovered 2 ends of cables that are not in" in actual.findings[2].text
 
 
 def test_tables_that_carry_nothing(dumped: Path, tmp_path: Path) -> None:
     name = "opensm-lfts.dump"
-    found = audit([edited(dumped, tmp_path / "a", name, r"^0x.*\n", "", count=0)])
-    assert "unrouted" in kinds(found)
-    assert not found.links
-    assert "most loaded" not in found.text()
-    assert "better: weft's hdor" in found.text()
+    actual = audit([edited(dumped, tmp_path / "a", name, r"^0x.*\n", "", count=0)])
+    assert "unrouted" in kinds(actual)
+    assert not actual.links
+    assert "most loaded" not in actual.text()
+    assert "better: weft's hdor" in actual.text()
 
 
 def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
     changed = edited(dumped, tmp_path / "a", "guid2lid", "0x0001 0x0001", "0x0100 0x0100")
-    found = audit([changed])
-    assert kinds(found) == ["LIDs", "LIDs"]
+    actual = audit([changed])
+    assert kinds(actual) == ["LIDs", "LIDs"]
     assert (
         "1 ports have different LIDs in the tables and in guid2lid, for example h0.0[1]: 1 and 256"
-        in (found.findings[0].text)
+        in (actual.findings[0].text)
     )
     clash = edited(dumped, tmp_path / "b", "guid2lid", "0x0001 0x0001", "0x0001 0x0002")
-    found = audit([clash])
-    assert kinds(found) == ["LIDs"]
-    assert "guid2lid gives 1 LIDs to two ports: LID 2 of" in found.findings[0].text
+    actual = audit([clash])
+    assert kinds(actual) == ["LIDs"]
+    assert "guid2lid gives 1 LIDs to two ports: LID 2 of" in actual.findings[0].text
 
 
 def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
-    # One switch's table has the rows of two hosts changed about.
+    # One switch's table has the rows of two hosts exchanged.
     text = (dumped / "opensm-lfts.dump").read_text()
     one, two = re.findall(r"^0x\w+ \d+( # Channel.*\n)", text, flags=re.M)[:2]
     first = text.index("lids dumped")
     swapped = text[:first].replace(one, "\0").replace(two, one).replace("\0", two)
     folder = edited(dumped, tmp_path / "a", "opensm-lfts.dump", r"\A.*?(?=lids dumped)", "")
     (folder / "opensm-lfts.dump").write_text(swapped + text[first:])
-    found = audit([folder])
-    assert [f.text.partition(":")[0] for f in found.findings if f.kind == "LIDs"][:2] == [
+    actual = audit([folder])
+    assert [f.text.partition(":")[0] for f in actual.findings if f.kind == "LIDs"][:2] == [
         "the tables give 2 LIDs to two ports",
         "2 ports have different LIDs in different tables",
     ]
@@ -243,13 +243,13 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
 
 
 def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
-    """The list of cables is what OpenSM saw, whatever fabric is named."""
+    """The list of cables is what OpenSM discovered, independent of the specified fabric."""
     guid = r"PortGUID:0000000000{}"
     hidden = edited(
         dumped, tmp_path / "a", "opensm-subnet.lst", r"^[^\n]*NodeGUID:0{10}200001[^\n]*\n", "", 0
     )
     text = audit([hidden], load(KNS)).text()
-    # What is behind a switch that it did not see is not known to be there.
+    # Nodes behind an undiscovered switch are not known to exist.
     assert "stale  OpenSM did not discover 1 ports of the fabric: r0.1\n" in text
     other = edited(
         dumped,
@@ -270,24 +270,24 @@ def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
 
 
 def test_tables_that_opensm_was_not_given(dumped: Path, tmp_path: Path) -> None:
-    """Without a file its engine file computes minhop, and nothing in the log says so."""
-    said = "opensm.conf has no lfts_file"
-    assert said not in audit([dumped]).text()
+    """Without a file its engine `file` computes minhop, and the log does not mention it."""
+    printed = "opensm.conf has no lfts_file"
+    assert printed not in audit([dumped]).text()
     for number, line in enumerate(("", "lfts_file (null)\n")):
         without = edited(dumped, tmp_path / str(number), "opensm.conf", r"^lfts_file .*?\n", line)
-        assert said in audit([without]).text()
+        assert printed in audit([without]).text()
 
 
 def test_a_log_of_any_bytes(dumped: Path, tmp_path: Path) -> None:
-    # Names of nodes are in any code, and a log that was rotated begins with zeros.
+    # Node names are in any encoding, and a rotated log begins with zeros.
     path = tmp_path / "opensm.log"
     path.write_bytes(b"\0" * 100 + (dumped / "opensm.log").read_bytes() + b"\xfc\n")
-    found = audit([path], load(KNS))
-    assert found.ok
-    assert found.engine == "file"
+    actual = audit([path], load(KNS))
+    assert actual.ok
+    assert actual.engine == "file"
 
 
-def test_single_files_are_told_by_their_contents(dumped: Path, tmp_path: Path) -> None:
+def test_single_files_are_recognised_by_their_contents(dumped: Path, tmp_path: Path) -> None:
     names = {
         "opensm-lfts.dump": "a", "opensm.log": "b", "guid2lid": "c", "opensm-subnet.lst": "d",
         "opensm.conf": "e",

@@ -1,4 +1,4 @@
-"""The benchmark program under a real mpirun, on this one machine and with small messages."""
+"""The benchmark program under a real mpirun, on this machine and with small messages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from weft.contention.recovery import recover_penalties
 
 pytestmark = pytest.mark.oracle
 
-#: Seconds; importing takes most of them where processes outnumber cores.
+#: Time limit in seconds; most is spent on imports where processes outnumber cores.
 LIMIT = 120
 
 
-#: Runs the program with clocks that are 1,000 s apart from one process to the next.
+#: Runs the program with clocks that differ by 1,000 s from one process to the next.
 SHIFTED = """
 import sys
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ sys.exit(measure.main())
 
 def measure(processes: int, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     require_tools("mpirun")
-    # Threads of libraries and cores of their own only slow down processes that share cores.
+    # Library threads and core binding only slow down processes that share cores.
     start = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(processes)]
     if os.geteuid() == 0:
         start.insert(1, "--allow-run-as-root")
@@ -54,7 +54,7 @@ def measure(processes: int, *words: str, folder: Path) -> subprocess.CompletedPr
     )
 
 
-def test_graphs_are_measured_into_one_file_that_the_calibration_reads(tmp_path: Path) -> None:
+def test_graphs_are_measured_into_one_file_for_the_calibration(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("pair: 0->1 0->2\n")
     run = measure(
         4, "-c", SHIFTED, "--graphs", "list.txt", "--size", "64KiB", "--repetitions", "5",
@@ -63,17 +63,17 @@ def test_graphs_are_measured_into_one_file_that_the_calibration_reads(tmp_path: 
     assert run.returncode == 0, run.stderr
     assert "2 graphs: m.csv" in run.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["list.txt", "m.csv"]
-    found = read_measurements(tmp_path / "m.csv")
-    facts = dict(found.metadata)
+    result = read_measurements(tmp_path / "m.csv")
+    facts = dict(result.metadata)
     assert facts["shared_machines"] == "yes"
     assert (facts["machines"], facts["processes"]) == ("1", "4")
     assert (facts["size_bytes"], facts["repetitions"], facts["warmup"]) == ("65536", "5", "1")
     assert "Open MPI" in facts["mpi"] or "MPICH" in facts["mpi"]
     assert {"weft", "mpi4py", "date", "machine_names"} <= facts.keys()
-    alone, pair = found.measurements
+    alone, pair = result.measurements
     assert (alone.name, pair.name) == ("0->1", "pair")
     np.testing.assert_array_equal(pair.destinations, [1, 2])
-    for graph in found.measurements:
+    for graph in result.measurements:
         assert set(graph.statistics) | {
             "graph", "edge", "source", "destination", "size_bytes", "time_s", "start_s",
         } == set(MEASUREMENT_COLUMNS)  # fmt: skip
@@ -82,15 +82,15 @@ def test_graphs_are_measured_into_one_file_that_the_calibration_reads(tmp_path: 
         assert (np.diff(columns, axis=0) >= 0).all()
         assert ((columns[1] <= graph.time_s) & (graph.time_s <= columns[2])).all()
         assert (graph.start_s >= 0).all()
-        assert (graph.time_s < 500).all()  # clocks 1,000 s apart are not taken for a time
+        assert (graph.time_s < 500).all()  # clocks 1,000 s apart do not count as a duration
         assert (graph.statistics["repetitions"] == 5).all()
-    # Processes that share cores start when they are let, so starts are not held against the file.
-    together = [replace(graph, start_s=np.zeros(graph.num_edges)) for graph in found.measurements]
+    # Processes that share cores start late, so starts are not compared with the file.
+    together = [replace(graph, start_s=np.zeros(graph.num_edges)) for graph in result.measurements]
     recovered = recover_penalties(together)
     assert recovered.inverse_bandwidth_s_per_byte == alone.time_s[0] / 65536
 
 
-def test_what_cannot_be_run_ends_all_processes_with_one_line(tmp_path: Path) -> None:
+def test_a_bad_run_ends_all_processes_with_one_line(tmp_path: Path) -> None:
     program = ("-m", "weft.contention.measure")
     run = measure(2, *program, "--all", "2", "--out", "m.csv", "--size", "1KiB", folder=tmp_path)
     assert run.returncode == 2

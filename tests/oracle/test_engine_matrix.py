@@ -1,7 +1,7 @@
-"""Every engine that both have, on every fabric of the list: weft's tables against OpenSM's.
+"""Every engine of both programs on every fabric of the list: weft's tables against OpenSM's.
 
-Both must route every pair of hosts; weft's worst link load and path lengths are no worse. What the
-real one gets wrong is listed with what it does, so that a change of either side shows.
+Both must route every pair of hosts; weft's worst link load and path lengths must not be worse.
+OpenSM's known failures are listed with their effects, so that a change of either side is detected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FABRICS = {
     "psmn": "fabrics/psmn-x5.ibnetdiscover",
 }
 
-#: Engine, and the options that the real one needs beside its name.
+#: Engine, and the options that OpenSM needs besides its name.
 ENGINES: dict[str, tuple[str, ...]] = {
     "minhop": (),
     "updn": (),
@@ -51,15 +51,15 @@ ENGINES: dict[str, tuple[str, ...]] = {
     "nue": ("-Q",),
 }
 
-#: Where the real one takes another engine than asked for and says so only in its log.
+#: Cases in which OpenSM uses another engine than specified and says so only in its log.
 FALLS_BACK = {
     *(("updn", name) for name in ("kns", "torus", "mesh", "messy")),
     *(("ftree", name) for name in ("torus", "mesh", "faulty tree", "cluster", "messy", "psmn")),
 }
-#: Where it reports success though host pairs have no path.
+#: Cases in which OpenSM reports success though host pairs have no path.
 LEAVES_PAIRS = {("dnup", "kns"), ("dnup", "messy"), ("ftree", "kns")}
 
-#: Where its tables can deadlock on one lane.
+#: Cases in which OpenSM's tables can deadlock on one lane.
 CAN_DEADLOCK = {
     *(
         (engine, name)
@@ -69,8 +69,8 @@ CAN_DEADLOCK = {
     *(("dnup", name) for name in ("torus", "mesh")),
     *(("dor", name) for name in ("torus", "messy")),
 }
-#: Mean hops over the real one's, where shorter ways would load the worst link more: its longest
-#: way is two links longer.
+#: Mean hops over OpenSM's, where shorter paths would increase the worst link load: OpenSM's longest
+#: path has two more hops.
 LONGER = {("nue", "messy"): 1.004}
 
 
@@ -88,7 +88,7 @@ def fabric_named(name: str, shared: Path | None) -> Fabric:
 
 
 def messy_fabric(seed: int) -> Fabric:
-    """Switches cabled at random at four speeds, some twice, with none to six hosts each."""
+    """Build switches cabled at random at four rates, some twice, with 0 to 6 hosts each."""
     random = np.random.default_rng(seed)
     maker = FabricBuilder(f"messy {seed}")
     switches = maker.switches([f"s{number}" for number in range(24)], ports=36)
@@ -123,13 +123,13 @@ def test_no_worse(engine: str, name: str, tmp_path: Path, request: pytest.Fixtur
     try:
         ours = route(fabric, engine)
     except NotApplicable:
-        # A refusal is an answer only where the real one has none that serves all.
+        # weft may reject a fabric only where OpenSM has no routes for all pairs.
         assert (engine, name) in FALLS_BACK | LEAVES_PAIRS
         return
     assert isinstance(ours, TableRoutes)
-    found = validate(fabric, ours)
-    assert found.num_unrouted_pairs == found.num_disconnected_pairs
-    assert found.num_loops == 0
+    result = validate(fabric, ours)
+    assert result.num_unrouted_pairs == result.num_disconnected_pairs
+    assert result.num_loops == 0
     theirs = replace(ours, table=table, sl=np.zeros((), dtype=np.uint8))
     judged = validate(fabric, theirs)
     lost = judged.num_unrouted_pairs > judged.num_disconnected_pairs
@@ -137,11 +137,11 @@ def test_no_worse(engine: str, name: str, tmp_path: Path, request: pytest.Fixtur
     if used != engine or lost:
         return
     assert judged.num_loops == 0
-    # Without lanes, what the real one makes of a fabric that is no tree may deadlock.
+    # Without lanes, OpenSM's routes may deadlock on fabrics that are not trees.
     cyclic = not ENGINES[engine] and ours.num_vls == 1 and bool(judged.credit_loops)
     assert cyclic == ((engine, name) in CAN_DEADLOCK), judged.text()
-    if cyclic and not found.credit_loops:
+    if cyclic and not result.credit_loops:
         return
     assert worst(fabric, ours) <= worst(fabric, theirs) * (1 + 1e-9)
-    assert found.mean_hops <= judged.mean_hops * LONGER.get((engine, name), 1) + 1e-9
-    assert found.max_hops <= judged.max_hops
+    assert result.mean_hops <= judged.mean_hops * LONGER.get((engine, name), 1) + 1e-9
+    assert result.max_hops <= judged.max_hops

@@ -1,4 +1,4 @@
-"""Exported folders: what is in them, what is refused, and that the real OpenSM loads just that."""
+"""Exported folders: their contents, rejected routes, and the tables that the real OpenSM loads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_opensm_programs_what_was_exported_to_the_byte(engine: str, tmp_path: Pa
 
 
 def test_lids_are_those_exported_where_ports_have_others(tmp_path: Path) -> None:
-    """What the fabric had before changes nothing, as OpenSM is given a memory."""
+    """Earlier LIDs of the fabric have no effect, as OpenSM is given its guid2lid cache."""
     require_tools("opensm", "ibsim", "ibsim-run")
     plain = load(KNS)
     routes = route(plain, "minhop")
@@ -67,7 +67,7 @@ def test_lids_are_those_exported_where_ports_have_others(tmp_path: Path) -> None
         assert "lid 501 " not in subnet.run(["ibnetdiscover"])
         dumped = (subnet.folder / "opensm-lfts.dump").read_text()
         written = (tmp_path / "out" / "weft.lfts").read_text()
-        # The headings count up to the highest LID that there was.
+        # The headings count up to the highest LID that was ever assigned.
         assert re.findall("^0x.*", dumped, re.M) == re.findall("^0x.*", written, re.M)
 
 
@@ -85,7 +85,7 @@ def test_lids_that_the_fabric_has_are_kept(tmp_path: Path) -> None:
     ("spec", "engine"),
     [("torus:5x5", "dfsssp"), ("torus:5x5", "lash"), ("kns:k=4,n=2", "hdor:lanes=4")],
 )
-def test_service_levels_and_lanes_are_in_force(spec: str, engine: str, tmp_path: Path) -> None:
+def test_service_levels_and_lanes_are_active(spec: str, engine: str, tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibsim-run", "saquery", "smpquery")
     fabric = load(spec)
     routes = route(fabric, engine)
@@ -101,9 +101,9 @@ def test_service_levels_and_lanes_are_in_force(spec: str, engine: str, tmp_path:
             if source != target:
                 pair = f"{base[source]}:{base[target]}"
                 answer = subnet.run(["saquery", "--src-to-dst", pair])
-                found = re.search(r"\bsl\.+0x(\w+)", answer)
-                assert found
-                assert int(found[1], 16) == levels[source, target]
+                result = re.search(r"\bsl\.+0x(\w+)", answer)
+                assert result
+                assert int(result[1], 16) == levels[source, target]
         asked = subnet.run(["smpquery", "sl2vl", "-G", hex(int(fabric.node_guid[0])), "1"])
         table = re.search(r"in  2, out  1: \|([ \d|]+)", asked)
         assert table
@@ -135,7 +135,7 @@ def _dimensions(fabric: Fabric, folder: Path) -> str:
     return str(conf)
 
 
-def test_what_opensm_cannot_carry_is_refused(tmp_path: Path) -> None:
+def test_routes_that_opensm_cannot_express_are_refused(tmp_path: Path) -> None:
     kns, torus = load(KNS), load("torus:5x5")
     out = tmp_path / "out"
     tree = load("kary-n-tree:k=2,n=2")
@@ -188,7 +188,7 @@ def test_tables_that_are_not_valid_need_force(
     assert json.loads((out / "weft.json").read_text())["valid"] is False
 
 
-def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_and_the_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = ["opensm", "export", "torus:5x5", "--engine", "dmodk", "--engine", "dfsssp"]
     assert main([*words, "--out", str(out), "--install", "/etc/opensm/weft"]) == 0
@@ -198,7 +198,7 @@ def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert command in printed.out
     readme = (out / "README.txt").read_text()
     assert command in readme
-    # It is tried here, where the folder is.
+    # The suggested command uses the folder's location.
     network = out / "fabric.ibnetdiscover"
     assert f"weft opensm live {network} --tables {out} -- ibnetdiscover" in printed.out
     assert f"--tables {out} --" in readme
@@ -215,7 +215,7 @@ def test_what_the_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert json.loads((out / "weft.json").read_text())["lanes"] == 2
 
 
-#: A machine with OpenSM for the commands of a README.txt: what `systemctl` and `weft` do there.
+#: A machine with OpenSM for the commands of a README.txt: stand-ins for `systemctl` and `weft`.
 MACHINE = """
 set -eo pipefail
 systemctl() {
@@ -252,7 +252,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each step as it stands there, on a subnet that OpenSM ran with other routes before."""
+    """Each step as written, on a subnet that OpenSM ran with other routes before."""
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts", "awk", "diff")
     monkeypatch.chdir(tmp_path)
     fabric = load(spec)
@@ -263,7 +263,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     words = ["opensm", "export", "fabric.txt", "--engine", engine, "--out", "out"]
     assert main(words) == 0
     capsys.readouterr()
-    # A site's configuration, whose last line has no end, with lines that the export replaces.
+    # A site's configuration without a final newline, with lines that the export replaces.
     places = {name: tmp_path / name for name in ("cache", "dumps")}
     for place in places.values():
         place.mkdir()
@@ -313,7 +313,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
         try:
             output, errors = process.communicate(timeout=LIMIT)
         finally:
-            # OpenSM does not end once its simulator is gone.
+            # OpenSM does not end when its simulator has ended.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(LIMIT)
@@ -326,7 +326,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     assert configured == [json_engine(tmp_path / "out"), own, own]
     assert "nothing wrong" in output
     assert "> 0x" not in output
-    # In between the switches held what was exported, and afterwards what they held before.
+    # In between the switches had the exported tables, and afterwards the earlier ones.
     routes = read_lfts(fabric, tmp_path / "loaded", lids=predict_lids(fabric))
     if (tmp_path / "out" / "weft.lfts").exists():
         wanted = read_lfts(fabric, tmp_path / "out" / "weft.lfts")
@@ -342,15 +342,15 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
 
 
 def json_engine(folder: Path) -> str:
-    """The engine that the folder's opensm.conf names."""
+    """Return the engine in the folder's opensm.conf."""
     return read_settings(folder / "opensm.conf")["routing_engine"]
 
 
-def test_it_is_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_is_never_partial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = load(KNS)
     routes, other = route(fabric, "minhop"), route(fabric, "updn:roots=center")
     out = tmp_path / "out"
-    out.mkdir()  # an empty folder is taken
+    out.mkdir()  # an empty folder is accepted
     export(fabric, routes, out)
     before = {entry.name: entry.read_bytes() for entry in out.iterdir()}
     assert out.stat().st_mode & 0o777 == 0o755
@@ -379,7 +379,7 @@ def test_it_is_never_half_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is_routed(
+def test_an_unusable_folder_is_refused_before_routing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def routed(*_: object) -> Routes:

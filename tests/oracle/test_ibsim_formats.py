@@ -1,4 +1,4 @@
-"""What weft writes, ibsim simulates, ibnetdiscover discovers, and weft reads: the same fabric."""
+"""Round trip of fabrics: weft's file, ibsim, ibnetdiscover, and back into weft."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.oracle
 
 
 def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) -> Fabric:
-    """The fabric after a trip through a file, ibsim and ibnetdiscover."""
+    """Return the fabric after a round trip through a file, ibsim and ibnetdiscover."""
     require_tools("ibsim", "ibsim-run", "ibnetdiscover")
     net = folder / "fabric.net"
     with warnings.catch_warnings():
@@ -36,7 +36,7 @@ def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) ->
             check=False,
         )
     assert run.returncode == 0, run.stderr
-    # On one stream with its messages, as an administrator's redirection leaves it.
+    # Output and messages in one stream, as after a shell redirection.
     assert "ibwarn: [" in run.stderr
     with pytest.warns(FormatWarning, match="lines are messages"):
         return read(run.stderr + run.stdout, "discovered")
@@ -46,7 +46,7 @@ End = tuple[int, int]
 
 
 def wiring(fabric: Fabric) -> dict[frozenset[End], str]:
-    """Both ends of each cable as (node GUID, port), with the rate."""
+    """Return both ends of each cable as (node GUID, port), with the rate."""
     guids = fabric.node_guid.tolist()
     ends = [
         (guids[node], port)
@@ -59,7 +59,7 @@ def wiring(fabric: Fabric) -> dict[frozenset[End], str]:
 
 
 def by_guid(fabric: Fabric) -> dict[int, tuple[int, int, str, int, int]]:
-    """Kind, ports, description, vendor and device of each node."""
+    """Return kind, ports, description, vendor and device of each node."""
     return {
         int(fabric.node_guid[node]): (
             int(fabric.node_kind[node]),
@@ -73,7 +73,7 @@ def by_guid(fabric: Fabric) -> dict[int, tuple[int, int, str, int, int]]:
 
 
 def lids(fabric: Fabric) -> dict[End, tuple[int, int]]:
-    """LID and LMC of each endpoint and switch (port 0)."""
+    """Return LID and LMC of each endpoint and switch (port 0)."""
     owners = [
         *zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True),
         *((switch, 0) for switch in range(fabric.num_switches)),
@@ -82,10 +82,10 @@ def lids(fabric: Fabric) -> dict[End, tuple[int, int]]:
     return {(int(fabric.node_guid[node]), port): (lid, lmc) for (node, port), lid, lmc in values}
 
 
-def same(found: Fabric, fabric: Fabric) -> None:
-    assert wiring(found) == wiring(fabric)
-    assert by_guid(found) == by_guid(fabric)
-    assert lids(found) == lids(fabric)
+def same(result: Fabric, fabric: Fabric) -> None:
+    assert wiring(result) == wiring(fabric)
+    assert by_guid(result) == by_guid(fabric)
+    assert lids(result) == lids(fabric)
 
 
 @pytest.mark.parametrize("format_name", ["ibsim", "ibnetdiscover"])
@@ -118,7 +118,7 @@ def test_adapters_with_several_ports_and_parallel_cables(tmp_path: Path) -> None
 
 
 def test_fdr10_is_seen_on_devices_that_report_it(tmp_path: Path) -> None:
-    """ibnetdiscover asks only known devices, and calls the others' ports QDR."""
+    """ibnetdiscover queries only known devices, and reports the others' ports as QDR."""
     parts = Parts.of(build("xgft:1;4;1,rate=4xFDR10"))
     parts.vendor_id[:], parts.device_id[:] = 0x2C9, 0x1003
     parts.device_id[0] = 0xC738
@@ -130,20 +130,20 @@ def test_fdr10_is_seen_on_devices_that_report_it(tmp_path: Path) -> None:
 def test_the_real_cluster(shared: Path, format_name: str, tmp_path: Path) -> None:
     folder = shared / "fabrics"
     fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
-    found = discovered(fabric, tmp_path, format_name)
-    same(found, fabric)
-    assert sorted(wiring(found).values()).count("4xDDR") == 23
+    result = discovered(fabric, tmp_path, format_name)
+    same(result, fabric)
+    assert sorted(wiring(result).values()).count("4xDDR") == 23
 
 
 @pytest.mark.parametrize("options", [["-g"], ["-f"], ["-m"], ["-s"], ["-g", "-f"]], ids="".join)
 def test_other_shapes_of_the_output(options: list[str], shared: Path, tmp_path: Path) -> None:
-    """Grouped by chassis, with what the rates stand for, with hops, with its progress."""
+    """Grouped by chassis, with rates spelled out, with hops, with progress messages."""
     fabric = read_file(shared / "fabrics" / "psmn-x5.ibnetdiscover")
     same(discovered(fabric, tmp_path, "ibnetdiscover", *options), fabric)
 
 
 def test_names_that_could_mislead_the_simulator(tmp_path: Path) -> None:
-    """Options, LIDs and ends of records that stand in a description or label."""
+    """Options, LIDs and record ends within a description or label."""
     parts = Parts.of(build("xgft:1;6;1,rate=4xQDR"))
     parts.descriptions = [
         "switch w=8 s=1",
@@ -161,17 +161,17 @@ def test_names_that_could_mislead_the_simulator(tmp_path: Path) -> None:
 
 
 def test_routers_and_aggregation_nodes(tmp_path: Path) -> None:
-    """ibsim 0.10 runs routers at 4xSDR whatever the file says; all else must hold."""
+    """ibsim 0.10 runs routers at 4xSDR whatever the file says; all else must be equal."""
     parts = Parts.of(build("xgft:1;3;1,rate=4xSDR"))
     parts.kind[2:] = NodeKind.AUXILIARY
     parts.descriptions[3] = "Mellanox Technologies Aggregation Node"
     fabric = Fabric.of(parts)
-    found = discovered(fabric, tmp_path, "ibsim")
-    same(found, fabric)
-    assert np.count_nonzero(found.node_kind == NodeKind.AUXILIARY) == 2
+    result = discovered(fabric, tmp_path, "ibsim")
+    same(result, fabric)
+    assert np.count_nonzero(result.node_kind == NodeKind.AUXILIARY) == 2
 
 
-def test_ids_by_which_ibsim_knows_the_nodes(tmp_path: Path) -> None:
+def test_node_ids_of_ibsim(tmp_path: Path) -> None:
     """A client attached to a label is attached to that node."""
     require_tools("ibsim", "ibsim-run", "ibnetdiscover")
     fabric = build("xgft:2;2,2;1,1,rate=4xQDR").shuffled(2)

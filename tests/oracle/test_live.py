@@ -1,4 +1,4 @@
-"""The real OpenSM on a simulated fabric: up, changed, and gone without a trace."""
+"""The real OpenSM on a simulated fabric: started, changed, and removed without residue."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ pytestmark = pytest.mark.oracle
 
 KNS = "kns:k=6,n=2"
 WEFT = str(Path(sys.executable).with_name("weft"))
-#: Seconds after which a program that should have ended hangs; far beyond what any needs.
+#: Seconds after which a program counts as hung; far more than any needs.
 LIMIT = 90
 GOING_DOWN = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _heard_signals() -> Iterator[None]:
-    """Programs that are started here hear signals, even when who runs the tests ignores them.
+    """Let programs started here receive signals that the parent of the tests ignores.
 
-    What runs under nohup, or in the background of a shell, passes on that it ignores them.
+    Programs run under nohup, or in the background of a shell, pass on that they ignore them.
     """
     ignored = [one for one in GOING_DOWN if signal.getsignal(one) == signal.SIG_IGN]
     for one in ignored:
@@ -63,7 +63,7 @@ def _heard_signals() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test works in folders of its own; afterwards nothing of it may be there."""
+    """Give each test folders of its own, which must be empty afterwards."""
     require_tools("opensm", "ibsim", "ibsim-run", "ibnetdiscover", "ibtracert")
     working, temporary = tmp_path / "working", tmp_path / "temporary"
     working.mkdir()
@@ -78,26 +78,26 @@ def _nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 def ours() -> list[str]:
-    """Programs of a test that still run: they have its variable in their environment."""
+    """Return the test's running programs, identified by a variable in their environment."""
     mark = f"WEFT_TEST={os.environ['WEFT_TEST']}".encode()
-    found = []
+    result = []
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
             if mark in Path("/proc", pid, "environ").read_bytes().split(b"\0"):
-                found.append(Path("/proc", pid, "cmdline").read_text().replace("\0", " "))
+                result.append(Path("/proc", pid, "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue
-    return found
+    return result
 
 
 def sockets() -> list[str]:
-    """Sockets of simulators of subnets that no running guardian takes care of."""
+    """Return sockets of simulators of subnets without a running guardian."""
     lines = Path("/proc/net/unix").read_text().splitlines()
     return [line.split()[-1] for line in lines if "@weft-" in line]
 
 
 def assert_gone(temporary: Path, within_s: float) -> None:
-    """No process and no folder is left."""
+    """Assert that no process and no folder is left."""
     deadline = time.monotonic() + within_s
     while (left := [*ours(), *map(str, temporary.iterdir())]) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -105,7 +105,7 @@ def assert_gone(temporary: Path, within_s: float) -> None:
 
 
 def started(*command: str, engine: str = "minhop") -> subprocess.Popen[str]:
-    """Start weft with a command that prints ``up`` and stays; returns when it has."""
+    """Start weft with a command that prints ``up`` and stays; return once it has printed."""
     process = subprocess.Popen(
         [WEFT, "opensm", "live", KNS, "--real", engine, "--", *command],
         stdin=subprocess.DEVNULL,
@@ -139,7 +139,7 @@ def test_the_subnet_is_up_and_programs_run_in_it() -> None:
     assert not any(name in socket for socket in sockets())
 
 
-def test_two_subnets_at_a_time_do_not_meet() -> None:
+def test_two_subnets_at_a_time_are_separate() -> None:
     ring, mesh = load("torus:4"), load("mesh:3x3")
     with live(ring) as one, live(mesh) as two:
         assert one.run(["ibnetdiscover"]).count("\nSwitch") == ring.num_switches
@@ -162,14 +162,14 @@ def test_nothing_is_left_after_an_exception(error: type[BaseException]) -> None:
     with pytest.raises(error), live(load("torus:4")) as subnet:  # noqa: PT012
         process = subprocess.Popen(["sleep", "1000"], env=subnet.environment)
         raise error
-    assert process.wait(LIMIT) < 0  # ended by a signal, which one is a matter of time
+    assert process.wait(LIMIT) < 0  # ended by a signal; which one depends on timing
 
 
 def test_a_subnet_that_has_ended_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with live(load("ring:3")) as subnet:
         pass
-    monkeypatch.setattr("subprocess.Popen", None)  # nothing is started
-    monkeypatch.setattr("time.sleep", None)  # nor waited for
+    monkeypatch.setattr("subprocess.Popen", None)  # no process is started
+    monkeypatch.setattr("time.sleep", None)  # and no time is waited
     for use in (
         lambda: subnet.run(["ibnetdiscover"]),
         lambda: subnet.run_in_terminal(["ibnetdiscover"]),
@@ -191,7 +191,7 @@ def test_programs_that_fail_and_hang() -> None:
         assert subnet.run(["false"], check=False) == ""
 
 
-def test_what_the_real_one_does_in_silence_is_an_error() -> None:
+def test_silent_fallbacks_of_opensm_are_errors() -> None:
     fabric = load(KNS)
     with (
         pytest.raises(NotApplicable, match=r"OpenSM's updn refuses .*no root nodes.*to minhop"),
@@ -209,7 +209,7 @@ def test_engines_that_need_lanes_get_them() -> None:
 
 
 def test_settings_that_opensm_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
-    """It passes over them in silence; weft asks it which it has."""
+    """OpenSM ignores them silently; weft compares with OpenSM's list of settings."""
     words = ["opensm", "live", "torus:4", "--option"]
     assert main([*words, "qos_max_vl=3", "--", "true"]) == 2
     expected = "weft: error: OpenSM has no setting 'qos_max_vl' (did you mean 'qos_max_vls'?); "
@@ -246,7 +246,7 @@ def test_torus_2qos_gets_a_configuration(capfd: pytest.CaptureFixture[str]) -> N
         own = (subnet.folder / "torus-2QoS.conf").read_text()
         Path("mine.conf").write_text(own)
         assert subnet.notes
-    # A file by a path from here, though OpenSM runs elsewhere.
+    # A file by a relative path, though OpenSM runs in another folder.
     with live(fabric, "torus-2QoS", options={"torus_config": "mine.conf"}) as subnet:
         assert not subnet.notes
 
@@ -279,14 +279,14 @@ def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
         pass
 
 
-def test_an_audit_judges_the_cables_that_opensm_saw(tmp_path: Path) -> None:
-    """Static tables keep to a cable that is gone, whatever fabric they are compared with."""
+def test_an_audit_uses_the_cables_that_opensm_discovered(tmp_path: Path) -> None:
+    """Static tables still use a missing cable, whichever fabric they are compared with."""
     fabric = load("xgft:2;4,4;1,2")
     with live(fabric, routes=route(fabric, "minhop"), keep=tmp_path / "kept") as subnet:
         subnet.unlink("s1-0[5]")
     for given in (None, fabric):
-        found = audit([tmp_path / "kept"], fabric=given)
-        kinds = {finding.kind for finding in found.findings}
+        result = audit([tmp_path / "kept"], fabric=given)
+        kinds = {finding.kind for finding in result.findings}
         assert {"unrouted", "dead port"} <= kinds
         assert ("stale" in kinds) == (given is not None)
 
@@ -313,7 +313,7 @@ def test_routes_are_programmed_traced_and_changed(lmc: int) -> None:
 
         subnet.unlink("r0.1[2]")
         around = route(subnet.fabric, "minhop", lmc=lmc)
-        assert len(subnet.differences(around)) > 0  # OpenSM keeps to what it was given
+        assert len(subnet.differences(around)) > 0  # OpenSM keeps the routes it loaded
         subnet.reload(around)
         assert len(subnet.differences(around)) == 0
         assert_traced(subnet, around)
@@ -328,7 +328,7 @@ def test_routes_are_programmed_traced_and_changed(lmc: int) -> None:
 
 @pytest.mark.parametrize("static", [True, False])
 def test_static_tables_do_not_follow_a_failure_and_engines_do(static: bool) -> None:
-    """What the advice of `weft compare` and the README.txt of an export say."""
+    """Check the advice of `weft compare` and of an export's README.txt."""
     fabric = load("xgft:2;4,4;1,2")
     given = {"routes": route(fabric, "updn")} if static else {"engine": "updn"}
     spine = fabric.find_node("s2-0")
@@ -342,7 +342,7 @@ def test_static_tables_do_not_follow_a_failure_and_engines_do(static: bool) -> N
             lost = len(validate(subnet.fabric, subnet.lfts()).lost_pairs)
             assert (lost > 0) == static
             kept = np.array_equal(subnet.lfts().table, before.table)
-            # The rows of a switch that is gone are no longer asked for.
+            # The rows of a missing switch are not compared.
             assert kept == (static and len(failed) == 1)
             for port in failed:
                 subnet.relink(port)
@@ -350,7 +350,7 @@ def test_static_tables_do_not_follow_a_failure_and_engines_do(static: bool) -> N
 
 
 def assert_traced(subnet: Subnet, routes: Routes) -> None:
-    """What ibtracert finds for some pairs is the path in the tables."""
+    """Assert that ibtracert's paths for some pairs are those in the tables."""
     assert isinstance(routes, TableRoutes)
     fabric = subnet.fabric
     random = np.random.default_rng(1)
@@ -384,7 +384,7 @@ def test_routes_that_opensm_cannot_load() -> None:
         pass
 
 
-def test_a_subnet_that_holds_something_else_than_asked_is_an_error(
+def test_a_subnet_with_unexpected_state_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fabric = load("torus:3x3")
@@ -404,7 +404,7 @@ def test_a_subnet_that_holds_something_else_than_asked_is_an_error(
 
 
 def ndr(folder: Path, **options: Any) -> Fabric:
-    """A fabric whose adapters have port GUIDs that ibsim does not make of their node GUIDs."""
+    """Return a fabric of adapters whose port GUIDs ibsim does not derive from node GUIDs."""
     path = folder / "ndr.ibnetdiscover"
     path.write_text(ndr_text(**options))
     return load(str(path))
@@ -413,7 +413,7 @@ def ndr(folder: Path, **options: Any) -> Fabric:
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("lids", [False, True])
 def test_port_guids_that_ibsim_does_not_make(tmp_path: Path, lids: bool, mixed: bool) -> None:
-    """Whatever the adapters' GUIDs are, LIDs, tables and paths are those that were given."""
+    """LIDs, tables and paths are those specified, whatever the adapters' GUIDs."""
     fabric = ndr(tmp_path, lids=lids, mixed=mixed)
     routes = route(fabric, "ftree")
     assert isinstance(routes, TableRoutes)
@@ -436,7 +436,7 @@ def test_port_guids_that_ibsim_does_not_make(tmp_path: Path, lids: bool, mixed: 
 
 
 def odd_ports(fabric: Fabric, guids: dict[tuple[str, int], int]) -> Fabric:
-    """A fabric with other port GUIDs, by name of the node and port."""
+    """Return a fabric with other port GUIDs, by name of the node and port."""
     changed = fabric.port_guid.copy()
     for (node, port), guid in guids.items():
         changed[fabric.port_offset[fabric.find_node(node)] + port - 1] = guid
@@ -468,7 +468,7 @@ def test_port_guids_that_ibsim_cannot_make(
 def test_ports_that_have_other_guids_than_the_tables_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """OpenSM says that the subnet is up, and the exit status of its program is 0."""
+    """OpenSM reports that the subnet is up, and its program's exit status is 0."""
     monkeypatch.setattr("weft.opensm.live.running.simulated", lambda fabric: fabric)
     monkeypatch.setattr("weft.opensm.live.running._MOST_LIDS", 30)
     fabric = ndr(tmp_path, lids=True)
@@ -479,16 +479,16 @@ def test_ports_that_have_other_guids_than_the_tables_say(
         assert "SUBNET UP" in (dumps / "opensm.log").read_text()
         assert not Path("it-ran").exists()
         assert "the subnet is not as expected: OpenSM did not discover" in capsys.readouterr().err
-    # The same with the cables left out of the comparison.
+    # The same without the comparison of cables.
     monkeypatch.setattr("weft.opensm.live.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
     assert "16 of 22 ports have no LID: dgx0 mlx5_0[1]" in error
     assert re.search(r"OpenSM logged: OPENSM RAN OUT OF LIDS!!! \(\d+ times\)\n", error)
 
-    found = audit([tmp_path / "dumps"])
-    text = found.text()
-    assert not found.ok
+    result = audit([tmp_path / "dumps"])
+    text = result.text()
+    assert not result.ok
     assert "WRONG unrouted  240 of 240 host pairs" in text
     assert re.search(r"LIDs +the last sweep omitted ports; OpenSM logged: OPENSM RAN OUT", text)
     assert re.search(r"LIDs +\d+ ports have no LID: dgx", text)
@@ -498,8 +498,8 @@ def test_ports_that_have_other_guids_than_the_tables_say(
     assert "OpenSM did not discover 16 ports of the fabric: dgx0 mlx5_0[1]" in text
 
 
-def test_lids_that_are_not_those_given(tmp_path: Path) -> None:
-    """What OpenSM reassigns, it reassigns in the tables as well."""
+def test_lids_other_than_those_specified(tmp_path: Path) -> None:
+    """LIDs that OpenSM reassigns are reassigned in the tables as well."""
     plain = load("torus:3x3")
     routes = route(plain, "updn:roots=center")
     old = replace(plain, lid=500 + 3 * np.arange(plain.num_destinations, dtype=np.int32))
@@ -513,16 +513,16 @@ def test_lids_that_are_not_those_given(tmp_path: Path) -> None:
 
 
 def test_cables_that_opensm_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = load("torus:3x3")
-    cut = whole.without(cables=["s0.0[2]"])
-    name = whole.cable_name(whole.find_cable("s0.0[2]"))
-    routes = route(whole, "updn:roots=center")
+    complete = load("torus:3x3")
+    cut = complete.without(cables=["s0.0[2]"])
+    name = complete.cable_name(complete.find_cable("s0.0[2]"))
+    routes = route(complete, "updn:roots=center")
     with monkeypatch.context() as patch:
         patch.setattr("weft.opensm.live.running.simulated", lambda _: cut)
         with pytest.raises(WeftError, match=rf"did not discover 1 cables: {re.escape(name)}"):  # noqa: SIM117
-            with live(whole, routes=routes):
+            with live(complete, routes=routes):
                 pass
-        patch.setattr("weft.opensm.live.running.simulated", lambda _: whole)
+        patch.setattr("weft.opensm.live.running.simulated", lambda _: complete)
         with (
             pytest.raises(WeftError, match="discovered 2 ends of cables that are not in"),
             live(cut),
@@ -647,8 +647,8 @@ def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the time that weft waits be over as soon as a file is there, and not before."""
-    hours = count(0, 3600)  # one at every look, as the file may be there at the first one
+    """Let weft's waiting time expire once a file exists, and not before."""
+    hours = count(0, 3600)  # one per check, as the file may exist at the first one
     clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
     monkeypatch.setattr("weft.opensm.live.processes.time", clock)
 
@@ -674,11 +674,11 @@ def test_an_opensm_whose_log_is_not_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = "sed -n 's/^log_file //p' $2"
-    said = "2030-01-02T03:04:05 INFO SUBNET UP"
+    printed = "2030-01-02T03:04:05 INFO SUBNET UP"
     here = tmp_path / "here"
     stay = f"touch {here}; exec sleep 1000"
     over_once(here, monkeypatch)
-    stub(tmp_path / "other", "opensm", f'echo "{said}" >$({log}); {stay}', monkeypatch)
+    stub(tmp_path / "other", "opensm", f'echo "{printed}" >$({log}); {stay}', monkeypatch)
     expected = (
         r"within 90 s; the format of opensm.log differs .*; the end "
         r"of its log: 2030-01-02T03:04:05 INFO SUBNET UP"
@@ -705,7 +705,7 @@ def test_an_opensm_that_ends_while_the_command_runs(capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "1e12"])
-def test_time_limits_that_are_none(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_time_limits(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--timeout", "--command-timeout"):
         assert main(["opensm", "live", "torus:4", option, limit, "--", "true"]) == 2
         assert "time limit must be above 0 s and at most 1,000,000 s" in capsys.readouterr().err
@@ -748,7 +748,7 @@ def test_an_empty_path(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_the_guardian_knows_processes_by_their_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guardian_identifies_processes_by_their_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     for wait in ("HANG_UP_S", "PATIENCE_S"):
         monkeypatch.setattr(guardian, wait, 60.0)
     process = subprocess.Popen(["sleep", "1000"], env={**os.environ, guardian.MARK: "abc"})

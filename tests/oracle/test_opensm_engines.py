@@ -38,7 +38,7 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
 
 
 def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
-    """What OpenSM computes without any list of roots."""
+    """Return weft's version of OpenSM's tables without a list of roots."""
     options = {"roots": "opensm"} if engine == "updn" else {}
     routes = route(fabric, engine, balance="opensm", **options)
     assert isinstance(routes, TableRoutes)
@@ -46,7 +46,7 @@ def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
 
 
 def compare(fabric: Fabric, folder: Path, engine: str) -> None:
-    """Counting as OpenSM gives its tables; counting flows gives no worse ones."""
+    """Assert that counting as OpenSM gives its tables, and counting flows no worse ones."""
     used, table = opensm_tables(fabric, folder, engine)
     assert used == engine
     same = as_opensm(fabric, engine)
@@ -73,7 +73,7 @@ def test_updn_and_its_roots_on_trees(spec: str, tmp_path: Path) -> None:
 
 
 def test_a_tree_of_many_leaves_needs_a_list_of_roots(tmp_path: Path) -> None:
-    """OpenSM takes all 26 switches for roots; the advised list of the spines gives other tables."""
+    """OpenSM selects all 26 switches as roots; the advised list of spines gives other tables."""
     fabric = load("leaf-spine:leaves=22,spines=4,hosts=6")
     assert len(chosen_roots(fabric, ("opensm",))[0]) == 26
     roots = tmp_path / "roots.guids"
@@ -111,7 +111,7 @@ def test_the_real_cluster(shared: Path, tmp_path: Path) -> None:
 def test_both_find_no_roots_where_there_are_none(spec: str, tmp_path: Path) -> None:
     fabric = load(spec)
     used, _ = opensm_tables(fabric, tmp_path, "updn")
-    assert used == "minhop"  # it falls back in silence
+    assert used == "minhop"  # it falls back silently
     with pytest.raises(NotApplicable, match="no roots found"):
         route(fabric, "updn")
 

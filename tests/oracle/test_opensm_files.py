@@ -44,7 +44,7 @@ def sweep(
     sm: str = "",
     commands: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    """Let the real OpenSM sweep once; its files and what commands print after it, by name."""
+    """Let the real OpenSM sweep once; return its files and commands' outputs by name."""
     folder.mkdir(exist_ok=True)
     net = folder / "net.txt"
     with warnings.catch_warnings():
@@ -88,7 +88,7 @@ def lid_map(fabric: Fabric, lids: Lids) -> dict[int, tuple[int, int]]:
 
 
 def named_rates(fabric: Fabric) -> Fabric:
-    """The fabric with a rate that ibsim can write on every cable."""
+    """Return the fabric with a rate on every cable that ibsim can write."""
     return fabric.degraded(np.flatnonzero(fabric.cable_rate_code == 0).tolist(), "4xQDR")
 
 
@@ -131,13 +131,13 @@ def with_random_lids(seed: int) -> Fabric:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lids_that_ports_have_are_kept_where_opensm_keeps_them(seed: int, tmp_path: Path) -> None:
+def test_existing_lids_are_kept_where_opensm_keeps_them(seed: int, tmp_path: Path) -> None:
     fabric = with_random_lids(seed)
     for lmc in (0, 1):
         folder = tmp_path / str(lmc)
         sweep(fabric, folder, "-l", str(lmc))
-        found = predict_lids(fabric, lmc=lmc)
-        assert lid_map(fabric, found) == read_guid2lid(folder / "cache" / "guid2lid")
+        result = predict_lids(fabric, lmc=lmc)
+        assert lid_map(fabric, result) == read_guid2lid(folder / "cache" / "guid2lid")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -163,25 +163,25 @@ def test_lids_that_opensm_remembers(seed: int, tmp_path: Path) -> None:
 def test_lids_assigned_anew_and_wide_switches(tmp_path: Path) -> None:
     fabric = with_random_lids(1)
     sweep(fabric, tmp_path / "anew", "-l", "1", "-r")
-    found = predict_lids(fabric, lmc=1, reassign=True)
-    assert lid_map(fabric, found) == read_guid2lid(tmp_path / "anew" / "cache" / "guid2lid")
+    result = predict_lids(fabric, lmc=1, reassign=True)
+    assert lid_map(fabric, result) == read_guid2lid(tmp_path / "anew" / "cache" / "guid2lid")
 
     lmc = np.zeros(fabric.num_destinations, np.uint8)
     lmc[fabric.num_endpoints : fabric.num_endpoints + 3] = 2  # ibsim: an enhanced port 0
     fabric = replace(fabric, lid=np.zeros_like(fabric.lid), lmc=lmc)
     (tmp_path / "conf").write_text("lmc_esp0 TRUE\n")
     sweep(fabric, tmp_path / "wide", "-l", "2", "-F", str(tmp_path / "conf"))
-    found = predict_lids(fabric, lmc=2, wide_switches=range(3))
-    assert lid_map(fabric, found) == read_guid2lid(tmp_path / "wide" / "cache" / "guid2lid")
+    result = predict_lids(fabric, lmc=2, wide_switches=range(3))
+    assert lid_map(fabric, result) == read_guid2lid(tmp_path / "wide" / "cache" / "guid2lid")
 
 
-def test_opensm_gives_one_lid_to_two_ports_and_so_it_is_foreseen(tmp_path: Path) -> None:
+def test_a_lid_that_opensm_assigns_twice_is_predicted(tmp_path: Path) -> None:
     fabric = with_random_lids(17)
     sweep(fabric, tmp_path, "-l", "0")
-    found = predict_lids(fabric)
-    assert lid_map(fabric, found) == read_guid2lid(tmp_path / "cache" / "guid2lid")
-    assert [lid for lid, _, _ in found.clashes] == [10, 14]
-    # A subnet with such LIDs is not up, whatever OpenSM says.
+    result = predict_lids(fabric)
+    assert lid_map(fabric, result) == read_guid2lid(tmp_path / "cache" / "guid2lid")
+    assert [lid for lid, _, _ in result.clashes] == [10, 14]
+    # A subnet with such LIDs is not up, whatever OpenSM reports.
     with pytest.raises(WeftError, match="2 LIDs are of two ports: LID 10 of"), live(fabric):
         pass
 
@@ -235,8 +235,8 @@ def test_what_every_tool_prints_is_read(lmc: int, tmp_path: Path) -> None:
     outputs.append(printed["opensm.fdbs"])
     for text in outputs:
         (tmp_path / "printed").write_text(text)
-        found = read_lfts(fabric, tmp_path / "printed", lids=lids)
-        assert np.array_equal(found.table, expected)
+        result = read_lfts(fabric, tmp_path / "printed", lids=lids)
+        assert np.array_equal(result.table, expected)
         again = read_lfts(fabric, tmp_path / "printed", lmc=lmc)
         assert np.array_equal(again.table, expected)
 
@@ -255,7 +255,7 @@ def test_dumps_of_lanes_and_hops_are_the_same_byte_for_byte(
     lids = predict_lids(fabric, lmc=lmc)
     lanes, adapters = read_sl2vl(fabric, tmp_path / "opensm-sl2vl.dump")
     assert sl2vl_dump(fabric, lanes, lids, adapters) == files["opensm-sl2vl.dump"]
-    hosts = fabric.num_host_endpoints  # a router takes the general table
+    hosts = fabric.num_host_endpoints  # a router uses the general table
     assert adapters[:hosts, :5].tolist() == [[1, 1, 1, 0, 0]] * hosts
     assert lanes.tables[:, :5].tolist() == [[3, 1, 0, 2, 0]]
     assert lid_matrix(fabric, lids=lids) == files["opensm-lid-matrix.dump"]
@@ -313,9 +313,9 @@ def test_opensm_answers_path_queries_with_the_service_levels_of_the_routes(tmp_p
                     check=True,
                     text=True,
                 ).stdout
-                found = re.search(r"\bsl\.+(\S+)", answer)
-                assert found, answer
-                assert int(found[1], 0) == wanted[source, target]
+                result = re.search(r"\bsl\.+(\S+)", answer)
+                assert result, answer
+                assert int(result[1], 0) == wanted[source, target]
         finally:
             manager.terminate()
             manager.wait(LIMIT)

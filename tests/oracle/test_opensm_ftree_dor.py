@@ -63,9 +63,9 @@ def test_complete_trees(spec: str, shuffle: int | None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4x4", "jellyfish:switches=20,degree=4", CLUSTER])
-def test_both_refuse_what_is_no_complete_tree(spec: str, tmp_path: Path) -> None:
+def test_both_refuse_an_incomplete_tree(spec: str, tmp_path: Path) -> None:
     used, _ = opensm_tables(load(spec), tmp_path, "ftree")
-    assert used == "minhop"  # it falls back in silence
+    assert used == "minhop"  # it falls back silently
     with pytest.raises(NotApplicable):
         route(load(spec), "ftree")
 
@@ -81,7 +81,7 @@ def test_what_opensm_leaves_unrouted_is_refused(tmp_path: Path) -> None:
 
 
 def lists(fabric: Fabric, folder: Path) -> dict[str, Path]:
-    """Files of some compute and input/output nodes."""
+    """Write files of some compute and input/output nodes."""
     files = {"cn": fabric.host_endpoint[::2], "io": fabric.host_endpoint[1::4]}
     for kind, ends in files.items():
         (folder / kind).write_text(guid_list(fabric, ends, kind=kind))  # type: ignore[arg-type]
@@ -104,17 +104,17 @@ def test_compute_and_io_nodes(shuffle: int | None, hops: int, tmp_path: Path) ->
 @pytest.mark.parametrize("connect", [False, True])
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 def test_faulty_trees_with_roots(shuffle: int | None, connect: bool, tmp_path: Path) -> None:
-    whole = made("xgft:3;4,4,4;1,4,4", shuffle)
-    tops = [whole.node_names[node] for node in FatTree(whole).roots]
-    fabric = whole.with_faults(cables=4, switches=1, seed=2)
+    complete = made("xgft:3;4,4,4;1,4,4", shuffle)
+    tops = [complete.node_names[node] for node in FatTree(complete).roots]
+    fabric = complete.with_faults(cables=4, switches=1, seed=2)
     roots = [fabric.find_node(name) for name in tops if name in fabric.node_names]
     file = tmp_path / "roots"
     file.write_text(guid_list(fabric, np.array(roots), kind="root"))
     more = ["-z"] if connect else []
     used, table = opensm_tables(fabric, tmp_path, "ftree", "-a", str(file), *more)
     assert used == "ftree"
-    found = ours(fabric, "ftree", roots=(f"@{file}",), connect_roots=connect)
-    assert np.array_equal(found, table)
+    result = ours(fabric, "ftree", roots=(f"@{file}",), connect_roots=connect)
+    assert np.array_equal(result, table)
 
 
 def test_a_faulty_tree_without_roots_is_refused_by_both(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_faulty_tree_without_roots_is_refused_by_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 5, 8, 28])
-def test_messy_trees_as_far_as_the_subnet_manager_sees(seed: int, tmp_path: Path) -> None:
+def test_messy_trees_within_the_subnet_managers_reach(seed: int, tmp_path: Path) -> None:
     fabric = messy_tree(seed)
     routes = route(fabric, "ftree", pure=False)
     assert isinstance(routes, TableRoutes)
@@ -156,7 +156,7 @@ def test_dimension_order_with_several_lids(spec: str, lmc: int, tmp_path: Path) 
     fabric = load(spec).shuffled(3)
     used, _ = opensm_tables(fabric, tmp_path, "dor", "-l", f"{lmc}")
     assert used == "dor"
-    found = ours(fabric, "dor", lmc=lmc)
+    result = ours(fabric, "dor", lmc=lmc)
     dump = (tmp_path / "opensm-lfts.dump").read_text()
     place = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
     ports: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -169,7 +169,7 @@ def test_dimension_order_with_several_lids(spec: str, lmc: int, tmp_path: Path) 
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
     for end, guid in enumerate(fabric.port_guid[slots].tolist()):
         for switch in range(fabric.num_switches):
-            lids = found[end << lmc : (end + 1) << lmc, switch]
+            lids = result[end << lmc : (end + 1) << lmc, switch]
             assert lids.tolist() == ports[guid, switch]
 
 

@@ -1,4 +1,4 @@
-"""hdor beside the engines of the real OpenSM on the KNS of the paper."""
+"""hdor compared with the engines of the real OpenSM on the KNS of the paper."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _tools() -> None:
 
 
 def extremes(fabric: Fabric, routes: TableRoutes) -> tuple[int, int]:
-    """Most and least flows of all host pairs on a link between switches."""
+    """Return the most and the fewest flows of all host pairs on a link between switches."""
     loads = all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0]
     return int(loads.max()), int(loads.min())
 
@@ -39,7 +39,7 @@ def both(fabric: Fabric, folder: Path, engine: str) -> tuple[TableRoutes, TableR
     return ours, replace(ours, table=table, sl=np.zeros((), dtype=np.uint8))
 
 
-def test_on_tidy_ports_the_real_dor_does_as_well(tmp_path: Path) -> None:
+def test_on_ordered_ports_the_real_dor_is_as_good(tmp_path: Path) -> None:
     fabric = load("kns:k=6,n=2")
     ours, theirs = both(fabric, tmp_path, "dor")
     assert extremes(fabric, ours) == extremes(fabric, theirs) == (30, 30)
@@ -48,7 +48,7 @@ def test_on_tidy_ports_the_real_dor_does_as_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_shuffled_ports_make_the_real_dor_cyclic_and_leave_hdor_as_it_was(
+def test_shuffled_ports_make_the_real_dor_cyclic_and_do_not_change_hdor(
     seed: int, tmp_path: Path
 ) -> None:
     fabric = load("kns:k=6,n=2").shuffled(seed)
@@ -61,7 +61,7 @@ def test_shuffled_ports_make_the_real_dor_cyclic_and_leave_hdor_as_it_was(
     assert bisection(fabric, ours, 300).mean > 1.1 * bisection(fabric, theirs, 300).mean
 
 
-def test_no_cable_order_makes_the_real_minhop_even(tmp_path: Path) -> None:
+def test_no_order_of_cables_balances_the_real_minhop(tmp_path: Path) -> None:
     fabric = load("kns:k=6,n=2").shuffled(1)
     ours, theirs = both(fabric, tmp_path, "minhop")
     assert extremes(fabric, theirs)[0] > extremes(fabric, ours)[0] == 30

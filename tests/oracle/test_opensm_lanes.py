@@ -44,13 +44,13 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
 
 
 def lanes_of(folder: Path) -> int:
-    """Lanes that the real OpenSM says it needs."""
+    """Return the number of lanes in the real OpenSM's log."""
     log = (folder / "osm.log").read_text(errors="replace")
     return max(int(count) for count in re.findall(r"(?:Lanes needed: |needed=)(\d+)", log))
 
 
 @pytest.mark.parametrize(("name", "fabric"), ALL, ids=[name for name, _ in ALL])
-def test_sssp_is_theirs_entry_by_entry_or_better(name: str, fabric: Fabric, tmp_path: Path) -> None:
+def test_sssp_equals_opensms_or_is_better(name: str, fabric: Fabric, tmp_path: Path) -> None:
     used, table = opensm_tables(fabric, tmp_path, "sssp")
     assert used == "sssp"
     same = route(fabric, "sssp:balance=opensm")

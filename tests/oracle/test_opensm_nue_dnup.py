@@ -66,7 +66,7 @@ def test_dnup_gives_the_same_tables(spec: str, shuffle: int | None, tmp_path: Pa
     same = route(fabric, "dnup", balance="opensm")
     assert isinstance(same, TableRoutes)
     assert np.array_equal(same.table, table)
-    # Cables between switches of one rank may be crossed at any time, and so in a circle.
+    # Paths may cross cables between switches of one rank at any time, and so form a cycle.
     rank, graph = leaf_ranks(fabric), fabric.graph
     within_ranks = bool((rank[graph.edge_row] == rank[graph.edge_tail]).any())
     assert bool(validate(fabric, same).credit_loops) == within_ranks

@@ -35,7 +35,7 @@ def _tools() -> None:
 
 
 def run(fabric: Fabric, folder: Path, text: str) -> tuple[str, np.ndarray, str]:
-    """The engine that the real one used, its tables, and the configuration's path."""
+    """Return the engine that OpenSM used, its tables, and the configuration's path."""
     folder.mkdir(exist_ok=True)
     conf = folder / "torus-2QoS.conf"
     conf.write_text(text)
@@ -49,16 +49,16 @@ def laid_out(fabric: Fabric) -> str:
 
 
 def their_lanes(fabric: Fabric, dump: str) -> dict[tuple[int, int, int], list[int]]:
-    """VL of every SL by (switch, in port, out port)."""
+    """Return the VL of every SL by (switch, in port, out port)."""
     place = {int(guid): node for node, guid in enumerate(fabric.node_guid)}
-    found: dict[tuple[int, int, int], list[int]] = {}
+    result: dict[tuple[int, int, int], list[int]] = {}
     node = -1
     for line in dump.splitlines():
         if header := re.match(r"(\w+) .*?(0x[0-9a-f]+)", line):
             node = place.get(int(header[2], 16), -1) if header[1] == "Switch" else -1
         elif node >= 0 and (row := re.match(r"(\d+)\s+(\d+)\s*:((?:\s+\d+){16})", line)):
-            found[node, int(row[1]), int(row[2])] = [int(lane) for lane in row[3].split()]
-    return found
+            result[node, int(row[1]), int(row[2])] = [int(lane) for lane in row[3].split()]
+    return result
 
 
 def their_coordinates(dump: str) -> dict[int, list[int]]:
@@ -94,16 +94,16 @@ def compare(fabric: Fabric, folder: Path, text: str) -> None:
     as_theirs = validate(fabric, replace(same, table=table))
     for routes in (route(fabric, "torus-2QoS", conf=conf), route(fabric, "torus-2QoS")):
         assert isinstance(routes, TableRoutes)
-        found = validate(fabric, routes)
-        assert found.ok_where_connected, found.text()
-        assert found.lanes <= as_theirs.lanes
-        assert found.mean_hops <= as_theirs.mean_hops
+        result = validate(fabric, routes)
+        assert result.ok_where_connected, result.text()
+        assert result.lanes <= as_theirs.lanes
+        assert result.mean_hops <= as_theirs.mean_hops
         assert worst(fabric, routes) <= worst(fabric, same)
     assert as_theirs.ok_where_connected, as_theirs.text()
 
 
 @pytest.mark.parametrize("spec", WHOLE + PARALLEL)
-def test_whole_tori_and_meshes(spec: str, tmp_path: Path) -> None:
+def test_complete_tori_and_meshes(spec: str, tmp_path: Path) -> None:
     fabric = load(spec)
     compare(fabric, tmp_path, laid_out(fabric))
 
@@ -120,7 +120,7 @@ def test_shuffled_ports(tmp_path: Path) -> None:
     compare(fabric, tmp_path, laid_out(fabric))
 
 
-def test_a_seed_with_datelines_and_axes_of_its_own(tmp_path: Path) -> None:
+def test_a_torus_seed_with_its_own_datelines_and_axes(tmp_path: Path) -> None:
     fabric = load("torus:dims=5x3,hosts=1,cables=2")
     guid = {name: int(g) for name, g in zip(fabric.node_names, fabric.node_guid, strict=True)}
     text = "\n".join([
@@ -142,12 +142,12 @@ def test_an_order_of_ports(tmp_path: Path) -> None:
 def test_a_mesh_with_a_cable_missing_is_routed_though_opensm_gives_up(tmp_path: Path) -> None:
     fabric = load("mesh:5x5").with_faults(cables=1, seed=0)
     used, _, _ = run(fabric, tmp_path, laid_out(fabric))
-    assert used == "minhop"  # it falls back in silence
+    assert used == "minhop"  # it falls back silently
     assert validate(fabric, route(fabric, "torus-2QoS")).ok
 
 
 def test_opensm_leaves_hosts_unrouted_that_weft_routes(tmp_path: Path) -> None:
-    """Two cables of one switch, in line: OpenSM does not find it, and says the fabric is up."""
+    """Two cables of one switch in line are missing: OpenSM loses it and reports the subnet up."""
     fabric = load("torus:6x5").with_faults(cables=2, seed=0)
     used, table, conf = run(fabric, tmp_path, laid_out(fabric))
     assert used == "torus-2QoS"

@@ -1,4 +1,4 @@
-"""Completion times of the flow level beside SimGrid's, on the same flows, fabric and routes."""
+"""Completion times of the flow level against SimGrid's, on the same flows, fabric and routes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from weft.sim.simulate import simulate
 
 pytestmark = pytest.mark.oracle
 
-#: SimGrid's own measures of what is equal are coarser by default.
+#: SimGrid's default tolerances for equality are coarser.
 PRECISE = ["maxmin/precision:1e-9", "surf/precision:1e-12"]
 
 
 @pytest.mark.parametrize("spread_ns", [0.0, 2e7])
 @pytest.mark.parametrize("spec", ["xgft:2;8,8;1,8", "xgft:3;6,6,6;1,6,6"])
-def test_random_flows_end_when_simgrid_says(spec: str, spread_ns: float) -> None:
+def test_completion_times_of_random_flows_equal_simgrids(spec: str, spread_ns: float) -> None:
     require_simgrid()
     fabric = build(spec)
     routes = route(fabric, "dmodk")
@@ -30,5 +30,5 @@ def test_random_flows_end_when_simgrid_says(spec: str, spread_ns: float) -> None
     lasted = theirs - flows.start_ns
     assert np.abs(ours - theirs).max() <= 1e-6 * theirs.max()
     assert np.abs((ours - theirs) / lasted).max() < 1e-6
-    # Sharing matters in these flows: most take longer than alone.
+    # Sharing matters in these flows: most last longer than alone.
     assert np.median(lasted / (flows.size_bytes / 12.5)) > 1.2

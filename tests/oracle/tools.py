@@ -1,4 +1,4 @@
-"""Real programs that oracle tests compare with."""
+"""Real programs with which oracle tests compare."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ import pytest
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning, write_fabric
 
-#: Seconds after which a program that should answer at once is taken to hang.
+#: Seconds after which a program that should answer at once counts as hung.
 LIMIT = 60
 
-#: Debian's Python modules are for this one only.
+#: Debian's Python modules work only with this interpreter.
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
@@ -55,7 +55,7 @@ def require_simgrid() -> None:
 
 @contextmanager
 def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
-    """Run ibsim on a net file; yields the environment in which its clients find it."""
+    """Run ibsim on a net file; yield the environment in which clients connect to it."""
     environment = {**os.environ, "IBSIM_SOCKNAME": f"weft-{uuid.uuid4().hex[:12]}"}
     # -P counts switch ports and port 0 of each, and adapter ports.
     room = [fabric.num_nodes + 1, fabric.num_switches + 1]
@@ -74,7 +74,7 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
         )
     try:
         deadline = time.monotonic() + LIMIT
-        # What ibsim says once it has built the net and listens.
+        # ibsim's message once it has built the net and listens.
         while "Network simulator ready" not in log.read_text(errors="replace"):
             assert process.poll() is None, log.read_text(errors="replace")
             assert time.monotonic() < deadline, log.read_text(errors="replace")
@@ -90,12 +90,12 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
 
 
 def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool = False) -> str:
-    """ibnetdiscover's output of DGX-like nodes: each adapter has one port with its own GUID.
+    """Return ibnetdiscover's output of DGX-like nodes with one GUID of its own per adapter port.
 
     Each node has an adapter on every rail, one leaf switch per rail and two spines above. With
     `lids` ports have LIDs, as on a running subnet. With `mixed` the first rail has adapters of two
-    ports of which the second has the cable, the second one adapters with the port GUID that ibsim
-    expects, and the last one adapters of two functions, whose GUIDs follow each other.
+    ports with the cable in the second, the second rail adapters with the port GUID that ibsim
+    expects, and the last one adapters of two functions with consecutive GUIDs.
     """
     spine = [0xFC6A1C0300A00000 + 64 * number for number in range(2)]
     leaf = [0xFC6A1C0300B00000 + 64 * number for number in range(rails)]
@@ -146,15 +146,15 @@ def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool 
 def opensm_tables(
     fabric: Fabric, folder: Path, engine: str, *options: str
 ) -> tuple[str, np.ndarray]:
-    """Run one sweep of the real OpenSM; the engine that it used, and its tables as weft's.
+    """Run one sweep of the real OpenSM; return the engine that it used and its tables.
 
-    Rows are destinations and columns switches; 255 stands for no path.
+    Rows are destinations and columns switches; 255 is no path.
     """
     net = folder / "net.txt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         write_fabric(fabric, net, "ibsim")
-    # ibsim gives its client port 1 of a host, whichever ports have cables.
+    # ibsim connects its client to port 1 of a host, whichever ports have cables.
     by_port_one = fabric.host_endpoint[fabric.host_endpoint >= 0]
     by_port_one = by_port_one[fabric.endpoint_port[by_port_one] == 1]
     host = fabric.endpoint_node[by_port_one[0]]
