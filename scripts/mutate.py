@@ -251,13 +251,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="part of a group's name, such as kernels/packet")
     parser.add_argument("--out", type=Path, help="CSV file; lines are added as mutants end")
-    given = parser.parse_args()
+    options = parser.parse_args()
     counts: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "weft"
         kept = shutil.ignore_patterns(".git", ".venv", "_build", "__pycache__", "out")
         shutil.copytree(ROOT, copy, ignore=kept)
-        for mutant, tests in chosen(given.number, given.seed, given.only):
+        for mutant, tests in chosen(options.number, options.seed, options.only):
             start = time.perf_counter()
             result, by = noticed(copy, mutant, tests)
             counts[result] = counts.get(result, 0) + 1
@@ -267,8 +267,8 @@ def main() -> int:
                 f"{time.perf_counter() - start:.0f}",
             ]  # fmt: skip
             print(*row, sep=" | ", flush=True)
-            if given.out is not None:
-                with given.out.open("a", newline="") as file:
+            if options.out is not None:
+                with options.out.open("a", newline="") as file:
                     csv.writer(file).writerow(row)
     print(", ".join(f"{number} {result}" for result, number in counts.items()))
     return 0

@@ -114,8 +114,8 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[Any]:
         report = Report(context.new_page(), page)
         report.tab.on(
             "console",
-            lambda printed: (
-                report.wrong.append(printed.text) if printed.type in {"error", "warning"} else None
+            lambda message: (
+                report.wrong.append(message.text) if message.type in {"error", "warning"} else None
             ),
         )
         report.tab.on("pageerror", lambda error: report.wrong.append(str(error)))

@@ -58,9 +58,9 @@ def test_opens_from_disk_and_shows_the_best_engine(report: Report) -> None:
     assert report.tab.input_value("#pattern") == "all-to-all"
     run = report.page.runs[0]
     between = scope_of(report.page.fabric).links
-    printed = report.text("#run-text")
-    assert printed.startswith("minhop under all-to-all")
-    assert f"has load {run.load[between].max():.4g}" in printed
+    shown = report.text("#run-text")
+    assert shown.startswith("minhop under all-to-all")
+    assert f"has load {run.load[between].max():.4g}" in shown
     assert not report.tab.locator("#failure").is_visible()
 
 
@@ -477,8 +477,8 @@ def test_chart_curve_is_the_distribution(report: Report) -> None:
         before = readout.inner_text()
         lines = before.splitlines()
         at = float(lines[0].removeprefix("load at most "))
-        printed = next(line for line in lines if line.startswith("minhop"))
-        share = float(printed.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
+        shown = next(line for line in lines if line.startswith("minhop"))
+        share = float(shown.removeprefix("minhop: ").rstrip("%\u00a0 ")) / 100
         near = [np.mean(load <= at * 0.99), np.mean(load <= at * 1.01)]  # the readout is rounded
         assert near[0] - 0.001 <= share <= near[1] + 0.001
         shares.add(share)

@@ -48,8 +48,8 @@ def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
     requests: list[str] = []
     page.on(
         "console",
-        lambda printed: (
-            wrong.append(printed.text) if printed.type in {"error", "warning"} else None
+        lambda message: (
+            wrong.append(message.text) if message.type in {"error", "warning"} else None
         ),
     )
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -85,9 +85,9 @@ def test_opens_at_the_largest_congestion_tree_and_lists_it(tab: Page, result: Pa
     assert sizes[at] == max(sizes)
     entries = tab.locator("#trees > li")
     assert entries.count() == len(trees)
-    printed = entries.first.inner_text()
-    assert result.link_name(trees[0].root) in printed
-    assert f"{len(trees[0])} buffers, {int(trees[0].full.sum())} full" in printed
+    message = entries.first.inner_text()
+    assert result.link_name(trees[0].root) in message
+    assert f"{len(trees[0])} buffers, {int(trees[0].full.sum())} full" in message
     entries.first.locator("summary").click()
     rows = entries.first.locator(".branches li")
     # The browser reports an opened element later than it opens it.

@@ -54,9 +54,7 @@ def test_every_rank_takes_part_and_sends_to_others(name: str, ranks: int) -> Non
 
 @pytest.mark.parametrize("ranks", [2, 7, 8, 12, 27])
 @pytest.mark.parametrize("name", NAMES)
-def test_it_ends_although_no_message_moves_before_its_receive_is_posted(
-    name: str, ranks: int
-) -> None:
+def test_it_ends_with_synchronous_sends(name: str, ranks: int) -> None:
     workload = built(name, ranks)
     if workload is None:
         return
@@ -87,7 +85,7 @@ def test_the_name_of_the_result_gives_the_same_workload(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in application if "seed" in entry.options])
-def test_seeds_decide(name: str) -> None:
+def test_the_seed_determines_the_result(name: str) -> None:
     options = application[name].facts.get("seeded", {})
     one, two, other = (build(name, 8, seed=seed, **options) for seed in (1, 1, 2))
     assert same(one, two)

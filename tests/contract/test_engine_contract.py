@@ -55,11 +55,11 @@ def fabrics(spec: str) -> list[Fabric]:
     fabric = build(spec)
     if fabric.num_switches > LARGE:
         return [fabric]
-    made = [fabric, fabric.shuffled(1)]
+    variants = [fabric, fabric.shuffled(1)]
     between = int((fabric.link_kind == 0).sum()) // 2
     if fabric.num_switches > 2 and between > 2:
-        made.append(fabric.with_faults(cables=2, switches=1, seed=1))
-    return made
+        variants.append(fabric.with_faults(cables=2, switches=1, seed=1))
+    return variants
 
 
 def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
@@ -117,9 +117,7 @@ LANED = [entry for entry in engine if lanes(entry)]
 
 @pytest.mark.parametrize("entry", LANED, ids=lambda entry: entry.name)
 @pytest.mark.parametrize("spec", LANE_SPECS)
-def test_lanes_keep_to_their_number_and_guard_management_when_asked(
-    entry: Entry, spec: str
-) -> None:
+def test_lanes_stay_within_max_vls_and_can_protect_management(entry: Entry, spec: str) -> None:
     fabric = build(spec)
     for most in (1, 2, 8):
         try:
@@ -143,7 +141,7 @@ def test_lanes_keep_to_their_number_and_guard_management_when_asked(
 
 
 @pytest.mark.parametrize("entry", list(engine), ids=lambda entry: entry.name)
-def test_an_engine_documents_itself(entry: Entry) -> None:
+def test_an_engine_is_documented(entry: Entry) -> None:
     assert entry.summary.endswith(".")
     assert entry.facts["deadlock_free"] in (True, False)
 

@@ -94,7 +94,7 @@ def test_commands_that_read_fabrics_accept_all_faults(command: str) -> None:
 
 
 def test_faults_are_the_same_however_they_are_specified() -> None:
-    printed = Faults(
+    expected = Faults(
         cables=("s1-0[5]",), switches=("s1-1",), slow={"s1-2[5]": "1xHDR"}, random_cables=1, seed=3
     )
     options = FabricOptions(
@@ -105,21 +105,21 @@ def test_faults_are_the_same_however_they_are_specified() -> None:
         "cables": ["s1-0[5]"], "switches": ["s1-1"], "slow": {"s1-2[5]": "1xHDR"},
         "random_cables": 1, "seed": 3,
     }  # fmt: skip
-    assert options.made(Faults) == printed
-    assert check({"fabric": "x", "faults": table, **JOB}).faults.made == printed
-    tree = weft.fabric("xgft:2;4,4;1,4", faults=printed)
+    assert options.made(Faults) == expected
+    assert check({"fabric": "x", "faults": table, **JOB}).faults.made == expected
+    tree = weft.fabric("xgft:2;4,4;1,4", faults=expected)
     assert tree.num_cables == options.load("xgft:2;4,4;1,4").num_cables < 32
 
 
 def test_hardware_is_the_same_however_it_is_specified() -> None:
     text = "quantum=64KiB,vlarb_low=0:4,1:8,high_limit=3,cc_threshold=9"
     keys = {"quantum": "64KiB", "vlarb_low": ["0:4", "1:8"], "high_limit": 3, "cc_threshold": 9}
-    printed = weft.Hardware(
+    expected = weft.Hardware(
         quantum_bytes="64KiB",  # type: ignore[arg-type]
         vl_arbitration=weft.VlArbitration(low=((0, 4), (1, 8)), limit=3),
         congestion_control=weft.CongestionControl(threshold=9),
     )
-    assert hardware_of(parse_hardware([text])) == printed == HardwarePart(**keys).made
+    assert hardware_of(parse_hardware([text])) == expected == HardwarePart(**keys).made
     assert {item.key for item in TABLES["Hardware"][2]} == set(HardwarePart.model_fields)
     kinds = (weft.Hardware, weft.VlArbitration, weft.CongestionControl)
     assert {item.field for item in TABLES["Hardware"][2]} == {

@@ -64,7 +64,7 @@ def test_the_spec_of_the_result_gives_the_same_flows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in pattern if "seed" in entry.options])
-def test_seeds_decide(name: str) -> None:
+def test_the_seed_determines_the_result(name: str) -> None:
     draws = [np.stack(tuple(traffic(64, name, seed=seed))) for seed in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert not np.array_equal(draws[0], draws[2])

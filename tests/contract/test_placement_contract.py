@@ -89,7 +89,7 @@ def test_a_full_fabric_has_each_host_once(name: str, spec: str) -> None:
 
 
 @pytest.mark.parametrize("name", [e.name for e in placement if "seed" in e.options])
-def test_seeds_decide(name: str) -> None:
+def test_the_seed_determines_the_result(name: str) -> None:
     options = {"order": "random"} if "order" in placement[name].options else {}
     fabric_ = fabric(FABRICS[1])
     draws = [place(fabric_, 16, name, seed=seed, **options) for seed in (1, 1, 2)]
@@ -106,7 +106,7 @@ def test_an_unknown_option_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXPLICIT)
-def test_explicit_placements_say_which_text_they_need(name: str) -> None:
+def test_explicit_placements_name_their_expected_text(name: str) -> None:
     assert is_explicit(name)
     with pytest.raises(InputError, match=f"placement '{name}' needs"):
         place(fabric(FABRICS[0]), 4, name)

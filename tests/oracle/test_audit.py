@@ -49,7 +49,7 @@ def kinds(actual: Audit) -> list[str]:
     return [finding.kind for finding in actual.findings]
 
 
-def test_nothing_is_wrong(dumped: Path) -> None:
+def test_intact_dumps_have_no_findings(dumped: Path) -> None:
     actual = audit([dumped])
     assert actual.ok
     assert (actual.engine, actual.worst, actual.mean) == ("file", 30, 30)
@@ -197,7 +197,7 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     assert "OpenSM discovered 2 ends of cables that are not in" in actual.findings[2].text
 
 
-def test_tables_that_carry_nothing(dumped: Path, tmp_path: Path) -> None:
+def test_tables_without_flows(dumped: Path, tmp_path: Path) -> None:
     name = "opensm-lfts.dump"
     actual = audit([edited(dumped, tmp_path / "a", name, r"^0x.*\n", "", count=0)])
     assert "unrouted" in kinds(actual)
@@ -242,7 +242,7 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
     )
 
 
-def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
+def test_ports_that_opensm_did_not_discover(dumped: Path, tmp_path: Path) -> None:
     """The list of cables is what OpenSM discovered, independent of the specified fabric."""
     guid = r"PortGUID:0000000000{}"
     hidden = edited(
@@ -269,7 +269,7 @@ def test_ports_that_opensm_did_not_see(dumped: Path, tmp_path: Path) -> None:
         assert "LIDs  1 ports have no LID: h0.0[1]" in audit([lost], fabric).text()
 
 
-def test_tables_that_opensm_was_not_given(dumped: Path, tmp_path: Path) -> None:
+def test_a_missing_lfts_file_is_reported(dumped: Path, tmp_path: Path) -> None:
     """Without a file its engine `file` computes minhop, and the log does not mention it."""
     printed = "opensm.conf has no lfts_file"
     assert printed not in audit([dumped]).text()

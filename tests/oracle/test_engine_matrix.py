@@ -114,7 +114,9 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
 
 @pytest.mark.parametrize("name", FABRICS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_no_worse(engine: str, name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_weft_is_no_worse_than_opensm(
+    engine: str, name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     require_tools("opensm", "ibsim", "ibsim-run")
     shared = request.getfixturevalue("shared") if name == "psmn" else None
     fabric = fabric_named(name, shared)

@@ -41,7 +41,7 @@ KNS = "kns:k=6,n=2"
 
 
 @pytest.mark.parametrize("engine", ["hdor", "updn:roots=center,lmc=2", "minhop"])
-def test_opensm_programs_what_was_exported_to_the_byte(engine: str, tmp_path: Path) -> None:
+def test_opensm_programs_exactly_the_exported_tables(engine: str, tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts")
     fabric = load(KNS)
     routes = route(fabric, engine)
@@ -104,8 +104,8 @@ def test_service_levels_and_lanes_are_active(spec: str, engine: str, tmp_path: P
                 result = re.search(r"\bsl\.+0x(\w+)", answer)
                 assert result
                 assert int(result[1], 16) == levels[source, target]
-        asked = subnet.run(["smpquery", "sl2vl", "-G", hex(int(fabric.node_guid[0])), "1"])
-        table = re.search(r"in  2, out  1: \|([ \d|]+)", asked)
+        answered_lanes = subnet.run(["smpquery", "sl2vl", "-G", hex(int(fabric.node_guid[0])), "1"])
+        table = re.search(r"in  2, out  1: \|([ \d|]+)", answered_lanes)
         assert table
         lanes = [int(part) for part in table[1].split("|") if part.strip()]
         assert lanes == routes.lanes.tables[0].tolist()

@@ -465,7 +465,7 @@ def test_port_guids_that_ibsim_cannot_make(
     assert not ours()
 
 
-def test_ports_that_have_other_guids_than_the_tables_say(
+def test_port_guids_other_than_in_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """OpenSM reports that the subnet is up, and its program's exit status is 0."""
@@ -624,7 +624,7 @@ def test_a_signal_takes_everything_down_before_weft_ends(
     assert not ours()
 
 
-def test_ctrl_c_is_the_commands() -> None:
+def test_ctrl_c_ends_the_command() -> None:
     process = started("sh", "-c", "trap 'exit 7' INT; echo up; while :; do sleep 0.1; done")
     os.killpg(process.pid, signal.SIGINT)
     process.communicate(timeout=LIMIT)

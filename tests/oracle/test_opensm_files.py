@@ -97,7 +97,7 @@ def named_rates(fabric: Fabric) -> Fabric:
 
 @pytest.mark.parametrize("lmc", [0, 1, 2, 3])
 @pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3"])
-def test_lids_from_nothing(spec: str, lmc: int, tmp_path: Path) -> None:
+def test_lids_of_a_new_subnet(spec: str, lmc: int, tmp_path: Path) -> None:
     fabric = load(spec) if lmc % 2 else load(spec).shuffled(lmc)
     files = sweep(fabric, tmp_path, "-l", str(lmc))
     assert lid_map(fabric, predict_lids(fabric, lmc=lmc)) == dict(
@@ -141,7 +141,7 @@ def test_existing_lids_are_kept_where_opensm_keeps_them(seed: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lids_that_opensm_remembers(seed: int, tmp_path: Path) -> None:
+def test_lids_in_the_cache_of_opensm(seed: int, tmp_path: Path) -> None:
     fabric = with_random_lids(seed)
     random = np.random.default_rng(seed)
     places = iter(4 * random.permutation(30) + 4 + seed % 2)
@@ -220,7 +220,7 @@ def test_opensm_programs_the_tables_that_weft_writes(spec: str, lmc: int, tmp_pa
 
 
 @pytest.mark.parametrize("lmc", [0, 1])
-def test_what_every_tool_prints_is_read(lmc: int, tmp_path: Path) -> None:
+def test_the_output_of_every_tool_is_read(lmc: int, tmp_path: Path) -> None:
     require_tools("ibroute", "dump_fts")
     fabric = load("xgft:2;4,4;1,4").shuffled(4)
     lids = predict_lids(fabric, lmc=lmc)

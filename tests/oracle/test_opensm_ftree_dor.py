@@ -70,7 +70,7 @@ def test_both_refuse_an_incomplete_tree(spec: str, tmp_path: Path) -> None:
         route(load(spec), "ftree")
 
 
-def test_what_opensm_leaves_unrouted_is_refused(tmp_path: Path) -> None:
+def test_fabrics_that_opensm_leaves_unrouted_are_refused(tmp_path: Path) -> None:
     fabric = load("kns:k=6,n=2")
     used, table = opensm_tables(fabric, tmp_path, "ftree")
     assert used == "ftree"
@@ -158,12 +158,12 @@ def test_dimension_order_with_several_lids(spec: str, lmc: int, tmp_path: Path) 
     assert used == "dor"
     result = ours(fabric, "dor", lmc=lmc)
     dump = (tmp_path / "opensm-lfts.dump").read_text()
-    place = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
+    node_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
     ports: dict[tuple[int, int], list[int]] = defaultdict(list)
     switch = -1
     for line in dump.splitlines():
         if header := re.match(r"Unicast lids .* guid (0x[0-9a-f]+)", line):
-            switch = place[int(header[1], 16)]
+            switch = node_of[int(header[1], 16)]
         elif row := re.match(r"0x[0-9a-f]+\s+(\d+)\s+# Channel.*portguid (0x[0-9a-f]+)", line):
             ports[int(row[2], 16), switch].append(int(row[1]))
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1

@@ -50,12 +50,12 @@ def laid_out(fabric: Fabric) -> str:
 
 def their_lanes(fabric: Fabric, dump: str) -> dict[tuple[int, int, int], list[int]]:
     """Return the VL of every SL by (switch, in port, out port)."""
-    place = {int(guid): node for node, guid in enumerate(fabric.node_guid)}
+    node_of = {int(guid): node for node, guid in enumerate(fabric.node_guid)}
     result: dict[tuple[int, int, int], list[int]] = {}
     node = -1
     for line in dump.splitlines():
         if header := re.match(r"(\w+) .*?(0x[0-9a-f]+)", line):
-            node = place.get(int(header[2], 16), -1) if header[1] == "Switch" else -1
+            node = node_of.get(int(header[2], 16), -1) if header[1] == "Switch" else -1
         elif node >= 0 and (row := re.match(r"(\d+)\s+(\d+)\s*:((?:\s+\d+){16})", line)):
             result[node, int(row[1]), int(row[2])] = [int(lane) for lane in row[3].split()]
     return result

@@ -181,7 +181,7 @@ def opensm_tables(
 
 
 def _read_dump(fabric: Fabric, dump: str) -> np.ndarray:
-    place = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
+    node_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
     column = {int(guid): number for number, guid in enumerate(fabric.port_guid[slots])}
     for switch in range(fabric.num_switches):
@@ -190,7 +190,7 @@ def _read_dump(fabric: Fabric, dump: str) -> np.ndarray:
     switch = -1
     for line in dump.splitlines():
         if header := re.match(r"Unicast lids .* guid (0x[0-9a-f]+)", line):
-            switch = place[int(header[1], 16)]
+            switch = node_of[int(header[1], 16)]
         elif row := re.match(r"0x[0-9a-f]+\s+(\d+)\s+#.*portguid (0x[0-9a-f]+)", line):
             table[column[int(row[2], 16)], switch] = int(row[1])
     return table

@@ -23,7 +23,7 @@ from weft.studies.claims import (
 )
 
 
-def test_interval_is_students() -> None:
+def test_the_interval_uses_students_t() -> None:
     values = np.array([1.0, 2.0, 4.0, 8.5])
     mean, half = interval(values)
     low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
@@ -142,7 +142,7 @@ def test_a_majority_is_more_than_half(
     assert str(actual).startswith(detail)
 
 
-def test_a_claim_of_many_comparisons_does_not_fall_by_chance() -> None:
+def test_a_claim_of_many_comparisons_does_not_fail_by_chance() -> None:
     # Without any difference, one of a hundred intervals is likely to miss zero.
     random = np.random.default_rng(1)
     fallen = 0

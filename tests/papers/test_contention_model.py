@@ -204,7 +204,7 @@ def test_a_number_that_is_off_does_not_agree() -> None:
     assert not Printed("3", "a", 1, "time", "0.0297984", 0.029799).agrees
 
 
-def test_times_of_small_graphs_are_few_fractions() -> None:
+def test_times_of_small_graphs_are_a_few_fractions() -> None:
     study = contention_model(edges=1, graphs=1, shapes=3)
     rows = study.shapes.rows()
     assert [row[1:3] for row in rows] == [(1, 1), (5, 2), (18, 7)]
@@ -249,6 +249,6 @@ def test_study_writes_figure_and_tables(tmp_path) -> None:
     "options",
     [{"edges": 0}, {"graphs": 0}, {"nodes": 1}, {"shapes": 7}, {"seed": -1}, {"edges": 37}],
 )
-def test_options_that_make_no_study(options) -> None:
+def test_bad_options_of_the_study(options) -> None:
     with pytest.raises(weft.InputError, match=f"{next(iter(options))}|communications"):
         contention_model(**options)

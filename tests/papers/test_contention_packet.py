@@ -72,8 +72,8 @@ def test_starts_differ_and_are_not_part_of_the_times() -> None:
     (alone,) = packet.packet_times(([0], [1]), 1 << 16, packet.Variant("x"), fabric, routes)
     late = packet.Variant("late", start_ns=1e5)
     assert packet.packet_times(apart, 1 << 16, late, fabric, routes) == pytest.approx([alone] * 2)
-    met = packet.packet_times(([0, 2], [1, 1]), 1 << 16, late, fabric, routes)
-    assert met.max() < 2 * alone
+    shared = packet.packet_times(([0, 2], [1, 1]), 1 << 16, late, fabric, routes)
+    assert shared.max() < 2 * alone
 
 
 def test_the_study_reports_errors_by_variant_and_size(

@@ -728,19 +728,19 @@ def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_path) -> None:
     # All of natural-ring-latency, which runs first, and one run of pingpong-latency.
-    made = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
-    interrupt_at(monkeypatch, made)
+    num_runs = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
+    interrupt_at(monkeypatch, num_runs)
     actual = kns_infiniband(
         ranks_per_node=(1,), benchmarks=SMALL, placements=2, processes=1, out=tmp_path
     )
-    assert (study.partial, actual.partial) == ("", f"{made} of {study.asked} runs")
+    assert (study.partial, actual.partial) == ("", f"{num_runs} of {study.asked} runs")
     assert_frame_equal(
         actual.runs,
         study.runs.join(actual.runs, on=list(RUN_KEYS), how="semi", maintain_order="left"),
     )
-    assert actual.runs.height == made
+    assert actual.runs.height == num_runs
     text = actual.text()
-    assert f"partial, {made} of {study.asked} runs, interrupted" in text
+    assert f"partial, {num_runs} of {study.asked} runs, interrupted" in text
     before = {tuple(row.values())[:7]: row for row in study.choices_frame.iter_rows(named=True)}
     lost = same = 0
     for row in actual.choices_frame.iter_rows(named=True):
@@ -804,10 +804,10 @@ def test_the_command_reports_the_state_after_a_signal(
     assert child.returncode == status, child.stderr
     printed = re.search(rf"weft: {word}: (\d+) of (\d+) runs; the study is partial\n", child.stderr)
     assert printed
-    made, asked = map(int, printed.groups())
-    assert 3 <= made < asked
-    assert pl.read_parquet(tmp_path / "runs.parquet").height == made
-    assert f"partial, {made} of {asked} runs, interrupted" in child.stdout
+    num_runs, asked = map(int, printed.groups())
+    assert 3 <= num_runs < asked
+    assert pl.read_parquet(tmp_path / "runs.parquet").height == num_runs
+    assert f"partial, {num_runs} of {asked} runs, interrupted" in child.stdout
     assert "not measured" in child.stdout
 
 

@@ -152,7 +152,7 @@ def test_ibsim_round_trip(fabric: Fabric) -> None:
 
 
 @given(fabrics())
-def test_what_is_written_is_recognised(fabric: Fabric) -> None:
+def test_written_files_are_recognised(fabric: Fabric) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         for name in set(reader.names()) & set(writer.names()):
@@ -276,7 +276,7 @@ def mutated(draw: st.DrawFn, text: str) -> str:
         at = draw(st.integers(0, len(lines) - 1))
         act = draw(st.sampled_from(["drop", "double", "swap", "insert", "cut", "scrap", "end"]))
         line = lines[at]
-        place = draw(st.integers(0, len(line)))
+        offset = draw(st.integers(0, len(line)))
         if act == "drop":
             del lines[at]
         elif act == "double":
@@ -287,14 +287,14 @@ def mutated(draw: st.DrawFn, text: str) -> str:
         elif act == "insert":
             lines.insert(at, draw(st.sampled_from(SCRAPS)))
         elif act == "cut":
-            lines[at] = line[:place] + line[place + draw(st.integers(1, 4)) :]
+            lines[at] = line[:offset] + line[offset + draw(st.integers(1, 4)) :]
         elif act == "scrap":
             scrap = draw(
                 st.one_of(st.sampled_from(SCRAPS), st.characters(exclude_categories=("Cs",)))
             )
-            lines[at] = line[:place] + scrap + line[place + draw(st.integers(0, 2)) :]
+            lines[at] = line[:offset] + scrap + line[offset + draw(st.integers(0, 2)) :]
         else:
-            lines[at:] = [line[:place]]
+            lines[at:] = [line[:offset]]
     return "\n".join(lines)
 
 

@@ -57,7 +57,7 @@ def damaged(text: str, seed: int, characters: str) -> str:
 
 @settings(max_examples=120)
 @given(SEEDS)
-def test_what_is_written_is_read_as_the_same_program(seed: int) -> None:
+def test_a_written_program_is_read_as_the_same(seed: int) -> None:
     program = Syntax(seed).program()
     text = format_program(program)
     again = parse(text)

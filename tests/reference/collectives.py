@@ -173,24 +173,24 @@ def follow(
 
 def begins(name: str, n: int, root: int, parts: int, index: int) -> State:
     """Return the state of a rank before a collective."""
-    operations = Counter([index])
+    own = Counter([index])
     if name in ("bcast", "scatter", "scatterv"):
         count = parts if name == "bcast" else n
-        return dict.fromkeys(range(count), operations) if index == root else {}
+        return dict.fromkeys(range(count), own) if index == root else {}
     if name == "barrier":
-        return {0: operations}
+        return {0: own}
     if name in ("reduce", "allreduce"):
-        return dict.fromkeys(range(parts), operations)
+        return dict.fromkeys(range(parts), own)
     if name == "reduce-scatter":
-        return dict.fromkeys(range(n), operations)
+        return dict.fromkeys(range(n), own)
     if name == "scan":
-        return {0: operations, 1: operations}
+        return {0: own, 1: own}
     if name == "exscan":
-        return {0: operations}
+        return {0: own}
     if name in ("alltoall", "alltoallv"):
-        return {index * n + other: operations for other in range(n)}
+        return {index * n + other: own for other in range(n)}
     assert name in ("allgather", "allgatherv", "gather", "gatherv")
-    return {index: operations}
+    return {index: own}
 
 
 def result(name: str, n: int, root: int, parts: int, index: int, sizes) -> State:

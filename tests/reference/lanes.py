@@ -65,7 +65,7 @@ def first_fit(paths: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
     return len(lanes)
 
 
-def heaviest_tree(weights: dict[int, int], fabric: Fabric, goal: int) -> dict[int, int]:
+def least_weights(weights: dict[int, int], fabric: Fabric, goal: int) -> dict[int, int]:
     """Return the least total weight from the goal outwards to every node it reaches."""
     graph = switch_graph(fabric)
     best = {goal: 0}
@@ -75,10 +75,10 @@ def heaviest_tree(weights: dict[int, int], fabric: Fabric, goal: int) -> dict[in
         if here > best[node]:
             continue
         for _, head, link in graph.out_edges(node, keys=True):
-            there = here + weights[link]
-            if there < best.get(head, there + 1):
-                best[head] = there
-                heapq.heappush(queue, (there, head))
+            distance = here + weights[link]
+            if distance < best.get(head, distance + 1):
+                best[head] = distance
+                heapq.heappush(queue, (distance, head))
     return best
 
 
@@ -108,7 +108,7 @@ def sssp_is_cheapest(fabric: Fabric, routes: TableRoutes) -> None:
     for destination in sorted(reachable, key=service_order):
         for lid in range(destination << routes.lmc, (destination + 1) << routes.lmc):
             goal = nodes[graph.destination_row[destination]]
-            best = heaviest_tree(weights, fabric, goal)
+            best = least_weights(weights, fabric, goal)
             gains: dict[int, int] = {}
             for row, start in enumerate(nodes):
                 if start not in best:

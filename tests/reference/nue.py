@@ -150,9 +150,9 @@ def share(
 ) -> dict[int, int]:
     """Return the lane of each goal, and admit the dependencies of its tree there."""
     load = [0] * len(channels.tail)
-    place = dict(preset)
+    lane_of = dict(preset)
     for goal in goals:
-        if goal not in place:
+        if goal not in lane_of:
             ranked = []
             for number, lane in enumerate(lanes):
                 trial = Lane(channels)
@@ -162,13 +162,13 @@ def share(
                 if all(row in hops for row in counting):
                     excess = sum(weight[r] * (hops[r] - distance[goal][r]) for r in counting)
                     ranked.append((excess, number))
-            place[goal] = min(ranked)[1] if ranked else len(lanes) - 1
-        _, chosen, listed = grow(channels, lanes[place[goal]], goal, load)
+            lane_of[goal] = min(ranked)[1] if ranked else len(lanes) - 1
+        _, chosen, listed = grow(channels, lanes[lane_of[goal]], goal, load)
         flow = {row: sources[row] for row in listed}
         for row in reversed(listed[1:]):
             load[chosen[row]] += flow[row]
             flow[channels.head[chosen[row]]] += flow[row]
-    return place
+    return lane_of
 
 
 def ascending(
@@ -179,14 +179,14 @@ def ascending(
     highest = {goal: end}
     while True:
         better = {}
-        for c, place in enumerate(order):
+        for c, position in enumerate(order):
             row, head = channels.tail[c], channels.head[c]
-            if row != goal and highest.get(head, -1) > place > highest.get(row, -1):
-                better[row] = max(place, better.get(row, -1))
+            if row != goal and highest.get(head, -1) > position > highest.get(row, -1):
+                better[row] = max(position, better.get(row, -1))
         if not better:
             break
         highest.update(better)
-    at = {place: c for c, place in enumerate(order)}
+    at = {position: c for c, position in enumerate(order)}
     pins: NextChannel = {}
     while True:
         hops, latest = {goal: 0}, {goal: end}
@@ -194,17 +194,17 @@ def ascending(
         while frontier:
             level += 1
             offers: dict[int, int] = {}
-            for c, place in enumerate(order):
+            for c, position in enumerate(order):
                 row, head = channels.tail[c], channels.head[c]
                 if (
                     row not in hops
                     and head in frontier
-                    and place < latest[head]
+                    and position < latest[head]
                     and pins.get(row, c) == c
                 ):
-                    offers[row] = max(place, offers.get(row, -1))
-            for row, place in offers.items():
-                hops[row], latest[row] = level, place
+                    offers[row] = max(position, offers.get(row, -1))
+            for row, position in offers.items():
+                hops[row], latest[row] = level, position
             frontier = set(offers)
         stuck = False
         for lost in sorted(counting - set(hops)):
@@ -241,8 +241,8 @@ def tables(
         for number, (goal, weighs) in enumerate(destinations):
             if iteration and not weighs:
                 continue
-            place = order[goal]
-            hops, latest, pins = ascending(channels, place, goal, counting[goal])
+            position = order[goal]
+            hops, latest, pins = ascending(channels, position, goal, counting[goal])
             for row, path in _paths(channels, lines[number], goal):
                 for c in path:
                     load[c] -= sources[row]
@@ -252,7 +252,7 @@ def tables(
                     c
                     for c in channels.leaving[row]
                     if hops.get(channels.head[c]) == hops[row] - 1
-                    and place[c] < latest[channels.head[c]]
+                    and position[c] < latest[channels.head[c]]
                     and pins.get(row, c) == c
                 ]
                 for row in rows
@@ -269,10 +269,10 @@ def tables(
                 _, line[row] = min(
                     (cost[channels.head[c]] + (load[c] * channels.cost[c]) ** power, c)
                     for c in offers[row]
-                    if place[c] > entered.get(row, -1)
+                    if position[c] > entered.get(row, -1)
                 )
                 head = channels.head[line[row]]
-                entered[head] = max(entered.get(head, -1), place[line[row]])
+                entered[head] = max(entered.get(head, -1), position[line[row]])
             lines[number] = line
             if weighs:
                 for row, path in _paths(channels, line, goal):

@@ -318,9 +318,9 @@ class PlainPackets:
 
     def _collect_reports(self) -> None:
         """Process the network's reports: messages sent, and messages arrived in order [19]."""
-        said = self.net.said[: self.net.number[SAID]]
+        reports = self.net.said[: self.net.number[SAID]]
         self.net.number[SAID] = 0
-        for report in said:
+        for report in reports:
             message, arrived = divmod(report, 2)
             op, part = self.message_part[message]
             if not arrived:

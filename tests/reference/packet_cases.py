@@ -225,7 +225,7 @@ def an_eager_message_and_overheads() -> Case:
     )  # fmt: skip
 
 
-def by_way_of_a_host_that_forwards() -> Case:
+def through_a_host_that_forwards() -> Case:
     """From host 0 to 3 of BCube(2, 1): host, switch, host, switch, host."""
     fabric = weft.fabric("bcube:2,k=1,rate=80")
     hardware = replace(PLAIN, forward_latency_ns=200)
@@ -261,6 +261,6 @@ CASES: dict[str, Callable[[], Case]] = {
         two_may_leave_an_input_port_at_once,
         a_rendezvous,
         an_eager_message_and_overheads,
-        by_way_of_a_host_that_forwards,
+        through_a_host_that_forwards,
     )
 }

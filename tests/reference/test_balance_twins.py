@@ -43,7 +43,7 @@ def test_lowering_peaks_agrees_with_the_reference(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("lmc", "two_way"), [(0, False), (0, True), (1, False)])
-def test_bisections_are_those_of_plain_counting(seed: int, lmc: int, two_way: bool) -> None:
+def test_bisections_agree_with_counting(seed: int, lmc: int, two_way: bool) -> None:
     fabric = random_fabric(seed, others=seed % 3)
     if not (fabric.host_endpoint >= 0).any():
         pytest.fail("the random fabric has no connected host; choose another seed")

@@ -15,7 +15,7 @@ from weft.routing.validation.validate import validate
 
 @pytest.mark.parametrize("management", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_lanes_are_acyclic_and_no_more_than_by_plain_first_fit(seed: int, management: bool) -> None:
+def test_lanes_are_acyclic_and_at_most_those_of_first_fit(seed: int, management: bool) -> None:
     fabric = random_fabric(seed, switches=10, hosts=14, others=seed % 3)
     routes = route(fabric, "minhop", lmc=seed % 2)
     assert isinstance(routes, TableRoutes)

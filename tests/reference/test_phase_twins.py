@@ -226,7 +226,7 @@ def test_straight_share_is_the_best_of_all(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_turns_add_up(seed: int) -> None:
+def test_shares_of_intermediate_rows_add_up(seed: int) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=False, lanes=1)
     shares = turn_shares(fabric, routes)

@@ -48,9 +48,9 @@ def damaged(routes: TableRoutes, seed: int) -> TableRoutes:
 
 
 def tables(fabric: Fabric, seed: int) -> list[TableRoutes]:
-    made = [route(fabric, "minhop"), route(fabric, "updn", roots="center")]
-    made.append(route(fabric, "minhop", lmc=1))
-    return [*made, damaged(made[0], seed)]
+    tables_made = [route(fabric, "minhop"), route(fabric, "updn", roots="center")]
+    tables_made.append(route(fabric, "minhop", lmc=1))
+    return [*tables_made, damaged(tables_made[0], seed)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -147,8 +147,8 @@ def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[i
 def test_the_validator_counts_agree_with_the_paths(seed: int) -> None:
     fabric = random_fabric(seed, others=seed % 3)
     best = dict(nx.all_pairs_shortest_path_length(plain.switch_graph(fabric)))
-    made = tables(fabric, seed)
-    for routes in (*made, damaged(made[2], seed)):
+    tables_made = tables(fabric, seed)
+    for routes in (*tables_made, damaged(tables_made[2], seed)):
         result = validate(fabric, routes)
         by_offset = [plain.host_paths(fabric, routes, o) for o in range(1 << routes.lmc)]
         paths = by_offset[0]
@@ -174,11 +174,11 @@ def test_the_validator_counts_agree_with_the_paths(seed: int) -> None:
             max(extra),
         )
         assert (result.unrouted_rows, result.sent_out.tolist()) == by_row(fabric, routes, best)
-        known = fabric.host_endpoint >= 0
-        rows = np.where(known, fabric.graph.destination_row[fabric.host_endpoint], -1)
+        has_endpoint = fabric.host_endpoint >= 0
+        rows = np.where(has_endpoint, fabric.graph.destination_row[fabric.host_endpoint], -1)
         reached = reached_rows(fabric, routes, fabric.host_endpoint)
         for (a, b), path in paths.items():
-            if known[a] and known[b] and rows[a] >= 0:
+            if has_endpoint[a] and has_endpoint[b] and rows[a] >= 0:
                 assert reached[b, rows[a]] == (path is not None)
         for loop in result.loops:
             assert len(set(loop)) == len(loop) >= 2

@@ -25,11 +25,11 @@ def simple_graph(links: Links) -> nx.Graph:
 
 
 def fabrics() -> list[Fabric]:
-    made = [random_fabric(seed, switches=9, hosts=4) for seed in range(12)]
+    collected = [random_fabric(seed, switches=9, hosts=4) for seed in range(12)]
     for seed, spec in enumerate(["torus:4x3x2", "torus:5x4", "mesh:3x4", "xgft:2;4,4;1,4"]):
         fabric = load(spec).shuffled(seed)
-        made += [fabric, fabric.with_faults(cables=2, switches=1, seed=seed)]
-    return made
+        collected += [fabric, fabric.with_faults(cables=2, switches=1, seed=seed)]
+    return collected
 
 
 @pytest.mark.parametrize("number", range(20))

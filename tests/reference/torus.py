@@ -58,8 +58,12 @@ class Grid:
         near[d] = (at[d] + step) % self.radix[d]
         if self.radix[d] == 2 and near[d] - at[d] != step:
             return None
-        place = tuple(near)
-        return place if frozenset((at, place)) in self.cables and place != at else None
+        coordinates = tuple(near)
+        return (
+            coordinates
+            if frozenset((at, coordinates)) in self.cables and coordinates != at
+            else None
+        )
 
     def shorter(self, a: int, b: int, d: int, tie_up: bool | None) -> int:
         """Return the direction from a to b on a complete ring or line, 1 or -1."""

@@ -34,12 +34,12 @@ def test_matchings_are_uniform_over_all_permutations(seed: int) -> None:
 def test_all_pairs_of_hosts_are_matched_equally_often() -> None:
     hosts = 64
     order = np.empty(hosts, dtype=np.int64)
-    met = np.zeros((hosts, hosts))
+    meetings = np.zeros((hosts, hosts))
     for sample in range(20_000):
         random_matching(7, sample, order)
-        met[order[: hosts // 2], order[hosts // 2 :]] += 1
+        meetings[order[: hosts // 2], order[hosts // 2 :]] += 1
     off = ~np.eye(hosts, dtype=bool)
-    assert chisquare(met[off]).pvalue > LEVEL
+    assert chisquare(meetings[off]).pvalue > LEVEL
 
 
 @pytest.mark.parametrize(("leaves", "hosts"), [(2, 4), (2, 8)])
