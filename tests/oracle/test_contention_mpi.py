@@ -84,7 +84,7 @@ def test_graphs_are_measured_into_one_file_for_the_calibration(tmp_path: Path) -
         assert (graph.start_s >= 0).all()
         assert (graph.time_s < 500).all()  # clocks 1,000 s apart do not count as a duration
         assert (graph.statistics["repetitions"] == 5).all()
-    # Processes that share cores start late, so starts are not compared with the file.
+    # Processes that share cores start late, so the measured starts are replaced by 0.
     together = [replace(graph, start_s=np.zeros(graph.num_edges)) for graph in result.measurements]
     recovered = recover_penalties(together)
     assert recovered.inverse_bandwidth_s_per_byte == alone.time_s[0] / 65536

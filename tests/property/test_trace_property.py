@@ -98,7 +98,7 @@ def test_vectorised_ranks_equal_ranks_one_by_one(seed: int) -> None:
 
 
 def assert_merged(ours: Workload, theirs: Workload) -> None:
-    """Assert equality, except that a wait for many ranks may add an operation to one of them."""
+    """Assert equality, except that a wait for many ranks may add an operation to some."""
 
     def chains(workload: Workload) -> list[list[tuple[object, ...]]]:
         """Return each rank's operations with an effect, and those on which each depends."""

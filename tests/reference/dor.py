@@ -100,7 +100,7 @@ def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None
 
 
 def _choose(ports: list[int], behind: dict[int, int], taken: Counter[int]) -> int:
-    """Return the port with fewest adapters behind; among equals the first with fewest own LIDs."""
+    """Return the port of fewest adapters; among equals one of fewer own LIDs than all before."""
     chosen, fewest = ports[0], taken[ports[0]]
     for port in ports[1:]:
         if behind[port] < behind[chosen]:

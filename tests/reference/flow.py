@@ -30,7 +30,7 @@ class Moving:
     rate: float = 0.0
 
 
-def way_of(fabric: Fabric, routes: TableRoutes, source: int, target: int) -> list[int]:
+def path_of(fabric: Fabric, routes: TableRoutes, source: int, target: int) -> list[int]:
     """Return the links from one host's first port to another's, by the forwarding tables."""
     start, end = (int(fabric.host_endpoint[host]) for host in (source, target))
     node = int(fabric.endpoint_node[start])
@@ -51,7 +51,7 @@ def parts_of(fabric: Fabric, routes: Routes, source: int, target: int) -> dict[i
     """Return the links from host to host in order, each with the part of a message on it."""
     one = Fraction(1)
     if isinstance(routes, TableRoutes):
-        return dict.fromkeys(way_of(fabric, routes, source, target), one)
+        return dict.fromkeys(path_of(fabric, routes, source, target), one)
     start, end = (int(fabric.host_endpoint[host]) for host in (source, target))
     links: dict[int, Fraction] = {}
     row = int(fabric.graph.node_row[fabric.endpoint_node[start]])
@@ -320,8 +320,7 @@ class PlainFlow:
                 self.begun.add(op)
                 begin = self.now
                 if self._packet(op):
-                    # A single packet is sent at the full rate, after those of the adapter's other
-                    # queue pairs.
+                    # A message of one packet starts after those of the adapter's other queue pairs.
                     adapter = self.hosts[self.work.rank[op]]
                     first = next(iter(self.paths[op]))
                     lasts = float(self._wire(op) * self.paths[op][first])

@@ -63,7 +63,7 @@ def case(fabric: Fabric, work: Workload, arrived: list[int], **more: Any) -> Cas
 
 
 def one_packet_by_cables_of_two_rates() -> Case:
-    # It starts on the faster cable D - D / 2 later, and leaves that cable's buffer at once.
+    # It starts on the faster cable D - D / 2 later, and on the slower one behind it at once.
     begins = L + R + D // 2
     arrives = begins + L + R + L + D
     fabric = fabric_of([0, 1], [(0, 1)], faster=160.0)

@@ -82,7 +82,7 @@ def choose_candidate(net, x, row, time):
 
 
 def flowlet(net, message, number, row, first, count, time):
-    """Return the port of the flowlet if it is a recent one and a candidate; else a new draw."""
+    """Return the candidate of a recent flowlet if it is in the set; else draw one."""
     qp = np.uint64(net.msg_name[message])
     entry = int(np.uint64(splitmix64(qp)) % np.uint64(net.entries)) + row * net.entries
     chosen_at = -1

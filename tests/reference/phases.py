@@ -47,7 +47,7 @@ def straight_ways(
     return paths if all(end(fabric, way, source) == target for way, _ in paths) else None
 
 
-def round_ways(
+def indirect_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[Way] | None:
     """Return paths via all intermediates but the ends' own; None when one does not arrive."""
@@ -77,7 +77,7 @@ def pair_ways(
     """Return paths of a pair of rows; a share `straight` of two-phase traffic goes directly."""
     if not goes_round(routes, source, target):
         return straight_ways(fabric, routes, source, target)
-    indirect = round_ways(fabric, routes, source, target)
+    indirect = indirect_paths(fabric, routes, source, target)
     direct = straight_ways(fabric, routes, source, target) if routes.direct else []
     if indirect is None or direct is None:
         return None
