@@ -58,7 +58,7 @@ class Hop(NamedTuple):
     gone: int
 
 
-def ways_of(result: Any) -> list[list[Hop]]:
+def paths_of(result: Any) -> list[list[Hop]]:
     """Return the hops of each packet in order, from a run with all messages traced.
 
     Notifications have no number; those of a message leave and move in order, so the n-th on one
@@ -83,7 +83,7 @@ def marked_again(result: Any) -> dict[int, int]:
     latency = np.rint(np.repeat(fabric.cable_latency_ns, 2) * 1000).astype(int)
     back = round(hardware.credit_latency_ns * 1000)
     route = round(hardware.switch_latency_ns * 1000)
-    paths = ways_of(result)
+    paths = paths_of(result)
 
     def need(hop: Hop) -> int:
         rate = fabric.link_rate_gbps[hop.link]

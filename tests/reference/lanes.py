@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 
 
-def counted_ways(
+def counted_paths(
     fabric: Fabric, routes: TableRoutes, management: bool
 ) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Return (row, LID) -> dependencies of that path, as pairs of links between rows."""

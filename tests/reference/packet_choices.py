@@ -25,11 +25,11 @@ def next_hop(net, x, time):
     message, row = net.p_message[packet], net.head[link]
     goal, sl = net.msg_goal[message], net.msg_sl[message]
     if net.route_kind == TABLES:
-        port = net.table[net.msg_way[message] * net.num_rows + row]
+        port = net.table[net.msg_path[message] * net.num_rows + row]
         out = net.row_link[net.row_base[row] + port]
     elif net.route_kind == PATHS:
-        at = net.path_offset[net.msg_way[message]] + net.p_passed[packet]
-        if at < net.path_offset[net.msg_way[message] + 1]:
+        at = net.path_offset[net.msg_path[message]] + net.p_passed[packet]
+        if at < net.path_offset[net.msg_path[message] + 1]:
             out = net.edge_link[net.path_edge[at]]
             net.p_passed[packet] += 1
         else:

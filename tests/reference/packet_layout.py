@@ -202,7 +202,7 @@ def _messages(
         "msg_bytes": [message.num_bytes for message in messages],
         "msg_coming": [len(hardware.packets_of(message.num_bytes)) for message in messages],
         "msg_goal": goals,
-        "msg_way": ways,
+        "msg_path": ways,
         "msg_sl": sls,
         "msg_link": links,
         "msg_lane": lanes,

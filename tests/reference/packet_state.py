@@ -104,7 +104,7 @@ class Network(NamedTuple):
     msg_bytes: Any
     msg_coming: Any
     msg_goal: Any
-    msg_way: Any
+    msg_path: Any
     msg_sl: Any
     msg_link: Any
     msg_lane: Any

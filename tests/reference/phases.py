@@ -39,7 +39,7 @@ def end(fabric: Fabric, way: tuple[tuple[int, int], ...], row: int) -> int:
     return int(fabric.graph.edge_row[way[-1][0]]) if way else row
 
 
-def straight_ways(
+def minimal_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[Way] | None:
     """Return paths without an intermediate, None when one does not arrive."""
@@ -59,26 +59,26 @@ def indirect_paths(
             intermediate = end(fabric, first, source)
             if via[intermediate] != v:
                 return None
-            onward = straight_ways(fabric, routes, intermediate, target)
+            onward = minimal_paths(fabric, routes, intermediate, target)
             if onward is None:
                 return None
             paths += [(first + rest, chance * p / len(others)) for rest, p in onward]
     return paths
 
 
-def goes_round(routes: CandidateRoutes, source: int, target: int) -> bool:
+def uses_intermediate(routes: CandidateRoutes, source: int, target: int) -> bool:
     a, b = routes.via[source], routes.via[target]
     return bool(a >= 0 and b >= 0 and a != b)
 
 
-def pair_ways(
+def pair_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int, *, straight: float = 0.0
 ) -> list[Way] | None:
     """Return paths of a pair of rows; a share `straight` of two-phase traffic goes directly."""
-    if not goes_round(routes, source, target):
-        return straight_ways(fabric, routes, source, target)
+    if not uses_intermediate(routes, source, target):
+        return minimal_paths(fabric, routes, source, target)
     indirect = indirect_paths(fabric, routes, source, target)
-    direct = straight_ways(fabric, routes, source, target) if routes.direct else []
+    direct = minimal_paths(fabric, routes, source, target) if routes.direct else []
     if indirect is None or direct is None:
         return None
     return [(way, chance * (1 - straight)) for way, chance in indirect] + [

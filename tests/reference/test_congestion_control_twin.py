@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.reference.congestion_control import TIMER_PS, PlainRate, marked_again, ways_of
+from tests.reference.congestion_control import TIMER_PS, PlainRate, marked_again, paths_of
 from tests.reference.packet_cases import PLAIN, fabric_of
 from weft import CongestionControl
 from weft.kernels.packet import congestion_control as kernel
@@ -91,7 +91,7 @@ def test_marks_and_delays_of_runs(seed: int) -> None:
     marked = record.marked.sum(1)
     assert marked_again(result) == {int(link): int(marked[link]) for link in np.flatnonzero(marked)}
     # Arrival of the last byte of notifications, by the message that caused them.
-    paths = ways_of(result)
+    paths = paths_of(result)
     latency = np.rint(np.repeat(fabric.cable_latency_ns, 2) * 1000).astype(int)
     notified_at: dict[int, list[int]] = defaultdict(list)
     sent: dict[int, list[Any]] = defaultdict(list)
@@ -104,7 +104,7 @@ def test_marks_and_delays_of_runs(seed: int) -> None:
     # Each host has one message, so its queue pair is the only one of its level and port.
     pair = result.connections.pair
     for op, hops in sent.items():
-        rate, held_back, earliest = PlainRate(control), 0, 0
+        rate, is_delayed, earliest = PlainRate(control), 0, 0
         pending = sorted(notified_at[op])
         for index, hop in enumerate(sorted(hops, key=lambda each: each.number)):
             assert hop.left >= earliest
@@ -112,8 +112,8 @@ def test_marks_and_delays_of_runs(seed: int) -> None:
                 rate.notification(pending.pop(0))
             delay = rate.delay(hop.gone - hop.left, hop.left)
             earliest = hop.gone + delay
-            held_back += delay if index + 1 < len(hops) else 0
-        assert record.held_back_ps[pair[op]] == held_back
+            is_delayed += delay if index + 1 < len(hops) else 0
+        assert record.held_back_ps[pair[op]] == is_delayed
 
 
 def test_half_of_the_drawn_runs_have_marks() -> None:

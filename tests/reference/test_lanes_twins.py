@@ -22,7 +22,7 @@ def test_lanes_are_acyclic_and_at_most_those_of_first_fit(seed: int, management:
     sl, lanes = assign_lanes(
         fabric, routes.table, lmc=routes.lmc, max_vls=15, management=management
     )
-    paths = plain.counted_ways(fabric, routes, management)
+    paths = plain.counted_paths(fabric, routes, management)
     assert plain.are_acyclic(paths, sl)
     assert lanes <= plain.first_fit(paths)
     uncounted = np.ones(sl.shape, dtype=bool)
@@ -44,7 +44,7 @@ def test_engines_with_lanes_are_acyclic_and_shortest(seed: int, engine: str) -> 
         routes = route(fabric, engine, management=management, max_vls=15)
         assert isinstance(routes, TableRoutes)
         assert routes.sl.shape == routes.table.shape[::-1]
-        paths = plain.counted_ways(fabric, routes, management)
+        paths = plain.counted_paths(fabric, routes, management)
         assert plain.are_acyclic(paths, routes.sl)
         result = validate(fabric, routes, management=management)
         assert not result.credit_loops

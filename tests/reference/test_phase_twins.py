@@ -15,7 +15,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.kernels.routes.intermediates import spread_demand
 from weft.routes import CandidateRoutes
-from weft.routes.intermediates import routed_rows, turn_shares
+from weft.routes.intermediates import arrival_shares, routed_rows
 from weft.routing import route
 from weft.routing.validation.validate import validate
 from weft.sim.flow.network import carried_bytes, lay_routes
@@ -51,7 +51,7 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
     for a, b, source, target in host_pairs(fabric):
         result = None
         if source >= 0 and target >= 0:
-            result = plain.pair_ways(fabric, routes, source, target, straight=share)
+            result = plain.pair_paths(fabric, routes, source, target, straight=share)
         if result is None:
             lost.add((a, b))
             continue
@@ -65,8 +65,8 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
             longest = max(longest, len(path) + int(cables.sum()))
             for edge, _ in path:
                 expected[fabric.graph.edge_link[edge]] += chance
-        if plain.goes_round(routes, source, target) and direct:
-            result = plain.straight_ways(fabric, routes, source, target) or []
+        if plain.uses_intermediate(routes, source, target) and direct:
+            result = plain.minimal_paths(fabric, routes, source, target) or []
         for path, chance in result:
             length = len(path) + int(cables.sum())
             hops[length] = hops.get(length, 0.0) + chance
@@ -85,7 +85,7 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
     cabled = dict(nx.all_pairs_shortest_path_length(tables.switch_graph(fabric)))
     nodes = np.flatnonzero(fabric.forwards).tolist()
     assert result.unrouted_rows == sum(
-        nodes[b] in cabled[nodes[a]] and plain.pair_ways(fabric, routes, a, b) is None
+        nodes[b] in cabled[nodes[a]] and plain.pair_paths(fabric, routes, a, b) is None
         for a in every
         for b in every
         if a != b
@@ -104,9 +104,9 @@ def routed_pairs(
     pairs = []
     for a, b, source, target in host_pairs(fabric):
         if source >= 0 and target >= 0:
-            result = plain.pair_ways(fabric, routes, source, target)
+            result = plain.pair_paths(fabric, routes, source, target)
             if result is not None:
-                straight = plain.straight_ways(fabric, routes, source, target)
+                straight = plain.minimal_paths(fabric, routes, source, target)
                 pairs.append((a, b, result, straight or []))
     return pairs
 
@@ -136,7 +136,7 @@ def test_messages_are_split_by_the_probabilities_of_paths(seed: int, direct: boo
     row = fabric.graph.destination_row[fabric.host_endpoint]
     for number, (a, b, indirect, straight) in enumerate(pairs):
         mixed = [(path, chance) for path, chance in indirect]
-        if direct and plain.goes_round(routes, row[a], row[b]):
+        if direct and plain.uses_intermediate(routes, row[a], row[b]):
             mixed = [(path, chance * (1 - straight_share)) for path, chance in indirect]
             mixed += [(path, chance * straight_share) for path, chance in straight]
         expected: dict[int, float] = {}
@@ -229,7 +229,7 @@ def test_straight_share_is_the_best_of_all(seed: int) -> None:
 def test_shares_of_intermediate_rows_add_up(seed: int) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=False, lanes=1)
-    shares = turn_shares(fabric, routes)
+    shares = arrival_shares(fabric, routes)
     for source in range(fabric.graph.num_rows):
         for v in range(4):
             ends = dict.fromkeys(range(fabric.graph.num_rows), 0.0)

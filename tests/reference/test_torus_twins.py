@@ -10,7 +10,7 @@ from tests.random_fabrics import random_fabric
 from tests.reference import torus as plain
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load
-from weft.kernels.routing.torus import edge_meets, unite_squares
+from weft.kernels.routing.torus import adjacent_edges, unite_squares
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.structure.torus import Links, Torus, find_tori, links_of
@@ -61,7 +61,7 @@ def test_squares_and_meeting_edges(number: int) -> None:
     num_meetings = int((degree * (degree - 1) // 2).sum())
     one, two = np.empty(num_meetings, dtype=np.int32), np.empty(num_meetings, dtype=np.int32)
     square, strong = np.empty(num_meetings, dtype=np.uint8), np.empty(num_meetings, dtype=np.uint8)
-    assert edge_meets(links.offset, links.other, one, two, square, strong) == num_meetings
+    assert adjacent_edges(links.offset, links.other, one, two, square, strong) == num_meetings
     tail = np.repeat(np.arange(len(degree)), degree)
     seen = set()
     for i, j, is_square, is_strong in zip(one, two, square, strong, strict=True):

@@ -112,7 +112,7 @@ def test_full_lane_of_a_link_belongs_to_what_fills_it():
         ({(1, 0): (0, 0, 2)}, [0], "receiver"),
         ({(1, 0): (0, 0, 2)}, [], "credits"),
         ({(1, 0): (0, 0, 2), (0, 0): (2, 0, 3)}, [], "port"),
-        ({(1, 0): (0, 0, 2), (0, 0): (1, 0, 2)}, [], "circle"),
+        ({(1, 0): (0, 0, 2), (0, 0): (1, 0, 2)}, [], "cycle"),
         ({(1, 0): (0, 0, 1)}, [], "link"),
     ],
 )
@@ -123,10 +123,10 @@ def test_why_a_root_holds_up(waits, slow, cause):
     assert cause in CAUSES
 
 
-def test_circle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
+def test_cycle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
     waits = {(3, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (3, 0, 2), (0, 0): (2, 0, 2)}
     (tree,) = trees_of(4, 1, waits, [(at, 0) for at in range(4)])
-    assert (tree.root, tree.cause) == (1, "circle")
+    assert (tree.root, tree.cause) == (1, "cycle")
     assert tree.link.tolist() == [3, 2, 0, 1]
     assert tree.parent.tolist() == [-1, 0, 1, 1]
 
@@ -283,7 +283,7 @@ def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
     for at in range(len(result.snapshots.time_ps)):
         for tree in trees_at(result, at):
             count += 1
-            assert tree.cause != "circle"
+            assert tree.cause != "cycle"
             assert (tree.cause == "receiver") <= ("adapter_gbps" in hardware)
             for node in range(len(tree)):
                 above = tree.root if tree.parent[node] < 0 else tree.link[tree.parent[node]]

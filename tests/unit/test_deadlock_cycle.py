@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError
-from weft.sim.packet.congestion_trees import circles, deadlock_cycle
+from weft.sim.packet.congestion_trees import cycles_of, deadlock_cycle
 
 
 def state(links, lanes, waits):
@@ -23,7 +23,7 @@ def test_ring_of_full_buffers_is_found_in_order():
     assert cycle == [(0, 0), (4, 0), (2, 0), (6, 0)]
 
 
-def test_circle_that_moves_is_no_deadlock():
+def test_cycle_that_moves_is_no_deadlock():
     waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 1), (2, 0): (0, 0, 2)}
     assert deadlock_cycle(*state(3, 1, waits)) == []
 
@@ -43,7 +43,7 @@ def test_lanes_are_told_apart():
     assert deadlock_cycle(*state(3, 2, waits)) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_circle_may_change_lanes():
+def test_cycle_may_change_lanes():
     waits = {(0, 1): (1, 0, 2), (1, 0): (0, 1, 2)}
     assert deadlock_cycle(*state(2, 2, waits)) == [(0, 1), (1, 0)]
 
@@ -61,7 +61,7 @@ def test_nothing_waits():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_circles_agree_with_following_every_node(seed):
+def test_cycles_agree_with_following_every_node(seed):
     random = np.random.default_rng(seed)
     size = int(random.integers(1, 40))
     after = random.integers(-1, size, size).astype(np.int64)
@@ -72,7 +72,7 @@ def test_circles_agree_with_following_every_node(seed):
             at = after[at] if at >= 0 else -1
             if at == start:
                 on_cycle.add(start)
-    cycles = circles(after)
+    cycles = cycles_of(after)
     assert sorted(node for cycle in cycles for node in cycle) == sorted(on_cycle)
     for cycle in cycles:
         assert cycle[0] == min(cycle)

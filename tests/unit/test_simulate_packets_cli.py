@@ -123,13 +123,13 @@ def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None
     assert run(capsys, *words)[0] == 0
     runs = pl.read_parquet(tmp_path / "runs.parquet")
     assert runs["policy"].to_list() == ["spray", "ecmp"]
-    assert runs["overtook_packets"][0] > 0
+    assert runs["early_packets"][0] > 0
     assert runs["most_held_bytes"][0] > 0
-    assert runs["kept_ns"][0] > 0
-    assert runs["overtook_packets"][1] is None
-    assert runs["kept_ns"][1] is None
+    assert runs["reordering_ns"][0] > 0
+    assert runs["early_packets"][1] is None
+    assert runs["reordering_ns"][1] is None
     _, out, _ = run(capsys, *PACKET, "--engine", "ecmp", "--policy", "spray")
-    assert f"Reordering: {runs['overtook_packets'][0]:,} packets arrived before one that" in out
+    assert f"Reordering: {runs['early_packets'][0]:,} packets arrived before one that" in out
 
 
 def test_tables_have_their_columns(capsys, tmp_path) -> None:

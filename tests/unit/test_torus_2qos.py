@@ -11,7 +11,7 @@ from weft.fabrics.load import fabric as load
 from weft.opensm.files.torus_conf import parse, write
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.structure.torus import Torus, find_tori, is_whole
+from weft.routing.structure.torus import Torus, find_tori, is_complete
 from weft.routing.structure.torus_seed import configuration, seeded
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
@@ -74,7 +74,7 @@ def test_tori_and_meshes_are_found_whatever_the_ports_and_names(spec: str, text:
     for fabric in (load(spec), load(spec).shuffled(1), load(spec).shuffled(2)):
         torus = one(fabric)
         assert torus.folded().text() == text
-        assert is_whole(fabric, torus)
+        assert is_complete(fabric, torus)
         check_steps(fabric, torus)
         check_steps(fabric, torus.folded())
 
@@ -109,7 +109,7 @@ def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> Non
         torus = one(fabric)
         assert torus.folded().text() == complete.text()
         assert torus.missing == switches
-        assert not is_whole(fabric, torus)
+        assert not is_complete(fabric, torus)
         check_steps(fabric, torus)
 
 

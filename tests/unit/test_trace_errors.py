@@ -426,7 +426,7 @@ def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: 
 def test_loops_may_turn_as_often_as_operations_are_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("weft.workload.trace.lowering.MAX_TURNS", 2)
+    monkeypatch.setattr("weft.workload.trace.lowering.MAX_ITERATIONS", 2)
     text = "REPEAT 5\nEND"
     assert trace_workload(text, ranks=1, max_operations=125).num_ops == 0
     with pytest.raises(TraceError, match="more than 4 iterations; a larger max_operations"):

@@ -79,10 +79,10 @@ def packet_lines(result: PacketResult) -> list[str]:
     lines = [f"Packets: {kept['injected_packets']:,} in {hops:,} packet-hops{mean}."]
     if result.reorders:
         early = int(result.overtook.sum())
-        kept_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3
+        reordering_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3
         lines.append(
             f"Reordering: {early:,} packets arrived before one that was sent earlier; receivers "
-            f"kept them {duration(kept_ns)} on average, and at most "
+            f"kept them {duration(reordering_ns)} on average, and at most "
             f"{int(result.held_bytes.max(initial=0)):,} B of one queue pair."
         )
     if result.congestion is not None:

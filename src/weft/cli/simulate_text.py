@@ -73,9 +73,9 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "busiest_share": ("busy", _share),
     "packet_hops": ("packet-hops", _count),
     "mean_wait_ns": ("mean wait", _time),
-    "overtook_packets": ("overtook", _count),
+    "early_packets": ("overtook", _count),
     "most_held_bytes": ("most held", _count),
-    "kept_ns": ("kept", _time),
+    "reordering_ns": ("kept", _time),
 }
 _LEFT = {
     "engine", "level", "sharing", "policy", "job", "phase", "name", "workload", "placement",
@@ -84,8 +84,8 @@ _LEFT = {
 
 #: Columns that are left out, in this order, if the terminal is too narrow; files have all.
 _DISPENSABLE = (
-    "kept_ns", "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns",
-    "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages", "overtook_packets",
+    "reordering_ns", "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns",
+    "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages", "early_packets",
     "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown", "bound_ns", "communication_ns",
     "workload",
 )  # fmt: skip
@@ -95,8 +95,8 @@ _NARROWEST = 12
 _RUN_SHOWN = (
     "run", *_AXES, "status", "makespan_ns", "communication_ns", "mean_message_ns",
     "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
-    "packet_hops", "mean_wait_ns", "overtook_packets", "most_held_bytes", "kept_ns", "busiest_link",
-    "busiest_share",
+    "packet_hops", "mean_wait_ns", "early_packets", "most_held_bytes", "reordering_ns",
+    "busiest_link", "busiest_share",
 )  # fmt: skip
 _JOB_SHOWN = (
     "run", "job", "workload", "placement", "ranks", "hosts", "start_ns", "time_ns",

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.contention.coefficients import INFINIBAND, MOST_COEFFICIENT, PenaltyModel
+from weft.contention.coefficients import INFINIBAND, MAX_COEFFICIENT, PenaltyModel
 from weft.contention.measurements import Measurement
 from weft.contention.model import predict
 from weft.contention.recovery import Recovery, Survey, recover_penalties, survey
@@ -333,7 +333,7 @@ class _Problem:
 
     def model(self, vector: NDArray[np.float64]) -> PenaltyModel:
         """Return the model of a vector."""
-        half = MOST_COEFFICIENT / 2  # so that the difference of two is in range
+        half = MAX_COEFFICIENT / 2  # so that the difference of two is in range
         values = dict(zip(self.fitted, vector[1:].clip(-half, half).tolist(), strict=True))
         if self._both:
             values["out_offset"] -= values["out_weight"]

@@ -38,7 +38,7 @@ from weft.core.registry import did_you_mean
 from weft.kernels.flow.contention_steps import Coefficients
 
 #: Far above any network's: products with the degrees of any graph remain finite.
-MOST_COEFFICIENT = 1_000_000
+MAX_COEFFICIENT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class PenaltyModel:
             low = -math.inf if field.name == "out_offset" else 0.0
             value = finite_number(getattr(self, field.name), field.name, low)
             object.__setattr__(self, field.name, value)
-            most = 1 if field.name in ("balanced_weight", "back_pressure") else MOST_COEFFICIENT
+            most = 1 if field.name in ("balanced_weight", "back_pressure") else MAX_COEFFICIENT
             if abs(value) > most:
                 raise InputError(f"{field.name} must be at most {most:,}, not {value:g}")
 

@@ -58,7 +58,7 @@ def row(result: PacketResult) -> dict[str, Any]:
         "mean_wait_ns": (
             float(result.wait_ps.sum() / result.num_hops / 1000) if result.num_hops else None
         ),
-        "overtook_packets": int(result.overtook.sum()) if reorders else None,
+        "early_packets": int(result.overtook.sum()) if reorders else None,
         "most_held_bytes": int(result.held_bytes.max(initial=0)) if reorders else None,
-        "kept_ns": float(result.kept_ps.sum() / 1000) if reorders else None,
+        "reordering_ns": float(result.kept_ps.sum() / 1000) if reorders else None,
     }

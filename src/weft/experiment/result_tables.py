@@ -108,7 +108,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
         "Mean wait per hop: from when a packet could have left without contention until it left "
         "(packet level)",
     ),
-    "overtook_packets": Column(
+    "early_packets": Column(
         pl.Int64,
         "",
         "Packets that arrived before one sent earlier and were kept by receivers (packet level; "
@@ -117,7 +117,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "most_held_bytes": Column(
         pl.Int64, "B", "Most bytes that a receiver kept of one queue pair for this (packet level)"
     ),
-    "kept_ns": Column(
+    "reordering_ns": Column(
         pl.Float64,
         "ns",
         "Total time that receivers kept such packets until all earlier ones arrived (packet level)",

@@ -25,7 +25,7 @@ from weft.experiment.result_tables import (
 from weft.experiment.result_tables import tables as tables_of
 from weft.experiment.run import Outcome
 from weft.experiment.spec import Experiment
-from weft.experiment.toml_file import from_anywhere, resolved
+from weft.experiment.toml_file import resolved, with_absolute_paths
 
 Format = Literal["parquet", "csv"]
 
@@ -107,7 +107,7 @@ class Store:
         hidden = self._need()
         try:
             (hidden / EXPERIMENT).write_text(
-                resolved(from_anywhere(self.experiment)), encoding="utf-8"
+                resolved(with_absolute_paths(self.experiment)), encoding="utf-8"
             )
             written = sorted(path.name for path in hidden.iterdir())
             if (self.folder / EXPERIMENT).exists():

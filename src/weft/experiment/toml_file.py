@@ -194,7 +194,7 @@ def _beside(experiment: Experiment, folder: Path) -> Experiment:
     return _renamed(experiment, in_folder)
 
 
-def from_anywhere(experiment: Experiment) -> Experiment:
+def with_absolute_paths(experiment: Experiment) -> Experiment:
     """Return the experiment with absolute paths, independent of the working folder."""
     output = experiment.output
     if output.folder is not None:

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.routes.intermediates import arrivals, way_lengths
+from weft.kernels.routes.intermediates import arrivals, path_lengths
 from weft.routes.candidates import CandidateRoutes
 
 
-def goes_round(routes: CandidateRoutes) -> NDArray[np.bool_]:
+def uses_intermediate(routes: CandidateRoutes) -> NDArray[np.bool_]:
     """Return the pairs of rows whose packets may use an intermediate, bool [target rows, rows]."""
     if not routes.num_intermediates:
         return np.zeros(routes.set_id.shape, dtype=bool)
@@ -30,7 +30,7 @@ def members(routes: CandidateRoutes) -> NDArray[np.bool_]:
     return inside
 
 
-def turn_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float64]:
+def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float64]:
     """Return the shares of packets that reach an intermediate at each of its rows.
 
     Returns
@@ -50,7 +50,7 @@ def turn_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float64]:
     return share
 
 
-def leads_on(
+def always_arrives(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32], ends: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return whether no choice by a line leads from a row to a dead end, bool [lines, rows].
@@ -96,7 +96,7 @@ def leads_on(
     return reached
 
 
-def longest_ways(
+def longest_paths(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], tuple[int, int]]:
     """Return the length of the longest path by each line from each row, int32 [lines, rows].
@@ -105,7 +105,7 @@ def longest_ways(
     (-1, -1) when there is none. Lengths are counted in edges.
     """
     lengths = np.zeros(lines.shape, dtype=np.int32)
-    line, row = way_lengths(
+    line, row = path_lengths(
         lines, routes.set_offset, routes.set_edge, fabric.graph.edge_row, lengths
     )
     return lengths, (int(line), int(row))
@@ -114,25 +114,25 @@ def longest_ways(
 def routed_rows(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.bool_]:
     """Return whether packets arrive whatever is chosen, bool [target rows, rows]."""
     rows = fabric.graph.num_rows
-    straight = leads_on(fabric, routes, routes.set_id, np.eye(rows, dtype=bool))
+    straight = always_arrives(fabric, routes, routes.set_id, np.eye(rows, dtype=bool))
     if not routes.num_intermediates:
         return straight
     inside = members(routes)
-    starts = leads_on(fabric, routes, routes.via_set, inside)
+    starts = always_arrives(fabric, routes, routes.via_set, inside)
     # A row needs no path to its own intermediate; each of the others may be drawn.
     stuck = (~starts & ~inside).astype(np.int64)
     of_target = np.where((routes.via >= 0)[:, None], stuck[routes.via], 0)
     lost = (stuck.sum(axis=0)[None, :] - of_target) > 0
-    turns = (turn_shares(fabric, routes) > 0).astype(np.float32)
-    dead = ~straight & goes_round(routes)
+    turns = (arrival_shares(fabric, routes) > 0).astype(np.float32)
+    dead = ~straight & uses_intermediate(routes)
     lost |= (dead.astype(np.float32) @ turns.T) > 0
     if routes.direct:
         lost |= ~straight
-    routed: NDArray[np.bool_] = np.where(goes_round(routes), ~lost, straight)
+    routed: NDArray[np.bool_] = np.where(uses_intermediate(routes), ~lost, straight)
     return routed
 
 
-def round_lengths(
+def via_lengths(
     fabric: Fabric,
     routes: CandidateRoutes,
     pairs: NDArray[Any],
@@ -158,17 +158,17 @@ def round_lengths(
         float64: pairs by number of edges, and by number of edges beyond the minimal path.
     """
     vias = routes.num_intermediates
-    share = turn_shares(fabric, routes) / (vias - 2)
-    to_via = longest_ways(fabric, routes, routes.via_set)[0]
+    share = arrival_shares(fabric, routes) / (vias - 2)
+    to_via = longest_paths(fabric, routes, routes.via_set)[0]
     first = np.where((routes.via >= 0)[None, :], to_via.T[:, np.maximum(routes.via, 0)], 0)
-    via_pairs = np.where(goes_round(routes), pairs, 0).astype(np.float64)
+    via_pairs = np.where(uses_intermediate(routes), pairs, 0).astype(np.float64)
     most = int(to_via.max(initial=0)) + int(lengths.max(initial=0)) + 1
     links, extra = np.zeros(most), np.zeros(most)
     for shortest in np.unique(best[via_pairs > 0]).tolist():
         selected = np.where(best == shortest, via_pairs, 0.0)
         for to_middle in np.unique(first[share > 0]).tolist():
             weight = selected @ np.where(first == to_middle, share, 0.0)
-            weight[~goes_round(routes)] = 0.0
+            weight[~uses_intermediate(routes)] = 0.0
             counts = np.bincount(lengths.reshape(-1), weights=weight.reshape(-1), minlength=most)
             nonzero = np.flatnonzero(counts)
             links[nonzero + to_middle] += counts[nonzero]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.lane_assignment import CIRCLE, GAVE_UP, fit_ways, order_edges
+from weft.kernels.routing.lane_assignment import CIRCLE, GAVE_UP, fit_paths, order_edges
 from weft.routing.engine_registry import sending_rows
 
 #: InfiniBand's limit: VL 15 is for management.
@@ -112,7 +112,7 @@ def assign_lanes(
         If `max_vls` is out of range, or the tables have a forwarding loop.
     """
     check_vls(max_vls)
-    paths = Ways.of(fabric, table, lmc, management)
+    paths = Paths.of(fabric, table, lmc, management)
     lanes, _ = paths.fewest(max_vls)
     used = int(lanes.max(initial=0)) + 1
     refuse_lanes(used, max_vls)
@@ -135,7 +135,7 @@ def edges_back(fabric: Fabric) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True)
-class Ways:
+class Paths:
     """The paths of a table that need lanes; table lines with equal paths are included once.
 
     Parameters
@@ -162,7 +162,7 @@ class Ways:
     @classmethod
     def of(
         cls, fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, management: bool
-    ) -> Ways:
+    ) -> Paths:
         """Collect the paths between hosts, or with management from all rows to all LIDs."""
         graph = fabric.graph
         last = fabric.num_destinations if management else fabric.num_host_endpoints
@@ -256,7 +256,7 @@ class Ways:
         enough: int = MOST_LANES + 2,
     ) -> int:
         graph = self.fabric.graph
-        work: int = fit_ways(
+        work: int = fit_paths(
             self.table, self.lines, graph.row_base, graph.slot_edge, graph.edge_offset,
             graph.edge_row, graph.edge_tail, edges_back(self.fabric), waits(self.fabric),
             self.counts, groups.copy(), int(groups.max(initial=0)) + 1, MOST_LANES, max_work,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.lower import colour_paths, join_rows
+from weft.kernels.routing.lower import colour_paths, extend_rows
 from weft.routes import PathRoutes, TableRoutes
 from weft.routing.engine_registry import (
     check_lmc,
@@ -79,7 +79,7 @@ def lower(
     if path >= 0:
         raise NotApplicable(_conflict(fabric, routes, table, lmc, int(path), int(row)))
     used = np.unique(destination)
-    join_rows(
+    extend_rows(
         used, lmc, graph.destination_row, destination_ports(fabric), graph.edge_offset,
         graph.edge_row, graph.edge_port, graph.edge_of_link[graph.edge_link ^ 1], no_path, table,
     )  # fmt: skip

@@ -175,7 +175,7 @@ class RunSettings(Settings):
             invalid value.
         """
         known = [item for item in settings(cls) if item.of(level)]
-        known_fields(given, known, f"the {level} level", levels_that_know)
+        known_fields(given, known, f"the {level} level", levels_with)
         chosen = cls(**given)
         if chosen.coefficients != INFINIBAND and chosen.sharing != "penalty":
             raise InputError(f"coefficients go with sharing 'penalty', not '{chosen.sharing}'")
@@ -213,7 +213,7 @@ class RunSettings(Settings):
         }
 
 
-def levels_that_know(name: str) -> str:
+def levels_with(name: str) -> str:
     """Return text for the levels that have a setting; empty if none does."""
     (setting,) = [item for item in settings(RunSettings) if item.field == name] or (None,)
     if setting is None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import attach_hosts, cliques, connect_copies, labels
 
 Arrangement = Literal["absolute", "palmtree"]
@@ -141,7 +141,7 @@ def dragonfly(
         If a value is below 1 or g is too large.
     """
     form = _dragonfly_counts(p, a, h, g, arrangement, cables)
-    refuse_size(form)
+    check_size(form)
     groups = form.switches // a
     coords = np.stack(np.divmod(np.arange(a * groups), a), axis=1)
     build = FabricBuilder("", dimensions=2)
@@ -245,7 +245,7 @@ def megafly(
     InputError
         If a value is below 1 or g is too large.
     """
-    refuse_size(_megafly_counts(p, leaves, spines, h, g, arrangement, cables))
+    check_size(_megafly_counts(p, leaves, spines, h, g, arrangement, cables))
     groups = spines * h + 1 if g is None else g
     build = FabricBuilder("", dimensions=3)
     tiers = []

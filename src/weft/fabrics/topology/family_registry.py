@@ -158,7 +158,7 @@ def at_least(least: int, **values: int | Sequence[int]) -> None:
             need(number <= MOST, f"{name} must be at most {MOST:,}, not {number}")
 
 
-def refuse_size(form: ClosedForm) -> None:
+def check_size(form: ClosedForm) -> None:
     """Refuse a fabric of fewer than two hosts or above the limit on its size, before it is built.
 
     Raises

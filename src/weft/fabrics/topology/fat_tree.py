@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import labels
 from weft.fabrics.topology.xgft import halved, tree
 
@@ -60,7 +60,7 @@ def fat_tree(k: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     InputError
         If k is odd or below 2, or another value is below 1.
     """
-    refuse_size(_fat_tree_counts(k, hosts, cables))
+    check_size(_fat_tree_counts(k, hosts, cables))
     half = k // 2
     per_edge = half if hosts is None else hosts
     return tree((per_edge, half, k), (1, half, half), (1, cables, cables), _three_tier_names)
@@ -123,7 +123,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1) -> FabricB
     InputError
         If a value is below 1.
     """
-    refuse_size(_leaf_spine_counts(leaves, spines, hosts, cables))
+    check_size(_leaf_spine_counts(leaves, spines, hosts, cables))
 
     def names(level: int, digits: NDArray[np.int64]) -> list[str]:
         a, b = digits.T

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.torus import MOST_DIMENSIONS, bisection_by_load
 from weft.fabrics.topology.wiring import attach_hosts, cliques, labels, mixed_radix
 
@@ -73,7 +73,7 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
     InputError
         If a value is below 1 or the length of K is neither 1 nor that of S.
     """
-    refuse_size(_hyperx_counts(S, K, T))
+    check_size(_hyperx_counts(S, K, T))
     return _connected_lines(S, _multiplicities(S, K), T)
 
 
@@ -144,5 +144,5 @@ def flattened_butterfly(k: int, n: int, hosts: int | None = None, cables: int = 
     InputError
         If k or n is below 2, or another value is below 1.
     """
-    refuse_size(_butterfly_counts(k, n, hosts, cables))
+    check_size(_butterfly_counts(k, n, hosts, cables))
     return _connected_lines((k,) * (n - 1), (cables,) * (n - 1), k if hosts is None else hosts)

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.core.arguments import whole_number
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import attach_hosts, labels
 
 #: Number of consecutive rounds without a successful exchange after which all ends are re-paired.
@@ -81,7 +81,7 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> Fabr
     InputError
         If no connected graph has that degree, or a value is too small.
     """
-    refuse_size(_jellyfish_counts(switches, degree, hosts, seed))
+    check_size(_jellyfish_counts(switches, degree, hosts, seed))
     edges = random_regular_graph(switches, degree, seed)
     build = FabricBuilder("")
     names = labels("", np.arange(switches))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import from_mixed_radix, labels, mixed_radix
 from weft.fabrics.topology.xgft import MOST_LEVELS, level_pairs
 
@@ -180,7 +180,7 @@ def kns(
     InputError
         If s stages of d-port switches cannot connect k routers evenly, or a value is too small.
     """
-    refuse_size(_kns_counts(k, n, s, d, hosts, cables, router))
+    check_size(_kns_counts(k, n, s, d, hosts, cables, router))
     return lines_of(k, n, _line(k, s, d, cables), d or 0, hosts if router == "switch" else 0)
 
 
@@ -291,5 +291,5 @@ def bcube(n: int, k: int) -> FabricBuilder:
     InputError
         If n is below 2 or k is below 0.
     """
-    refuse_size(_bcube_counts(n, k))
+    check_size(_bcube_counts(n, k))
     return lines_of(n, k + 1, Line((n,), (1,), (1,)), 0, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import (
     attach_hosts,
     connect_copies,
@@ -85,7 +85,7 @@ def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) 
     InputError
         If n is not divisible as required, or a ring would have fewer than two switches.
     """
-    refuse_size(_multi_ring_counts(n, ratio, rings, hosts, cables))
+    check_size(_multi_ring_counts(n, ratio, rings, hosts, cables))
     position = np.arange(n)
     level = np.zeros(n, dtype=np.int64)
     for inner in range(1, rings):
@@ -205,7 +205,7 @@ def rdt(
     InputError
         If the torus of the highest rank does not fit the size, or R does not fit n and m.
     """
-    refuse_size(_rdt_counts(size, n, R, m, hosts, cables))
+    check_size(_rdt_counts(size, n, R, m, hosts, cables))
     position = mixed_radix(np.arange(size * size), (size, size))
     build = FabricBuilder("", dimensions=2)
     names = labels("", *position.T)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels
 
 
@@ -159,7 +159,7 @@ def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
         If q is not a prime power, or a value is too small.
     """
     form = _slim_fly_counts(q, hosts, cables)
-    refuse_size(form)
+    check_size(form)
     per_switch = form.hosts // form.switches
     p, e = prime_power(q) or (q, 1)
     field = finite_field(p, e)

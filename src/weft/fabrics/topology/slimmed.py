@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import labels
 from weft.fabrics.topology.xgft import MOST_LEVELS, halved, tree, xgft
 
@@ -69,7 +69,7 @@ def slimmed_fat_tree(
     InputError
         If k is below 2, `up` is above k or another value is below 1.
     """
-    refuse_size(_thin_counts(k, up, n, hosts, cables))
+    check_size(_thin_counts(k, up, n, hosts, cables))
     per_leaf = k if hosts is None else hosts
     return xgft(n, (per_leaf, *(k,) * (n - 1)), (1, *(up,) * (n - 1)), (1, *(cables,) * (n - 1)))
 
@@ -115,7 +115,7 @@ def cellia(nodes: int = 45) -> FabricBuilder:
     InputError
         If the number of nodes is neither.
     """
-    refuse_size(_cellia_counts(nodes))
+    check_size(_cellia_counts(nodes))
     return tree((nodes // 9, 3, 3), (1, 3, 1), (1, 1, 2), _names, ports=8)
 
 

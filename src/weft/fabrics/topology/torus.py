@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels, mixed_radix
 
 #: Limit on the dimensions of a grid: a grid of more, of two switches each, would be too large.
@@ -72,7 +72,7 @@ def _grid_counts(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> 
 
 
 def _grid(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> FabricBuilder:
-    refuse_size(_grid_counts(dims, hosts, cables, wrap))
+    check_size(_grid_counts(dims, hosts, cables, wrap))
     count = prod(dims)
     position = mixed_radix(np.arange(count), dims)
     build = FabricBuilder("", dimensions=len(dims))
@@ -241,7 +241,7 @@ def hypercube(n: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
     InputError
         If a value is below 1.
     """
-    refuse_size(_hypercube_counts(n, hosts, cables))
+    check_size(_hypercube_counts(n, hosts, cables))
     number = np.arange(2**n)
     position = mixed_radix(number, (2,) * n)
     build = FabricBuilder("", dimensions=n)

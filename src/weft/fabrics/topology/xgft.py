@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import FabricBuilder
-from weft.fabrics.topology.family_registry import ClosedForm, at_least, need, refuse_size, topology
+from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import from_mixed_radix, mixed_radix
 
 Ints = tuple[int, ...]
@@ -100,7 +100,7 @@ def xgft(
     InputError
         If a list does not have one value per level, or a value is below 1.
     """
-    refuse_size(_xgft_counts(h, m, w, p))
+    check_size(_xgft_counts(h, m, w, p))
     return tree(m, w, p or (1,) * h, lambda level, digits: _names(level, len(digits)))
 
 
@@ -217,6 +217,6 @@ def kary_n_tree(k: int, n: int, hosts: int | None = None, cables: int = 1) -> Fa
     InputError
         If k is below 2 or another value is below 1.
     """
-    refuse_size(_kary_counts(k, n, hosts, cables))
+    check_size(_kary_counts(k, n, hosts, cables))
     per_leaf = k if hosts is None else hosts
     return xgft(n, (per_leaf, *(k,) * (n - 1)), (1, *(k,) * (n - 1)), (1, *(cables,) * (n - 1)))

@@ -261,7 +261,7 @@ class State(NamedTuple):
         crosses each; `route_share` is empty where it is 1 everywhere.
     hops
         int32 [slots]: number of links of each flow, 0 for a slot without a flow.
-    entry_link, entry_place, entry_share
+    entry_link, entry_index, entry_share
         int32, int32 and float64 [entries]: link, index in its list, and as `route_share`.
     segment, room, members
         int64, int32 and int32 [links]: begin of a link's list in the pool, entries that it has
@@ -291,7 +291,7 @@ class State(NamedTuple):
     route_share: Any
     hops: Any
     entry_link: Any
-    entry_place: Any
+    entry_index: Any
     entry_share: Any
     segment: Any
     room: Any
@@ -342,7 +342,7 @@ def _rebuild_lists(state):
         base = flow << count.shift
         for at in range(base, base + state.hops[flow]):
             link = state.entry_link[at]
-            state.entry_place[at] = members[link]
+            state.entry_index[at] = members[link]
             state.pool[segment[link] + members[link]] = at
             members[link] += 1
 
@@ -360,7 +360,7 @@ def maxmin_add(state, flow, route):
     route
         Route of at least one link.
     """
-    entry_link, entry_place = state.entry_link, state.entry_place
+    entry_link, entry_index = state.entry_link, state.entry_index
     segment, room, members, pool = state.segment, state.room, state.members, state.pool
     links, count = state.links, state.count
     weighted = len(state.route_share) > 0
@@ -393,7 +393,7 @@ def maxmin_add(state, flow, route):
                 segment[link] = start
                 room[link] = larger
         if not rebuild:
-            entry_place[base + hop] = members[link]
+            entry_index[base + hop] = members[link]
             pool[segment[link] + members[link]] = base + hop
         # Counted also before a rebuild, which allots room by these counts.
         members[link] += 1
@@ -416,7 +416,7 @@ def maxmin_remove(state, flow):
     flow
         Slot of the flow.
     """
-    entry_link, entry_place, entry_share = state.entry_link, state.entry_place, state.entry_share
+    entry_link, entry_index, entry_share = state.entry_link, state.entry_index, state.entry_share
     segment, members, pool = state.segment, state.members, state.pool
     links, count = state.links, state.count
     base = flow << count.shift
@@ -425,8 +425,8 @@ def maxmin_remove(state, flow):
         link = entry_link[at]
         members[link] -= 1
         last = pool[segment[link] + members[link]]
-        pool[segment[link] + entry_place[at]] = last
-        entry_place[last] = entry_place[at]
+        pool[segment[link] + entry_index[at]] = last
+        entry_index[last] = entry_index[at]
         share = entry_share[at] if len(entry_share) else 1.0
         if rate * TIE >= links[link].level:
             links[link].weight -= share

@@ -10,9 +10,9 @@ from weft.kernels.lean import part_njit
 from weft.kernels.packet.calendar import give_slot, mark, take_slot
 from weft.kernels.packet.congestion_control import (
     NOTICE,
+    delay_pair,
     has_notice,
-    held_back,
-    hold_back,
+    is_delayed,
     notify,
     space,
 )
@@ -44,12 +44,12 @@ def join(net, size, op, now):
     message.latest_ps = now
     message.ready_ps = now
     message.next_sent = -1
-    message.next_whole = -1
+    message.next_complete = -1
     connection = adapters.connections[message.connection]
     if connection.oldest < 0:
         connection.oldest = op
     else:
-        messages[connection.newest].next_whole = op
+        messages[connection.newest].next_complete = op
     connection.newest = op
     number = np.int64(message.pair)
     pair = adapters.pairs[number]
@@ -59,7 +59,7 @@ def join(net, size, op, now):
         return
     pair.first = op
     pair.last = op
-    if rules.has_control and held_back(net, number, now):
+    if rules.has_control and is_delayed(net, number, now):
         return
     route = adapters.routes[message.route]
     link = np.int64(route.link)
@@ -179,7 +179,7 @@ def inject(net, ranks, number, link, lane, now):
     taken = pair.turn_bytes + wire_bytes
     pair.turn_bytes = 0
     if rules.has_control and space(net, number, op, link, wire_bytes, now):
-        hold_back(net, number, link)
+        delay_pair(net, number, link)
     elif pair.first >= 0:
         following = adapters.routes[messages[pair.first].route]
         on_link, on_lane = np.int64(following.link), np.int64(following.lane)
@@ -264,8 +264,8 @@ def _overtakes(net, number, slot, arrival):
     """
     packets, packet = net.calendar.packets, net.calendar.packets[slot]
     connection, kept = net.adapters.connections[number], net.adapters.reordered[number]
-    if packet.sequence != connection.whole_packets:
-        kept.overtook_packets += 1
+    if packet.sequence != connection.in_order_packets:
+        kept.early_packets += 1
         kept.held_bytes += packet.wire_bytes
         kept.most_held_bytes = max(kept.most_held_bytes, kept.held_bytes)
         before = np.int64(-1)
@@ -280,17 +280,17 @@ def _overtakes(net, number, slot, arrival):
             packets[before].next = slot
         packet.time_ps = arrival
         return True
-    kept.whole_at_ps = max(kept.whole_at_ps, arrival)
-    connection.whole_packets += 1
+    kept.in_order_at_ps = max(kept.in_order_at_ps, arrival)
+    connection.in_order_packets += 1
     held = np.int64(kept.first_held)
-    while held >= 0 and packets[held].sequence == connection.whole_packets:
+    while held >= 0 and packets[held].sequence == connection.in_order_packets:
         follower = packets[held]
-        connection.whole_packets += 1
+        connection.in_order_packets += 1
         kept.held_bytes -= follower.wire_bytes
         arrived = follower.time_ps
-        kept.whole_at_ps = max(kept.whole_at_ps, arrived)
-        kept.kept_ps += kept.whole_at_ps - arrived
-        kept.longest_kept_ps = max(kept.longest_kept_ps, kept.whole_at_ps - arrived)
+        kept.in_order_at_ps = max(kept.in_order_at_ps, arrived)
+        kept.kept_ps += kept.in_order_at_ps - arrived
+        kept.longest_kept_ps = max(kept.longest_kept_ps, kept.in_order_at_ps - arrived)
         after = np.int64(follower.next)
         give_slot(net.calendar, held)
         held = after
@@ -312,7 +312,7 @@ def _complete(net, ranks, connection):
             ranks.count.arrived += 1
         else:
             push_event(ranks.heap, time, event(ARRIVE, op))
-        after = np.int64(message.next_whole)
+        after = np.int64(message.next_complete)
         connection.oldest = after
         if after < 0:
             return

@@ -8,7 +8,7 @@ from weft.kernels.packet.route import RUNS, TABLES
 
 
 @njit(cache=True)
-def first_ways(topology, tables, kind, routes, limit):
+def first_paths(topology, tables, kind, routes, limit):
     """Return the links of routes; of candidates, those of the first of each set.
 
     Parameters
@@ -69,7 +69,7 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
     topology
         A `weft.kernels.packet.net.Topology`.
     offset, links
-        Routes, as from `first_ways`.
+        Routes, as from `first_paths`.
     route, size
         int64 [messages]: route, and bytes.
     mtu, header

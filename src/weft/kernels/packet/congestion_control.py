@@ -20,9 +20,9 @@ BECN = 2
 
 # `PACKET.lane` of slots that are other events: a notification to send, a notification that has
 # arrived, and a queue pair (in `PACKET.op`) whose delay ends.
-NOTICE_DUE = -2
-NOTICE_HERE = -3
-PAIR_BACK = -4
+NOTICE_TO_SEND = -2
+NOTICE_ARRIVED = -3
+DELAY_ENDS = -4
 
 #: In place of a queue pair: the first notification of the lane.
 NOTICE = -2
@@ -174,7 +174,7 @@ def space(net, pair, op, link, size, now):
 
 
 @part_njit()
-def held_back(net, pair, now):
+def is_delayed(net, pair, now):
     """Return whether a queue pair with a new message is still delayed."""
     pace = net.control.paces[pair]
     if pace.next_at_ps <= now:
@@ -184,12 +184,12 @@ def held_back(net, pair, now):
 
 
 @part_njit()
-def hold_back(net, pair, link):
+def delay_pair(net, pair, link):
     """Schedule the return of a queue pair to the queue of its lane when its delay ends."""
     slot = take_slot(net.calendar)
     event = net.calendar.packets[slot]
     event.link = link
-    event.lane = PAIR_BACK
+    event.lane = DELAY_ENDS
     event.op = pair
     push(net.calendar, slot, net.control.paces[pair].next_at_ps)
 
@@ -212,7 +212,7 @@ def mark_packet(net, slot, link, lane):
     if taken.routed_credits <= threshold or not by.asking:
         # Without a request, none of these packets is the first of its queue: they wait for others.
         return
-    if taken.credits < rules.whole_credits:
+    if taken.credits < rules.full_packet_credits:
         # The cause is a full buffer at the far end; this port is its victim.
         to_host = by.head_row < 0
         if settings.victims != ALL_PORTS and not (settings.victims == HOST_PORTS and to_host):
@@ -240,17 +240,17 @@ def notify(net, slot, link, arrival):
         count.delivered += 1
         count.delivered_bytes += packet.wire_bytes
         here = np.int64(slot)
-        kind = NOTICE_HERE
+        kind = NOTICE_ARRIVED
     else:
         net.control.paces[net.adapters.messages[op].pair].marked_packets += 1
         here = take_slot(net.calendar)
-        kind = NOTICE_DUE
+        kind = NOTICE_TO_SEND
     event = net.calendar.packets[here]
     event.link = link
     event.lane = kind
     event.op = op
     push(net.calendar, here, arrival)
-    return kind == NOTICE_HERE
+    return kind == NOTICE_ARRIVED
 
 
 @part_njit()

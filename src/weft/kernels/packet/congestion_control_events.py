@@ -6,8 +6,8 @@ from weft.kernels.lean import inner_njit
 from weft.kernels.packet.adapter import line_up
 from weft.kernels.packet.calendar import give_slot, mark
 from weft.kernels.packet.congestion_control import (
-    NOTICE_DUE,
-    NOTICE_HERE,
+    NOTICE_ARRIVED,
+    NOTICE_TO_SEND,
     line_up_notice,
     notified,
     rate_of,
@@ -37,14 +37,14 @@ def _line_up_in_order(net, link, lane, pair, now):
 
 @inner_njit()
 def happens(net, slot, now):
-    """Handle an event of congestion control: NOTICE_DUE, NOTICE_HERE or PAIR_BACK."""
+    """Handle an event of congestion control: NOTICE_TO_SEND, NOTICE_ARRIVED or DELAY_ENDS."""
     packet, adapters, paces = net.calendar.packets[slot], net.adapters, net.control.paces
     kind, op = np.int64(packet.lane), np.int64(packet.op)
-    if kind == NOTICE_DUE:
+    if kind == NOTICE_TO_SEND:
         mark(net, line_up_notice(net, slot))
         return
     give_slot(net.calendar, slot)
-    if kind == NOTICE_HERE:
+    if kind == NOTICE_ARRIVED:
         notified(net.control.settings, rate_of(net, op), now)
         paces[adapters.messages[op].pair].notifications += 1
         return

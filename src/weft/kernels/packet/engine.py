@@ -31,7 +31,7 @@ MORE = 1
 TIME_OUT = 2
 STUCK = 3
 NO_ROOM = 4
-NO_WAY = 5
+NO_PATH = 5
 NO_TRACE = 6
 PAUSED = 7
 
@@ -130,7 +130,7 @@ def loop(choose, comes, sent):
     kernel
         ``run(net, ranks, until, most_events)`` simulates and returns DONE (all operations have
         ended), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
-        events, but operations or packets left), NO_ROOM (more slots are needed), NO_WAY (a packet
+        events, but operations or packets left), NO_ROOM (more slots are needed), NO_PATH (a packet
         without an output link), NO_TRACE (more room for hops is needed) or PAUSED (at `until`).
 
         net
@@ -171,7 +171,7 @@ def loop(choose, comes, sent):
                     if not route(net, slot, now, choose, comes):
                         count.fault_row = net.topology.links[packet.link].head_row
                         count.fault_op = packet.op
-                        return NO_WAY
+                        return NO_PATH
                     enqueue(net, slot, now)
                 # (b) events of programs
                 if next_start(ranks, NEVER) <= now:

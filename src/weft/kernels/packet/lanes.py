@@ -56,16 +56,16 @@ def kind_of(net, link):
 def duration(net, link, wire_bytes):
     """Return the duration of a packet on a link, ps."""
     kind = kind_of(net, link)
-    if wire_bytes == net.rules.whole_bytes:
-        return kind.whole_ps
+    if wire_bytes == net.rules.full_packet_bytes:
+        return kind.full_packet_ps
     return rounded(wire_bytes, kind.rate_gbps)
 
 
 @tiny_njit()
 def credits_of(rules, wire_bytes):
     """Return the number of credits that a packet takes."""
-    if wire_bytes == rules.whole_bytes:
-        return rules.whole_credits
+    if wire_bytes == rules.full_packet_bytes:
+        return rules.full_packet_credits
     return (wire_bytes + rules.credit_bytes - 1) // rules.credit_bytes
 
 

@@ -37,7 +37,7 @@ KIND = record_type(
     latency_ps="i8",  # of the cable
     credit_latency_ps="i8",  # of a credit return
     arrival_ps="i8",  # from departure of a packet's first byte to its routing at the far end
-    whole_ps="i8",  # duration of a packet of the largest size
+    full_packet_ps="i8",  # duration of a packet of the largest size
     rate_gbps="f8",
     memory_gbps="f8",  # rate of the adapter's memory at one end, 0 where it does not limit
 )
@@ -137,7 +137,7 @@ MESSAGE = record_type(
     ready_ps="i8",  # earliest departure of the next packet without other traffic
     missing_packets="i4",  # packets that have not arrived
     next_sent="i4",  # next message of its queue pair
-    next_whole="i4",  # next message of its connection
+    next_complete="i4",  # next message of its connection
     route="i4",  # index of its `ROUTE`
     connection="i4",  # index of its `CONNECTION`
     pair="i4",  # index of its `PAIR`
@@ -164,17 +164,17 @@ CONNECTION = record_type(
     oldest="i4",  # first message that is not complete
     newest="i4",  # last message
     sent_packets="i4",  # packets injected
-    whole_packets="i4",  # packets that have arrived without a gap in their sequence
+    in_order_packets="i4",  # packets that have arrived without a gap in their sequence
 )
 
 #: Packets of a connection that arrived before one sent earlier, and are held until it arrives.
 REORDER = record_type(
-    whole_at_ps="i8",  # arrival of the last packet of the sequence without a gap
+    in_order_at_ps="i8",  # arrival of the last packet of the sequence without a gap
     kept_ps="i8",  # sum of the times for which packets were held
     longest_kept_ps="i8",  # largest of these times
     held_bytes="i8",  # held at present
     most_held_bytes="i8",  # most held at a time
-    overtook_packets="i8",  # packets that were held
+    early_packets="i8",  # packets that were held
     first_held="i4",  # list of held packets, by sequence
 )
 
@@ -197,11 +197,11 @@ LANE_ROW = record_type(base="i8", ports="i8")
 RULES = record_type(
     mtu_bytes="i8",  # largest payload of a packet
     header_bytes="i8",  # of each packet
-    whole_bytes="i8",  # packet of the largest size on the wire
+    full_packet_bytes="i8",  # packet of the largest size on the wire
     control_bytes="i8",  # payload of requests and answers
     quantum_bytes="i8",  # of a queue pair: bytes it sends before the next one is served
     credit_bytes="i8",  # size of a credit
-    whole_credits="i8",  # credits of a packet of the largest size
+    full_packet_credits="i8",  # credits of a packet of the largest size
     buffer_credits="i8",  # credits of each lane's buffer
     lanes="i8",  # per link
     speedup="i8",  # packets that can leave an input port at a time

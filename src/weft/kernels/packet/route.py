@@ -12,7 +12,7 @@ RUNS = 1
 CANDIDATES = 2
 
 #: There is no output link, or no set of candidates.
-NO_WAY = -1
+NO_PATH = -1
 
 
 @part_njit()
@@ -38,7 +38,7 @@ def route(net, slot, now, choose, comes):
     row = np.int64(net.topology.links[packet.link].head_row)
     lane = np.int64(packet.lane)
     address = np.int64(packet.address)
-    link = np.int64(NO_WAY)
+    link = np.int64(NO_PATH)
     if rules.route_kind == TABLES:
         port = np.int64(tables.forwarding[address, row])
         here = net.topology.rows[row]
@@ -52,7 +52,7 @@ def route(net, slot, now, choose, comes):
         group = comes(net, slot, row, goal, now)
         if group == STRAIGHT:
             if goal == row:
-                group = np.int64(NO_WAY)
+                group = np.int64(NO_PATH)
                 link = np.int64(tables.endpoints[address].last_link)
             else:
                 group = np.int64(tables.set_id[goal, row])

@@ -171,14 +171,14 @@ def follow_sets(
                 order[count] = other
                 count += 1
             if other != g and line[other] >= 0:
-                set_waits(
+                set_dependencies(
                     channel, line[other], set_offset, set_edge, set_lane, edge_offset, edge_row,
                     lane, vls, first_bit, bits,
                 )  # fmt: skip
 
 
 @njit(cache=True)
-def set_waits(
+def set_dependencies(
     channel, choice, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit,
     bits,
 ):  # fmt: skip

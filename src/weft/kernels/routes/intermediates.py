@@ -6,7 +6,7 @@ A *line* holds for one target, a row or an intermediate, the set of every row, -
 import numpy as np
 
 from weft.kernels.cache import njit
-from weft.kernels.routes.dependencies import follow_sets, set_waits
+from weft.kernels.routes.dependencies import follow_sets, set_dependencies
 
 #: Origin of the packets at a row or channel, instead of an intermediate: none, or several.
 NOWHERE = -1
@@ -47,7 +47,7 @@ def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, 
 
 
 @njit(cache=True)
-def way_lengths(lines, set_offset, set_edge, edge_row, lengths):
+def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
     """Fill the lengths of the longest paths by each line from each row.
 
     Parameters
@@ -148,7 +148,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
     Parameters
     ----------
     lines, set_offset, set_edge, edge_row
-        As in `way_lengths`.
+        As in `path_lengths`.
     demand
         float64 [lines, rows]: flows from each row to the target of each line.
     edge_load
@@ -276,7 +276,7 @@ def phase_dependencies(
         for t in range(len(source_rows)):
             g = source_rows[t]
             if set_id[g, row] >= 0 and _may_continue(channel_origin[channel], via[row], via[g]):
-                set_waits(
+                set_dependencies(
                     channel, set_id[g, row], set_offset, set_edge, set_lane, edge_offset,
                     edge_row, lane, vls, first_bit, bits,
                 )  # fmt: skip

@@ -106,7 +106,7 @@ def path_dependencies(
 
 
 @njit(cache=True)
-def reversed_ways(
+def reversed_paths(
     table, endpoint_row, row_base, slot_edge, edge_row, edge_link, edge_of_link, offset, edges
 ):
     """Fill the reverse of the paths that tables give from every endpoint to every other.

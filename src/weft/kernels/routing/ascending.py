@@ -236,7 +236,7 @@ def ordered_tables(
 
 
 @njit(cache=True)
-def lead_in(edge_offset, edge_row, edge_port, reverse, destination_row, lmc, no_path, table):
+def complete_rows(edge_offset, edge_row, edge_port, reverse, destination_row, lmc, no_path, table):
     """Give rows without a path the port to the nearest row that has one, for each LID.
 
     Parameters

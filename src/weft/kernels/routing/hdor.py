@@ -121,7 +121,7 @@ class Targets(NamedTuple):
 
 
 @njit(cache=True)
-def inner_ways(
+def inner_paths(
     edge_offset, edge_row, edge_up, line_start, rank, line_of, has_joints, inner_base,
     inner_hops, inner_down, inner_order, lost,
 ):  # fmt: skip
@@ -181,7 +181,7 @@ def inner_ways(
 
 @njit(cache=True)
 def _extend(edge_offset, edge_row, hops, down, queue, count):
-    """Connect the vertices without a legal path to the nearest that have one; see `inner_ways`."""
+    """Connect the vertices without a legal path to the nearest that have one; see `inner_paths`."""
     head = 0
     while head < count:
         row = queue[head]

@@ -3,7 +3,7 @@
 A lane keeps an order of all edges in which each of its dependencies leads forward (Pearce and Kelly
 2006). A new dependency that leads backward needs a search only between its two edges: either it
 closes a cycle, or the edges between are reordered. Dependency ``k`` of edge ``e`` has number
-``first_wait[e] + k``, where k is the index of the second edge among those that leave e's head; two
+``first_dependency[e] + k``, where k is the index of the second edge among those that leave e's head; two
 words of bits hold the lanes that contain it and those in which it would close a cycle.
 
 Most paths that a lane cannot accept are rejected without a search, by a bit matrix of the edges
@@ -22,16 +22,16 @@ MOST_COUNTED = 8192
 #: about as long as the computation.
 COUNT_AFTER = 32
 
-#: Result of `fit_ways` when a line of the table has a forwarding loop.
+#: Result of `fit_paths` when a line of the table has a forwarding loop.
 CIRCLE = -1
 
-#: Result of `fit_ways` when the work exceeds the limit.
+#: Result of `fit_paths` when the work exceeds the limit.
 GAVE_UP = -2
 
 
 @njit(cache=True)
-def fit_ways(
-    table, lids, row_base, slot_edge, edge_offset, edge_row, edge_tail, edge_back, first_wait,
+def fit_paths(
+    table, lids, row_base, slot_edge, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
     counts, groups, num_groups, max_lanes, max_work, enough, position, lane_of,
 ):  # fmt: skip
     """Assign each path to the first lane that accepts all its dependencies without a cycle.
@@ -44,7 +44,7 @@ def fit_ways(
         int32: lines of the table whose paths are assigned.
     edge_back
         int32 [edges]: the edge of the same cable in the other direction.
-    first_wait
+    first_dependency
         int64 [edges + 1]: first dependency of each edge; see the module.
     counts
         uint8 [rows]: 1 where paths from the row need a lane.
@@ -70,8 +70,8 @@ def fit_ways(
     """
     rows = len(row_base) - 1
     edges = len(edge_row)
-    held = np.zeros(first_wait[edges], dtype=np.uint16)
-    barred = np.zeros(first_wait[edges], dtype=np.uint16)
+    held = np.zeros(first_dependency[edges], dtype=np.uint16)
+    barred = np.zeros(first_dependency[edges], dtype=np.uint16)
     ahead = np.empty(rows, dtype=np.int32)
     order = np.empty(rows, dtype=np.int32)
     state = np.empty(rows, dtype=np.uint8)
@@ -109,7 +109,7 @@ def fit_ways(
                         lane_of[i, row] = 0
                     continue
                 nearer = edge_row[edge]
-                wait = first_wait[edge] + following - edge_offset[nearer]
+                wait = first_dependency[edge] + following - edge_offset[nearer]
                 held_by[row] = held_by[nearer] & held[wait]
                 barred_from[row] = barred_from[nearer] | barred[wait]
                 if not counts[row] or groups[i, row] != group:
@@ -122,8 +122,8 @@ def fit_ways(
                         break
                     if barred_from[row] & bit:
                         continue
-                    visited = take_way(
-                        row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
+                    visited = add_path(
+                        row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
                         held, barred, position[lane], fresh, mark, later, earlier, room,
                         behind, effort,
                     )  # fmt: skip
@@ -139,7 +139,7 @@ def fit_ways(
 
 @njit(cache=True)
 def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahead, state, order):
-    """List the rows on the paths of a group, nearest to the destination first; see `fit_ways`.
+    """List the rows on the paths of a group, nearest to the destination first; see `fit_paths`.
 
     ahead[row] becomes the edge by which a row sends, -1 when it sends to no row. Return the number
     of rows, or `CIRCLE`.
@@ -184,8 +184,8 @@ def empty_behind(lanes, edges):
 
 
 @njit(cache=True)
-def take_way(
-    row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_wait,
+def add_path(
+    row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
     held, barred, position, fresh, mark, later, earlier, room, behind, effort,
 ):  # fmt: skip
     """Add the path from a row to a lane, or leave the lane as it was.
@@ -207,10 +207,10 @@ def take_way(
         following = ahead[nearer]
         if following < 0:
             break
-        wait = first_wait[edge] + following - edge_offset[nearer]
+        wait = first_dependency[edge] + following - edge_offset[nearer]
         if not held[wait] & bit:
-            visited = insert_wait(
-                edge, following, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
+            visited = insert_dependency(
+                edge, following, bit, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
                 held, position, mark, later, earlier, room,
             )  # fmt: skip
             work += abs(visited)
@@ -218,9 +218,9 @@ def take_way(
                 for k in range(added):
                     held[fresh[k]] &= ~bit
                 if added:
-                    visited = insert_wait(
+                    visited = insert_dependency(
                         edge, following, bit, edge_offset, edge_row, edge_tail, edge_back,
-                        first_wait, held, position, mark, later, earlier, room,
+                        first_dependency, held, position, mark, later, earlier, room,
                     )  # fmt: skip
                     work += abs(visited)
                 if visited < 0:
@@ -234,7 +234,9 @@ def take_way(
     effort[lane] += abs(work)
     if behind.shape[1] and effort[lane] > COUNT_AFTER * len(edge_row):
         effort[lane] = 0
-        _count_behind(bit, edge_offset, edge_row, first_wait, held, position, room, behind[lane])
+        _count_behind(
+            bit, edge_offset, edge_row, first_dependency, held, position, room, behind[lane]
+        )
     return work
 
 
@@ -252,7 +254,7 @@ def _follows(edge, ahead, edge_row, behind):
 
 
 @njit(cache=True)
-def _count_behind(bit, edge_offset, edge_row, first_wait, held, position, room, behind):
+def _count_behind(bit, edge_offset, edge_row, first_dependency, held, position, room, behind):
     """Set the bits of all edges that follow each edge in a lane, last edges first."""
     for edge in range(len(position)):
         room[position[edge]] = edge
@@ -260,8 +262,8 @@ def _count_behind(bit, edge_offset, edge_row, first_wait, held, position, room, 
         edge = room[at]
         row = behind[edge]
         start = edge_offset[edge_row[edge]]
-        base = first_wait[edge]
-        for k in range(first_wait[edge + 1] - base):
+        base = first_dependency[edge]
+        for k in range(first_dependency[edge + 1] - base):
             if held[base + k] & bit:
                 other = start + k
                 row[other >> 6] |= np.uint64(1) << np.uint64(other & 63)
@@ -271,13 +273,13 @@ def _count_behind(bit, edge_offset, edge_row, first_wait, held, position, room, 
 
 
 @njit(cache=True)
-def insert_wait(
-    tail, head, bit, edge_offset, edge_row, edge_tail, edge_back, first_wait,
+def insert_dependency(
+    tail, head, bit, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
     held, position, mark, later, earlier, room,
 ):  # fmt: skip
     """Reorder the edges for a dependency of tail on head, unless it closes a cycle.
 
-    `bit` is the lane's bit in held; other arguments are as in `take_way`. Return the number of
+    `bit` is the lane's bit in held; other arguments are as in `add_path`. Return the number of
     edges visited, negative for a cycle.
     """
     low, high = position[head], position[tail]
@@ -292,8 +294,8 @@ def insert_wait(
         edge = later[at]
         at += 1
         start = edge_offset[edge_row[edge]]
-        base = first_wait[edge]
-        for k in range(first_wait[edge + 1] - base):
+        base = first_dependency[edge]
+        for k in range(first_dependency[edge + 1] - base):
             if held[base + k] & bit:
                 other = start + k
                 if other == tail:
@@ -319,7 +321,7 @@ def insert_wait(
             other = edge_back[out]
             if mark[other] or position[other] < low:
                 continue
-            if held[first_wait[other] + edge - edge_offset[row]] & bit:
+            if held[first_dependency[other] + edge - edge_offset[row]] & bit:
                 mark[other] = 1
                 earlier[before] = other
                 before += 1
@@ -374,7 +376,7 @@ def _sift(edges, root, count, position):
 
 @njit(cache=True)
 def order_edges(
-    table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts, position,
+    table, lids, row_base, slot_edge, edge_offset, edge_row, first_dependency, counts, position,
 ):  # fmt: skip
     """Order the edges so that the dependencies of all paths lead forward, as far as possible.
 
@@ -382,8 +384,8 @@ def order_edges(
     ----------
     position
         int32 [edges]: filled with each edge's position in the order.
-    table, lids, row_base, slot_edge, edge_offset, edge_row, first_wait, counts
-        As in `fit_ways`.
+    table, lids, row_base, slot_edge, edge_offset, edge_row, first_dependency, counts
+        As in `fit_paths`.
 
     Returns
     -------
@@ -393,7 +395,7 @@ def order_edges(
     """
     rows = len(row_base) - 1
     edges = len(edge_row)
-    held = np.zeros(first_wait[edges], dtype=np.uint8)
+    held = np.zeros(first_dependency[edges], dtype=np.uint8)
     met = np.full(rows, -1, dtype=np.int32)
     for i in range(len(lids)):
         line = table[lids[i]]
@@ -406,7 +408,7 @@ def order_edges(
                 if edge < 0:
                     break
                 if before >= 0:
-                    held[first_wait[before] + edge - edge_offset[row]] = 1
+                    held[first_dependency[before] + edge - edge_offset[row]] = 1
                 if met[row] == i:
                     break
                 met[row] = i
@@ -415,8 +417,8 @@ def order_edges(
     waits = np.zeros(edges, dtype=np.int32)
     for edge in range(edges):
         start = edge_offset[edge_row[edge]]
-        base = first_wait[edge]
-        for k in range(first_wait[edge + 1] - base):
+        base = first_dependency[edge]
+        for k in range(first_dependency[edge + 1] - base):
             waits[start + k] += held[base + k]
     queue = np.empty(edges, dtype=np.int32)
     position[:] = -1
@@ -431,8 +433,8 @@ def order_edges(
         edge = queue[at]
         at += 1
         start = edge_offset[edge_row[edge]]
-        base = first_wait[edge]
-        for k in range(first_wait[edge + 1] - base):
+        base = first_dependency[edge]
+        for k in range(first_dependency[edge + 1] - base):
             if held[base + k]:
                 waits[start + k] -= 1
                 if waits[start + k] == 0:

@@ -4,12 +4,12 @@ import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import bfs, next_edges
-from weft.kernels.routing.lane_assignment import empty_behind, insert_wait, take_way
+from weft.kernels.routing.lane_assignment import add_path, empty_behind, insert_dependency
 
 
 @njit(cache=True)
 def layered_paths(
-    edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_wait, targets, counts, flow_from,
+    edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_dependency, targets, counts, flow_from,
     flow_to, frugal, max_lanes, position, load, chosen, lane_of,
 ):  # fmt: skip
     """Choose the edge by which each row sends to each target, and the lane of the path.
@@ -22,8 +22,8 @@ def layered_paths(
     ----------
     edge_offset, edge_row, edge_tail
         Of `weft.fabrics.graph.SwitchGraph`.
-    edge_back, first_wait, counts, max_lanes, position
-        As in `weft.kernels.routing.lane_assignment.fit_ways`.
+    edge_back, first_dependency, counts, max_lanes, position
+        As in `weft.kernels.routing.lane_assignment.fit_paths`.
     edge_cost
         float64 [edges]: cost of one flow on the edge.
     targets
@@ -49,8 +49,8 @@ def layered_paths(
     costs = np.empty(edges, dtype=np.float64)
     cost = np.empty(rows, dtype=np.float64)
     flow = np.empty(rows, dtype=np.int64)
-    held = np.zeros(first_wait[edges], dtype=np.uint16)
-    barred = np.zeros(first_wait[edges], dtype=np.uint16)
+    held = np.zeros(first_dependency[edges], dtype=np.uint16)
+    barred = np.zeros(first_dependency[edges], dtype=np.uint16)
     held_by = np.empty(rows, dtype=np.uint16)
     barred_from = np.empty(rows, dtype=np.uint16)
     fresh = np.empty(rows, dtype=np.int64)
@@ -85,7 +85,7 @@ def layered_paths(
                         nearer = edge_row[edge]
                         is_held, is_barred = held_by[nearer], barred_from[nearer]
                         if nearer != goal:
-                            wait = first_wait[edge] + ahead[nearer] - edge_offset[nearer]
+                            wait = first_dependency[edge] + ahead[nearer] - edge_offset[nearer]
                             is_held &= held[wait]
                             is_barred |= barred[wait]
                         if is_held & bit:
@@ -96,9 +96,9 @@ def layered_paths(
                             lane_found = lane
                         else:
                             ahead[row] = edge
-                            if take_way(
+                            if add_path(
                                 row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
-                                first_wait, held, barred, position[lane], fresh, mark, later,
+                                first_dependency, held, barred, position[lane], fresh, mark, later,
                                 earlier, room, behind, effort,
                             ) > 0:  # fmt: skip
                                 lane_found = lane
@@ -113,7 +113,7 @@ def layered_paths(
             cost[row] = cost[nearer] + load[best] * edge_cost[best]
             held_by[row], barred_from[row] = held_by[nearer], barred_from[nearer]
             if nearer != goal:
-                wait = first_wait[best] + ahead[nearer] - edge_offset[nearer]
+                wait = first_dependency[best] + ahead[nearer] - edge_offset[nearer]
                 held_by[row] &= held[wait]
                 barred_from[row] |= barred[wait]
             if counts[row] and flow_to[goal]:
@@ -142,7 +142,7 @@ def _sort_by_cost(options, start, stop, edge_row, edge_cost, load, cost, costs):
 
 
 @njit(cache=True)
-def spread_ways(
+def spread_paths(
     edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, lids, lid_row, counts,
     flow_from, position, passes, load, table, lane_of,
 ):  # fmt: skip
@@ -288,7 +288,7 @@ def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
 
 @njit(cache=True)
 def widen_orders(
-    edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts, sources, row_base,
+    edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts, sources, row_base,
     slot_edge, table, lids, lanes, position,
 ):  # fmt: skip
     """Change the order of each lane so that more shortest paths lead forward in it.
@@ -298,12 +298,12 @@ def widen_orders(
 
     Parameters
     ----------
-    edge_offset, edge_row, edge_tail, edge_back, first_wait, targets, counts
+    edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts
         As in `layered_paths`.
     sources
         uint8 [rows]: 1 for the sources.
     row_base, slot_edge, table, lids
-        As in `weft.kernels.routing.lane_assignment.fit_ways`: the present paths.
+        As in `weft.kernels.routing.lane_assignment.fit_paths`: the present paths.
     lanes
         uint8 [lids, rows]: their lanes.
     position
@@ -319,8 +319,8 @@ def widen_orders(
     options = np.empty(edges, dtype=np.int32)
     queue_index = np.empty(rows, dtype=np.int32)
     reached = np.empty(rows, dtype=np.uint8)
-    held = np.zeros(first_wait[edges], dtype=np.uint16)
-    tried = np.zeros(first_wait[edges], dtype=np.uint8)
+    held = np.zeros(first_dependency[edges], dtype=np.uint16)
+    tried = np.zeros(first_dependency[edges], dtype=np.uint8)
     mark = np.zeros(edges, dtype=np.uint8)
     later = np.empty(edges, dtype=np.int32)
     earlier = np.empty(edges, dtype=np.int32)
@@ -336,7 +336,7 @@ def widen_orders(
                 if edge < 0:
                     break
                 if before >= 0:
-                    wait = first_wait[before] + edge - edge_offset[row]
+                    wait = first_dependency[before] + edge - edge_offset[row]
                     held[wait] |= np.uint16(1 << lanes[i, start])
                 before = edge
                 row = edge_row[edge]
@@ -356,14 +356,14 @@ def widen_orders(
                 reached[nearer] = 1
                 at = queue_index[nearer]
                 for m in range(first[at], first[at + 1]):
-                    wait = first_wait[edge] + options[m] - edge_offset[nearer]
+                    wait = first_dependency[edge] + options[m] - edge_offset[nearer]
                     if tried[wait]:
                         continue
                     tried[wait] = 1
                     for lane in range(len(position)):
                         bit = np.uint16(1 << lane)
-                        if not held[wait] & bit and insert_wait(
+                        if not held[wait] & bit and insert_dependency(
                             edge, options[m], bit, edge_offset, edge_row, edge_tail, edge_back,
-                            first_wait, held, position[lane], mark, later, earlier, room,
+                            first_dependency, held, position[lane], mark, later, earlier, room,
                         ) > 0:  # fmt: skip
                             held[wait] |= bit

@@ -75,7 +75,7 @@ def colour_paths(
 
 
 @njit(cache=True)
-def join_rows(
+def extend_rows(
     destinations, lmc, endpoint_row, last_port, edge_offset, edge_row, edge_port, edge_back,
     no_path, table,
 ):  # fmt: skip

@@ -86,7 +86,7 @@ def unite_squares(offset, other, edge, parent, flip):
 
 
 @njit(cache=True)
-def edge_meets(offset, other, one, two, square, strong):
+def adjacent_edges(offset, other, one, two, square, strong):
     """List the pairs of edges that meet at each row.
 
     Parameters

@@ -25,7 +25,7 @@ from weft.opensm.files.lids import Lids, predict_lids
 from weft.opensm.files.ports import port_guids, refuse_forwarding_hosts
 
 #: Number of hops that means no path.
-NO_WAY = 255
+NO_PATH = 255
 
 _HEADER = re.compile(r"Switch: guid 0x([0-9a-fA-F]{1,16})")
 _ROW = re.compile(
@@ -57,14 +57,14 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     graph.need_memory(count, graph.max_port + 1, "hops by port")
     hops = graph.hops()
     far = hops[hops != UNREACHED].max(initial=0)
-    if far >= NO_WAY - 1:
+    if far >= NO_PATH - 1:
         raise NotApplicable(f"{fabric.name} has paths of {far} hops; OpenSM allows at most 254")
-    least = np.where(hops == UNREACHED, NO_WAY, hops).astype(np.uint8)
-    matrix = np.full((count, count, graph.max_port + 1), NO_WAY, dtype=np.uint8)
+    least = np.where(hops == UNREACHED, NO_PATH, hops).astype(np.uint8)
+    matrix = np.full((count, count, graph.max_port + 1), NO_PATH, dtype=np.uint8)
     matrix[:, :, 0] = least.T
     # Hops are symmetric, so those from a neighbour to all targets are a row of `least`.
     by_port = least[graph.edge_row]
-    by_port[by_port != NO_WAY] += 1
+    by_port[by_port != NO_PATH] += 1
     matrix[graph.edge_tail, :, graph.edge_port] = by_port
     return matrix
 
@@ -92,7 +92,7 @@ def lid_matrix(
     lids = predict_lids(fabric) if lids is None else lids
     base = lids.base[fabric.num_endpoints :]
     guids = port_guids(fabric)[fabric.num_endpoints :]
-    digits = [f" {value:02x}" for value in range(NO_WAY + 1)]
+    digits = [f" {value:02x}" for value in range(NO_PATH + 1)]
     targets = [target for target in np.argsort(base, kind="stable").tolist() if base[target]]
     parts = []
     order = np.argsort(fabric.node_guid[: fabric.num_switches].byteswap(), kind="stable")
@@ -102,7 +102,7 @@ def lid_matrix(
         parts.append(f"Switch: guid 0x{fabric.node_guid[switch]:016x}\n")
         ports = int(fabric.num_ports[switch]) + 1
         for target in targets:
-            if hops[switch, target, 0] == NO_WAY:
+            if hops[switch, target, 0] == NO_PATH:
                 continue
             row = "".join(digits[value] for value in hops[switch, target, :ports].tolist())
             parts.append(f"0x{base[target]:04x}:{row} # portguid 0x{guids[target]:016x}\n")
@@ -146,7 +146,7 @@ def read_lid_matrix(
     of_guid = {int(guid): n for n, guid in enumerate(port_guids(fabric)[fabric.num_endpoints :])}
     of_node = {int(guid): n for n, guid in enumerate(fabric.node_guid[: fabric.num_switches])}
     count = fabric.num_switches
-    matrix = np.full((count, count, fabric.graph.max_port + 1), NO_WAY, dtype=np.uint8)
+    matrix = np.full((count, count, fabric.graph.max_port + 1), NO_PATH, dtype=np.uint8)
     switch = -1
     seen: set[tuple[int, int]] = set()
     for number, raw in enumerate(read_text(path).split("\n"), 1):

@@ -35,7 +35,7 @@ from weft.opensm.live.processes import (
     preload,
 )
 from weft.opensm.live.running import Running, sm_node
-from weft.opensm.live.verify import differences, remembered_lids, verify
+from weft.opensm.live.verify import differences, lids_of_guid2lid, verify
 from weft.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
 
@@ -194,7 +194,7 @@ class Subnet(Running):
 
     def lids(self) -> Lids:
         """Return the LIDs of all ports of the fabric from OpenSM's guid2lid."""
-        return remembered_lids(self.fabric, self.folder / GUID2LID)
+        return lids_of_guid2lid(self.fabric, self.folder / GUID2LID)
 
     def lfts(self) -> TableRoutes:
         """Return the present tables of the switches, read by ``dump_fts``.

@@ -21,7 +21,7 @@ from weft.opensm.files.tables_folder import DUMP, GUID2LID, SUBNET
 from weft.routes import TableRoutes
 
 
-def remembered_lids(fabric: Fabric, path: Path) -> Lids:
+def lids_of_guid2lid(fabric: Fabric, path: Path) -> Lids:
     """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports not in it."""
     spans = read_guid2lid(path)
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
@@ -163,7 +163,7 @@ def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exac
     """Return text that describes how LIDs differ from the expected ones; empty if they do not."""
     guids = port_guids(fabric).tolist()
     base = np.array([seen.lid.get(guid, 0) for guid in guids], dtype=np.int32)
-    memory = remembered_lids(fabric, folder / GUID2LID)
+    memory = lids_of_guid2lid(fabric, folder / GUID2LID)
     reached = expected.base > 0
     without = np.flatnonzero(reached & (base == 0))
     if len(without):

@@ -19,7 +19,7 @@ from weft.routing.engine_registry import (
     provenance,
     row_adapters,
 )
-from weft.routing.engines.ranked import fill_ranked, missing_ways, refuse_long
+from weft.routing.engines.ranked import fill_ranked, missing_paths, refuse_long
 
 
 @engine(
@@ -78,7 +78,7 @@ def dnup(
         order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
         up = (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
         fill(fabric, table, balance, edge_up=up, lmc=lmc, passes=passes)
-    gaps, example = missing_ways(fabric, table, lmc)
+    gaps, example = missing_paths(fabric, table, lmc)
     if gaps:
         if step is not None:
             refuse_long(fabric, step, example)

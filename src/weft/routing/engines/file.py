@@ -9,7 +9,7 @@ import numpy as np
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lid_matrix import NO_WAY, read_lid_matrix
+from weft.opensm.files.lid_matrix import NO_PATH, read_lid_matrix
 from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import engine
 
@@ -74,7 +74,7 @@ def _against_matrix(fabric: Fabric, routes: TableRoutes, path: str) -> str:
             break
         taken += moving
         at = np.where(moving, next_row[target[:, None], at], at)
-    taken[at != target[:, None]] = NO_WAY
-    paths = int((taken != NO_WAY).sum()) - count
-    other = int(((taken != expected) & (taken != NO_WAY)).sum())
+    taken[at != target[:, None]] = NO_PATH
+    paths = int((taken != NO_PATH).sum()) - count
+    other = int(((taken != expected) & (taken != NO_PATH)).sum())
     return f"{other} of {paths} paths between switches have other hops than in {path}"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
-from weft.kernels.routing.hdor import Edges, Joints, Lines, Targets, hdor_tables, inner_ways
+from weft.kernels.routing.hdor import Edges, Joints, Lines, Targets, hdor_tables, inner_paths
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
@@ -22,7 +22,7 @@ from weft.routing.engine_registry import (
     provenance,
     row_sources,
 )
-from weft.routing.lane_assignment import Ways, check_vls, edges_back, refuse_lanes
+from weft.routing.lane_assignment import Paths, check_vls, edges_back, refuse_lanes
 from weft.routing.structure.kns import Kns, find_kns
 
 #: Order of dimensions along a path: shortest lines first, or longest lines first.
@@ -85,7 +85,7 @@ def hdor(
     table = empty_table(fabric)
     kns = find_kns(fabric)
     reversals = _fill(fabric, kns, order, table)
-    paths = Ways.of(fabric, table, 0, management)
+    paths = Paths.of(fabric, table, 0, management)
     groups = (reversals[fabric.graph.destination_row[paths.lines]] > 0).astype(np.uint8)
     notes = [kns.describe()]
     sl, used = np.zeros((), dtype=np.uint8), 1
@@ -279,7 +279,7 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
     rooted = False
     while lost.any():
         up = (height[head] > height[tail]) | ((height[head] == height[tail]) & (head > tail))
-        inner_ways(
+        inner_paths(
             offset, head, up.astype(np.uint8), start, rank, line, has_joints, base,
             hops, down, order, lost,
         )  # fmt: skip

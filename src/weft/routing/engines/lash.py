@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.kernels.routing.lash import layered_paths, spread_ways, widen_orders
+from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
@@ -27,7 +27,7 @@ from weft.routing.engine_registry import (
 )
 from weft.routing.lane_assignment import (
     MOST_LANES,
-    Ways,
+    Paths,
     check_vls,
     edges_back,
     refuse_lanes,
@@ -117,7 +117,7 @@ def _attempts(
     if passes:
         table = empty_table(fabric, lmc)
         fill_balanced(fabric, table, lmc=lmc, passes=passes)
-        paths = Ways.of(fabric, table, lmc, management)
+        paths = Paths.of(fabric, table, lmc, management)
         lanes, _ = paths.fewest(max_vls, easy=True)
         fewest = int(lanes.max(initial=0)) + 1
         yield _Layers(table, paths.service_levels(lanes), fewest)
@@ -128,7 +128,7 @@ def _attempts(
         table = empty_table(fabric, lmc)
         load = np.zeros(len(cost), dtype=np.int64)
         layer = _choose_trees(fabric, table, lmc, management, frugal, cost, load)
-        paths = Ways.of(fabric, table, lmc, management)
+        paths = Paths.of(fabric, table, lmc, management)
         start = layer[fabric.graph.destination_row[paths.lines >> lmc]]
         lanes, position = paths.fewest(max_vls, start)
         used = int(lanes.max(initial=0)) + 1
@@ -181,7 +181,7 @@ def _choose_trees(
 
 
 def _spread(
-    paths: Ways,
+    paths: Paths,
     lanes: NDArray[np.uint8],
     position: NDArray[np.int32],
     table: NDArray[np.unsignedinteger[Any]],
@@ -204,7 +204,7 @@ def _spread(
         graph.slot_edge, table, paths.lines, lanes, position,
     )  # fmt: skip
     new_lanes = np.empty((len(lids), graph.num_rows), dtype=np.uint8)
-    spread_ways(
+    spread_paths(
         graph.edge_offset, graph.edge_row, graph.edge_port, cost, graph.row_base, graph.slot_edge,
         lids, goals, paths.counts, sources, position, passes, load, table, new_lanes,
     )  # fmt: skip

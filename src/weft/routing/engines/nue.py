@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import depth_first_order
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.ascending import lead_in, ordered_tables
+from weft.kernels.routing.ascending import complete_rows, ordered_tables
 from weft.kernels.routing.distances import UNREACHED
 from weft.kernels.routing.nue import share_lanes
 from weft.routes import Routes, TableRoutes, VirtualLanes
@@ -362,6 +362,6 @@ class _Problem:
             offset, listed, destination_ports(fabric), fabric.num_endpoints, lmc, passes, no_path,
             np.zeros(channels, dtype=np.int64), table, best,
         )  # fmt: skip
-        lead_in(graph.edge_offset, graph.edge_row, graph.edge_port, reverse,
+        complete_rows(graph.edge_offset, graph.edge_row, graph.edge_port, reverse,
                 graph.destination_row, lmc, no_path, best)  # fmt: skip
         return _Attempt(best, lane, len(used), worst, total)

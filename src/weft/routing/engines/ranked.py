@@ -53,14 +53,14 @@ def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
     """
     table = empty_table(fabric)
     fill_ranked(fabric, table, step, 2 * len(step) + MOST_HOPS)
-    if not missing_ways(fabric, table, 0)[0]:
+    if not missing_paths(fabric, table, 0)[0]:
         raise NotApplicable(
             f"OpenSM allows at most {MOST_HOPS} hops, but some paths are longer, for example "
             f"{example}"
         )
 
 
-def missing_ways(
+def missing_paths(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
 ) -> tuple[int, str]:
     """Return how many pairs of a leaf and a host in one component have no path, and an example.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.fabrics import Fabric
-from weft.kernels.routes.paths import reversed_ways
+from weft.kernels.routes.paths import reversed_paths
 from weft.routes import PathRoutes, Routes, TableRoutes
 from weft.routing.engine_registry import engine, provenance
 from weft.routing.engines.dmodk import dmodk
@@ -47,8 +47,8 @@ def smodk(fabric: Fabric) -> Routes:
         mirror.table, graph.destination_row[:hosts], graph.row_base, graph.slot_edge,
         graph.edge_row, graph.edge_link, graph.edge_of_link, offset,
     )  # fmt: skip
-    edge = np.empty(reversed_ways(*tree, np.zeros(0, dtype=np.int32)), dtype=np.int32)
-    reversed_ways(*tree, edge)
+    edge = np.empty(reversed_paths(*tree, np.zeros(0, dtype=np.int32)), dtype=np.int32)
+    reversed_paths(*tree, edge)
     pair = np.arange(hosts * hosts, dtype=np.int64)
     return PathRoutes(
         **provenance(fabric, "smodk", notes=mirror.notes),

@@ -25,7 +25,7 @@ from weft.routing.engine_registry import (
     row_sources,
 )
 from weft.routing.lane_assignment import assign_lanes, check_vls
-from weft.routing.structure.torus import Torus, find_tori, is_whole
+from weft.routing.structure.torus import Torus, find_tori, is_complete
 from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.validation.deadlock import credit_loops
 
@@ -93,7 +93,7 @@ def torus_2qos(
     empty_table(fabric)
     settings = _Settings(balance, qos_level, max_vls, management, read(conf) if conf else None)
     tori = find_tori(fabric)
-    complete = all(is_whole(fabric, torus) for torus in tori)
+    complete = all(is_complete(fabric, torus) for torus in tori)
     if settings.conf is not None:
         tori = _as_configured(fabric, tori, settings.conf)
     reason = ""

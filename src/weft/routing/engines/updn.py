@@ -26,7 +26,7 @@ from weft.routing.engine_registry import (
     row_adapters,
     sending_rows,
 )
-from weft.routing.engines.ranked import fill_ranked, missing_ways, refuse_long
+from weft.routing.engines.ranked import fill_ranked, missing_paths, refuse_long
 from weft.routing.structure.fat_tree import find_levels
 
 #: A root has more than the first share of the adapters at one distance, and more than the second
@@ -105,7 +105,7 @@ def updn(
         fill_ranked(fabric, table, step)
     else:
         fill(fabric, table, balance, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
-    gaps, example = missing_ways(fabric, table, lmc)
+    gaps, example = missing_paths(fabric, table, lmc)
     if gaps:
         if step is not None:
             refuse_long(fabric, step, example)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.torus import edge_meets, unite_squares
+from weft.kernels.routing.torus import adjacent_edges, unite_squares
 from weft.routing.engine_registry import components
 
 #: Rules for squares of which some may be missing, tried in this order. First value: number of
@@ -126,7 +126,7 @@ def squares_of(links: Links) -> Squares:
     room = int((degree * (degree - 1) // 2).sum())
     one, two = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
     square, strong = np.empty(room, dtype=np.uint8), np.empty(room, dtype=np.uint8)
-    edge_meets(links.offset, links.other, one, two, square, strong)
+    adjacent_edges(links.offset, links.other, one, two, square, strong)
     return Squares(parent, flip, one, two, square, strong)
 
 
@@ -641,7 +641,7 @@ def _canonical(links: Links, torus: Torus) -> Torus:
     return torus.arranged(order, [offset[d] for d in order], [sign[d] for d in order])
 
 
-def is_whole(fabric: Fabric, torus: Torus) -> bool:
+def is_complete(fabric: Fabric, torus: Torus) -> bool:
     """Return whether no switch and no cable between neighbours is missing."""
     if torus.missing:
         return False

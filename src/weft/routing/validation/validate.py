@@ -16,7 +16,7 @@ from weft.kernels.routes.paths import count_lengths
 from weft.kernels.routing.checks import arriving_rows, check_tables, list_unrouted
 from weft.kernels.routing.distances import UNREACHED
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routes.intermediates import goes_round, longest_ways, round_lengths, routed_rows
+from weft.routes.intermediates import longest_paths, routed_rows, uses_intermediate, via_lengths
 from weft.routing.engine_registry import components, row_sources
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 
@@ -380,11 +380,11 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
     every_best, every_reached = fabric.graph.hops(), routed_rows(fabric, routes)
     unrouted_rows = int((~every_reached & (every_best != UNREACHED)).sum())
     best, reached = every_best[rows][:, rows], every_reached[rows][:, rows]
-    lengths, (line, _) = longest_ways(fabric, routes, routes.set_id[rows])
+    lengths, (line, _) = longest_paths(fabric, routes, routes.set_id[rows])
     lengths = lengths[:, rows]
     cycle = [] if line < 0 else _candidate_cycle(fabric, routes, routes.set_id[rows[line]])
     if not cycle and routes.num_intermediates:
-        line = longest_ways(fabric, routes, routes.via_set)[1][0]
+        line = longest_paths(fabric, routes, routes.via_set)[1][0]
         cycle = [] if line < 0 else _candidate_cycle(fabric, routes, routes.via_set[line])
     itself = _hosts_that_are_rows(fabric)[rows]
     attached = row_sources(fabric)[rows] - itself
@@ -410,7 +410,7 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
     short = np.where(reached, best, 0).astype(np.int64)
     most = int(lengths.max(initial=0))
     only_via = (
-        goes_round(routes)
+        uses_intermediate(routes)
         if routes.num_intermediates and not routes.direct
         else np.zeros(reached.shape, dtype=bool)
     )
@@ -423,7 +423,7 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
         np.add.at(detours, np.maximum(lengths - short, 0), direct)
         if routes.num_intermediates and np.any(count):
             some = np.where(reached, count, 0)
-            links, extra = round_lengths(fabric, routes, some, short, lengths)
+            links, extra = via_lengths(fabric, routes, some, short, lengths)
             longest = max(longest, int(np.flatnonzero(links).max(initial=0)) + cables)
             if not routes.direct:
                 hops = _sum(hops, np.concatenate((np.zeros(cables), links)))

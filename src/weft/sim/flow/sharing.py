@@ -75,7 +75,7 @@ def maxmin_state(
         route_share=np.ascontiguousarray(route_share, dtype=np.float64),
         hops=np.zeros(max_flows, dtype=np.int32),
         entry_link=np.zeros(entries, dtype=np.int32),
-        entry_place=np.zeros(entries, dtype=np.int32),
+        entry_index=np.zeros(entries, dtype=np.int32),
         entry_share=np.zeros(entries if len(route_share) else 0, dtype=np.float64),
         segment=np.zeros(links, dtype=np.int64),
         room=np.zeros(links, dtype=np.int32),

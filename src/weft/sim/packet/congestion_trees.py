@@ -33,7 +33,7 @@ CAUSES = {
     "for the round trip of credits",
     "port": "the buffer at the link's far end is full but drains: its first packet waits for the "
     "previous one to leave the port, or for the switch latency",
-    "circle": "the buffer at the link's far end waits in a cycle for itself",
+    "cycle": "the buffer at the link's far end waits in a cycle for itself",
 }
 
 
@@ -159,7 +159,7 @@ def congestion_trees(
     passes = filled.ravel() & (after >= 0)
     waiting = np.flatnonzero(after >= 0)
     in_cycle = np.zeros(len(after), dtype=bool)
-    for cycle in circles(np.where(passes, after, -1)):
+    for cycle in cycles_of(np.where(passes, after, -1)):
         in_cycle[cycle[0]], passes[cycle[0]] = True, False
     # From the roots outwards: a buffer belongs to the tree of the buffer that it waits for.
     root = np.full(len(after), -1, dtype=np.int64)
@@ -207,7 +207,7 @@ def _cause(
 ) -> str:
     """Return the cause, one of `CAUSES`, for the lanes of a link that packets wait for."""
     if in_cycle[queues].any():
-        return "circle"
+        return "cycle"
     if not full.ravel()[queues].all():
         return "link"
     if slow_end[queues[0] // full.shape[1]]:
@@ -241,14 +241,14 @@ def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> lis
     """
     where, lane, reason = _checked(wants, wants_vl, why)
     lanes = where.shape[1]
-    cycles = circles(_next_buffer(where, lane, reason == NO_CREDITS))
+    cycles = cycles_of(_next_buffer(where, lane, reason == NO_CREDITS))
     if not cycles:
         return []
     shortest = min(cycles, key=lambda cycle: (len(cycle), cycle[0]))
     return [(at // lanes, at % lanes) for at in shortest]
 
 
-def circles(after: NDArray[np.int64]) -> list[list[int]]:
+def cycles_of(after: NDArray[np.int64]) -> list[list[int]]:
     """Return all cycles of a graph with at most one outgoing edge for each node.
 
     Parameters

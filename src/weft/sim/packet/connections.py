@@ -18,7 +18,7 @@ from weft.routes import Routes
 from weft.sim.common.programs import numbered
 from weft.sim.common.programs import queue_pairs as program_pairs
 from weft.sim.packet.hardware import QueuePairs
-from weft.sim.packet.message_routes import Ways, lay_ways
+from weft.sim.packet.message_routes import MessageRoutes, message_paths
 from weft.sim.packet.network import PacketNetwork
 from weft.sim.static.loads import Ports
 from weft.workload import Workload
@@ -32,7 +32,7 @@ class Connections:
 
     Parameters
     ----------
-    ways
+    message_routes
         Routes of pairs of hosts.
     route
         int32 [ops]: route of each send and put, and of the answer to a rendez-vous, which its
@@ -45,7 +45,7 @@ class Connections:
         Numbers of connections and of queue pairs.
     """
 
-    ways: Ways
+    message_routes: MessageRoutes
     route: NDArray[np.int32]
     connection: NDArray[np.int32]
     pair: NDArray[np.int32]
@@ -53,7 +53,7 @@ class Connections:
     num_pairs: int
 
     @property
-    def several_ways(self) -> bool:
+    def several_paths(self) -> bool:
         """Whether messages of one connection use several routes, such as all LIDs round robin."""
         remote = self.route != program.LOCAL
         route, connection = self.route[remote], self.connection[remote]
@@ -73,7 +73,7 @@ def connect(
     handshake: bool,
     queue_pairs: QueuePairs,
     per_pair: int = 1,
-    both_ways: bool = False,
+    with_reverse: bool = False,
     ports: Ports = "first",
     lids: Lids | ArrayLike = "first",
     seed: int = 0,
@@ -92,7 +92,7 @@ def connect(
         As in `Hardware`.
     per_pair
         Queue pairs of each pair of ranks, used round robin by its messages.
-    both_ways
+    with_reverse
         Whether destinations send notifications of congestion back.
     ports
         Ports that hosts with several ports use.
@@ -125,15 +125,15 @@ def connect(
     keys, route = numbered(key, bound)
     del key, earlier
     back = np.zeros(len(keys), dtype=np.int32)
-    if both_ways:
+    if with_reverse:
         keys, route, back = _with_ways_back(keys, route, fabric.num_hosts, lmc, bound)
     start, end = np.divmod(keys >> lmc, fabric.num_hosts)
-    ways = lay_ways(
+    message_routes = message_paths(
         fabric, routes, network, start.astype(np.int32), end.astype(np.int32),
         ports=ports, lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
     )  # fmt: skip
     del start, end, keys
-    ways.routes["back"] = back
+    message_routes.routes["back"] = back
     pair = connection
     num_pairs = len(pairs) * per_pair
     if queue_pairs == "host":
@@ -147,7 +147,7 @@ def connect(
 
     connection_of = spread(connection)
     return Connections(
-        ways, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1),
+        message_routes, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1),
         route=spread(route, program.LOCAL), connection=connection_of,
         pair=connection_of if pair is connection else spread(pair),
     )  # fmt: skip

@@ -95,7 +95,7 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
     """Return why a run cannot continue, as text with the node or the buffers."""
     count = state.net.count
     now = f"{count['now_ps'] / PS_PER_NS:g} ns"
-    if why == kernel.NO_WAY:
+    if why == kernel.NO_PATH:
         row, op = int(count["fault_row"]), int(count["fault_op"])
         name = fabric.node_names[int(fabric.graph.row_node[row])]
         return (

@@ -82,7 +82,7 @@ def run_packets(
     connections = connect(
         fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
         handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
-        per_pair=bound.queue_pairs, both_ways=hardware.congestion_control is not None,
+        per_pair=bound.queue_pairs, with_reverse=hardware.congestion_control is not None,
         ports=options["ports"], lids=lids, seed=options["seed"],
     )  # fmt: skip
     slowest = float(network.rate_gbps.min(initial=np.inf))
@@ -96,7 +96,7 @@ def run_packets(
     )
     why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
     took = time.perf_counter() - began
-    if why in (kernel.STUCK, kernel.NO_WAY):
+    if why in (kernel.STUCK, kernel.NO_PATH):
         raise InputError(explain(why, fabric, routes, workload, state))
     if why == kernel.TIME_OUT and max_time_ns is None:
         raise InputError(

@@ -32,7 +32,7 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "tree": Column(pl.Int32, "", "Number of the tree, from 1"),
     "link": Column(pl.Int32, "", "Root: the directed link at which congestion begins"),
     "name": Column(pl.String, "", "Output port and input port of the root"),
-    "cause": Column(pl.String, "", "link, receiver, credits, port or circle; see `CAUSES`"),
+    "cause": Column(pl.String, "", "link, receiver, credits, port or cycle; see `CAUSES`"),
     "weight": Column(
         pl.Float64, "", "Share of the time for which the tree exists (1 in a snapshot)"
     ),

@@ -26,7 +26,7 @@ _CHECKED = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Ways:
+class MessageRoutes:
     """Routes of pairs of hosts, and the tables of nodes for them.
 
     Parameters
@@ -45,7 +45,7 @@ class Ways:
     tables: RouteTables
 
 
-def lay_ways(
+def message_paths(
     fabric: Fabric,
     routes: Routes,
     network: PacketNetwork,
@@ -54,7 +54,7 @@ def lay_ways(
     *,
     ports: Ports = "first",
     lid_offset: NDArray[Any] | int = 0,
-) -> Ways:
+) -> MessageRoutes:
     """Return the routes between pairs of hosts.
 
     Parameters
@@ -145,7 +145,7 @@ def lay_ways(
     )
     # Read-only arrays have a type of their own for the compiler.
     fixed = (read_only(np.ascontiguousarray(each).view()) for each in tables)
-    return Ways(kind, lane_kind, aligned(len(link), ROUTE, values), RouteTables(*fixed))
+    return MessageRoutes(kind, lane_kind, aligned(len(link), ROUTE, values), RouteTables(*fixed))
 
 
 def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np.uint8]:

@@ -155,7 +155,7 @@ class PacketNetwork:
         kinds["latency_ps"] = latency
         kinds["credit_latency_ps"] = latency + picoseconds(hardware.credit_latency_ns)
         kinds["arrival_ps"] = latency + np.where(head >= 0, passing[head], 0)
-        kinds["whole_ps"] = [durations[each] for each in rate]
+        kinds["full_packet_ps"] = [durations[each] for each in rate]
         kinds["rate_gbps"], kinds["memory_gbps"] = rate, memory
         kinds, kind = np.unique(kinds, return_inverse=True)
         ports = np.diff(graph.row_base)

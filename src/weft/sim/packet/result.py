@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from weft.core.columns import Column, frame
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.packet.alone import first_ways, zero_load
+from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import Replay, ratio, totals
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
-from weft.sim.packet.message_routes import Ways
+from weft.sim.packet.message_routes import MessageRoutes
 from weft.sim.packet.network import PacketNetwork, picoseconds
 from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
@@ -30,7 +30,7 @@ from weft.workload import Workload
 
 def alone_ps(
     network: PacketNetwork,
-    ways: Ways,
+    message_routes: MessageRoutes,
     hardware: Hardware,
     route: NDArray[Any],
     size_bytes: NDArray[Any],
@@ -42,7 +42,7 @@ def alone_ps(
 
     Parameters
     ----------
-    network, ways, hardware
+    network, message_routes, hardware
         Those of the run.
     route, size_bytes
         int [messages].
@@ -53,8 +53,12 @@ def alone_ps(
     """
     used, which = np.unique(route, return_inverse=True)
     topology = network.topology
-    offset, links = first_ways(
-        topology, ways.tables, ways.kind, ways.routes[used], len(topology.rows) + 3
+    offset, links = first_paths(
+        topology,
+        message_routes.tables,
+        message_routes.kind,
+        message_routes.routes[used],
+        len(topology.rows) + 3,
     )
     took: NDArray[np.int64] = zero_load(
         topology, offset, links, which.astype(np.int64), np.asarray(size_bytes, dtype=np.int64),
@@ -114,14 +118,14 @@ REORDER_COLUMNS: Mapping[str, Column] = {
     "destination_rank": Column(pl.Int32, "", "Receiving rank"),
     "messages": Column(pl.Int64, "", "Messages of the connection"),
     "packets": Column(pl.Int64, "", "Packets of these messages"),
-    "overtook_packets": Column(
+    "early_packets": Column(
         pl.Int64, "", "Packets that overtook an earlier one (answers of rendez-vous included)"
     ),
     "most_held_bytes": Column(
         pl.Int64, "B", "Largest reorder buffer at the receiver (headers included)"
     ),
-    "kept_ns": Column(pl.Float64, "ns", "Total time of such packets in the reorder buffer"),
-    "most_kept_ns": Column(pl.Float64, "ns", "Longest of these times"),
+    "reordering_ns": Column(pl.Float64, "ns", "Total time of such packets in the reorder buffer"),
+    "longest_reordering_ns": Column(pl.Float64, "ns", "Longest of these times"),
 }
 
 
@@ -231,7 +235,7 @@ class PacketResult(Replay):
         """Whether packets of a connection may overtake each other."""
         entry, options = policies.parse(self.policy)
         policy = entry.function(**policies.bind(entry, options))
-        return policy.reorders or self.connections.several_ways
+        return policy.reorders or self.connections.several_paths
 
     def link_name(self, link: int) -> str:
         """Return the name of a directed link, those inside hosts included."""
@@ -290,10 +294,10 @@ class PacketResult(Replay):
                 "destination_rank": work.peer[ops[first]],
                 "messages": np.bincount(which, minlength=len(line)),
                 "packets": totals(which, packets, len(line)),
-                "overtook_packets": self.overtook[line],
+                "early_packets": self.overtook[line],
                 "most_held_bytes": self.held_bytes[line],
-                "kept_ns": self.kept_ps[line] / 1000,
-                "most_kept_ns": self.most_kept_ps[line] / 1000,
+                "reordering_ns": self.kept_ps[line] / 1000,
+                "longest_reordering_ns": self.most_kept_ps[line] / 1000,
             },
         )
 
@@ -345,7 +349,13 @@ class PacketResult(Replay):
         )
         away = ~local
         took[away] = (
-            alone_ps(self.network, self.connections.ways, self.hardware, route[away], size[away])
+            alone_ps(
+                self.network,
+                self.connections.message_routes,
+                self.hardware,
+                route[away],
+                size[away],
+            )
             / 1000
         )
         return took

@@ -21,7 +21,7 @@ from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.limits import LONGEST_RUN_PS
-from weft.sim.packet.message_routes import Ways
+from weft.sim.packet.message_routes import MessageRoutes
 from weft.sim.packet.network import PacketNetwork, aligned, picoseconds
 from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
@@ -63,8 +63,12 @@ class State:
         traced: NDArray[np.uint8],
     ) -> State:
         """Return the state at time 0."""
-        links, ways, topology = network.num_links, connections.ways, network.topology
-        reorders = policy.reorders or connections.several_ways
+        links, message_routes, topology = (
+            network.num_links,
+            connections.message_routes,
+            network.topology,
+        )
+        reorders = policy.reorders or connections.several_paths
         ranks = lay_ranks(
             workload,
             picoseconds(workload.duration_ns),
@@ -86,7 +90,7 @@ class State:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
         slots = 4 * links + 1024
         net = Net(
-            rules=_rules(network, hardware, policy, options, lanes, ways, reorders),
+            rules=_rules(network, hardware, policy, options, lanes, message_routes, reorders),
             count=record(records.COUNT),
             topology=topology._replace(links=_copied(topology.links)),
             calendar=_calendar(slots, network, hardware),
@@ -97,7 +101,7 @@ class State:
             ),
             arbitration=arbitration(hardware.vl_arbitration, links),
             adapters=_adapters(workload, connections, ranks.sends, reorders),
-            tables=ways.tables,
+            tables=message_routes.tables,
             trace=Trace(
                 traced=traced,
                 front_ps=np.zeros(slots if len(traced) else 0, dtype=np.int64),
@@ -222,7 +226,7 @@ class State:
             "end_ps": end, "num_vls": int(self.net.rules["lanes"]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
             "held_bytes": self._kept("most_held_bytes"),
-            "overtook": self._kept("overtook_packets"),
+            "overtook": self._kept("early_packets"),
             "kept_ps": self._kept("kept_ps"), "most_kept_ps": self._kept("longest_kept_ps"),
             "snapshots": self._snapshots(end),
             "congestion": congestion_record(self.net),
@@ -353,7 +357,7 @@ def _adapters(
     return Adapters(
         messages=messages,
         sends=sends,
-        routes=connections.ways.routes,
+        routes=connections.message_routes.routes,
         pairs=aligned(connections.num_pairs, records.PAIR, {"first": -1}),
         connections=aligned(count, records.CONNECTION, {"oldest": -1}),
         reordered=aligned(count if reorders else 1, records.REORDER, {"first_held": -1}),
@@ -366,7 +370,7 @@ def _rules(
     policy: Policy,
     options: Mapping[str, Any],
     lanes: int,
-    ways: Ways,
+    message_routes: MessageRoutes,
     reorders: bool,
 ) -> Any:
     """Return the kernel's scalar settings."""
@@ -377,11 +381,11 @@ def _rules(
         records.RULES,
         mtu_bytes=hardware.mtu_bytes,
         header_bytes=hardware.header_bytes,
-        whole_bytes=packet_bytes,
+        full_packet_bytes=packet_bytes,
         control_bytes=hardware.control_bytes,
         quantum_bytes=hardware.quantum_bytes,
         credit_bytes=hardware.credit_bytes,
-        whole_credits=hardware.credits_of(packet_bytes),
+        full_packet_credits=hardware.credits_of(packet_bytes),
         buffer_credits=hardware.buffer_credits,
         lanes=lanes,
         speedup=hardware.speedup,
@@ -390,8 +394,8 @@ def _rules(
         max_time_ps=LONGEST_RUN_PS if limit is None else picoseconds(limit),
         seed=options["seed"],
         policy=policy.number,
-        route_kind=ways.kind,
-        lane_kind=ways.lane_kind,
+        route_kind=message_routes.kind,
+        lane_kind=message_routes.lane_kind,
         is_voq=hardware.queues == "voq",
         is_weighted=weights is not None,
         reorders=reorders,

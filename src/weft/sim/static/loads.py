@@ -21,7 +21,7 @@ from weft.kernels.routes.intermediates import spread_demand
 from weft.kernels.routes.route_links import worst_links
 from weft.routes import CandidateRoutes, Routes
 from weft.routes.flows import Flows, endpoint_out
-from weft.routes.intermediates import goes_round, members, routed_rows, turn_shares
+from weft.routes.intermediates import arrival_shares, members, routed_rows, uses_intermediate
 
 
 def round_loads(
@@ -48,11 +48,11 @@ def round_loads(
         largest share that minimises the largest load of an edge over its rate, as an ideal adaptive
         choice does. NaN without a choice.
     """
-    apart = goes_round(routes)
+    apart = uses_intermediate(routes)
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)
     inside = members(routes)
     to_via = np.tile(spread.sum(axis=0), (len(inside), 1)) - inside.astype(np.float64) @ spread
-    onward = spread @ turn_shares(fabric, routes)
+    onward = spread @ arrival_shares(fabric, routes)
     onward[~apart] = 0.0
     onward += np.where(apart, 0.0, demand)
     # Remove rounding errors of the differences.

@@ -44,7 +44,7 @@ PATH_FACTORS = (1315423911, 2654435761, 97531, 19260817)
 #: Source, destination, protocol and the two ports of an IPv4 packet.
 FIVE_TUPLE_BYTES = 13
 #: Bits by which ``crc-offset`` rotates the hash from one tree level to the next.
-TURN_PER_LEVEL = 8
+ROTATION_PER_LEVEL = 8
 
 _SWITCH_SEEDS = 0x5EED_0F_5317C4
 
@@ -370,5 +370,5 @@ def _switch_settings(
     if function.own_offset:
         level: NDArray[Any] = fabric.level[graph.row_node].astype(np.int64)
         # Without levels, each switch has a rotation of its own.
-        rotation[:] = np.where(level >= 0, level * TURN_PER_LEVEL, seeds % 32) % 32
+        rotation[:] = np.where(level >= 0, level * ROTATION_PER_LEVEL, seeds % 32) % 32
     return mask, rotation

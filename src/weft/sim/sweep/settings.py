@@ -21,7 +21,7 @@ from weft.sim.options import (
     Level,
     RunSettings,
     check_level,
-    levels_that_know,
+    levels_with,
     usual_policy,
 )
 from weft.sim.packet import Hardware
@@ -177,9 +177,7 @@ class Study:
         for_runs = [item for item in settings(RunSettings) if item.field not in OWN]
         known = [*for_traffic, *(item for item in for_runs if item.of(level))]
         owner = f"a sweep at the {level} level"
-        known_fields(
-            given, known, owner, lambda name: "" if name in OWN else levels_that_know(name)
-        )
+        known_fields(given, known, owner, lambda name: "" if name in OWN else levels_with(name))
         names = [item.field for item in for_traffic]
         of_traffic = {name: value for name, value in given.items() if name in names}
         of_runs = {name: value for name, value in given.items() if name not in names}

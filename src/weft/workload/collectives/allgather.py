@@ -8,7 +8,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 def ring_steps(group: Group, blocks: Blocks) -> None:
     """Send the block received last to the next rank n - 1 times; `blocks` starts at the root."""
-    n, ranks = group.n, group.places
+    n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
     behind = group.behind_root(ranks)
     for step in range(n - 1):
@@ -75,7 +75,7 @@ def recursive_doubling(group: Group) -> None:
 @algorithm("allgatherv", "bruck", source="as allgather; MPICH")
 def bruck(group: Group) -> None:
     """In round k rank r receives all blocks held by rank r + 2^k; ceil(log2 n) rounds."""
-    n, ranks, blocks = group.n, group.places, Blocks(group.sizes)
+    n, ranks, blocks = group.n, group.ranks, Blocks(group.sizes)
     for step in powers(n):
         count = min(step, n - step)
         source = (ranks + step) % n

@@ -24,7 +24,7 @@ def pairwise(group: Group) -> None:
 
     XOR is used where n is a power of two.
     """
-    n, ranks, sizes = group.n, group.places, group.sizes
+    n, ranks, sizes = group.n, group.ranks, group.sizes
     group.expect(n * (n - 1))
     flips = is_power_of_two(n)
     for step in range(1, n):
@@ -44,7 +44,7 @@ def linear(group: Group, *, throttle: int = 32) -> None:
     throttle
         Peers at a time (MPIR_CVAR_ALLTOALL_THROTTLE); 0 for all.
     """
-    n, ranks, sizes = group.n, group.places, group.sizes
+    n, ranks, sizes = group.n, group.ranks, group.sizes
     if throttle < 0:
         raise InputError(f"throttle is {throttle}; expected 0 or more")
     # A uniform size is a broadcast matrix (all strides 0), which is too large to count through.
@@ -70,7 +70,7 @@ def linear(group: Group, *, throttle: int = 32) -> None:
 @algorithm("alltoall", "bruck", source="Bruck et al. 1997; Thakur et al. 2005, 3.6; MPICH")
 def bruck(group: Group) -> None:
     """In round k blocks move by 2^k ranks if bit k of their distance is 1; ceil(log2 n) rounds."""
-    n, ranks = group.n, group.places
+    n, ranks = group.n, group.ranks
     for step in powers(n):
         distances = ranks[(ranks & step) > 0]
         size = len(distances) * int(group.sizes[0, 0])

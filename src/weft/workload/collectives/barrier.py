@@ -22,8 +22,8 @@ def _entered(_: int) -> tuple[int]:
 def dissemination(group: Group) -> None:
     """In round k rank r sends to rank r + 2^k; ceil(log2 n) rounds."""
     for step in powers(group.n):
-        to, source = (group.places + step) % group.n, (group.places - step) % group.n
-        group.exchange(group.places, to, 0, source, 0, _entered, add=True)
+        to, source = (group.ranks + step) % group.n, (group.ranks - step) % group.n
+        group.exchange(group.ranks, to, 0, source, 0, _entered, add=True)
 
 
 @algorithm("barrier", "tree", source="binomial gather and broadcast of nothing")
@@ -39,7 +39,7 @@ def binomial(group: Group) -> None:
 @algorithm("barrier", "linear", source="gather to rank 0 and broadcast, Open MPI's basic linear")
 def linear(group: Group) -> None:
     """All ranks send to rank 0, which then sends to all."""
-    others = group.places[1:]
+    others = group.ranks[1:]
     root = np.zeros_like(others)
     group.send(others, root, 0, _entered)
     group.wait(0, [group.begin_receive(0, rank, 0, add=True) for rank in range(1, group.n)])

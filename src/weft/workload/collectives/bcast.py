@@ -69,14 +69,14 @@ def chain(group: Group, *, segment: Bytes = 65536) -> None:
     sizes = np.full(count, segment, dtype=np.int64)
     sizes[-1] = group.sizes - (count - 1) * segment
     group.cut(sizes)
-    behind = group.behind_root(group.places)
+    behind = group.behind_root(group.ranks)
     last = behind == group.n - 1
-    to = np.where(last, -1, (group.places + 1) % group.n)
-    source = np.where(behind == 0, -1, (group.places - 1) % group.n)
-    receivers, senders = group.places[behind > 0], group.places[~last]
+    to = np.where(last, -1, (group.ranks + 1) % group.n)
+    source = np.where(behind == 0, -1, (group.ranks - 1) % group.n)
+    receivers, senders = group.ranks[behind > 0], group.ranks[~last]
     group.receive(receivers, source[receivers], sizes[0])
     for at in range(count - 1):
-        group.exchange(group.places, to, sizes[at], source, sizes[at + 1], _segment(at))
+        group.exchange(group.ranks, to, sizes[at], source, sizes[at + 1], _segment(at))
     group.send(senders, to[senders], sizes[-1], _segment(count - 1))
 
 

@@ -188,7 +188,7 @@ class Group:
         self.root = root
         self.sizes = sizes
         self.uneven = uneven
-        self.places: Ints = np.arange(self.n, dtype=np.int64)
+        self.ranks: Ints = np.arange(self.n, dtype=np.int64)
         self._builder = builder
         self._members = members
         self._comm = comm

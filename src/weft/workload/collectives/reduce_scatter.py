@@ -13,7 +13,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 def ring_reduce_steps(group: Group, blocks: Blocks) -> None:
     """Combine blocks around a ring in n - 1 rounds; block r ends at rank r."""
-    n, ranks = group.n, group.places
+    n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
     for step in range(n - 1):
         group.exchange(
@@ -35,7 +35,7 @@ def ring(group: Group) -> None:
 @algorithm("reduce-scatter", "pairwise", source="Thakur et al. 2005, 3.3; MPICH")
 def pairwise(group: Group) -> None:
     """In round k rank r sends its part of block r + k to rank r + k; n - 1 rounds."""
-    n, ranks, sizes = group.n, group.places, group.sizes
+    n, ranks, sizes = group.n, group.ranks, group.sizes
     group.expect(n * (n - 1))
     for step in range(1, n):
         to = (ranks + step) % n

@@ -41,7 +41,7 @@ def _doubling(group: Group, first_is_copied: bool) -> None:
     group.cut(np.array([group.sizes]))
     empty = np.full(group.n, first_is_copied)
     for step in powers(group.n):
-        ranks = group.places[(group.places ^ step) < group.n]
+        ranks = group.ranks[(group.ranks ^ step) < group.n]
         peer = ranks ^ step
         below = peer < ranks
         combined = group.sizes * (1 + (below & ~empty[ranks]))

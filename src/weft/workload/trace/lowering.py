@@ -39,7 +39,7 @@ from weft.workload.workload import Workload
 MAX_OPERATIONS = 50_000_000
 #: Largest number of loop iterations, including those without operations, or `max_operations` over
 #: `_OPERATIONS_PER_ITERATION` if that is larger.
-MAX_TURNS = 2_000_000
+MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
 _NAMED = re.compile(r"operation (\d+) of rank (\d+)")
 
@@ -258,7 +258,7 @@ class _Lowering:
 
     def _count_iterations(self, iterations: int, at: Place) -> None:
         self._iterations += iterations
-        most = max(MAX_TURNS, self._max_operations // _OPERATIONS_PER_ITERATION)
+        most = max(MAX_ITERATIONS, self._max_operations // _OPERATIONS_PER_ITERATION)
         if self._iterations > most:
             raise TraceError(
                 f"the loops of the program have more than {most:,} iterations; a larger "

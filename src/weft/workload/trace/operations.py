@@ -133,7 +133,8 @@ class Operations:
         if bad.any():
             shown = np.asarray(value)[bad][0] if bad.ndim else value
             raise TraceError(
-                f"{what} is {shown:g}{context.blame(bad)}; expected 0 or more", nodes.begin(node)
+                f"{what} is {shown:g}{context.rank_text(bad)}; expected 0 or more",
+                nodes.begin(node),
             )
 
     @staticmethod

@@ -78,7 +78,7 @@ class Context:
         }
         return Context(self.ranks[mask], self.scope, self.scopes, self.variables, extra)
 
-    def blame(self, bad: NDArray[np.bool_] | bool) -> str:
+    def rank_text(self, bad: NDArray[np.bool_] | bool) -> str:
         """Return `` on rank 3`` for the first bad rank; empty if `bad` is not per rank."""
         if isinstance(bad, np.ndarray) and bad.ndim and len(self.ranks):
             return f" on rank {self.ranks[int(np.argmax(bad))]}"
@@ -154,7 +154,7 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
     if np.any(bad):
         shown = float(data[bad][0]) if data.ndim else float(data)
         raise TraceError(
-            f"{what} is {shown:g}{context.blame(bad)}; it must be an integer: use // or round(…)",
+            f"{what} is {shown:g}{context.rank_text(bad)}; it must be an integer: use // or round(…)",
             nodes.begin(node),
         )
     return data.astype(np.int64) if data.ndim else int(data)
@@ -207,7 +207,7 @@ def _name(name: str, at: Place, context: Context) -> Value:
     if variable.known is not None:
         missing = ~variable.known[context.ranks]
         if missing.any():
-            raise TraceError(f"{name} has no value{context.blame(missing)}", at)
+            raise TraceError(f"{name} has no value{context.rank_text(missing)}", at)
     return Value(value.data[context.ranks], value.unit) if value.is_array else value
 
 
@@ -234,7 +234,7 @@ def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Val
     """Return ``rank``, ``size`` or a coordinate in a named scope."""
     missing = scope.group[context.ranks] < 0
     if missing.any():
-        raise TraceError(f"{function}({scope.name}){context.blame(missing)}: not a member", at)
+        raise TraceError(f"{function}({scope.name}){context.rank_text(missing)}: not a member", at)
     if function == "rank":
         return Value(scope.local[context.ranks])
     if function == "size":
@@ -251,7 +251,7 @@ def _checked(value: Value, at: Place, context: Context) -> Value:
     if isinstance(data, np.ndarray):
         bad = ~np.isfinite(data) if data.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
         if bad.any():
-            raise TraceError(f"the value is not finite{context.blame(bad)}", at)
+            raise TraceError(f"the value is not finite{context.rank_text(bad)}", at)
     elif isinstance(data, int):
         if not -LIMIT < data < LIMIT:
             raise TraceError("the value does not fit in 64 bits", at)
@@ -274,7 +274,7 @@ def _binary(node: nodes.Binary, context: Context) -> Value:
     if operator in ("/", "//", "%"):
         zero = np.asarray(right.data) == 0
         if zero.any():
-            raise TraceError(f"division by zero{context.blame(zero)}", node.at)
+            raise TraceError(f"division by zero{context.rank_text(zero)}", node.at)
     if operator == "**":
         return _checked(_power(left, right, node.at, context), node.at, context)
     a, b = left.data, right.data
@@ -293,7 +293,7 @@ def _refuse_overflow(operator: str, a: Any, b: Any, at: Place, context: Context)
     near = _ARRAY[operator](np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64))
     bad = np.abs(near) >= LIMIT - 2048
     if bad.any():
-        raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
+        raise TraceError(f"the value does not fit in 64 bits{context.rank_text(bad)}", at)
 
 
 def _power(left: Value, right: Value, at: Place, context: Context) -> Value:
@@ -306,7 +306,9 @@ def _power(left: Value, right: Value, at: Place, context: Context) -> Value:
             if integers and np.all(exponent >= 0):
                 bad = ~(np.abs(near) < LIMIT - 2048)
                 if bad.any():
-                    raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
+                    raise TraceError(
+                        f"the value does not fit in 64 bits{context.rank_text(bad)}", at
+                    )
                 return Value(np.power(base, exponent))
         return Value(near)
     if isinstance(a, int) and isinstance(b, int) and b >= 0:
@@ -436,7 +438,9 @@ def _call(node: nodes.Call, context: Context) -> Value:
     if name in ("sqrt", "log2"):
         low = np.asarray(data[0]) < 0 if name == "sqrt" else np.asarray(data[0]) <= 0
         if low.any():
-            raise TraceError(f"{name} of a number that is too small{context.blame(low)}", node.at)
+            raise TraceError(
+                f"{name} of a number that is too small{context.rank_text(low)}", node.at
+            )
         result = np.sqrt(data[0]) if name == "sqrt" else np.log2(data[0])
         return Value(result if values[0].is_array else float(result))
     if name == "abs":
@@ -467,7 +471,7 @@ def _rounded(name: str, data: Any, at: Place, context: Context) -> Any:
         return data
     bad = np.abs(np.asarray(data)) >= LIMIT - 2048
     if bad.any():
-        raise TraceError(f"the value does not fit in 64 bits{context.blame(bad)}", at)
+        raise TraceError(f"the value does not fit in 64 bits{context.rank_text(bad)}", at)
     if isinstance(data, np.ndarray):
         functions: dict[str, Callable[[Any], Any]] = {
             "floor": np.floor,

@@ -14,7 +14,7 @@ from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
 from weft.kernels.records import record, record_type
 from weft.routes import CandidateRoutes
-from weft.routes.intermediates import longest_ways
+from weft.routes.intermediates import longest_paths
 from weft.sim.packet.policies.adaptive import BY, By, least_loaded, load_at
 from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
@@ -28,7 +28,7 @@ RULES = record_type(
 #: The path from a row to an intermediate.
 TO_VIA = record_type(
     set="i4",  # of candidates, -1 for none
-    turns_on="i4",  # row of the intermediate at which the path ends
+    via_row="i4",  # row of the intermediate at which the path ends
     links="u1",  # length of the path
 )
 
@@ -102,7 +102,7 @@ def decide(net, kept, slot, row, goal, now):
     if straight < 0 or around < 0:
         return via
     near = np.int64(kept.links_to[goal, row])
-    far = np.int64(detour.links) + kept.links_to[goal, detour.turns_on]
+    far = np.int64(detour.links) + kept.links_to[goal, detour.via_row]
     one, two = least_loads(net, rules.by, slot, row, straight, around, now)
     more = (one * near - two * far) * net.rules.credit_bytes
     return np.int64(STRAIGHT) if more <= rules.threshold_bytes else via
@@ -176,8 +176,8 @@ def _towards_and_lengths(
     by: By, threshold: int, fabric: Fabric, routes: CandidateRoutes
 ) -> Detours:
     """Return the same with the lengths of paths, by which switches weight loads."""
-    to_via, loop_to_via = longest_ways(fabric, routes, routes.via_set)
-    straight, other_loop = longest_ways(fabric, routes, routes.set_id)
+    to_via, loop_to_via = longest_paths(fabric, routes, routes.via_set)
+    straight, other_loop = longest_paths(fabric, routes, routes.set_id)
     for name, loop in (("intermediate", loop_to_via), ("switch", other_loop)):
         if loop[0] >= 0:
             row = fabric.node_names[fabric.graph.row_node[loop[1]]]
@@ -190,13 +190,13 @@ def _towards_and_lengths(
     known = routes.via_set >= 0
     first = routes.set_edge[routes.set_offset[routes.via_set[known]]]
     onward[known] = fabric.graph.edge_row[first]
-    turns_on = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
+    via_row = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     for _ in range(int(to_via.max(initial=0))):
-        turns_on = np.take_along_axis(onward, turns_on, axis=1)
+        via_row = np.take_along_axis(onward, via_row, axis=1)
     rules = record(RULES, by=BY.index(by), threshold_bytes=threshold, by_load=routes.direct)
     paths = np.zeros(to_via.shape, dtype=TO_VIA)
-    paths["set"], paths["turns_on"], paths["links"] = (
-        routes.via_set, turns_on, np.minimum(to_via, 255),
+    paths["set"], paths["via_row"], paths["links"] = (
+        routes.via_set, via_row, np.minimum(to_via, 255),
     )  # fmt: skip
     lengths = np.minimum(straight, 255).astype(np.uint8)
     return Detours(rules, fixed(routes.via), fixed(paths), fixed(lengths))
