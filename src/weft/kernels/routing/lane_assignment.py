@@ -3,8 +3,8 @@
 A lane keeps an order of all edges in which each of its dependencies leads forward (Pearce and Kelly
 2006). A new dependency that leads backward needs a search only between its two edges: either it
 closes a cycle, or the edges between are reordered. Dependency ``k`` of edge ``e`` has number
-``first_dependency[e] + k``, where k is the index of the second edge among those that leave e's head; two
-words of bits hold the lanes that contain it and those in which it would close a cycle.
+``first_dependency[e] + k``, where k is the index of the second edge among those that leave e's
+head; two words of bits hold the lanes that contain it and those in which it would close a cycle.
 
 Most paths that a lane cannot accept are rejected without a search, by a bit matrix of the edges
 that follow each edge. It is recomputed from time to time; an old one stays valid, because a lane
@@ -123,8 +123,8 @@ def fit_paths(
                     if barred_from[row] & bit:
                         continue
                     visited = add_path(
-                        row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back, first_dependency,
-                        held, barred, position[lane], fresh, mark, later, earlier, room,
+                        row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
+                        first_dependency, held, barred, position[lane], fresh, mark, later, earlier, room,
                         behind, effort,
                     )  # fmt: skip
                     work += abs(visited)

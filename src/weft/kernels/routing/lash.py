@@ -9,8 +9,8 @@ from weft.kernels.routing.lane_assignment import add_path, empty_behind, insert_
 
 @njit(cache=True)
 def layered_paths(
-    edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_dependency, targets, counts, flow_from,
-    flow_to, frugal, max_lanes, position, load, chosen, lane_of,
+    edge_offset, edge_row, edge_tail, edge_back, edge_cost, first_dependency, targets, counts,
+    flow_from, flow_to, frugal, max_lanes, position, load, chosen, lane_of,
 ):  # fmt: skip
     """Choose the edge by which each row sends to each target, and the lane of the path.
 
@@ -288,8 +288,8 @@ def _carry(queue, count, chosen, edge_row, flow_from, flow, load, sign):
 
 @njit(cache=True)
 def widen_orders(
-    edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts, sources, row_base,
-    slot_edge, table, lids, lanes, position,
+    edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts, sources,
+    row_base, slot_edge, table, lids, lanes, position,
 ):  # fmt: skip
     """Change the order of each lane so that more shortest paths lead forward in it.
 

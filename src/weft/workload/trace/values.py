@@ -154,7 +154,8 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
     if np.any(bad):
         shown = float(data[bad][0]) if data.ndim else float(data)
         raise TraceError(
-            f"{what} is {shown:g}{context.rank_text(bad)}; it must be an integer: use // or round(…)",
+            f"{what} is {shown:g}{context.rank_text(bad)}; it must be an integer: use // or "
+            "round(…)",
             nodes.begin(node),
         )
     return data.astype(np.int64) if data.ndim else int(data)
