@@ -124,8 +124,8 @@ def fit_paths(
                         continue
                     visited = add_path(
                         row, lane, ahead, edge_offset, edge_row, edge_tail, edge_back,
-                        first_dependency, held, barred, position[lane], fresh, mark, later, earlier, room,
-                        behind, effort,
+                        first_dependency, held, barred, position[lane], fresh, mark, later,
+                        earlier, room, behind, effort,
                     )  # fmt: skip
                     work += abs(visited)
                     if visited > 0:
