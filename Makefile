@@ -9,7 +9,7 @@ OUT ?= out
 FABRIC ?= examples/cluster.ibnetdiscover
 NAMES ?=
 WORKERS ?= auto
-CODE := src tests benchmarks examples docs/conf.py docs/*.py docs/gallery scripts/mutate.py
+CODE := src tests benchmarks examples docs/*.py docs/gallery scripts/mutate.py
 
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
