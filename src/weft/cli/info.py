@@ -13,8 +13,14 @@ from weft.cli.machine_output import emit
 def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_OPTIONS) -> int:
     """Describe a fabric: counts, rates, diameter, bisection and irregularities."""
     with announced_compile():
-        rows = describe(options.load(fabric))
-    emit(fabric=dict(rows))
+        described = options.load(fabric)
+        rows = describe(described)
+    counts = {
+        "hosts": described.num_hosts, "switches": described.num_switches,
+        "cables": described.num_cables,
+    }  # fmt: skip
+    # The number in brackets, of cables or switches, is that of the listed ones.
+    emit(fabric={name.partition(" (")[0]: value for name, value in rows} | counts)
     table = Table(show_header=False)
     table.add_column()
     table.add_column()
