@@ -1,8 +1,8 @@
 """Fit of the contention-graph model to measured times.
 
-The coefficients and alpha minimise the sum of squares of the logarithms of predicted over measured
-times. Times are fitted instead of recovered penalties, because their noise is independent, while
-the noise of a penalty includes that of all smaller graphs.
+The coefficients and alpha minimise the sum of squares of log(predicted time / measured time). Times
+are fitted instead of recovered penalties, because their noise is independent, while the noise of a
+penalty includes that of all smaller graphs.
 """
 
 from __future__ import annotations
@@ -209,10 +209,10 @@ def fit(
     model
         Starting point of the search.
     fit_bandwidth
-        Fit alpha to all times; else alpha is the mean time per byte of single communications, which
-        is noisier but independent of the model.
+        Fit alpha to all times. If False, alpha is the mean time per byte of single communications,
+        which is noisier but independent of the model.
     max_edges
-        Largest number of edges of components to fit to; errors are for all graphs.
+        Only components of at most this many edges are fitted to; `errors` includes all graphs.
     tolerance, start_tolerance
         As for `recover_penalties`.
 
@@ -224,7 +224,7 @@ def fit(
     Raises
     ------
     InputError
-        As for `recover_penalties`; also if the measurements do not determine a coefficient (the
+        As for `recover_penalties`, and if the measurements do not determine a coefficient (the
         message names it), a name is unknown, or `model` has ``out_offset`` + ``out_weight`` > 1.
     """
     fitted = _fitted(coefficients, model)
@@ -263,7 +263,7 @@ def fit(
 
 
 def _fitted(coefficients: Sequence[str], model: PenaltyModel) -> list[str]:
-    """Return the names to fit in the model's order."""
+    """Return the names of the coefficients to fit, in the model's order."""
     for name in coefficients:
         if name not in COEFFICIENTS:
             raise InputError(
@@ -279,11 +279,11 @@ def _fitted(coefficients: Sequence[str], model: PenaltyModel) -> list[str]:
 
 
 class _Problem:
-    """The fit as a function of a vector of bounded numbers.
+    """The fit as a function of a vector of bounded parameters.
 
-    The first number is the logarithm of the time of a single communication. If both `out_offset`
+    The first parameter is the logarithm of the time of a single communication. If both `out_offset`
     and `out_weight` are fitted, the vector has their sum in place of `out_offset`, because the sum
-    is bounded and the two are otherwise nearly proportional.
+    is bounded and the effects of the two coefficients are otherwise nearly proportional.
     """
 
     def __init__(
@@ -314,14 +314,14 @@ class _Problem:
         self._both = "out_offset" in fitted and "out_weight" in fitted
 
     def vector(self, model: PenaltyModel) -> NDArray[np.float64]:
-        """Return the vector of a model."""
+        """Return the vector that represents a model."""
         values = {name: float(getattr(model, name)) for name in self.fitted}
         if self._both:
             values["out_offset"] += values["out_weight"]
         return np.array([np.log(self._alone), *values.values()])
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the lowest and highest value of each number."""
+        """Return the lowest and highest value of each parameter."""
         low, high = {"out_offset": -np.inf}, {"balanced_weight": 1.0, "back_pressure": 1.0}
         high["out_offset"] = 1.0 if self._both else 1.0 - self._fixed.out_weight
         if not self._both:
@@ -332,8 +332,8 @@ class _Problem:
         )
 
     def model(self, vector: NDArray[np.float64]) -> PenaltyModel:
-        """Return the model of a vector."""
-        half = MAX_COEFFICIENT / 2  # so that the difference of two is in range
+        """Return the model that a vector represents."""
+        half = MAX_COEFFICIENT / 2  # so that differences of two parameters are in range
         values = dict(zip(self.fitted, vector[1:].clip(-half, half).tolist(), strict=True))
         if self._both:
             values["out_offset"] -= values["out_weight"]
@@ -347,7 +347,7 @@ class _Problem:
         return matrix
 
     def residuals(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the logarithm of predicted over measured time for each measured time."""
+        """Return log(predicted time / measured time) for each measured time."""
         coefficients = self.model(vector).coefficients()
         synchronous_times(*self._graphs, coefficients, self._completion)
         self._ratio[self._places] = self._completion
@@ -362,8 +362,8 @@ def _solution(
 ) -> NDArray[np.float64]:
     """Return the least-squares vector.
 
-    Kinks cause local minima some standard errors apart, so the search starts from two models and
-    then from random points around the best solution.
+    Kinks of the predicted times cause local minima a few standard errors apart, so the search
+    starts from two models and then from random points around the best solution.
     """
     # Imported here because scipy.optimize is slow to import and only this function uses it.
     from scipy.optimize import least_squares
@@ -413,7 +413,7 @@ def _local_deviation(
 
 
 def _rank(jacobian: NDArray[np.float64], alone: int) -> int:
-    """Return how many numbers the times determine, including alpha if it is measured."""
+    """Return how many parameters the times determine, including alpha if it is measured."""
     if alone:
         return 1 + (_rank(jacobian[:, 1:], 0) if jacobian.shape[1] > 1 else 0)
     length = np.linalg.norm(jacobian, axis=0)
@@ -426,9 +426,9 @@ def _deviation(
 ) -> NDArray[np.float64]:
     """Return the standard errors of log alpha and the coefficients.
 
-    Times have kinks where the order of completions or the rule of a penalty changes, so derivatives
-    are one-sided. They are therefore also taken over steps of one standard error to either side;
-    the result is the maximum.
+    Predicted times have kinks where the order of completions or the rule of a penalty changes;
+    derivatives there are one-sided. They are therefore also taken over steps of one standard error
+    to either side; the result is the maximum.
     """
     residuals = problem.residuals(solution)
     matrix = problem.to_model()
@@ -442,7 +442,7 @@ def _deviation(
     for side in (step, -step):
         jacobian = _jacobian(problem, solution, side)
         if _rank(jacobian, problem.alone) < len(step):
-            continue  # the step crosses into a region with other rules
+            continue  # the step crosses a kink
         covariance = _covariance(jacobian, residuals, graph, problem.alone)
         deviation = np.maximum(deviation, np.sqrt(np.diag(matrix @ covariance @ matrix.T)))
     return deviation
@@ -451,7 +451,7 @@ def _deviation(
 def _jacobian(
     problem: _Problem, solution: NDArray[np.float64], step: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the residuals' difference quotients; at the end of a range the step is reversed."""
+    """Return the residuals' difference quotients; steps out of a parameter's range are reversed."""
     low, high = problem.bounds()
     base = problem.residuals(solution)
     columns = [np.ones(len(base))]  # of log alpha
@@ -485,7 +485,7 @@ def _covariance(
 def _fitted_covariance(
     jacobian: NDArray[np.float64], residuals: NDArray[np.float64], graph: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the covariance of fitted numbers, with the larger errors of two estimates."""
+    """Return the covariance of fitted parameters, scaled to the larger errors of two estimates."""
     times, numbers = jacobian.shape
     length = np.linalg.norm(jacobian, axis=0)
     inverse: NDArray[np.float64] = np.linalg.inv(
@@ -506,7 +506,7 @@ def _fitted_covariance(
 def _refuse_undetermined(
     jacobian: NDArray[np.float64], matrix: NDArray[np.float64], names: list[str]
 ) -> None:
-    """Raise an error that names the coefficients if a direction changes no time."""
+    """Raise an error if a change of some coefficients changes no time; the message names them."""
     if not names:
         return
     length = np.linalg.norm(jacobian, axis=0)

@@ -18,8 +18,8 @@ e = (s, d) is
             = in_weight * C(e)                   otherwise                                   (c)
 
 where rho' is the largest penalty among those other edges, computed only with conflicts with sources
-of one outgoing edge. All coefficients at their defaults give equation 4 of M. Martinasso and J.-F.
-Mehaut, "A contention-aware performance model for HPC-based networks" (Euro-Par 2011), for
+that have one outgoing edge. All coefficients at their defaults give equation 4 of M. Martinasso and
+J.-F. Mehaut, "A contention-aware performance model for HPC-based networks" (Euro-Par 2011), for
 InfiniBand. A calibration writes them as a small TOML file.
 """
 
@@ -37,7 +37,7 @@ from weft.core.files import parse_toml, read_text, write_text
 from weft.core.registry import did_you_mean
 from weft.kernels.flow.contention_steps import Coefficients
 
-#: Far above any network's: products with the degrees of any graph remain finite.
+#: Far above the coefficients of any network, yet products with the degrees of any graph are finite.
 MAX_COEFFICIENT = 1_000_000
 
 
@@ -56,18 +56,18 @@ class PenaltyModel:
         1.
     in_exponent
         Exponent of the demand at a receiver: n ** -`in_exponent` for a communication whose source
-        has n outgoing ones. InfiniBand: 1, its fair share of the sending adapter; at 0 all
-        communications into a node have the same demand.
+        has n outgoing communications. InfiniBand: 1, the fair share of the sending adapter; at 0
+        all communications into a node have the same demand.
     full_rate_weight
-        Weight of rule b: the delay of a source's only communication by slower ones at its receiver.
-        InfiniBand: 1, it gets exactly the rate that the slowest one leaves.
+        Weight of rule b: the delay of a source's only communication by slower communications at its
+        receiver. InfiniBand: 1, it gets exactly the rate that the slowest of them leaves.
     balanced_weight
         Part of rule c's sum that applies where the sources into a node share their adapters as much
         as the receiver is shared (rule a), 0 to 1. InfiniBand: 0.
     back_pressure
-        Part of a communication's delay that also delays the others of its source, 0 to 1.
-        InfiniBand: 1, because an adapter without credits blocks all of them; at 0 they are
-        independent, like connections with their own windows.
+        Part of a communication's delay that also delays the other communications of its source, 0
+        to 1. InfiniBand: 1, because an adapter without credits blocks all its communications; at 0
+        they are independent, like connections with their own windows.
 
     Raises
     ------
@@ -112,7 +112,7 @@ class NetworkCoefficients(NamedTuple):
     Attributes
     ----------
     model
-        The coefficients; the defaults for those that are not in the file.
+        The coefficients; those that are not in the file have their defaults.
     inverse_bandwidth_s_per_byte
         alpha; None if it is not in the file.
     uncertainty

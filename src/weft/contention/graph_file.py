@@ -1,6 +1,6 @@
 """Contention graphs as small text files.
 
-One communication per line, and settings for all::
+Each line has one communication, or a setting for all of them::
 
     # Figure 3 of the paper
     inverse-bandwidth 5.105e-10     # seconds per byte; or: bandwidth 1.82GiB/s
@@ -32,7 +32,7 @@ from weft.core.units import MAX_BYTES, parse_bytes, parse_duration_ns, rate_code
 _NAME = r"(?:(?!->)[^\s:#,])+"
 _WORD = re.compile(_NAME)
 _EDGE = re.compile(rf"\s*(?:({_NAME})\s*:)?\s*({_NAME})\s*->\s*({_NAME})(?=\s|$)")
-#: Arrows of other programs; if read as ``->``, a part would belong to a node's name.
+#: Arrows of other programs; if they were read as ``->``, the rest would be part of a node's name.
 _OTHER_ARROW = re.compile(r"[-<=~]->|->[>-]")
 _TOKEN = re.compile(r"\S+")
 _BANDWIDTH = re.compile(r"(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+)\s*([kKMGT]?i?)([bB])(?:/s|ps)")
@@ -135,7 +135,7 @@ def read_contention_graph(path: str | Path) -> ContentionGraph:
     Raises
     ------
     InputError
-        If the file cannot be read or has an error; with file, line and column.
+        If the file cannot be read or has an error; the message names file, line and column.
     """
     return parse_contention_graph(read_text(path), str(path))
 
@@ -146,7 +146,7 @@ def parse_contention_graph(text: str, file: str | None = None) -> ContentionGrap
     Raises
     ------
     InputError
-        If the text has an error; with line and column.
+        If the text has an error; the message names line and column.
     """
     reader = _GraphFileReader(file)
     for number, line in enumerate(text.splitlines(), start=1):

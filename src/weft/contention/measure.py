@@ -2,9 +2,9 @@
 
 The benchmark of section 3.3 of M. Martinasso and J.-F. Mehaut, "A contention-aware performance
 model for HPC-based networks" (Euro-Par 2011): each communication of a graph has a sending and a
-receiving process on the machines of its nodes; all start together and send messages of one size.
-`docs/calibration.md` describes its use. Only this module needs mpi4py
-(``pip install 'weft[mpi]'``).
+receiving process on the machines of its nodes; all communications start together and send messages
+of one size. `docs/calibration.md` describes its use. Only this module needs mpi4py (``pip install
+'weft[mpi]'``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from weft.core.units import Bytes
 _LEAD_S, _MOST_LEAD_S = 0.001, 0.05
 #: Delay after the common start above which the announcement was too late, in seconds.
 _LATE_S = 20e-6
-#: Exchanges to compare the clocks of two processes; the fastest one is used.
+#: Number of exchanges to compare the clocks of two processes; the fastest exchange is used.
 _CLOCK_EXCHANGES = 5
 #: MPI before version 4 has 32-bit counts.
 _LARGEST_SIZE = 2**31 - 1
@@ -57,12 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        Arguments of the command line; the process's own where left out.
+        Arguments of the command line; by default those of this process.
 
     Returns
     -------
     int
-        Exit status: 0, or 2 after invalid input with one line on standard error.
+        Exit status: 0, or 2 after invalid input, which is reported in one line on standard error.
     """
     is_first, mpi = True, None
     try:
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         if mpi is None:
             raise
-        # The other processes wait for this one, so all must end.
+        # The other processes wait for this one, so end all of them.
         traceback.print_exc()
         mpi.COMM_WORLD.Abort(1)
     return 0
@@ -95,7 +95,7 @@ def _load_mpi() -> Any:
     try:
         import mpi4py
 
-        mpi4py.rc.threads = False  # locks cost time, and there is only one thread
+        mpi4py.rc.threads = False  # locks cost time and are not needed for one thread
         from mpi4py import MPI
     except ImportError as error:
         raise InputError(
@@ -142,7 +142,7 @@ def measure_command(
     machines = machines_of(world.allgather(mpi.Get_processor_name()))
     job: tuple[list[tuple[Graph, list[tuple[int, int]]]], Protocol] | str | None = None
     if world.rank == 0:
-        # Errors of this process must be broadcast before the others wait for more.
+        # Broadcast errors of this process before the other processes wait for its next broadcast.
         try:
             protocol = _protocol(convert(size, Bytes, "--size"), repetitions, warmup)
             selected = graphs.graphs(protocol.size_bytes)
@@ -207,7 +207,7 @@ def _needs(graphs: Sequence[Graph]) -> str:
 def _facts(
     mpi: Any, machines: Sequence[Machine], protocol: Protocol, shared: bool, named: bool
 ) -> dict[str, object]:
-    """Return the metadata of the run for the head of the file."""
+    """Return the metadata of the run, for the lines before the table."""
     import mpi4py
 
     facts: dict[str, object] = {
@@ -255,7 +255,7 @@ def _run(
 
 
 class _Runner:
-    """A process of the communications of a graph.
+    """One process, which sends or receives the messages of one edge of a graph.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ class _Runner:
     edge
         Index of the edge.
     buffer
-        Buffer of the message.
+        Buffer for the message.
     """
 
     def __init__(
@@ -295,14 +295,15 @@ class _Runner:
             value, delay = self._once()
             late = self._active.allreduce(delay, op=self._mpi.MAX)
             if late > _LATE_S and self._lead < _MOST_LEAD_S:
-                self._lead *= 2  # the same in all processes
+                self._lead *= 2  # all processes have the same value
                 continue
             values[index] = value
             index += 1
         return values
 
     def _once(self) -> tuple[float, float]:
-        """Return the value that this process measures, and its start delay."""
+        """Run the communication once; return this process's value (see `run`) and its start
+        delay."""
         offset = self._clock_offset()
         request = None
         if not self._sends:

@@ -19,7 +19,7 @@ from weft.core.files import read_text
 
 
 class Graph(NamedTuple):
-    """A contention graph to run: its name, and source and destination of each edge."""
+    """A contention graph to run: its name, and the source and destination of each edge."""
 
     name: str
     sources: list[int]
@@ -48,7 +48,7 @@ def machines_of(names: Sequence[str]) -> list[Machine]:
 
 
 def degrees(graph: Graph) -> Counter[int]:
-    """Return the number of edges at each node, which is the number of processes it needs."""
+    """Return the number of edges at each node, which is the number of processes that it needs."""
     return Counter([*graph.sources, *graph.destinations])
 
 
@@ -67,7 +67,7 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     Returns
     -------
     list of (int, int)
-        Rank of the sending and of the receiving process of each edge, all different.
+        Rank of the sending and of the receiving process of each edge; no rank occurs twice.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def bind(graph: Graph, machines: Sequence[Machine], share: bool = False) -> list
     ]
 
 
-#: Largest value of --all; there are 3,445 shapes of up to 6 edges, and 22,000 of 7.
+#: Largest value of --all; there are 3,445 shapes of up to 6 edges, and about 22,000 of 7 edges.
 _MANY_EDGES = 6
 #: Largest number of edges of a graph whose subgraphs are enumerated.
 _MOST_PARTS = 12
@@ -108,7 +108,7 @@ _RANDOM = re.compile(r"(\d+)x(\d+)")
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """Graphs to measure; a single communication is always the first."""
+    """Graphs to measure; the first is always a single communication."""
 
     graphs_file: Annotated[
         tuple[Path, ...],
@@ -142,7 +142,7 @@ class GraphOptions:
     ] = False
 
     def graphs(self, size_bytes: int) -> list[Graph]:
-        """Return the graphs, a single communication first.
+        """Return the graphs; the first is a single communication.
 
         Parameters
         ----------
@@ -203,12 +203,12 @@ class GraphOptions:
                 raise InputError(f"--random {text}: expected graphs x edges, such as 60x5")
             for number in range(int(match[1])):
                 edges = int(match[2])
-                # A seed per graph, so that more graphs do not change the first ones.
+                # Each graph has its own seed, so that it does not depend on the number of graphs.
                 drawn = random_graph(edges, self.random_nodes, (self.seed, edges, number))
                 yield Graph(f"random-{edges}-{number}", *drawn)
 
     def facts(self) -> dict[str, object]:
-        """Return the metadata of random graphs for the head of a file of measurements."""
+        """Return the metadata of random graphs, for the lines before a table of measurements."""
         return {"seed": self.seed, "random_nodes": self.random_nodes} if self.random else {}
 
 
@@ -226,7 +226,7 @@ def read_graph(path: str | Path, size_bytes: int) -> Graph:
     Raises
     ------
     InputError
-        If the file has an error, or sizes or starts that this benchmark does not measure.
+        If the file has an error, or specifies sizes or starts that this benchmark does not measure.
     """
     graph = read_contention_graph(path)
     sizes, starts = sorted(set(graph.size_bytes)), set(graph.start_s)
@@ -256,8 +256,8 @@ def read_graphs(path: str | Path) -> list[Graph]:
     Raises
     ------
     InputError
-        If a line does not have this form, an edge is a loop, or a name occurs twice; with file and
-        line.
+        If a line does not have this form, an edge is a loop, or a name occurs twice; the message
+        names file and line.
     """
     graphs: dict[str, Graph] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):

@@ -24,7 +24,7 @@ from weft.core.files import read_text, write_text
 from weft.core.frozen import FrozenArrays, read_only
 from weft.core.registry import did_you_mean
 
-#: Columns of a file of measurements; those after `time_s` are optional.
+#: Columns of a file of measurements; the columns after `time_s` are optional.
 MEASUREMENT_COLUMNS: dict[str, Column] = {
     "graph": Column(pl.String, "", "Name of the contention graph (its rows are consecutive)"),
     "edge": Column(pl.Int64, "", "Index of the communication in the graph"),
@@ -54,11 +54,11 @@ class Measurement(FrozenArrays):
     sources, destinations
         Nodes of each communication, int64 [edges], at least 0; no loops.
     size_bytes
-        Size of each message, or of all: int64 [edges], at least 1.
+        Size of each message, or one size of all messages: int64 [edges], at least 1.
     time_s
         Time from the common start to the end of each communication, float64 [edges], above 0.
     start_s
-        Start of each communication after the common start, float64 [edges]; 0 where left out.
+        Start of each communication after the common start, float64 [edges]; by default 0.
     statistics
         Further columns of the file (`MEASUREMENT_COLUMNS`), each [edges].
 
@@ -197,13 +197,13 @@ def read_measurements(path: str | Path) -> MeasurementFile:
     ----------
     path
         A file with the columns `graph`, `edge`, `source`, `destination`, `size_bytes` and `time_s`
-        and optionally the others of `MEASUREMENT_COLUMNS`, such as the benchmark program writes.
+        and optionally the others of `MEASUREMENT_COLUMNS`, as written by the benchmark program.
 
     Raises
     ------
     InputError
         If a column or value is missing, unknown or invalid, the edges of a graph are not numbered
-        from 0, or rows are missing at the end; with file and line.
+        from 0, or rows are missing at the end; the message names file and line.
     """
     text = read_text(path)
     metadata: dict[str, str] = {}

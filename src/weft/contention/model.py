@@ -1,22 +1,22 @@
 """The contention-graph model of M. Martinasso and J.-F. Mehaut (Euro-Par 2011).
 
 A contention graph has a node for every compute node and an edge for every active communication. Its
-shape determines a penalty for each edge, the factor by which it is slower than without contention
-(equation 4). Penalties are constant until an edge completes or starts, which gives a new graph with
-other penalties (equations 1 to 3).
+shape determines a penalty for each edge: the factor by which the communication is slower than
+without contention (equation 4). Penalties are constant until an edge completes or starts; the new
+graph has other penalties (equations 1 to 3).
 
 The text of equation 4 is ambiguous; this reading reproduces every number that the paper prints:
 
 - Rule (a), first case: no more edges enter d than leave s, and *all* sources that send to d have as
-  many outgoing edges as s. Second case, printed as in-degree 0, which no destination has: no
-  other source sends to d ("does not suffer contention on the receive node").
-- Rule (b) needs more than out-degree 1: every other edge into d comes from a source with more
-  than one outgoing edge, because "a communication with a full bandwidth allocation" is the only one
-  at d. Of the others' penalties, it uses only the part that full-rate senders cause: figure 3's f
-  gets 1.5 = 1 + 1 / (3 - 1), while the total penalty of e would give 1.43. This is the only
-  consistent reading: the rate of f determines the rates left for d and e, so the delay of e by
-  other slowed sources cannot increase the rate of f.
-- Rule (c) sums over all edges of the source, including those of rule (a).
+  many outgoing edges as s. Second case: no other source sends to d ("does not suffer contention on
+  the receive node"); the paper prints "in-degree 0", which no destination has.
+- Rule (b) requires more than out-degree 1 of s: every other edge into d comes from a source with
+  more than one outgoing edge, because d has only one "communication with a full bandwidth
+  allocation". Of the penalties of the other edges, the rule uses only the part that full-rate
+  senders cause: edge f of figure 3 gets 1.5 = 1 + 1 / (3 - 1), while the total penalty of e would
+  give 1.43. No other reading is consistent: the rate of f determines the rates left for d and e, so
+  the delay of e by other slowed sources cannot increase the rate of f.
+- Rule (c) sums over all edges of the source, including those to which rule (a) applies.
 
 `docs/contention-model.md` lists unexpected consequences of the equation as printed.
 """
@@ -39,10 +39,10 @@ from weft.kernels.flow.penalty import State
 #: Inverse bandwidth of the paper's testbed (section 5), in seconds per byte: 1.82 GiB/s.
 PAPER_INVERSE_BANDWIDTH = 5.105e-10
 
-#: Largest recorded number of steps times edges: a gigabyte for each of the two tables.
+#: Largest product of steps and edges that is recorded: a gigabyte for each of the two tables.
 _MOST_RECORDED = 2**27
-#: Graphs of more edges are updated only where an event changes them; for smaller ones a full
-#: recalculation is faster.
+#: In graphs of more edges, only the penalties that an event changes are updated; for smaller graphs
+#: a full recalculation is faster.
 _FEW_EDGES = 256
 
 
@@ -75,7 +75,7 @@ class ContentionSteps:
 def penalties(
     sources: ArrayLike, destinations: ArrayLike, *, model: PenaltyModel = INFINIBAND
 ) -> NDArray[np.float64]:
-    """Return the penalty of each edge of a contention graph: its time relative to no contention.
+    """Return the penalty of each edge of a contention graph: its time over that without contention.
 
     Equation 4 of Martinasso and Mehaut 2011.
 
@@ -130,7 +130,7 @@ def predict(
     start_s
         Start time of each edge in seconds, one number for all edges or one per edge.
     inverse_bandwidth_s_per_byte
-        Seconds per byte without contention; that of the paper's testbed where left out.
+        Seconds per byte without contention; by default that of the paper's testbed.
     model
         Coefficients of the network technology; InfiniBand's where left out.
 
@@ -138,7 +138,8 @@ def predict(
     -------
     ndarray
         float64 [edges], completion times in seconds, on the clock of `start_s`. Only the result is
-        rounded to that clock; `predict_elapsed` returns times that do not depend on it.
+        rounded to the resolution of that clock; `predict_elapsed` also returns durations at full
+        precision.
 
     Raises
     ------
@@ -243,7 +244,8 @@ def _solve(
             f"{steps:,} steps of {count:,} edges are too many to record; use predict() for "
             "completion times"
         )
-    # Rounding may split ends that are equal in the other kernel; unused rows take no memory.
+    # Rounding may split steps that end at the same time in the other kernel; unused rows take no
+    # memory.
     capacity = min(2 * count, steps + count)
     end, penalty, remaining = (
         np.zeros(capacity),
@@ -265,7 +267,7 @@ def _switch(edges: int, nodes: int, model: PenaltyModel) -> State:
 def _graph(
     sources: ArrayLike, destinations: ArrayLike
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
-    """Return source and destination of each edge as nodes from 0, and the number of nodes."""
+    """Return the nodes of each edge, numbered from 0, and the number of nodes."""
     source = whole_numbers(sources, "sources")
     destination = whole_numbers(destinations, "destinations", shape=source.shape)
     loops = np.flatnonzero(source == destination)

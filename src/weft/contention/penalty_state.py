@@ -22,7 +22,7 @@ def slot_shift(
     route_share: NDArray[np.float64],
     max_flows: int,
 ) -> int:
-    """Return the bits of an index in a slot, which has one entry per link of the longest route.
+    """Return the number of bits of an index into a slot; a slot has one entry per hop of a route.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def penalty_state(
     max_flows
         Largest number of concurrent flows.
     num_adapters
-        Upper limit of sources and destinations of flows.
+        Upper limit of the endpoint numbers of flows.
     model
-        Coefficients of the contention graph of the adapters.
+        Coefficients of the contention-graph model, which applies to the adapters.
     inner
         bool [links], links shared inside the fabric, which are not part of the contention graph.
-        Where left out, the links that are neither first nor last on some route.
+        By default, the links that are between the first and the last link of some route.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def penalty_state(
         end[hops > 0] = capacity_bytes_per_ns[route_link[used]]
         if len(route_share):
             end[hops > 0] /= route_share[used]
-    # Pages of the large arrays take memory only when they are used.
+    # Pages of the large arrays take memory only once they are used.
     return kernel.State(
         coefficients=model.coefficients(),
         capacity=np.ascontiguousarray(capacity_bytes_per_ns, dtype=np.float64),

@@ -2,15 +2,16 @@
 
 Section 3.3 of M. Martinasso and J.-F. Mehaut, "A contention-aware performance model for HPC-based
 networks" (Euro-Par 2011). Number the communications of a graph by their end times
-T_1 <= T_2 <= ..., and let all have m bytes. Step j takes t_j = T_j - T_(j-1), with T_0 = 0; in it,
-communication i sends m_ij = t_j / (alpha rho_ij). In all steps but the first some communications
-have ended, so the penalties are those of a smaller graph, which is measured separately. Hence
+T_1 <= T_2 <= ..., and let all have m bytes. Step j takes t_j = T_j - T_(j-1), with T_0 = 0; in step
+j, communication i sends m_ij = t_j / (alpha rho_ij). In all steps after the first, some
+communications have ended, so the penalties are those of a smaller graph, which is measured
+separately. Hence
 
     rho_i1 = T_1 / (alpha m_i1)    with    m_i1 = m - m_i2 - ... - m_ii
 
 and for three communications m_22 = (T_2 - T_1) / (alpha rho_22), m_32 = (T_2 - T_1) / (alpha
-rho_32) and m_33 = (T_3 - T_2) / (alpha rho_33). The paper prints other indices of T, which
-contradict its equation 3.
+rho_32) and m_33 = (T_3 - T_2) / (alpha rho_33). The indices of T printed in the paper contradict
+its equation 3.
 
 The edges of a shape fall into *places*: classes of edges that an isomorphism maps to each other.
 """
@@ -55,7 +56,7 @@ class Case(NamedTuple):
     edges
         Source and destination of each edge in that graph.
     places
-        Number of each edge's place; edges of one place have equal times except for noise.
+        Number of each edge's place; edges of the same place have equal times except for noise.
     """
 
     name: str
@@ -113,7 +114,7 @@ class Recovery:
     measurements
         The measurements.
     inverse_bandwidth_s_per_byte
-        alpha: mean time over size of single communications.
+        alpha: mean of time divided by size of single communications.
     penalties
         Penalties of each measurement's edges while all of them are active, float64 [edges] each;
         NaN in components of more than `max_edges` edges.
@@ -146,14 +147,14 @@ def recover_penalties(
 ) -> Recovery:
     """Return the penalties of static-synchronous graphs from completion times, by recursion.
 
-    Graphs are split into connected components, which do not contend. Times of isomorphic edges, in
-    a graph and in all graphs of one shape, are averaged first.
+    Graphs are split into connected components, which do not contend with each other. Times of
+    isomorphic edges, within a graph and across all graphs of one shape, are averaged first.
 
     Parameters
     ----------
     measurements
-        Graphs whose communications started together with equal sizes. For each graph, all smaller
-        graphs that remain as its communications end must be included, and a single communication.
+        Graphs whose communications started together with equal sizes. They must include a single
+        communication and, for each graph, all smaller graphs that remain as its communications end.
     tolerance
         Largest relative difference of times that end the same step.
     start_tolerance
@@ -169,8 +170,8 @@ def recover_penalties(
     Raises
     ------
     InputError
-        If a graph is not static-synchronous, a smaller graph is missing, or times contradict those
-        of smaller graphs; the message names the graph.
+        If a graph is not static-synchronous, a smaller graph is missing, or times contradict the
+        times of smaller graphs; the message names the graph.
     """
     observations = survey(measurements, start_tolerance=start_tolerance, max_edges=max_edges)
     known = place_penalties(observations, tolerance)
@@ -239,7 +240,8 @@ def penalties_of_first_step(
     Raises
     ------
     InputError
-        If a smaller graph is missing, or an edge sends its size or more in the later steps.
+        If a smaller graph is missing, or an edge sends its whole message or more in the later
+        steps.
     """
     ends = _step_ends(times, tolerance)
     sent_later = [0.0] * len(graph)
@@ -294,7 +296,7 @@ def survey(
     Raises
     ------
     InputError
-        If there are no measurements, or one is not static-synchronous or has another size.
+        If there are no measurements, a graph is not static-synchronous, or sizes differ.
     """
     if not measurements:
         raise InputError("there are no measurements")

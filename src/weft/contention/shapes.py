@@ -52,7 +52,7 @@ def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list
 
 
 def shape(sources: Sequence[int], destinations: Sequence[int]) -> Shape:
-    """Return the canonical form of a graph; it is equal for exactly the isomorphic graphs.
+    """Return the canonical form of a graph; only isomorphic graphs have the same form.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def shape(sources: Sequence[int], destinations: Sequence[int]) -> Shape:
 
 
 def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[EdgeShape]:
-    """Return the place of each edge in its component, equal for edges mapped by an isomorphism.
+    """Return the place of each edge in its component; isomorphic edges have the same place.
 
     Parameters
     ----------
@@ -102,8 +102,8 @@ def all_shapes(max_edges: int) -> Iterator[Shape]:
     """Yield all connected graphs of 1 to `max_edges` edges, each once up to isomorphism.
 
     Parallel edges and pairs of opposite edges occur; loops and isolated nodes do not. Shapes are
-    ordered by number of edges, then ascending. There are 1, 5, 18, 91, 468 and 2,862 of 1 to 6
-    edges.
+    ordered by number of edges, then ascending. There are 1, 5, 18, 91, 468 and 2,862 shapes of 1,
+    2, ..., 6 edges.
     """
     last: set[Shape] = {((0, 1),)}
     for _ in range(max_edges):
@@ -155,8 +155,8 @@ def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[
 def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[list[int], list[int]]:
     """Return sources and destinations of a random directed graph with uniformly drawn edges.
 
-    Edges are drawn independently, so parallel ones occur. Nodes are numbered by their first edge;
-    there may be fewer than `nodes`.
+    Edges are drawn independently, so parallel edges occur. Nodes are numbered by their first edge;
+    if some nodes have no edge, there are fewer than `nodes`.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
 
 
 def _canonical(edges: _Labelled) -> EdgeShape:
-    """Return the smallest form of a connected labelled graph over all leaves of a search."""
+    """Return the smallest form of a connected labelled graph among all leaves of a search tree."""
     names: dict[int, int] = {}
     for source, destination, _ in edges:
         names.setdefault(source, len(names))
@@ -212,9 +212,10 @@ def _smallest(edges: _Labelled, colour: list[int]) -> EdgeShape:
     tried: list[int] = []
     for node in members:
         if any(_are_twins(edges, node, other) for other in tried):
-            continue  # an automorphism maps this case to one already tried
+            continue  # an automorphism maps this node to one already tried
         tried.append(node)
-        # Odd numbers for all nodes leave an even one for this node, before the rest of its class.
+        # All other nodes get odd numbers, this node the even number just below the rest of its
+        # class.
         individualised = [2 * number + 1 for number in colour]
         individualised[node] -= 1
         form = _smallest(edges, individualised)

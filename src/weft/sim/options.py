@@ -61,53 +61,55 @@ class RunSettings(Settings):
     ----------
     sharing
         How concurrent messages share links: ``maxmin`` (max-min fairness over all links),
-        ``penalty`` (contention graphs: Martinasso and Méhaut 2011) or ``none`` (every pair of ranks
-        without other traffic).
+        ``penalty`` (contention graphs: Martinasso and Méhaut 2011) or ``none`` (as if each pair of
+        ranks had the network to itself).
     policy
         Choice among the candidates of a packet, with options as in ``flowlet:gap=10us``.
     hardware
         Settings of switches and adapters. The flow level uses `mtu`, `header` and
         `switch_latency`.
     tolerance
-        Allowed relative error of completion times, counted from the start of the run, under
-        ``maxmin``. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
+        Allowed relative error, with ``maxmin``, of completion times counted from the start of the
+        run. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
     eager_bytes
-        Largest eager send: it ends at once, and its data leaves without a request. A larger one
-        waits for its receive (rendez-vous) and ends when its last byte has left.
+        Size of the largest eager send. An eager send ends at once, and its data leaves without a
+        request; a larger send waits for its receive (rendezvous) and ends when its last byte has
+        left.
     handshake
-        A rendez-vous needs a request and an answer before its data leaves.
+        Whether a rendezvous exchanges a request and an answer before its data leaves.
     overhead_ns
         Time of the processor at either end of each message (o of LogP).
     switch_latency_ns
-        Latency of each switch on the path, besides that of cables.
+        Latency of each switch on the path, in addition to that of cables.
     latency_ns
-        Latency of every message between hosts, instead of that of its path.
+        Latency of every message between hosts, instead of the latency of its path.
     local_gbps
-        Rate of messages within a host, one after the other between the same two ranks.
+        Rate of messages within a host; messages between the same two ranks are sent one after the
+        other.
     local_latency_ns
         Latency of messages within a host.
     coefficients
         Coefficients of the sharing model ``penalty``: a `PenaltyModel`, or a file written by `weft
         calibrate`.
     multipath
-        If routes leave a choice: ``split`` every message over all paths or draw one path for each
-        by ``hash``. Messages are sent to the first LID of their destination.
+        If routes leave a choice: ``split`` every message over all paths, or select one path for
+        each message by a ``hash``. Messages are sent to the first LID of their destination.
     straight
         Share of messages on the minimal path if they may also use an intermediate (``ugal``).
     ports
-        Ports that hosts with several ports use.
+        Ports that messages of hosts with several ports use.
     lids
-        LID that messages are sent to, of a destination with an LMC: the ``first``, one by the
-        ``hash`` of the ranks, all round robin (``spread``), or in Python an offset for each
-        operation.
+        LID to which messages are sent if the destination has several (LMC): the ``first``, one
+        selected by a ``hash`` of the ranks, all of them round robin (``spread``), or in Python an
+        offset for each operation.
     seed
         Seed of all random draws.
     snapshot_ns
-        Time between two snapshots of all buffers. At 2,000 snapshots every other one is dropped
-        and the time doubles.
+        Time between two snapshots of all buffers. At 2,000 snapshots every other snapshot is
+        dropped and this time doubles.
     trace
-        Messages of which every hop is recorded: ``RANK:N`` is the message number N, from 0, that a
-        rank sends, ``JOB:RANK:N`` with several jobs; in Python, operations.
+        Messages whose hops are recorded: ``RANK:N`` is message number N, from 0, that a rank sends;
+        in a workload of several jobs ``JOB:RANK:N``; in Python, indices of operations.
     max_time_ns
         Simulated time at which a run is stopped.
 
@@ -171,8 +173,8 @@ class RunSettings(Settings):
         Raises
         ------
         InputError
-            On a name that the level does not have (the message names levels that do), or an
-            invalid value.
+            If the level does not have an option of a given name (the message names the levels that
+            have it), or a value is invalid.
         """
         known = [item for item in settings(cls) if item.of(level)]
         known_fields(given, known, f"the {level} level", levels_with)
@@ -183,7 +185,7 @@ class RunSettings(Settings):
 
     @property
     def latency_of_switches_ns(self) -> float:
-        """Latency of a switch: of the run if given, otherwise of the hardware."""
+        """Latency of a switch: the run's setting if given, otherwise that of the hardware."""
         own = self.hardware.switch_latency_ns
         return own if self.switch_latency_ns is None else self.switch_latency_ns
 
@@ -228,7 +230,7 @@ def check_level(level: object) -> Level:
     Raises
     ------
     InputError
-        If there is none of that name.
+        If there is no level of that name.
     """
     if level not in LEVELS:
         raise InputError(f"unknown level {level!r}; there are {', '.join(LEVELS)}")
@@ -236,7 +238,7 @@ def check_level(level: object) -> Level:
 
 
 def usual_policy(routes: Routes) -> str:
-    """Return the default policy of routes: for candidates the engine's own, or ecmp."""
+    """Return the default policy of routes: for candidates that of their engine, by default ecmp."""
     if routes.settled:
         return NO_CHOICE
     name = routes.engine.partition(":")[0]

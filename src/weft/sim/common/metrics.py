@@ -117,10 +117,10 @@ def link_kinds(fabric: Fabric) -> NDArray[Any]:
 
 
 def link_tiers(fabric: Fabric) -> NDArray[Any]:
-    """Return direction and levels of each directed link, [links]; None if not between two levels.
+    """Return direction and levels of each link, [links]; None if its ends are not on two levels.
 
-    ``up 1-2`` leads from a node of level 1 to one of level 2, ``down 2-1`` back; hosts are on
-    level 0.
+    ``up 1-2`` leads from a node on level 1 to a node on level 2, ``down 2-1`` the opposite way;
+    hosts are on level 0.
     """
     tail = fabric.level[fabric.link_from].astype(np.int64)
     head = fabric.level[fabric.link_to].astype(np.int64)
@@ -135,8 +135,8 @@ def link_tiers(fabric: Fabric) -> NDArray[Any]:
 def scopes(fabric: Fabric) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
     """Yield groups of links: (grouping, name, bool [links]).
 
-    All links that flows may use, then each kind that occurs, then each tier of a fabric with
-    levels, upwards first. Links of auxiliary adapters are not in any group.
+    The first group is all links that flows may use; then each kind that occurs; then, for a fabric
+    with levels, each tier, upwards first. Links of auxiliary adapters are not in any group.
     """
     kinds, tiers = link_kinds(fabric), link_tiers(fabric)
     useful = kinds != AUXILIARY
@@ -162,7 +162,7 @@ def metrics_by_scope(fabric: Fabric, load: NDArray[np.float64]) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        Columns of `METRIC_COLUMNS`, one row for each of `scopes`.
+        Columns of `METRIC_COLUMNS`, one row for each group of `scopes`.
     """
     rows = [
         {"by": by, "scope": name, **_distribution(load[here])} for by, name, here in scopes(fabric)

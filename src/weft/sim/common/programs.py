@@ -13,7 +13,7 @@ from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, r
 from weft.kernels.records import record
 from weft.workload import Kind, Workload
 
-#: Largest bound of keys that are numbered by a table of all possible keys.
+#: Keys below this bound are numbered by means of a table of all possible keys.
 _DENSE = 2**24
 
 
@@ -31,9 +31,10 @@ def lay_ranks(
     workload
         The workload.
     duration, release
-        Times of each operation, in the level's unit and type of time; release may be empty.
+        Duration and release time of each operation, in the unit and dtype of the simulation level;
+        `release` may be empty.
     route
-        int32 [ops]: route of each operation, `LOCAL` within a host.
+        int32 [ops]: route of each operation; `LOCAL` if the message stays within a host.
     rules
         Values of `weft.kernels.program.state.rules_dtype`.
     """
@@ -100,7 +101,7 @@ def lay_ranks(
 
 
 class QueuePairs(NamedTuple):
-    """Operations that cross the network, and the ordered pair of ranks of each.
+    """Operations that cross the network, and the ordered pair of ranks of each operation.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ def queue_pairs(
     hosts
         int32 [ranks]: host of each rank.
     eager_bytes, handshake
-        With a handshake, sends of more than `eager_bytes` are answered.
+        If `handshake` is true, sends of more than `eager_bytes` are answered by the receiver.
     """
     kind, rank, peer = workload.kind, workload.rank, workload.peer
     sends = (kind == Kind.SEND) | (kind == Kind.PUT)
@@ -156,7 +157,7 @@ def numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDA
     key
         int64, from 0.
     bound
-        Number above all keys.
+        A number larger than all keys.
     """
     if bound > _DENSE:
         distinct, inverse = np.unique(key, return_inverse=True)

@@ -67,8 +67,8 @@ PHASE_COLUMNS: Mapping[str, Column] = {
 class Replay:
     """Times of the operations and messages of a workload, as tables.
 
-    Results of levels define `fabric`, `engine`, `workload`, `host`, `options`, the times of
-    operations in ns (-1 for events that did not happen) and `alone_ns`.
+    The subclass of each simulation level defines `fabric`, `engine`, `workload`, `host`, `options`,
+    the times of operations in ns (-1 for events that did not happen) and `alone_ns`.
     """
 
     fabric: Fabric
@@ -180,7 +180,8 @@ class Replay:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of all messages: makespan, times, slowdown, and the busiest link."""
+        """Return figures of the run: makespan, times and slowdown of messages, and the busiest
+        link."""
         links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
         return {
             "engine": self.engine,
@@ -191,7 +192,7 @@ class Replay:
         }
 
     def figures(self, mine: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return the figures of some messages; times are of those that arrived.
+        """Return the figures of some messages; times are statistics of the arrived messages.
 
         Parameters
         ----------
@@ -236,7 +237,7 @@ def totals(by: NDArray[Any], values: NDArray[np.int64], count: int) -> NDArray[n
 
 
 def ratio(values: NDArray[Any], by: NDArray[Any]) -> NDArray[np.float64]:
-    """Return quotients, NaN for divisor 0."""
+    """Return quotients, NaN if the divisor is 0."""
     out = np.full(len(values), np.nan)
     np.divide(values, by, out=out, where=np.asarray(by) > 0)
     return out

@@ -28,7 +28,7 @@ from weft.workload.placement import place
 
 #: Approximate time between two reports of progress, seconds.
 REPORT_S = 0.2
-#: Ranks that a deadlock's message names.
+#: Number of ranks that the message about a deadlock names.
 _NAMED = 4
 
 
@@ -70,10 +70,10 @@ def run_flows(
 ) -> FlowResult:
     """Run a workload at the flow level, for `weft.simulate`, which checks the arguments.
 
-    A message uses the same rate on all links of its route from the departure of its first byte to
-    that of its last; it arrives one latency later. Rates change only when messages start or end.
-    Messages between the same two ranks depart one after the other, in the order in which they are
-    posted (docs/flow-level.md).
+    A message has the same rate on all links of its route. It uses them from the departure of its
+    first byte to the departure of its last byte; it arrives one latency after that. Rates change
+    only when messages start or end. Messages from one rank to another depart one after the other,
+    in the order in which they are posted (docs/flow-level.md).
 
     Parameters
     ----------

@@ -20,13 +20,13 @@ Multipath = Literal["split", "hash"]
 
 _GBPS_PER_BYTE_PER_NS = 8.0
 
-#: Most links of all routes together that messages are split over: 12 bytes each, 1.6 GB.
+#: Largest total number of links of split routes: 12 bytes per link, 1.6 GB.
 MAX_SPLIT_LINKS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Links, and routes over them.
+    """Links, and routes that use them.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ class Network:
     route_offset, route_link
         int64 [routes + 1] and int32: directed links of each route, from host to host.
     route_share
-        float64 as `route_link`: share of a message that crosses the link; empty if all are 1.
+        float64, same shape as `route_link`: share of a message that crosses the link; empty if all
+        shares are 1.
     route_latency_ns
         float64 [routes]: latency of the first byte without other traffic.
     route_rate_bytes_per_ns
@@ -43,8 +44,8 @@ class Network:
     route_source, route_destination
         int32 [routes]: sending and receiving endpoint.
     straight
-        Share of minimal paths among messages that may use an intermediate; NaN without
-        intermediates or without a choice.
+        Share of minimal paths among messages that may use an intermediate; NaN if the routes have
+        no intermediates or no choice between these and minimal paths.
     """
 
     capacity_bytes_per_ns: NDArray[np.float64]
@@ -96,27 +97,28 @@ def lay_routes(
     weights
         Traffic of each pair, by default 1, for the choice of `straight`.
     multipath
-        Use of several paths: every message is ``split`` over all, equally over the intermediates
-        and at each switch (ideal spraying), or takes one by the ``hash`` of its number in this
-        list, which also draws its intermediate.
+        Use of several paths: ``split`` divides every message equally among the intermediates and,
+        at each switch, among the candidates (ideal spraying); ``hash`` selects one path and one
+        intermediate by a hash of the pair's index.
     straight
-        With a choice between the minimal path and an intermediate (UGAL): the share of each
-        message on the minimal path, or its probability with ``hash``. By default the share that
-        minimises the largest load of a link between switches for this traffic (`round_loads`).
+        For routes with a choice between the minimal path and an intermediate (UGAL): the share of
+        each message on the minimal path, or with ``hash`` the probability of the minimal path. The
+        default is the share that minimises the largest load of a link between switches for this
+        traffic (`round_loads`).
     seed
         Seed of the hash.
     ports, lid_offset
         As in `weft.sim.static.loads.host_flows`.
     switch_latency_ns
-        Latency of each switch on the path, added to those of cables.
+        Latency of each switch on the path, added to the latencies of cables.
     latency_ns
         Latency of every route, instead of the sum over its cables and switches.
 
     Raises
     ------
     InputError
-        If two of the hosts have no path, `straight` is not a share, or messages would be split
-        over more links than `MAX_SPLIT_LINKS`.
+        If two of the hosts have no path, `straight` is not a share, or split routes have more than
+        `MAX_SPLIT_LINKS` links in total.
     NotApplicable
         If the routes do not define paths.
     """
@@ -167,7 +169,7 @@ def lay_routes(
 def _straight_share(
     fabric: Fabric, routes: CandidateRoutes, flows: Flows, given: float | None
 ) -> float:
-    """Return the share of messages on the minimal path, NaN without a choice."""
+    """Return the share of messages on the minimal path; NaN if the routes have no choice."""
     if not routes.num_intermediates or not routes.direct:
         return float("nan")
     return flow_loads(fabric, routes, flows).straight if given is None else float(given)
@@ -212,7 +214,8 @@ def _runs(
 def carried_bytes(
     network: Network, route: NDArray[Any], size_bytes: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Return the bytes of messages, by route and size, on each link, float64 [links]."""
+    """Return the bytes on each link of messages with the given routes and sizes, float64
+    [links]."""
     per_route = np.bincount(route, weights=size_bytes, minlength=network.num_routes)
     along = np.repeat(per_route.astype(np.float64), np.diff(network.route_offset))
     if len(network.route_share):

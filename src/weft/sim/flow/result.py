@@ -45,14 +45,15 @@ class FlowResult(Replay):
     host
         int32 [ranks]: host of each rank.
     network, route
-        Routes, and int32 [ops], the route of each message (-1 within a host).
+        The routes, and the route of each message, int32 [ops] (-1 within a host).
     posted_ns, ended_ns
         float64 [ops]: start and end of every operation.
     left_ns, arrived_ns
         float64 [ops]: departure of the first byte and arrival of the last byte of every message;
         -1 for other operations.
     num_shares, num_rate_changes, most_concurrent
-        Number of updates of the rates, number of changed rates, and most concurrent messages.
+        Number of updates of the rates, number of changed rates, and largest number of concurrent
+        messages.
     run_s
         Wall-clock time of the simulation.
     """
@@ -74,7 +75,7 @@ class FlowResult(Replay):
     run_s: float
 
     def _wire_bytes(self) -> NDArray[np.int64]:
-        """Return the bytes of messages, with a header for single packets between hosts."""
+        """Return the bytes of messages; messages of one packet between hosts include its header."""
         ops = self.workload.messages
         size = self.workload.size_bytes[ops]
         if self.options["sharing"] != "none":

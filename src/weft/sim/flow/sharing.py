@@ -1,7 +1,7 @@
 """Sharing models: how concurrent messages divide the capacity of links.
 
-A model uses capacities and runs of links only, not the fabric. Its kernel has three functions: add
-a flow, remove a flow, and update the rates that this changed.
+A model uses only the capacities of links and the links of routes, not the fabric. Its kernel has
+three functions: add a flow, remove a flow, and update the rates that these changes affect.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def maxmin_state(
     route_offset, route_link
         int64 [routes + 1] and int32: the directed links of each route, each link at most once.
     route_share
-        float64 as `route_link`, above 0: share of a flow's rate that crosses the link; empty if
-        all shares are 1.
+        float64, same shape as `route_link`, above 0: share of a flow's rate that crosses the link;
+        empty if all shares are 1.
     max_flows
         Most concurrent flows.
 
@@ -53,9 +53,9 @@ def maxmin_state(
     links = len(capacity_bytes_per_ns)
     shift = slot_shift(capacity_bytes_per_ns, route_offset, route_share, max_flows)
     entries = max_flows << shift
-    # Pages of these arrays take memory only when they are used.
-    # Buckets cover levels from the slowest link's rate shared by 2^24 flows up to 2^8 times the
-    # fastest link's; lower and higher levels use the first and the last bucket.
+    # Pages of these arrays take memory only once they are used. Buckets cover flow rates from 2^-24
+    # of the slowest link's rate to 2^8 times the fastest link's rate; lower and higher rates use
+    # the first and the last bucket.
     lowest = float(capacity_bytes_per_ns.min(initial=1.0)) / 2**24
     highest = float(capacity_bytes_per_ns.max(initial=1.0)) * 2**8
     base, last = np.array([lowest, highest]).view(np.int64) >> DIGITS
@@ -108,7 +108,7 @@ Sharing = Literal["maxmin", "penalty", "none"]
 def sharing_states(
     sharing: Sharing, network: Network, max_flows: int, model: PenaltyModel = INFINIBAND
 ) -> tuple[Any, Any]:
-    """Return the states of the max-min and the penalty model, None for a model not in use.
+    """Return the states of the max-min and the penalty model; None for a model that is not used.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def sharing_states(
     Raises
     ------
     NotApplicable
-        If routes split messages over several ports of a host, with the penalty model.
+        If the penalty model is used with routes that split messages over several ports of a host.
     """
     if sharing == "maxmin":
         levels = maxmin_state(
