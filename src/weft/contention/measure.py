@@ -302,8 +302,7 @@ class _Runner:
         return values
 
     def _once(self) -> tuple[float, float]:
-        """Run the communication once; return this process's value (see `run`) and its start
-        delay."""
+        """Run the communication once; return the value for `run`, and the start delay."""
         offset = self._clock_offset()
         request = None
         if not self._sends:

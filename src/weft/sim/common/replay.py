@@ -180,8 +180,7 @@ class Replay:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return figures of the run: makespan, times and slowdown of messages, and the busiest
-        link."""
+        """Return the makespan, times and slowdown of all messages, and the busiest link."""
         links = self.links().sort("utilisation", descending=True, nulls_last=True).head(1)
         return {
             "engine": self.engine,

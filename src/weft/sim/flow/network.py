@@ -214,8 +214,7 @@ def _runs(
 def carried_bytes(
     network: Network, route: NDArray[Any], size_bytes: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Return the bytes on each link of messages with the given routes and sizes, float64
-    [links]."""
+    """Return the bytes on each link, given route and size of each message, float64 [links]."""
     per_route = np.bincount(route, weights=size_bytes, minlength=network.num_routes)
     along = np.repeat(per_route.astype(np.float64), np.diff(network.route_offset))
     if len(network.route_share):

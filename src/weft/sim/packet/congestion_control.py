@@ -21,23 +21,23 @@ Per = Literal["qp", "sl"]
 #: Entries of a congestion control table: shift and multiplier.
 Table = tuple[tuple[int, int], ...]
 
-#: Unit of `CongestionControl.ccti_timer`, ps, and of `packet_size`, bytes.
+#: Unit of `CongestionControl.ccti_timer` in ps, and of `packet_size` in bytes.
 TIMER_PS = 1_024_000
 SIZE_BYTES = 64
-#: Largest values of InfiniBand's fields: threshold, 8 and 16 bits, shift and multiplier.
+#: Largest values of InfiniBand's fields: threshold, fields of 8 and 16 bits, shift, multiplier.
 MAX_THRESHOLD, MAX_8, MAX_16, MAX_SHIFT, MAX_MULTIPLIER = 15, 255, 65535, 3, 2**14 - 1
 
 
 def quadratic_table(entries: int = 128, at: float = 95.0, delays: float = 7 / 0.218) -> Table:
-    """Return a table whose delays grow with the square of the index, in eighths of a packet time.
+    """Return a table whose delays grow with the square of the index, rounded to 1/8 packet time.
 
-    Entry ``i`` delays by ``delays * (i / at)**2`` packet times. The defaults are those of the
-    adapters' own table, as in a public generator of subnet manager settings.
+    Entry ``i`` delays by ``delays * (i / at)**2`` packet times. The defaults give the table built
+    into adapters, as in a public generator of subnet manager settings.
 
     Raises
     ------
     InputError
-        On a table without entries, or negative delays.
+        If the table has no entries, or delays are negative.
     """
     if entries < 1 or not at > 0 or not delays >= 0:
         raise InputError(
@@ -76,15 +76,15 @@ class CongestionControl(Settings):
     Parameters
     ----------
     threshold
-        Weight of the threshold above which the queue of a port and lane is congested: 0 never, 1
-        at 15/16 of a buffer, up to 15 at 1/16.
+        Weight of the threshold above which the queue of a port and lane is congested: 0 means
+        never, 1 above 15/16 of a buffer, and so on to 15, above 1/16.
     marking_rate
-        Mean number of packets that pass unmarked between two marked ones of a congested queue.
+        Mean number of unmarked packets between two marked packets of a congested queue.
     packet_size
-        Size below which packets are not marked, units of 64 bytes.
+        Size below which packets are not marked, in units of 64 bytes.
     victims
         Ports that mark packets even if full buffers downstream stop them (the victim mask):
-        ``none``, those to ``hosts``, ``all``.
+        ``none``, the ports to ``hosts``, or ``all``.
     ccti_increase
         Increment of the index into the table for each notification.
     ccti_limit
@@ -92,18 +92,19 @@ class CongestionControl(Settings):
     ccti_min
         Lowest index.
     ccti_timer
-        Time after which the index decreases by one, units of 1.024 us.
+        Time after which the index decreases by one, in units of 1.024 us.
     cct
         The table: shift and multiplier of each entry, or text such as ``0:0,3:12``. After a packet
-        that takes ``t`` on its link a queue pair waits for ``(t >> shift) * multiplier``.
+        whose transfer on its link takes ``t``, a queue pair waits for ``(t >> shift) *
+        multiplier``.
     per
-        What has an index of its own: each queue pair (``qp``) or each service level of a port
+        Unit that has its own index: each queue pair (``qp``) or each service level of a port
         (``sl``).
 
     Raises
     ------
     InputError
-        On a value that InfiniBand's fields cannot hold, or an index beyond the table.
+        If a value does not fit InfiniBand's fields, or an index is beyond the table.
     """
 
     threshold: Annotated[Whole, Field(ge=0, le=MAX_THRESHOLD), Option("cc_threshold")] = 8
@@ -144,15 +145,16 @@ class CongestionRecord:
     Parameters
     ----------
     marked
-        int64 [links, lanes]: packets that were first marked when they left via each link and lane.
+        int64 [links, lanes]: packets that got their mark when they left via each link and lane.
     arrived
         int64 [queue pairs]: marked packets that arrived; each causes a notification.
     notified
         int64 [queue pairs]: notifications received.
     held_back_ps
-        int64 [queue pairs]: time with packets to send that waited for an injection rate delay.
+        int64 [queue pairs]: time for which packets were ready but an injection rate delay held them
+        back.
     highest
-        int64 [queue pairs] (or 16 service levels of each link): highest index into the table.
+        int64 [queue pairs], or 16 service levels per link: highest index into the table.
     """
 
     marked: NDArray[np.int64]
@@ -203,7 +205,7 @@ def control_state(
 
 
 def congestion_record(net: Net) -> CongestionRecord | None:
-    """Return the counters of congestion control, None without it."""
+    """Return the counters of congestion control, None if it is off."""
     if not net.rules["has_control"]:
         return None
     paces = net.control.paces

@@ -1,7 +1,7 @@
 """Congestion trees and deadlock cycles of one state of the buffers.
 
-Each directed link has a buffer for each lane at its far end, named (link, lane). The first packet
-of a buffer waits to enter another buffer.
+At its far end, each directed link has one buffer per lane, named (link, lane). The first packet of
+a buffer waits to enter another buffer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weft.core.arguments import any_numbers
 from weft.core.errors import InputError
 from weft.kernels.packet import view
 
-#: Why the first packet of a buffer waits: values of ``why`` in snapshots.
+#: Reasons why the first packet of a buffer waits: values of ``why`` in snapshots.
 NOTHING, BUSY, NO_CREDITS = view.NOTHING_WAITS, view.LINK_BUSY, view.NO_CREDITS
-#: The same as text.
+#: The reasons as text.
 WHY_TEXT = ("", "link busy", "no credits", "input port busy", "cannot leave yet")
 
 #: A buffer: the directed link at whose far end it is, and its lane.
@@ -41,8 +41,8 @@ CAUSES = {
 class CongestionTree:
     """Buffers that wait, directly or through full buffers, for one link.
 
-    Nodes are buffers whose first packet waits: for the root, or to enter the full buffer of another
-    node. The sender into a full node waits, too.
+    Nodes are buffers whose first packet waits for the root, or waits to enter the full buffer of
+    another node. A link into the full buffer of a node cannot send.
 
     Parameters
     ----------
@@ -53,16 +53,17 @@ class CongestionTree:
     link, vl
         int32 [nodes]: the buffer of each node, ordered by depth, link and lane.
     parent
-        int32 [nodes]: the node whose buffer it waits to enter, -1 if it waits for the root.
+        int32 [nodes]: the node whose buffer each node's first packet waits to enter, -1 if the
+        packet waits for the root.
     depth
-        int32 [nodes]: 1 for those that wait for the root.
+        int32 [nodes]: 1 for nodes that wait for the root.
     wants_vl
-        int32 [nodes]: the lane on the output link of its first packet.
+        int32 [nodes]: the lane of the first packet on its output link.
     why
         uint8 [nodes]: reason of the wait; see `WHY_TEXT`.
     full
-        bool [nodes]: no packet fits into it, so the sender of its link waits. Over an interval:
-        for at least half of the time for which it is in the tree.
+        bool [nodes]: no packet fits into the buffer, so its link cannot send. Over an interval: the
+        buffer is full for at least half of the time for which it is in the tree.
     weight
         float64 [nodes]: share of the time for which the node is in the tree, 1 in one snapshot.
     root_weight
@@ -112,7 +113,7 @@ def full_buffers(
     buffer_credits
         Credits of a buffer.
     packet_credits
-        Credits of the largest packet: with fewer left, a buffer counts as full.
+        Credits of the largest packet: a buffer with fewer free credits counts as full.
     """
     where, lane, reason, taken = _checked(wants, wants_vl, why, held)
     full = np.asarray(taken > buffer_credits - packet_credits)
@@ -139,14 +140,14 @@ def congestion_trees(
     wants, wants_vl, why
         As in `deadlock_cycle`.
     full
-        bool [links, vls], as from `full_buffers`.
+        bool [links, vls], as returned by `full_buffers`.
     slow_end
         bool [links]: the link ends at an adapter that is slower than the link.
 
     Returns
     -------
     list of CongestionTree
-        Most nodes first, then by root.
+        In descending order of the number of nodes, then by root.
 
     Raises
     ------
@@ -216,7 +217,7 @@ def _cause(
 
 
 def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> list[Buffer]:
-    """Find a cycle of buffers each of which waits for credits of the next.
+    """Find a cycle of buffers in which each buffer waits for credits of the next one.
 
     Parameters
     ----------
@@ -224,15 +225,15 @@ def deadlock_cycle(wants: ArrayLike, wants_vl: ArrayLike, why: ArrayLike) -> lis
         int [links, vls]: output link that the first packet of the buffer at the far end of each
         link waits for, -1 if nothing waits.
     wants_vl
-        int [links, vls]: its lane on that link.
+        int [links, vls]: lane of that packet on the output link.
     why
         int [links, vls]: reason of the wait; only lack of credits (2) can be part of a cycle.
 
     Returns
     -------
     list of (link, vl)
-        The shortest cycle, from its lowest buffer on; of several the one with the lowest buffer.
-        Empty without a cycle.
+        The shortest cycle, beginning at its lowest buffer; of several shortest cycles, the one with
+        the lowest buffer. Empty if there is no cycle.
 
     Raises
     ------
@@ -259,7 +260,7 @@ def cycles_of(after: NDArray[np.int64]) -> list[list[int]]:
     Returns
     -------
     list of list of int
-        Each cycle follows the edges from its lowest node on; cycles are sorted by that node.
+        Each cycle begins at its lowest node and follows the edges; cycles are sorted by that node.
     """
     follow = after.tolist()
     seen = [0] * len(follow)
@@ -270,7 +271,8 @@ def cycles_of(after: NDArray[np.int64]) -> list[list[int]]:
             seen[at] = start + 1
             walk.append(at)
             at = follow[at]
-        # A walk that returns to itself contains a cycle; one that ends at an earlier walk does not.
+        # A walk that returns to itself contains a new cycle; a walk that reaches an earlier walk
+        # does not.
         if at >= 0 and seen[at] == start + 1:
             cycle = walk[walk.index(at) :]
             lowest = cycle.index(min(cycle))
@@ -279,7 +281,7 @@ def cycles_of(after: NDArray[np.int64]) -> list[list[int]]:
 
 
 def _checked(*arrays: ArrayLike) -> list[NDArray[Any]]:
-    """Return the arrays, checked to be of one shape [links, vls]."""
+    """Return the arrays after checking that all have the same shape [links, vls]."""
     checked = [any_numbers(array, "the state of buffers", "iub", (None, None)) for array in arrays]
     shapes = [array.shape for array in checked]
     if len(set(shapes)) > 1:

@@ -35,12 +35,12 @@ class Connections:
     message_routes
         Routes of pairs of hosts.
     route
-        int32 [ops]: route of each send and put, and of the answer to a rendez-vous, which its
-        receive sends; `LOCAL` within a host and for other operations.
+        int32 [ops]: route of each send and put, and of the answer that a receive sends in a
+        rendezvous; `LOCAL` within a host and for other operations.
     connection
-        int32 [ops]: connection; its messages arrive in order.
+        int32 [ops]: connection of each message; messages of one connection arrive in order.
     pair
-        int32 [ops]: queue pair; the same array as `connection` if they are equal.
+        int32 [ops]: queue pair of each message; the same array as `connection` if both are equal.
     num_connections, num_pairs
         Numbers of connections and of queue pairs.
     """
@@ -54,7 +54,8 @@ class Connections:
 
     @property
     def several_paths(self) -> bool:
-        """Whether messages of one connection use several routes, such as all LIDs round robin."""
+        """Whether messages of one connection use several routes, such as all LIDs in round robin
+        order."""
         remote = self.route != program.LOCAL
         route, connection = self.route[remote], self.connection[remote]
         one = np.empty(self.num_connections, dtype=np.int32)
@@ -83,7 +84,7 @@ def connect(
     Parameters
     ----------
     fabric, routes, network, workload
-        The fabric, its routes, its links at the packet level, and the workload.
+        The fabric, its routes, its network at the packet level, and the workload.
     hosts
         int32 [ranks]: host of each rank.
     eager_bytes, handshake
@@ -95,10 +96,10 @@ def connect(
     with_reverse
         Whether destinations send notifications of congestion back.
     ports
-        Ports that hosts with several ports use.
+        Ports that messages of hosts with several ports use.
     lids
-        LID of its destination that a message is sent to: the ``first``, one by the ``hash`` of the
-        ranks, all round robin (``spread``), or an offset for each operation.
+        LID of its destination to which a message is sent: the ``first``, one selected by a ``hash``
+        of the ranks, all of them round robin (``spread``), or an offset for each operation.
     seed
         Seed of the hash.
 
@@ -110,7 +111,8 @@ def connect(
         If `lids` chooses among LIDs and the routes have no LMC.
     """
     ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
-    # A workload may have millions of messages: arrays are made only where needed, and deleted.
+    # A workload may have millions of messages: arrays are created only if needed, and deleted
+    # early.
     earlier = np.zeros(0, dtype=np.int64)
     lmc = routes.lmc
     if per_pair > 1 or (lmc and isinstance(lids, str) and lids == "spread"):
@@ -165,7 +167,7 @@ def _with_ways_back(
 
 
 def _rank_among_equals(number: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Return for each entry how many equal ones precede it."""
+    """Return for each entry the number of equal entries before it."""
     offset, order = by_key(number, count)
     earlier = np.empty(len(number), dtype=np.int64)
     earlier[order] = np.arange(len(number)) - np.repeat(offset[:-1], np.diff(offset))
@@ -182,7 +184,7 @@ def _offsets(
     lmc: int,
     seed: int,
 ) -> NDArray[Any] | int:
-    """Return the LID offset of each message, or one for all."""
+    """Return the LID offset of each message, or one offset for all messages."""
     count = 1 << lmc
     if isinstance(lids, str):
         if lids not in get_args(Lids):

@@ -16,7 +16,7 @@ from weft.sim.packet.network import PS_PER_NS
 from weft.sim.packet.state import State
 from weft.workload import Workload
 
-#: Buffers of a cycle that a message names.
+#: Largest number of buffers of a cycle that an error message names.
 _NAMED = 12
 
 
@@ -27,15 +27,15 @@ class BrokenInvariant(WeftError):
 def check_conservation(state: State) -> Mapping[str, int]:
     """Prove that no packet and no credit was lost or created.
 
-    Injected packets equal delivered packets plus those in flight, and so do their bytes. For each
-    lane, the sender's credits, the credits being returned and those that packets hold add up to
-    the buffer.
+    The number of injected packets equals that of delivered packets plus packets in flight; the same
+    holds for bytes. For each lane, the sender's credits, the credits being returned and the credits
+    that packets hold add up to the buffer.
 
     Returns
     -------
     mapping
         ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same in bytes;
-        all credits, and those held at the end.
+        the number of all credits, and of credits held at the end.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def check_conservation(state: State) -> Mapping[str, int]:
 
 
 def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state: State) -> str:
-    """Return why a run cannot continue, as text with the node or the buffers."""
+    """Return text that says why a run cannot continue and names the node or the buffers."""
     count = state.net.count
     now = f"{count['now_ps'] / PS_PER_NS:g} ns"
     if why == kernel.NO_PATH:
@@ -114,19 +114,19 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
 
 
 def deadlock_in_part(fabric: Fabric, state: State) -> str:
-    """Return the cycle of full buffers that will never move, in a network that moves elsewhere.
+    """Return a cycle of full buffers whose packets will never move, though others still move.
 
-    Only for input queues (one for each incoming link and lane). With virtual output queues a
-    buffer whose first queue waits may have others that can proceed.
+    Applies only to input queues (one for each incoming link and lane). With virtual output queues,
+    a buffer with one waiting queue may have other queues that can proceed.
 
     Returns
     -------
-    str: each buffer and the one that it waits for; empty without a cycle.
+    str: each buffer and the buffer that it waits for; empty if there is no cycle.
     """
     if state.net.rules["is_voq"]:
         return ""
     _, wants, wants_vl, reason = state.buffers()
-    # A buffer to which credits are being returned is not blocked for good.
+    # A buffer whose credits are being returned is not blocked permanently.
     lane = wants.astype(np.int64) * state.net.rules["lanes"] + wants_vl
     back = state.net.lanes["first_return"][np.maximum(lane, 0)] >= 0
     cycle = deadlock_cycle(wants, wants_vl, np.where(back, 0, reason))

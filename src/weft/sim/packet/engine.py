@@ -48,7 +48,7 @@ def run_packets(
 ) -> PacketResult:
     """Run a workload at the packet level, for `weft.simulate`, which checks the arguments.
 
-    Virtual cut-through, credits, lanes and arbitration: docs/packet-level.md states every rule.
+    docs/packet-level.md states every rule of virtual cut-through, credits, lanes and arbitration.
     Times are whole picoseconds.
 
     Parameters
@@ -65,9 +65,9 @@ def run_packets(
     Raises
     ------
     InputError
-        On a pair of hosts without a path, a lane without arbitration, times too long, or a
-        deadlock: the message names the ranks that wait for each other and their operations, or a
-        cycle of full buffers.
+        If a pair of hosts has no path, arbitration never serves a lane in use, a time is too long,
+        or the run deadlocks; in this case the message names the ranks that wait for each other and
+        their operations, or a cycle of full buffers.
     NotApplicable
         If the policy does not fit the routes.
     """
@@ -143,7 +143,7 @@ def _check_lanes(routes: Routes, hardware: Hardware) -> None:
 
 
 def _traced(trace: Any, workload: Workload) -> NDArray[np.uint8]:
-    """Return a mark for each operation to trace; empty without any."""
+    """Return 1 for each operation to trace and 0 for the others; empty if none is traced."""
     if isinstance(trace, str) or not hasattr(trace, "__len__"):
         raise InputError(f"trace must be a list of operations, not {trace!r}")
     if not len(trace):
@@ -191,7 +191,7 @@ def _run(
             now = Progress(
                 int(done.ended), workload.num_ops, int(done.arrived),
                 messages, float(count["now_ps"]) / PS_PER_NS,
-                # Delivered bytes include control packets, wire_bytes only data.
+                # Delivered bytes include control packets; wire_bytes includes only data packets.
                 min(count["delivered_bytes"] / wire_bytes, 1.0) if wire_bytes else None,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -204,6 +204,6 @@ def _run(
         if why != kernel.MORE:
             return why, False
         if state.cut_short:
-            continue  # too few instants to measure their speed
+            continue  # too few instants to measure the speed
         took = max(time.perf_counter() - began, 1e-4)
         instants = int(min(max(instants * REPORT_S / took, 100), 4 * instants, 2**40))

@@ -29,16 +29,17 @@ from weft.sim.packet.pairs import Entries, pairs
 Queues = Literal["input", "voq"]
 QueuePairs = Literal["pair", "host"]
 
-#: Local route header 8, base transport header 12, invariant CRC 4, variant CRC 2.
+#: Bytes: local route header 8, base transport header 12, invariant CRC 4, variant CRC 2.
 HEADER_BYTES = 26
-#: Most entries of InfiniBand's tables of lane arbitration; largest weight and limit.
+#: Largest number of entries of InfiniBand's lane arbitration tables; largest weight or limit.
 MAX_ENTRIES, MAX_BYTE = 64, 255
 #: Longest latency, 10 hours: sums of times stay within 64 bits of picoseconds.
 LONGEST_NS = 2**55 / 1000
 Latency = Annotated[Nanoseconds, Field(le=LONGEST_NS)]
 #: Largest packet in bytes, largest buffer in credits, and largest speed-up.
 MAX_WIRE_BYTES, MAX_CREDITS, MAX_SPEEDUP = 2**30, 2**30, 1024
-#: Most credits of all buffers of a node: 32 bits count the credits of packets that wait for a lane.
+#: Largest sum of credits of the buffers of a node: the credits of packets that wait for one lane
+#: are counted in 32 bits.
 MAX_NODE_CREDITS = 2**31 - 1
 
 
@@ -65,16 +66,16 @@ class VlArbitration(Settings):
     Parameters
     ----------
     high, low
-        Lane and weight of each entry, in the order of service; weights count units of 64 bytes, 0
-        skips the entry. Or text such as ``0:4,1:8``.
+        Lane and weight of each entry, in the order of service, or text such as ``0:4,1:8``. Weights
+        are in units of 64 bytes; an entry of weight 0 is skipped.
     limit
-        Units of 4096 bytes of high priority that may pass while low priority waits: 0 is one
-        packet, 255 is unlimited.
+        Amount of high-priority data that may pass while low priority waits, in units of 4096 bytes:
+        0 means one packet, 255 unlimited.
 
     Raises
     ------
     InputError
-        On an entry or limit that InfiniBand's tables cannot hold.
+        If an entry or the limit does not fit InfiniBand's tables.
     """
 
     high: Annotated[LaneWeights, Option("vlarb_high", written=Entries)] = ()
@@ -89,7 +90,7 @@ class VlArbitration(Settings):
 
 @dataclass(frozen=True)
 class Hardware(Settings):
-    """Switches and adapters; numbers in brackets are rules of docs/packet-level.md.
+    """Settings of switches and adapters; numbers in brackets are rules of docs/packet-level.md.
 
     Parameters
     ----------
@@ -98,37 +99,38 @@ class Hardware(Settings):
     header_bytes
         Bytes of a packet besides its payload [1].
     buffer_bytes
-        Buffer of each incoming link and lane [5]: at most 2^30 credits, and less than 2^31 in all
-        buffers of a switch, which a run checks.
+        Size of the buffer of each incoming link and lane [5]: at most 2^30 credits. All buffers of
+        a switch together must have less than 2^31 credits, which is checked before a run.
     credit_bytes
         Buffer space of a credit [5].
     credit_latency_ns
-        Latency of a credit return besides that of the cable [7].
+        Latency of a credit return in addition to that of the cable [7].
     switch_latency_ns
         Time from the arrival of a packet's first byte to its routing [9].
     forward_latency_ns
-        The same in hosts that forward; by default that of switches [9].
+        The same time in hosts that forward; by default `switch_latency_ns` [9].
     queues
-        One queue for each incoming link and lane (``input``), or one for each of these and each
-        outgoing link (``voq``) [10].
+        One queue for each incoming link and lane (``input``), or one for each combination of
+        incoming link, lane and outgoing link (``voq``) [10].
     speedup
-        Packets that can leave an input port at the same time [12]. With 1, a lane or virtual
-        output queue can starve: its link is free only while its port is busy.
+        Packets that can leave an input port at the same time [12]. With 1, a lane or virtual output
+        queue can starve if its output link is only free while its input port is busy.
     vl_arbitration
         Tables of weights; round robin by default [15].
     queue_pairs
-        A queue pair for each ``pair`` of ranks or one for each ``host`` [23].
+        One queue pair for each ``pair`` of ranks, or one for each ``host`` [23].
     quantum_bytes
-        Wire bytes that a queue pair sends before arbitration moves to the next queue pair, at
-        least a packet [16].
+        Bytes, headers included, that a queue pair sends before arbitration moves to the next queue
+        pair; at least one packet [16].
     adapter_gbps
         Rate at which adapters read and write memory; by default not slower than links [8, 18].
     adapter_latency_ns
-        Latency of adapters, at either end of a message [20].
+        Latency of an adapter, which applies at both ends of a message [20].
     control_bytes
-        Payload of the request and the answer of a rendez-vous [21].
+        Payload of the request and of the answer of a rendezvous [21].
     congestion_control
-        InfiniBand's, by marks and notifications; none by default (docs/congestion-control.md).
+        InfiniBand congestion control by marks and notifications (docs/congestion-control.md); by
+        default off.
 
     Raises
     ------
@@ -154,7 +156,7 @@ class Hardware(Settings):
     congestion_control: InstanceOf[CongestionControl] | None = None
 
     def check(self) -> None:
-        """Refuse packets that are too large, or buffers too small or too large for them."""
+        """Refuse packets that are too large, and buffers that are too small or too large."""
         if self.mtu_bytes + self.header_bytes > MAX_WIRE_BYTES:
             raise InputError(
                 f"mtu_bytes and header_bytes must be at most {MAX_WIRE_BYTES:,}, not "
@@ -200,7 +202,7 @@ def _optional(item: Setting) -> Setting:
 
 
 def _written() -> Iterator[Setting]:
-    """Yield the settings of hardware as one flat table, with those of its parts."""
+    """Yield the settings of hardware, including those of its parts, as one flat table."""
     for item in settings(Hardware):
         if item.field == "vl_arbitration":
             yield from map(_optional, settings(VlArbitration))
@@ -212,9 +214,10 @@ def _written() -> Iterator[Setting]:
             yield item
 
 
-#: Keys of what the flow level takes; a buffer has to hold a packet, whatever uses it.
+#: Keys of the settings that the flow level accepts; they include the buffer because a buffer must
+#: hold a packet.
 OF_FLOW = ("mtu", "header", "buffer", "switch_latency")
-#: Every setting in files and on the command line, by its key.
+#: Every setting by its key in files and on the command line.
 WRITTEN: Mapping[str, Setting] = {item.key: item for item in _written()}
 NAMES = tuple(WRITTEN)
 _OF_LANES, _OF_CONTROL = (
@@ -226,17 +229,18 @@ _FIELD = re.compile(rf"^({'|'.join(_KEYS)})\b|\b({'|'.join(n for n in _KEYS if '
 
 
 def hardware_of(given: Mapping[str, Any]) -> Hardware:
-    """Return hardware from settings by `NAMES`; missing ones and None have their defaults.
+    """Return hardware from settings by key (`WRITTEN`); missing ones and None have their defaults.
 
     Parameters
     ----------
     given
-        Numbers, or text with a unit; tables as ``"0:4,1:8"`` or a list of entries.
+        Settings by key: numbers, or text with a unit; tables are text such as ``"0:4,1:8"`` or a
+        list of entries.
 
     Raises
     ------
     InputError
-        On an unknown name or an invalid value.
+        If a key is unknown or a value is invalid.
     """
     wrong = next((name for name in given if name not in NAMES), None)
     if wrong is not None:
@@ -260,17 +264,17 @@ def hardware_of(given: Mapping[str, Any]) -> Hardware:
             congestion_control=CongestionControl(**control) if wanted else None,
         )
     except InputError as error:
-        # Messages name fields by the keys that users write.
+        # In messages, replace the names of fields by the keys that users write.
         raise InputError(_FIELD.sub(lambda match: _KEYS[match[0]], error.message)) from None
 
 
 def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
-    """Refuse keys of hardware that no level knows.
+    """Refuse keys of hardware that none of the levels uses.
 
     Raises
     ------
     InputError
-        On the first of the packet level's own, where that level is none of these.
+        If a key applies only to the packet level and `levels` does not include it.
     """
     own = next((key for key in given if key not in OF_FLOW), None)
     if own is not None and "packet" not in levels:
@@ -280,7 +284,7 @@ def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
 
 
 def _entries(value: Any) -> Any:
-    """Return a list of entries as one text; other values unchanged."""
+    """Return a list of entries joined to one text; return other values unchanged."""
     texts = isinstance(value, tuple | list) and all(isinstance(part, str) for part in value)
     return ",".join(value) if texts else value
 
@@ -291,7 +295,7 @@ def parse_hardware(words: Iterable[str]) -> dict[str, str]:
     Raises
     ------
     InputError
-        On text that is not NAME=VALUE, an unknown name, or a name given twice.
+        If text is not NAME=VALUE, a name is unknown, or a name is given twice.
     """
     parsed: dict[str, str] = {}
     for word in words:

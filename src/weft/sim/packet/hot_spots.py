@@ -70,7 +70,7 @@ NODE_COLUMNS: Mapping[str, Column] = {
     "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the link and lane"),
 }
 
-#: The root in place of a (link, lane).
+#: Key of the root, used in place of a (link, lane).
 _ROOT: Buffer = (-1, -1)
 
 
@@ -82,17 +82,17 @@ class HotSpots:
     result
         A run with snapshots.
     begin_ns, end_ns
-        With `end_ns` alone, the last snapshot up to that time; by default the last of all. With
-        `begin_ns`, all snapshots from there to `end_ns`, each weighted by the time since the
-        previous one: trees with the same root are merged, and a node's parent is the node that it
-        waits for longest.
+        If only `end_ns` is given, the last snapshot up to that time is used; by default, the last
+        snapshot of the run. With `begin_ns`, all snapshots from `begin_ns` to `end_ns` are used,
+        each weighted by the time since the previous one: trees with the same root are merged, and a
+        node's parent is the node that it waits for longest.
     only
-        Numbers of the snapshots to use among these, ascending; all by default.
+        Numbers of the snapshots of the interval to use, ascending; all by default.
 
     Raises
     ------
     InputError
-        If the run has no snapshots, or none in that interval.
+        If the run has no snapshots, or none in the interval.
     """
 
     def __init__(
@@ -142,7 +142,8 @@ class HotSpots:
         Parameters
         ----------
         most_trees, most_nodes
-            Most trees, and most nodes of each, in the text; the number of others is added.
+            Largest numbers of trees, and of nodes per tree, in the text; it ends with the number of
+            omitted ones.
         """
         if not self.trees:
             return "No congestion: no packet waits because of a full buffer."
@@ -164,7 +165,7 @@ class HotSpots:
     def _row(self, number: int, tree: CongestionTree) -> dict[str, Any]:
         result, work = self.result, self.result.workload
         hosts, ops = self.hosts(tree), self.result.workload.messages
-        # Under way at one of the snapshots of the tree.
+        # Messages that are posted but have not arrived at one of the snapshots of the tree.
         posted, arrived = result.posted_ps[ops], result.arrived_ps[ops]
         times = snapshots_of(result).time_ps[list(tree.snapshots)]
         since = np.searchsorted(times, posted)
@@ -191,7 +192,8 @@ class HotSpots:
         }
 
     def _waits(self, tree: CongestionTree) -> NDArray[np.int64]:
-        """Return the waits of nodes in ps, int64 [nodes]; 0 on the root link (in cycles)."""
+        """Return the waits of nodes in ps, int64 [nodes]; 0 for a node on the root link (in a
+        cycle)."""
         waits: NDArray[np.int64] = self._wait_ps[tree.link, tree.vl]
         return np.where(tree.link == tree.root, 0, waits)
 
@@ -276,7 +278,7 @@ def snapshots_of(result: PacketResult) -> Snapshots:
     Raises
     ------
     InputError
-        If there are none.
+        If the run has none.
     """
     if result.snapshots is None or not len(result.snapshots.time_ps):
         raise InputError("the run has no snapshots; give weft.simulate a snapshot_ns")
@@ -284,10 +286,10 @@ def snapshots_of(result: PacketResult) -> Snapshots:
 
 
 def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the host whose adapter each link leaves, and enters, int64 [links]; -1 for none.
+    """Return the hosts whose adapters each link leaves and enters, int64 [links] each; -1 for none.
 
-    The links inside hosts that forward follow those of the fabric: for each such host the one from
-    its adapter into its node, then the one back.
+    The links inside hosts that forward follow the fabric's links: for each such host, the link from
+    its adapter into its node, then the link back.
     """
     fabric = result.fabric
     links = len(result.busy_ps)
@@ -340,10 +342,11 @@ def summed_trees(
     result
         A run with snapshots.
     numbers
-        Numbers of the snapshots, ascending. Each is weighted by the time since the previous one
-        among them.
+        Numbers of the snapshots, ascending. Each snapshot is weighted by the time since the
+        previous snapshot of the list.
     first
-        Number of a snapshot; the first weight is the time since the snapshot before it.
+        The weight of the first listed snapshot is the time since the snapshot before number
+        `first`.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
     before = time[first - 1] if first else 0.0
@@ -358,7 +361,7 @@ def summed_trees(
 
 
 def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
-    """Merge trees of one root; every node keeps the heaviest path to the root."""
+    """Merge trees of one root; every node keeps the path to the root with the largest weights."""
     edges: dict[Buffer, dict[Buffer, float]] = {}
     sums: dict[Buffer, dict[tuple[str, int], float]] = {}
     causes: dict[str, float] = {}

@@ -15,16 +15,17 @@ from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import LONGEST_NS, Hardware
 from weft.workload import Workload
 
-#: Longest time of a run; of one calculation, release or message without contention: 26 and 13 days.
+#: Longest time of a run, 26 days; longest calculation, release time or message without contention,
+#: 13 days.
 LONGEST_RUN_PS, LONGEST_WAIT_PS = 2**61, 2**60
-#: Longest time of one packet on one link, 35 s: congestion control multiplies it by up to 2^14.
+#: Longest time of one packet on one link, 35 s; congestion control multiplies it by up to 2^14.
 LONGEST_PACKET_PS = 2**45
 #: Longest times among the options of a run, ns.
 LONGEST_OPTIONS_NS = {
     "overhead_ns": LONGEST_NS, "local_latency_ns": LONGEST_NS,
     "max_time_ns": LONGEST_RUN_PS / 1000, "snapshot_ns": LONGEST_RUN_PS / 1000,
 }  # fmt: skip
-#: Most packets of one connection: their numbers have 31 bits.
+#: Largest number of packets of one connection: packet numbers have 31 bits.
 MOST_PACKETS = 2**31 - 1
 
 

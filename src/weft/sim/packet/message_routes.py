@@ -1,4 +1,4 @@
-"""Routes of messages in the form that packets carry: a LID, a run of links, or an endpoint."""
+"""Routes of messages in the form that packets carry: a LID, a list of links, or an endpoint."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from weft.routes.intermediates import routed_rows
 from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.static.loads import Ports, host_flows
 
-#: Pairs whose paths are checked at a time.
+#: Number of pairs whose paths are checked at a time.
 _CHECKED = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class MessageRoutes:
-    """Routes of pairs of hosts, and the tables of nodes for them.
+    """Routes of pairs of hosts, and the tables with which nodes forward their packets.
 
     Parameters
     ----------
     kind, lane_kind
-        Kind of routes and of lane assignment, by `weft.kernels.packet.route`.
+        Kind of routes and of lane assignment, as defined in `weft.kernels.packet.route`.
     routes
         `ROUTE` of each pair.
     tables
@@ -60,7 +60,7 @@ def message_paths(
     Parameters
     ----------
     fabric, routes, network
-        The fabric, its routes and its links at the packet level.
+        The fabric, its routes and its network at the packet level.
     sources, destinations
         Host numbers of equal length; no host is its own destination.
     ports, lid_offset
@@ -129,7 +129,8 @@ def message_paths(
     first = lanes.tables[0][level]
     index = lanes.index
     if not lanes.is_uniform:
-        # The link into the first switch has its lane for in port 0 and the out port to the host.
+        # For the link into the first switch, the lane is that of input port 0 and the output port
+        # to the host.
         port = network.topology.links["head_port"][link]
         first = lanes.tables[index[lanes.base[row] + port], level]
     else:
@@ -143,7 +144,7 @@ def message_paths(
     tables = RouteTables(
         forwarding, runs, set_id, set_offset, candidates, endpoints, lanes.tables, index, lane_rows
     )
-    # Read-only arrays have a type of their own for the compiler.
+    # Read-only arrays have a distinct type for the compiler.
     fixed = (read_only(np.ascontiguousarray(each).view()) for each in tables)
     return MessageRoutes(kind, lane_kind, aligned(len(link), ROUTE, values), RouteTables(*fixed))
 
@@ -161,7 +162,7 @@ def _levels(routes: Routes, row: NDArray[Any], lids: NDArray[Any]) -> NDArray[np
 def _runs(
     routes: PathRoutes, edge_link: NDArray[np.int32], path: NDArray[np.int32], last: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the first index of each pair's path in one array of links, and that array.
+    """Return the first index of each pair's path in an array of links, and that array.
 
     Each path is followed by the link to its destination.
     """

@@ -17,7 +17,7 @@ from weft.kernels.packet.records import KIND, LINK, NEVER, PORT, ROW
 from weft.sim.packet.hardware import MAX_NODE_CREDITS, Hardware
 
 PS_PER_NS = 1000
-#: Bytes.
+#: Size of a cache line in bytes.
 CACHE_LINE = 64
 
 
@@ -38,7 +38,7 @@ def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> 
     dtype
         Their type.
     values
-        Values of fields, one for all records or one for each; the other fields are 0.
+        Values of fields: one value for all records, or one per record; the other fields are 0.
     """
     size = np.dtype(dtype).itemsize * count
     raw = np.zeros(size + CACHE_LINE, dtype=np.uint8)
@@ -53,8 +53,8 @@ def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> 
 class PacketNetwork:
     """Directed links and the nodes and ports at both ends.
 
-    The fabric's links are first, in their order; then for each host that forwards the link from
-    its adapter into the node and the one out of it.
+    The fabric's links are first, in the fabric's order; then, for each host that forwards, the link
+    from its adapter into the node and the link back.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class PacketNetwork:
         Raises
         ------
         InputError
-            On a link without a rate, or a node whose buffers hold too many credits.
+            If a link has no rate, or the buffers of a node hold too many credits.
         """
         graph = fabric.graph
         forwarding = np.flatnonzero(graph.row_node >= fabric.num_switches).astype(np.int32)
@@ -189,7 +189,8 @@ class PacketNetwork:
 
 
 def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardware) -> None:
-    """Refuse nodes whose buffers hold too many credits: all its packets may wait for one lane.
+    """Refuse nodes whose buffers hold too many credits: all packets of a node may wait for one
+    lane.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardwar
     Raises
     ------
     InputError
-        If there are too many; the message names the node.
+        If a node has too many credits; the message names it.
     """
     most = int(buffers.max(initial=0))
     if most * hardware.buffer_credits <= MAX_NODE_CREDITS:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 
 def _entries(value: Any) -> Any:
-    """Return the entries of a table, which may be one text with commas."""
+    """Return the entries of a table, which may be given as one text with commas."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
 
 
