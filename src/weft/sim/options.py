@@ -116,7 +116,7 @@ class RunSettings(Settings):
     Raises
     ------
     InputError
-        On an invalid value.
+        If a value is invalid.
     """
 
     sharing: Annotated[Sharing, Option(levels=FLOW, compared="names")] = "maxmin"

@@ -82,15 +82,15 @@ def run_flows(
     hosts
         int32 [ranks]: host of each rank.
     options
-        Those of `weft.sim.options.RunSettings.flow`.
+        Options, as returned by `weft.sim.options.RunSettings.flow`.
     progress
         Called several times a second with the progress of the run.
 
     Raises
     ------
     InputError
-        On a pair of hosts without a path, or a workload that deadlocks; the message names ranks
-        and the operations that they wait in.
+        If two hosts that exchange messages have no path, or if the workload deadlocks; the message
+        names the waiting ranks and their operations.
     IncompleteRun
         If `max_time_ns` passed before the end.
     """
@@ -143,7 +143,7 @@ def host_of_rank(
     Raises
     ------
     InputError
-        If a rank has none.
+        If a rank has no host.
     """
     if isinstance(placement, str):
         return place(fabric, workload.num_ranks, placement)
@@ -169,7 +169,7 @@ def lay_messages(
     queues
         Operations that cross the network.
     options
-        Those of `run_flows`.
+        Options of `run_flows`.
 
     Returns
     -------

@@ -43,7 +43,7 @@ def maxmin_state(
         float64, same shape as `route_link`, above 0: share of a flow's rate that crosses the link;
         empty if all shares are 1.
     max_flows
-        Most concurrent flows.
+        Largest number of concurrent flows.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def sharing_states(
     network
         Links and routes.
     max_flows
-        Most concurrent flows.
+        Largest number of concurrent flows.
     model
         Coefficients of the penalty model.
 

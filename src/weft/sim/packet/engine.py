@@ -58,7 +58,7 @@ def run_packets(
     hosts
         int32 [ranks]: host of each rank.
     options
-        Those of `weft.sim.options.RunSettings.packet`.
+        Options, as returned by `weft.sim.options.RunSettings.packet`.
     progress
         Called several times a second with the progress of the run. It may raise `StopRun`.
 

@@ -135,7 +135,7 @@ class Hardware(Settings):
     Raises
     ------
     InputError
-        On an invalid value.
+        If a value is invalid.
     """
 
     mtu_bytes: Annotated[Bytes, Field(ge=1)] = 2048

@@ -192,8 +192,8 @@ class HotSpots:
         }
 
     def _waits(self, tree: CongestionTree) -> NDArray[np.int64]:
-        """Return the waits of nodes in ps, int64 [nodes]; 0 for a node on the root link (in a
-        cycle)."""
+        """Return the waits of nodes in ps, int64 [nodes]; 0 for nodes on the root link (in
+        cycles)."""
         waits: NDArray[np.int64] = self._wait_ps[tree.link, tree.vl]
         return np.where(tree.link == tree.root, 0, waits)
 
@@ -312,7 +312,7 @@ def trees_at(result: PacketResult, snapshot: int) -> list[CongestionTree]:
     result
         A run with snapshots.
     snapshot
-        Its number, from 0.
+        Number of the snapshot, from 0.
     """
     shots, hardware = snapshots_of(result), result.hardware
     state = (shots.wants[snapshot], shots.wants_vl[snapshot], shots.why[snapshot])

@@ -189,8 +189,7 @@ class PacketNetwork:
 
 
 def _check_credits(fabric: Fabric, buffers: NDArray[np.int64], hardware: Hardware) -> None:
-    """Refuse nodes whose buffers hold too many credits: all packets of a node may wait for one
-    lane.
+    """Refuse nodes whose buffers hold too many credits, as all packets may wait for one lane.
 
     Parameters
     ----------

@@ -37,13 +37,14 @@ def alone_ps(
 ) -> NDArray[np.int64]:
     """Return the time of each message from departure to arrival in an empty network.
 
-    Each packet follows the one before it on each link as soon as rules 11, 12 and 18 allow, with
-    credits for all; buffers smaller than the round trip of a credit make the real time longer.
+    On each link, each packet follows the previous one as soon as rules 11, 12 and 18 allow, and
+    credits are always available. If buffers are smaller than the round trip of a credit needs, the
+    simulated time is longer.
 
     Parameters
     ----------
     network, message_routes, hardware
-        Those of the run.
+        Network, routes and hardware of the run.
     route, size_bytes
         int [messages].
 
@@ -131,7 +132,7 @@ REORDER_COLUMNS: Mapping[str, Column] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PacketResult(Replay):
-    """Result of a packet-level run: times in whole ps, counters of every link and lane.
+    """Result of a packet-level run: times in whole ps, and counters of every link and lane.
 
     Parameters
     ----------
@@ -150,21 +151,21 @@ class PacketResult(Replay):
     complete
         False if the run was stopped before everything had ended.
     deadlock
-        Of a stopped run: a cycle of full buffers that wait for each other for good while packets
-        move elsewhere; empty without one. Only detected with ``queues="input"``.
+        For a stopped run: a cycle of full buffers that wait for each other forever, while packets
+        move elsewhere; empty if there is none. Only detected with ``queues="input"``.
     num_vls
         Number of virtual lanes.
     packets, wire_bytes, wait_ps
-        int64 [links, lanes]: packets sent on each link and lane, their bytes, and their waits
-        beyond the earliest departure on an idle link.
+        int64 [links, lanes]: packets sent on each link and lane, their bytes, and their waits,
+        counted from the earliest departure on an idle link.
     busy_ps
         int64 [links]: time for which the link carried packets.
     held_bytes, overtook
         int64 [connections]: largest reorder buffer at the receiver, and the number of packets that
-        were in it because an earlier one had not arrived.
+        were in it because an earlier packet had not arrived.
     kept_ps, most_kept_ps
-        int64 [connections]: total and longest time of these packets in the reorder buffer; without
-        those that are still in it when a run is stopped.
+        int64 [connections]: total and longest time of packets in the reorder buffer; excludes
+        packets that are still in it when a run is stopped.
     conservation
         Packets and bytes injected, delivered and in flight.
     snapshots
@@ -172,7 +173,7 @@ class PacketResult(Replay):
     congestion
         Counters of congestion control; None without it.
     hop
-        `weft.kernels.packet.records.HOP` of each hop of traced messages.
+        One `weft.kernels.packet.records.HOP` record for each hop of traced messages.
     num_hops, num_events, run_s
         Hops of all packets, events of the loop, and wall-clock time of the simulation.
     """
@@ -238,7 +239,7 @@ class PacketResult(Replay):
         return policy.reorders or self.connections.several_paths
 
     def link_name(self, link: int) -> str:
-        """Return the name of a directed link, those inside hosts included."""
+        """Return the name of a directed link, which may be inside a host."""
         return self.network.link_name(self.fabric, link)
 
     def links(self) -> pl.DataFrame:
@@ -362,5 +363,5 @@ class PacketResult(Replay):
 
 
 def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return times in ns, -1 for none."""
+    """Return times in ns; -1 stays -1."""
     return np.where(times_ps < 0, -1.0, times_ps / 1000)

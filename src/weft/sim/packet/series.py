@@ -1,7 +1,7 @@
 """Utilisation, waits and buffers of a run over time, from its snapshots, as tidy frames.
 
 Each snapshot after time 0 ends an interval that begins at the previous snapshot or at time 0.
-Packets, their bytes and their waits count in the interval in which they began to leave.
+Packets, their bytes and their waits count in the interval in which the packets began to leave.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def link_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Data
     Returns
     -------
     polars.DataFrame
-        Columns of `LINK_SERIES_COLUMNS`, by time and then as in `links`.
+        Columns of `LINK_SERIES_COLUMNS`, ordered by time, then as in `links`.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
     Returns
     -------
     polars.DataFrame
-        Columns of `CABLE_SERIES_COLUMNS`, by time and then as in `cables`.
+        Columns of `CABLE_SERIES_COLUMNS`, ordered by time, then as in `cables`.
 
     Raises
     ------
@@ -178,7 +178,8 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
 
 
 def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
-    """Return a table of queues onto links and of the buffers at their far ends over time, by lane.
+    """Return a table over time of the queues for each link and lane and of the buffer at its far
+    end.
 
     Parameters
     ----------
@@ -190,7 +191,7 @@ def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.Dat
     Returns
     -------
     polars.DataFrame
-        Columns of `QUEUE_SERIES_COLUMNS`, by time, as in `links`, by lane.
+        Columns of `QUEUE_SERIES_COLUMNS`, ordered by time, then as in `links`, then by lane.
 
     Raises
     ------
@@ -278,12 +279,12 @@ def _intervals(
 
 
 def _growth(counter: NDArray[Any]) -> NDArray[Any]:
-    """Return the increase of a counter in each interval, from 0 at the start."""
+    """Return the increase of a counter in each interval; the counter is 0 at the start."""
     return np.diff(counter, axis=0, prepend=np.zeros_like(counter[:1]))
 
 
 def _over(values: NDArray[Any], span: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the values over the lengths of their intervals, NaN for length 0."""
+    """Return the values divided by the lengths of their intervals, NaN for length 0."""
     out = np.full(len(values), np.nan)
     np.divide(values, span, out=out, where=span > 0)
     return out

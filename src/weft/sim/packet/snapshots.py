@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Contents of buffers, what they wait for, and counters of links, at several times.
+    """Contents of buffers, the links and lanes that they wait for, and counters of links, at
+    several times.
 
     Parameters
     ----------
@@ -18,17 +19,18 @@ class Snapshots:
         int64 [snapshots].
     held
         int32 [snapshots, links, lanes]: credits in use of the buffer at the far end of each link:
-        by packets in it or on the link to it, or being returned.
+        credits of packets in it or on the link to it, and credits being returned.
     wire_bytes, wait_ps
         int64 [snapshots, links, lanes]: counters since the start.
     busy_ps
         int64 [snapshots, links]: time for which the link carried packets since the start.
     wants, wants_vl
         int32, int8 [snapshots, links, lanes]: output link and lane that the first packet of the
-        buffer at the far end of each link waits for; with several queues, that of the longest wait;
-        -1 if nothing waits.
+        buffer at the far end of each link waits for; with several queues, of the packet that has
+        waited longest; -1 if nothing waits.
     why
-        uint8 [snapshots, links, lanes]: reason of the wait, by `weft.kernels.packet.view`.
+        uint8 [snapshots, links, lanes]: reason of the wait, as defined in
+        `weft.kernels.packet.view`.
     """
 
     time_ps: NDArray[np.int64]

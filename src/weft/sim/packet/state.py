@@ -27,10 +27,10 @@ from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
-#: Memory that snapshots may take.
+#: Largest size of all snapshots in memory.
 _SNAPSHOT_BYTES = 2**32
-#: Most snapshots that are kept: at this number, or with too many bytes, every other one is dropped
-#: and the time between them doubles.
+#: Largest number of snapshots: at this number, or if they take too many bytes, every other snapshot
+#: is dropped and the time between snapshots doubles.
 MAX_SNAPSHOTS = 2000
 #: Mean number of events in one bucket of the calendar's wheel when links are busy.
 _IN_BUCKET = 6
@@ -152,7 +152,7 @@ class State:
             self.net = self.net._replace(trace=trace._replace(hops=_longer(trace.hops)))
             return kernel.MORE
         if why in (kernel.DONE, kernel.TIME_OUT):
-            # Arrivals of puts are recorded in advance, and wake-ups may remain after the end.
+            # Arrivals of puts are recorded in advance, and wake-ups may still be due after the end.
             why = kernel.DONE if self._is_over() else kernel.TIME_OUT
         if why == kernel.TIME_OUT:
             # There are no more events before the time limit.
@@ -175,7 +175,7 @@ class State:
         )
 
     def _look(self) -> None:
-        """Take the due snapshot."""
+        """Take the snapshot that is due."""
         self.net.count["now_ps"] = self.next_look
         arrays = *self.buffers(), *self.counters(self.next_look)
         self.seen.append((self.next_look, *arrays))
@@ -198,7 +198,7 @@ class State:
     def counters(self, now: int) -> tuple[NDArray[np.int64], ...]:
         """Return packets, wire bytes and waits of links and lanes, and busy times of links."""
         lanes, links = self.net.lanes.reshape(self._shape), self.net.topology.links
-        # Of a packet that is being sent only the time up to now counts as busy.
+        # For a packet that is being sent, only the time up to now counts as busy.
         memory = self.net.topology.kinds["memory_gbps"][links["kind"]]
         slow = (memory > 0) & (links["tail_row"] < 0)
         free = np.where(slow, links["cable_free_ps"], links["free_at_ps"])
@@ -214,10 +214,10 @@ class State:
         """Return the fields of the result of a run that ended or was stopped."""
         count = self.net.count
         ended, arrived = self.ranks.ended, self.ranks.arrived
-        # Wake-ups may be later than the last end or arrival.
+        # The current time may be that of a wake-up after the last end or arrival.
         end = self._last() if complete else int(count["now_ps"])
         if not complete:
-            # Times recorded in advance, after the stop, are not part of the result.
+            # Times after the stop that were recorded in advance are not part of the result.
             ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
         return {
@@ -235,7 +235,7 @@ class State:
         }  # fmt: skip
 
     def _kept(self, name: str) -> NDArray[np.int64]:
-        """Return a field of the reorder records of connections; zeros without reordering."""
+        """Return a field of the reorder records of connections; zeros if packets stay in order."""
         adapters = self.net.adapters
         values = np.zeros(len(adapters.connections), dtype=np.int64)
         if self.net.rules["reorders"]:
@@ -243,7 +243,7 @@ class State:
         return values
 
     def _snapshots(self, end: int) -> Snapshots | None:
-        """Return the snapshots up to the end (timers of congestion control may run longer)."""
+        """Return the snapshots up to the end (timers of congestion control may expire later)."""
         if not self.snapshot_ps:
             return None
         seen = [moment for moment in self.seen if moment[0] <= end]
@@ -269,7 +269,7 @@ class State:
         """Double the slots of the calendar and of credit returns."""
         net, old = self.net, self.net.calendar
         longer = ("packets", "active_time", "active_item", "far_time", "far_item")
-        # One assignment: an interrupt during it leaves a consistent state for the result.
+        # Use a single assignment, so that an interrupt leaves a consistent state for the result.
         self.net = net._replace(
             calendar=old._replace(
                 state=_more(old.state, len(old.packets)),
@@ -293,7 +293,7 @@ def _more(state: Any, count: int) -> Any:
 
 
 def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
-    """Return a stack of twice the size, the new entries at its bottom: used ones are cached."""
+    """Return a stack of twice the size with new entries at the bottom, as used ones are cached."""
     count = len(free)
     stack = np.zeros(2 * count, dtype=np.int32)
     stack[:count] = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
@@ -330,7 +330,7 @@ def _calendar(slots: int, network: PacketNetwork, hardware: Hardware) -> Calenda
 
 
 def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
-    """Return the lane arbitration of links at the start."""
+    """Return the initial state of the lane arbitration of links."""
     rules = VlArbitration() if given is None else given
     high, low = (np.array(list(table), dtype=records.WEIGHT) for table in (rules.high, rules.low))
     arbiters = aligned(links, records.ARBITER, {"last_lane": -1})
@@ -344,7 +344,7 @@ def arbitration(given: VlArbitration | None, links: int) -> Arbitration:
 def _adapters(
     workload: Workload, connections: Connections, sends: NDArray[np.uint8], reorders: bool
 ) -> Adapters:
-    """Return the state of queue pairs and connections at the start."""
+    """Return the initial state of queue pairs and connections."""
     messages = aligned(
         workload.num_ops,
         records.MESSAGE,

@@ -36,7 +36,7 @@ def throttling(
     record
         Counters of congestion control.
     connections, workload
-        Those of the run.
+        Connections and workload of the run.
     host
         int32 [ranks]: host of each rank.
     """

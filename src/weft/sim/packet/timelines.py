@@ -27,7 +27,7 @@ KIND_TEXT = {
 #: States of `rank_spans`.
 STATES = ("computing", "sending", "receiving")
 
-#: Columns of `timelines`, one row an operation.
+#: Columns of `timelines`, one row per operation.
 TIMELINE_COLUMNS: Mapping[str, Column] = {
     "rank": Column(pl.Int32, "", "Rank"),
     "operation": Column(pl.Int64, "", "Index of the operation in the rank's program"),
@@ -52,7 +52,7 @@ TIMELINE_COLUMNS: Mapping[str, Column] = {
     ),
 }
 
-#: Columns of `rank_spans`, one row a span.
+#: Columns of `rank_spans`, one row per span.
 SPAN_COLUMNS: Mapping[str, Column] = {
     "rank": Column(pl.Int32, "", "Rank"),
     "state": Column(
@@ -72,7 +72,7 @@ def timelines(result: PacketResult) -> pl.DataFrame:
     ops = np.arange(work.num_ops)
     kind = work.kind
     message = (kind == Kind.SEND) | (kind == Kind.PUT) | (kind == Kind.RECV)
-    # A receive has the times of the send that it matches.
+    # A receive gets the times of the send that it matches.
     sender = np.where((kind == Kind.RECV) & (work.match >= 0), work.match, ops)
     posted, ended = _ns(result.posted_ps), _ns(result.ended_ps)
     left = np.where(message, _ns(result.left_ps[sender]), np.nan)
@@ -104,9 +104,9 @@ def timelines(result: PacketResult) -> pl.DataFrame:
 
 
 def rank_spans(result: PacketResult) -> pl.DataFrame:
-    """Return one row for each span of a rank's time, overlapping spans of a state joined.
+    """Return one row for each span of a rank's time; overlapping spans of one state are joined.
 
-    Spans of different states overlap if a rank does several things at a time.
+    Spans of different states overlap if a rank is in several states at a time.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def rank_spans(result: PacketResult) -> pl.DataFrame:
 def joined(
     group: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Join spans that overlap or touch, group by group: return group, start and end, sorted."""
+    """Join spans of a group that overlap or touch; return group, start and end, sorted."""
     if not len(group):
         return group, begin, end
     order = np.lexsort((begin, group))
@@ -160,5 +160,5 @@ def joined(
 
 
 def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return times in ns, NaN for none."""
+    """Return times in ns; negative times (no event) become NaN."""
     return np.where(times_ps >= 0, times_ps / 1e3, np.nan)

@@ -23,7 +23,7 @@ from weft.sim.packet.policies.flowlet import (
 )
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
-#: What is counted as load; kernels use the index in this list.
+#: Quantity that counts as load; kernels use its index in this list.
 By = Literal["both", "queue", "credits"]
 BY = get_args(By)
 QUEUE, CREDITS = BY.index("queue"), BY.index("credits")
@@ -32,7 +32,8 @@ RULES = record_type(by="i8")
 
 
 class Adaptive(NamedTuple):
-    """State of the policy: one `RULES`, and flowlets (gap 0: a choice for each packet)."""
+    """State of the policy: one `RULES` record, and flowlets (a gap of 0 means a choice per
+    packet)."""
 
     rules: Any
     flowlets: Flowlets
@@ -45,7 +46,8 @@ def _kept(by: By, gap: float, entries: int, rows: int) -> Adaptive:
 
 @part_njit()
 def load_at(net, by, slot, row, at, now):
-    """Return a candidate's load in credits: packets that wait here, credits in use, or both."""
+    """Return a candidate's load in credits: packets that wait at this row, credits in use, or
+    both."""
     candidate = net.tables.candidates[at]
     lane = net.lanes[candidate.link * net.rules.lanes + lane_of(net, slot, row, candidate)]
     amount = np.int64(0)
@@ -58,7 +60,7 @@ def load_at(net, by, slot, row, at, now):
 
 @part_njit()
 def least_loaded(net, by, slot, row, first, several, now):
-    """Return the candidate with the least load, drawn at random among equal ones."""
+    """Return the candidate with the least load; ties are broken at random."""
     least = np.int64(2**62)
     ties = np.int64(0)
     loads = net.loads
@@ -83,7 +85,7 @@ def least_loaded(net, by, slot, row, first, several, now):
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """Return the least loaded candidate: for each packet, or with a gap for each flowlet."""
+    """Return the least loaded candidate; with a gap, packets of a flowlet keep their candidate."""
     gap_ps = kept.flowlets.rules.gap_ps
     entry = entry_of(kept.flowlets, row if gap_ps else np.int64(0), flow)
     taken = np.int64(-1)
@@ -103,13 +105,13 @@ def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) ->
     Parameters
     ----------
     by
-        Load of a candidate: the ``queue`` of packets that wait here for its lane, the ``credits``
-        in use of that lane's next buffer, or ``both`` together.
+        Load of a candidate: the ``queue`` of packets that wait at this switch for its lane, the
+        ``credits`` in use of that lane's buffer at the far end, or the sum of ``both``.
     gap
         Packets of a connection that follow each other within this time take the same candidate
-        (InfiniBand's bounded adaptive routing); 0 chooses for each packet (free).
+        (InfiniBand's bounded adaptive routing); with 0 each packet gets its own choice (free).
     entries
-        With a gap: flowlets that each node stores.
+        Number of flowlets that each node stores; only used with a gap.
 
     Notes
     -----

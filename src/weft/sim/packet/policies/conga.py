@@ -1,11 +1,12 @@
-"""CONGA: flowlets placed by local and remote congestion, which leaf switches feed back.
+"""CONGA: paths of flowlets chosen by local congestion and by feedback of leaf switches.
 
-A packet between two leaf switches is in a tunnel. Its header holds the source leaf, the uplink
-chosen there (tag), the largest congestion of the links after that uplink (CE), and one metric of
-the other direction (feedback tag and metric). In trees of three levels the middle switches use a
-second tunnel inside that of the leaves. `PACKET.via` and `policy_a` are the leaves' tunnel,
-`policy_b` and `policy_c` that of the middle switches: the source row, -1 for none, and a word of
-four bytes: tag, CE, feedback tag, feedback metric.
+A packet between two leaf switches is in a tunnel. The tunnel's header holds the source leaf, the
+uplink chosen there (tag), the largest congestion of the links after that uplink (CE), and one
+metric of the opposite direction (feedback tag and metric). In trees of three levels the middle
+switches use a second tunnel inside the tunnel of the leaves. `PACKET.via` and `policy_a` hold the
+leaves' tunnel, `policy_b` and `policy_c` the middle switches' tunnel. The first field of each pair
+is the source row, -1 for none; the second is a word of four bytes: tag, CE, feedback tag, feedback
+metric.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
 #: Policy of the middle switches in trees of three levels.
 Middle = Literal["conga", "ecmp"]
 
-#: Most levels of switches, and most uplinks of a switch, that the header fields can hold.
+#: Largest number of levels of switches, and of uplinks of a switch, that the header supports.
 _MOST_LEVELS = 3
 _MOST_UPLINKS = 255
 
 
-#: Switch of a tree; see `conga`.
+#: One switch of a tree; see `conga`.
 TREE_ROW = record_type(
-    first_cell="i8",  # index of the first cell of its tables
+    first_cell="i8",  # index of the first cell of the switch's tables
     leaf="i4",  # number among leaf switches
-    pod="i4",  # number of its pod
+    pod="i4",  # number of the switch's pod
     level="i1",  # from 0
 )
 
 RULES = record_type(
-    levels="i8",  # of a congestion metric
+    levels="i8",  # number of levels of a congestion metric
     tick_ps="i8",
-    ageing_ps="i8",  # after which metrics are halved
+    ageing_ps="i8",  # time after which metrics are halved
     leaf_uplinks="i8",  # columns of the tables of leaf switches
     middle_uplinks="i8",  # columns of the tables of middle switches
     middle_decides="i8",  # whether middle switches choose by congestion
-    left="f8",  # factor of an estimate for each tick
+    left="f8",  # factor by which an estimate decays in each tick
     scale="f8",  # levels of the metric per byte and Gb/s
 )
 
@@ -70,8 +71,8 @@ RULES = record_type(
 CELL = record_type(
     heard_to_ps="i8",  # time of the last `metric_to`, -1 for never
     heard_from_ps="i8",  # time of the last `metric_from`, -1 for never
-    metric_to="u1",  # congestion of the path to the peer, from its feedback
-    metric_from="u1",  # congestion of the path from the peer, from the CE of its packets
+    metric_to="u1",  # congestion of the path to the peer, from the peer's feedback
+    metric_from="u1",  # congestion of the path from the peer, from the CE of the peer's packets
     has_news="u1",  # `metric_from` has changed since it was last fed back
     last_fed="u1",  # in a peer's first cell: tag of the last feedback
 )
@@ -79,7 +80,7 @@ CELL = record_type(
 #: Rate estimator of a link.
 ESTIMATE = record_type(
     amount_bytes="f8",
-    tick="i8",  # up to which it is decayed
+    tick="i8",  # tick up to which the estimate is decayed
 )
 
 
@@ -89,9 +90,9 @@ class Conga(NamedTuple):
     Parameters
     ----------
     rules
-        One `RULES`.
+        One `RULES` record.
     flowlets
-        Of all rows.
+        Flowlets of all rows.
     rows, cells, estimates
         `TREE_ROW`, `CELL`, and `ESTIMATE` of links.
     uplink
@@ -106,14 +107,14 @@ class Conga(NamedTuple):
     uplink: Any
 
 
-#: State of the policy in runs of other policies.
+#: Placeholder for the state in runs of other policies.
 NOTHING_KEPT = Conga(
     record(RULES), remembered(0.0, 1, 1), fixed(np.zeros(1, TREE_ROW)), np.zeros(1, CELL),
     np.zeros(1, ESTIMATE), fixed(np.zeros(1, np.int16)),
 )  # fmt: skip
 
 
-#: No feedback in a packet.
+#: Feedback tag of a packet without feedback.
 NO_TAG = 255
 
 #: Estimates below this count as 0, bytes.
@@ -137,7 +138,8 @@ def decayed(rules, estimate, until):
 
 @lean_njit()
 def congestion(rules, estimate, until, rate_gbps):
-    """Return a link's metric: its estimate over that of a full link, in `rules.levels` levels."""
+    """Return a link's metric: its estimate divided by that of a full link, in `rules.levels`
+    levels."""
     amount = decayed(rules, estimate, until)
     return min(np.int64(amount * rules.scale / rate_gbps), rules.levels - 1)
 
@@ -155,7 +157,7 @@ def feedback(cells, base, uplinks, now, ageing):
     Parameters
     ----------
     cells, base, uplinks
-        `CELL`, and the first index and the number of those of the peer.
+        `CELL` records, and index of the first record of the peer, and their number.
     now, ageing
         ps.
 
@@ -201,16 +203,16 @@ def learn(cells, base, word, now):
 
 @lean_njit()
 def marked(word, level):
-    """Return a header with its CE raised to at least `level`."""
+    """Return a header word with CE raised to at least `level`."""
     seen = word >> 8 & 0xFF
     return word if seen >= level else (word & ~np.int64(0xFF00)) | level << 8
 
 
 @part_njit()
 def sent(net, kept, slot, link, size, now):
-    """Update the rate estimate of a link, and the CE of the packet's tunnels that began earlier.
+    """Update the rate estimate of a link, and the CE of tunnels that began before this switch.
 
-    Links to hosts are not counted.
+    Links from and to hosts are ignored.
     """
     over = net.topology.links[link]
     row = np.int64(over.tail_row)
@@ -229,7 +231,7 @@ def sent(net, kept, slot, link, size, now):
 
 @part_njit()
 def comes(net, kept, slot, row, goal, now):
-    """End the tunnels of a packet that end at this switch."""
+    """At the end of a packet's tunnels, store the metrics that they carry."""
     packet = net.calendar.packets[slot]
     if packet.via == UNDECIDED:
         packet.policy_b = -1
@@ -250,7 +252,7 @@ def comes(net, kept, slot, row, goal, now):
 
 @part_njit()
 def worst_of(net, kept, candidate, base, now):
-    """Return the larger of the congestion of an uplink and that of the path after it."""
+    """Return the larger of an uplink's congestion and the congestion of the path after it."""
     rules, link = kept.rules, np.int64(candidate.link)
     rate_gbps = kind_of(net, link).rate_gbps
     here = congestion(rules, kept.estimates[link], now // rules.tick_ps, rate_gbps)
@@ -272,9 +274,9 @@ def least_congested(
     several,
     now,
 ):
-    """Return the candidate with the least congestion of its link and the path after it.
+    """Return the candidate with the least congestion; see `worst_of`.
 
-    Among equal ones this is the flowlet's previous one, otherwise one drawn at random.
+    Of several such candidates, return the flowlet's previous one, or otherwise one at random.
     """
     least = np.int64(2**62)
     ties = np.int64(0)
@@ -307,7 +309,7 @@ def least_congested(
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """Return the flowlet's uplink, for a new flowlet the least congested; downwards, a hash."""
+    """Return the flowlet's uplink, for a new flowlet the least congested; downwards use a hash."""
     packet, candidates = net.calendar.packets[slot], net.tables.candidates
     here, rules = kept.rows[row], kept.rules
     middle = here.level > 0
@@ -319,8 +321,8 @@ def choose(net, kept, slot, row, flow, first, several, now):
     else:
         uplinks, peer = rules.leaf_uplinks, np.int64(goal.leaf)
     base = here.first_cell + peer * uplinks
-    # The age bit of the paper: a tick sets it, packets clear it; a tick that finds it set ends the
-    # flowlet. So a flowlet ends at the second tick without a packet.
+    # The paper's age bit: a tick sets it, packets clear it, and a tick that finds it set ends the
+    # flowlet. So a flowlet ends at the second tick after its last packet.
     entry, gap = entry_of(kept.flowlets, row, flow), kept.flowlets.rules.gap_ps
     taken = np.int64(-1)
     if entry.time_ps >= 0 and now // gap - entry.time_ps // gap <= 1:
@@ -359,22 +361,23 @@ def conga(
     gap
         T_fl: time between two checks of the age bits of flowlets.
     entries
-        Flowlets that each switch stores.
+        Number of flowlets that each switch stores.
     alpha, t_dre
-        Part of a rate estimate that is dropped at each tick, and time between ticks. The time
+        Part of a rate estimate that is subtracted at each tick, and time between ticks. The time
         constant of the estimate is t_dre / alpha.
     bits
-        Bits of a congestion metric.
+        Number of bits of a congestion metric.
     ageing
-        A metric is halved for each such time without an update.
+        Time without an update after which a metric is halved, repeatedly.
     middle
-        Policy of the middle switches of three levels: that of leaf switches (``conga``), or hashes
-        (``ecmp``).
+        Policy of the middle switches in trees of three levels: the leaf switches' policy
+        (``conga``), or hashes (``ecmp``).
 
     Notes
     -----
-    Source: Alizadeh et al. 2014. The defaults are theirs, except for the entries (65,536 there);
-    of alpha and t_dre only the quotient is theirs. For three levels: Routing Keys.
+    Source: Alizadeh et al. 2014. The defaults are those of this paper, except for the entries
+    (65,536 there); of alpha and t_dre the paper gives only the quotient. Three levels: Routing
+    Keys.
     """
     check_flowlets(0.0, entries)
     if not 0 < alpha <= 1:
@@ -392,7 +395,7 @@ def conga(
         ageing_ps=int(picoseconds(ageing)),
         middle_decides=middle == "conga",
         left=1 - alpha,
-        # Levels over the bytes that a link of 1 Gb/s carries in t_dre / alpha.
+        # Levels divided by the bytes that a link of 1 Gb/s carries in t_dre / alpha.
         scale=(1 << bits) * 8000 * alpha / tick_ps,
     )
     return Policy(reorders=True, keep=partial(_keep, rules, gap, entries))
@@ -452,7 +455,7 @@ def _keep(usual: Any, gap: float, entries: int, fabric: Fabric, routes: Candidat
 
 
 def _pods(fabric: Fabric, level: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the pod of each switch, int32 [rows]: its component without the third level."""
+    """Return the pod of each switch, int32 [rows]: its component if the third level is removed."""
     graph = fabric.graph
     inside = (level[graph.edge_tail] < 2) & (level[graph.edge_row] < 2)
     shape = (graph.num_rows, graph.num_rows)
@@ -483,7 +486,7 @@ def _check_up_down(
 def _check_peers(fabric: Fabric, level: NDArray[np.int64], pod: NDArray[np.int32]) -> None:
     """Refuse trees in which a middle switch reaches several switches of one pod by its uplinks.
 
-    Feedback names the pod only, so the switch could not tell the sources of feedback apart.
+    Feedback contains only the pod, so the switch could not tell the sources of feedback apart.
     """
     graph = fabric.graph
     climbs = (level[graph.edge_tail] == 1) & (level[graph.edge_row] == 2)

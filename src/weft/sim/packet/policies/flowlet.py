@@ -18,18 +18,18 @@ from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
 RULES = record_type(
-    gap_ps="i8",  # that ends a flowlet
-    entries="i8",  # flowlets that each row stores
+    gap_ps="i8",  # idle time that ends a flowlet
+    entries="i8",  # number of flowlets that each row stores
 )
 
 ENTRY = record_type(
-    time_ps="i8",  # of the last packet, -1 for none
-    edge="i4",  # of that packet
+    time_ps="i8",  # time of the last packet, -1 for none
+    edge="i4",  # edge taken by that packet
 )
 
 
 class Flowlets(NamedTuple):
-    """State of the policy: one `RULES`, and `ENTRY` [rows * entries]."""
+    """State of the policy: one `RULES` record, and `ENTRY` records [rows * entries]."""
 
     rules: Any
     entries: Any
@@ -41,7 +41,7 @@ def check_flowlets(gap: float, entries: int) -> None:
     Raises
     ------
     InputError
-        If one is; the message names it.
+        If an option is out of range; the message names it.
     """
     if not 1 <= entries <= 2**20:
         raise InputError(f"entries must be 1 to {2**20}, not {entries}")
@@ -74,7 +74,8 @@ def place_of(net, first, several, edge):
 
 @part_njit()
 def taken_before(net, entry, gap_ps, first, several, now):
-    """Return the candidate of the current flowlet, -1 after a gap or if it is not one of these."""
+    """Return the candidate of the current flowlet; -1 after a gap or if it is no longer
+    available."""
     if entry.time_ps < 0 or now - entry.time_ps > gap_ps:
         return np.int64(-1)
     return place_of(net, first, several, entry.edge)
@@ -107,11 +108,11 @@ def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
     gap
         Longest time between packets of one flowlet.
     entries
-        Flowlets that each node stores.
+        Number of flowlets that each node stores.
 
     Notes
     -----
-    Source: Vanini et al. 2017 (LetFlow), with the time of the last packet instead of an age bit.
+    Source: Vanini et al. 2017 (LetFlow); here the time of the last packet replaces the age bit.
     """
     check_flowlets(gap, entries)
 

@@ -36,7 +36,7 @@ def ecmp() -> Policy:
 
 @policy("e-ecmp", choose=by_hash)
 def e_ecmp(*, qps: int = 4) -> Policy:
-    """ECMP with several queue pairs for each pair of ranks, used round robin by its messages.
+    """ECMP with several queue pairs for each pair of ranks; its messages use them round robin.
 
     Parameters
     ----------

@@ -33,14 +33,14 @@ class Policy:
     queue_pairs
         Queue pairs for each pair of ranks.
     reorders
-        Packets of a connection may overtake each other.
+        Whether packets of a connection may overtake each other.
     by_intermediates
-        The policy may send packets via intermediates.
+        Whether the policy may send packets via intermediates.
     keep
-        Makes the state of its kernels for a fabric and its routes.
+        Function that makes the state of the policy's kernels for a fabric and its routes.
     number, kept
-        Its number for the loop, 0 for routes without a choice, and the state that `keep` made;
-        `bind` sets both.
+        Number of the policy in the event loop, 0 for routes without a choice, and the state that
+        `keep` made; `bind` sets both.
     """
 
     queue_pairs: int = 1
@@ -58,21 +58,22 @@ class PolicyRegistry(Registry):
     Their argument ``kept`` is the policy's state or None.
 
     choose
-        ``choose(net, kept, slot, row, flow, first, several, now)`` returns which of the ``several``
-        entries of `net.tables.candidates` from ``first`` on the packet in a slot takes at a row;
-        ``flow`` is the number of its connection. None for a policy that makes no choice.
+        ``choose(net, kept, slot, row, flow, first, several, now)`` returns the candidate that the
+        packet in a slot takes at a row: an index into the ``several`` entries of
+        `net.tables.candidates` that begin at ``first``. ``flow`` is the number of its connection.
+        None for a policy that makes no choice.
     single
-        Whether `choose` is called for a single candidate, too.
+        Whether `choose` is also called if there is only one candidate.
     comes
         ``comes(net, kept, slot, row, goal, now)`` is called when a packet arrives at a row, before
         the choice; ``goal`` is the row of its destination. It returns the set of candidates to
-        choose from, or `STRAIGHT` for the set of the routes.
+        choose from, or `STRAIGHT` for the set given by the routes.
     sent
         ``sent(net, kept, slot, link, size, now)`` is called when a switch has sent a packet of
         ``size`` bytes over a link.
     kept
-        A tuple of arrays and records of the types that `Policy.keep` makes, as small as possible,
-        for runs of other policies. Policies may share one, and one kernel.
+        Placeholder for the state in runs of other policies: a tuple of small arrays and records of
+        the types that `Policy.keep` makes. Policies may share a placeholder, and kernels.
     """
 
 
@@ -85,11 +86,10 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
     Raises
     ------
     InputError
-        On an unknown policy or a wrong option.
+        If the policy is unknown or an option is wrong.
     NotApplicable
-        If the routes leave a choice and the policy makes none, or the reverse; if the routes use
-        intermediates and the policy does not, or the reverse; if the policy does not support the
-        fabric.
+        If only one of routes and policy has a choice, only one of them uses intermediates, or the
+        policy does not support the fabric.
     """
     entry, options = policy.parse(spec)
     chosen: Policy = entry.function(**policy.bind(entry, options))
@@ -124,13 +124,13 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
 
 
 def choice_of(chosen: Policy) -> tuple[Any, ...]:
-    """Return the states of all policies for the loop, with that of the chosen one in its place."""
+    """Return the states of all policies for the loop; only that of the chosen policy is real."""
     own = list(policy)[chosen.number - 1].facts.get("kept") if chosen.kept is not None else None
     return tuple(chosen.kept if each is own else each for each in _all_kept())
 
 
 def fixed(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view, which has a type of its own for the compiler."""
+    """Return a read-only view, which has a distinct type for the compiler."""
     return read_only(np.ascontiguousarray(array).view())
 
 
@@ -149,13 +149,13 @@ def _loop(_policies: tuple[Callable[..., Any], ...]) -> Any:
 
 
 def _all_kept() -> list[Any]:
-    """Return the states of policies; shared ones once."""
+    """Return the placeholder states of all policies, each shared one once."""
     kept = (entry.facts.get("kept") for entry in policy)
     return list({id(each): each for each in kept if each is not None}.values())
 
 
 def _dispatcher(hook: str, arguments: str, otherwise: str) -> Any:
-    """Make a kernel that calls the policy's kernel for a hook.
+    """Make a kernel that calls the kernel that the run's policy has for a hook.
 
     Numba must see the calls of all policies, so the source is generated.
     """

@@ -20,14 +20,14 @@ from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
 
 RULES = record_type(
-    by="i8",  # what is counted as load, as in `adaptive`
-    threshold_bytes="i8",  # bytes times links by which the minimal path's load may be larger
+    by="i8",  # quantity that counts as load, as in `adaptive`
+    threshold_bytes="i8",  # margin of the minimal path, bytes times links
     by_load="i8",  # whether loads decide; otherwise every packet takes an intermediate
 )
 
 #: The path from a row to an intermediate.
 TO_VIA = record_type(
-    set="i4",  # of candidates, -1 for none
+    set="i4",  # number of the set of candidates, -1 for none
     via_row="i4",  # row of the intermediate at which the path ends
     links="u1",  # length of the path
 )
@@ -39,13 +39,13 @@ class Detours(NamedTuple):
     Parameters
     ----------
     rules
-        One `RULES`.
+        One `RULES` record.
     via
         int32 [rows]: the intermediate that each row belongs to, -1 for none.
     to_via
         `TO_VIA` [intermediates, rows].
     links_to
-        uint8 [rows, rows]: links to each target row, from each row.
+        uint8 [target rows, rows]: number of links to each target row from each row.
     """
 
     rules: Any
@@ -54,7 +54,7 @@ class Detours(NamedTuple):
     links_to: Any
 
 
-#: State of the policy in runs of other policies.
+#: Placeholder for the state in runs of other policies.
 NO_DETOURS = Detours(
     record(RULES), fixed(np.zeros(1, np.int32)), fixed(np.zeros((1, 1), TO_VIA)),
     fixed(np.zeros((1, 1), np.uint8)),
@@ -63,10 +63,11 @@ NO_DETOURS = Detours(
 
 @lean_njit(forceinline=True)
 def drawn_via(seed, via, vias, serial, row, goal):
-    """Return a random intermediate other than those of two rows."""
+    """Return a random intermediate other than the intermediates of two rows."""
     low = min(via[row], via[goal])
     high = max(via[row], via[goal])
-    # Independent of the draws for candidates, which use the row's own number.
+    # The offset makes this draw independent of the draws for candidates, which use the row's
+    # number.
     drawn = draw(seed, serial, row + len(via), vias - 2)
     drawn += drawn >= low
     drawn += drawn >= high
@@ -75,7 +76,7 @@ def drawn_via(seed, via, vias, serial, row, goal):
 
 @part_njit()
 def least_loads(net, by, slot, row, straight, around, now):
-    """Return the least load among the candidates of each of two sets."""
+    """Return the least load among the candidates, for each of two sets."""
     previous = np.int64(0)
     least = np.int64(2**62)
     for group in (straight, around):
@@ -88,7 +89,7 @@ def least_loads(net, by, slot, row, straight, around, now):
 
 @part_njit()
 def decide(net, kept, slot, row, goal, now):
-    """Return the intermediate of a packet, at its first switch, or STRAIGHT."""
+    """Return the intermediate of a packet at its first switch, or STRAIGHT for the minimal path."""
     rules = kept.rules
     own, other = kept.via[row], kept.via[goal]
     if own < 0 or other < 0 or own == other:
@@ -141,18 +142,18 @@ def valiant() -> Policy:
 
 @policy("ugal", choose=choose, comes=comes, kept=NO_DETOURS)
 def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
-    """Each packet takes the minimal path or one via a random intermediate, by loads at its switch.
+    """Each packet takes the minimal path or a path via a random intermediate, depending on loads.
 
-    The first switch chooses the minimal path if its load there times its links is at most the load
-    towards the intermediate times the links of that path, plus the threshold. Among candidates of
-    a set every switch takes the one with the least load.
+    The first switch compares load times number of links of both paths, with the load of their first
+    links. It chooses the minimal path if the product is at most that of the other path plus the
+    threshold. On the chosen path every switch takes the candidate with the least load.
 
     Parameters
     ----------
     threshold
-        Bytes times links by which the load of the minimal path may be larger.
+        Margin in bytes times links by which the product of the minimal path may be larger.
     by
-        What is counted as load, as in `adaptive`.
+        Quantity that counts as load, as in `adaptive`.
 
     Notes
     -----
@@ -175,7 +176,7 @@ def _towards(fabric: Fabric, routes: CandidateRoutes) -> Detours:
 def _towards_and_lengths(
     by: By, threshold: int, fabric: Fabric, routes: CandidateRoutes
 ) -> Detours:
-    """Return the same with the lengths of paths, by which switches weight loads."""
+    """Return intermediates and the paths to them, with the path lengths that weight loads."""
     to_via, loop_to_via = longest_paths(fabric, routes, routes.via_set)
     straight, other_loop = longest_paths(fabric, routes, routes.set_id)
     for name, loop in (("intermediate", loop_to_via), ("switch", other_loop)):
@@ -185,7 +186,7 @@ def _towards_and_lengths(
                 f"the {routes.engine} routes of {fabric.name} to {name} {loop[0]} have a loop "
                 f"at {row}"
             )
-    # Packets reach the intermediate where the run of first candidates ends.
+    # A path to an intermediate ends at the row to which the first candidates lead.
     onward = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
     known = routes.via_set >= 0
     first = routes.set_edge[routes.set_offset[routes.via_set[known]]]
