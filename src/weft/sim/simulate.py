@@ -109,24 +109,24 @@ def simulate(
         Level of detail: ``flow``, ``packet`` or ``static``.
     progress
         Called several times a second with the progress of the run. At the packet level it may
-        raise `weft.StopRun`, which ends the run with the results until then.
+        raise `weft.StopRun`, which ends the run; the result covers the time until then.
 
     Returns
     -------
     FlowResult, PacketResult or StaticWorkload
-        Each is a `Result`. A result of the packet level is marked incomplete after `max_time_ns`,
-        an interrupt from the keyboard, or `StopRun`.
+        Each is a `Result`. A result of the packet level is marked incomplete if the run was stopped
+        by `max_time_ns`, a keyboard interrupt or `StopRun`.
 
     Raises
     ------
     InputError
-        On an option that the level does not have, a rank without a host, a pair of hosts without a
-        path, an invalid value, or a deadlock: the message names the ranks that wait for each other
-        and their operations, or a cycle of full buffers.
+        If the level does not have an option, a rank has no host, a pair of hosts has no path, a
+        value is invalid, or the run deadlocks; in this case the message names the ranks that wait
+        for each other and their operations, or a cycle of full buffers.
     NotApplicable
         If the policy does not fit the routes.
     IncompleteRun
-        At the flow level, if `max_time_ns` passed before the end.
+        If a run at the flow level reaches `max_time_ns` before its end.
     """
     check_fabric(fabric)
     for given, kind in ((routes, Routes), (workload, Workload)):

@@ -92,7 +92,7 @@ def run_flows(
         If two hosts that exchange messages have no path, or if the workload deadlocks; the message
         names the waiting ranks and their operations.
     IncompleteRun
-        If `max_time_ns` passed before the end.
+        If the run reaches `max_time_ns` before its end.
     """
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
     network, route_of_op = lay_messages(fabric, routes, workload, queues, options)

@@ -35,7 +35,7 @@ REPORT_S = 0.2
 
 
 class StopRun(Exception):
-    """Exception of `progress` that stops a run; the result holds what was simulated until then."""
+    """Exception that `progress` raises to stop a run; the result covers the time until then."""
 
 
 def run_packets(

@@ -192,8 +192,7 @@ class HotSpots:
         }
 
     def _waits(self, tree: CongestionTree) -> NDArray[np.int64]:
-        """Return the waits of nodes in ps, int64 [nodes]; 0 for nodes on the root link (in
-        cycles)."""
+        """Return the waits of nodes in ps, int64 [nodes]; 0 for a node on the root link."""
         waits: NDArray[np.int64] = self._wait_ps[tree.link, tree.vl]
         return np.where(tree.link == tree.root, 0, waits)
 

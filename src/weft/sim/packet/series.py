@@ -178,8 +178,7 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
 
 
 def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
-    """Return a table over time of the queues for each link and lane and of the buffer at its far
-    end.
+    """Return a table over time of the queue for each link and lane, and of the far buffer.
 
     Parameters
     ----------

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Snapshots:
-    """Contents of buffers, the links and lanes that they wait for, and counters of links, at
-    several times.
+    """States of buffers, reasons of waits, and counters of links, at several times.
 
     Parameters
     ----------

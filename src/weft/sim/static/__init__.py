@@ -1,1 +1,1 @@
-"""Static level: loads of links, metrics, bisection bandwidth, hashing over multiple paths."""
+"""Static level: loads of links, metrics, bisection bandwidth, and hashing over several paths."""

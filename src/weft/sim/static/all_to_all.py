@@ -1,4 +1,4 @@
-"""Loads of all-to-all traffic, in which every host sends to every other."""
+"""Loads of all-to-all traffic, in which every host sends to every other host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weft.sim.static.loads import Loads, link_users, round_loads
 
 @dataclass(frozen=True, eq=False)
 class LinkGroups:
-    """Flows over one link, counted by the nodes of their hosts.
+    """Flows over one link, grouped by the forwarding nodes of their hosts.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class LinkGroups:
 
 
 def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
-    """Return the loads of one flow from every host to every other, without a list of flows.
+    """Return the loads of one flow from every host to every other host, without listing flows.
 
     The result equals that of `link_loads` for all ordered pairs of different hosts (first port, LID
-    offset 0), but counts by switch: 46,656 hosts take about a second.
+    offset 0), but flows are counted per switch: 46,656 hosts take about a second.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
     Returns
     -------
     Loads
-        int64 loads, or float64 for candidates; a flow without a path loads nothing.
+        int64 loads, or float64 loads if routes are candidates; a flow without a path adds no load.
     """
     routes.check(fabric)
     hosts = fabric.num_hosts
@@ -89,7 +89,7 @@ def _of_tables(
         graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
         routes.no_path, loads,
     )  # fmt: skip
-    # A host injects the flows that have a path: all of them unless routes are broken.
+    # A host injects the flows that have a path; all flows have one unless routes are broken.
     out = endpoint_out(fabric)[joined]
     if lost == 0:
         loads[out[out >= 0]] += len(joined) - 1
@@ -183,11 +183,11 @@ def _split_round(
 def all_to_all_users(
     fabric: Fabric, routes: Routes, links: NDArray[np.integer[Any]]
 ) -> list[LinkGroups]:
-    """Return the flows over given links, by switch, when every host sends to every other.
+    """Return the flows over given links, grouped by switch, if every host sends to every other.
 
     The result equals that of `link_users` for all ordered pairs of different hosts (first port, LID
-    offset 0), counted by switch without a list of all flows: in forwarding tables the packets of
-    all hosts of a switch to one destination have the same path.
+    offset 0), grouped by switch without a list of all flows: with forwarding tables, all packets
+    from the hosts of one switch to one destination have the same path.
 
     Parameters
     ----------
@@ -222,7 +222,8 @@ def all_to_all_users(
 def _users(
     routes: Routes, fabric: Fabric, endpoint: NDArray[np.int32], links: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[Any], ...]:
-    """Return index of the link, rows at both ends and number, for each group of flows."""
+    """Return link index, row of the sources, row of the destinations and size of each flow
+    group."""
     raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
 
 
@@ -237,7 +238,7 @@ def _table_users(
     slot = np.full(fabric.num_links, -1, dtype=np.int32)
     used = np.flatnonzero(graph.row_link >= 0)
     slot[graph.row_link[used]] = used
-    # The link out of a host: its sending endpoint; its row is the one at the far end.
+    # For a link out of a host, store the sending endpoint; the row is the one at the far end.
     sender = np.full(fabric.num_links, -1, dtype=np.int32)
     out = endpoint_out(fabric)[endpoint]
     sender[out[out >= 0]] = endpoint[out >= 0]

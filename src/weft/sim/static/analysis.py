@@ -93,10 +93,10 @@ SUMMARY_COLUMNS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StaticResult:
-    """Loads and contention of one set of flows for one routing.
+    """Loads and contention of one set of flows with one set of routes.
 
-    A load of 1 is one flow on a link as fast as the fastest host cable, so that a flow whose most
-    loaded link has load 4 has at most a quarter of the injection rate.
+    A load of 1 means one flow on a link as fast as the fastest host cable. So a flow whose most
+    loaded link has load 4 gets at most a quarter of the injection rate.
 
     Parameters
     ----------
@@ -172,22 +172,23 @@ def analyse(
     weights
         Load of each flow, by default 1.
     ports
-        Ports that hosts with several use: ``first`` or ``spread``; see `weft.sim.static.loads`.
+        Port used by hosts with several ports: ``first`` or ``spread``; see `host_flows`.
     lid_offset
         LID offset of each flow's destination, 0 to 2^LMC - 1.
     per_flow
-        Analyse the path of each flow. If False, `flows` has no rows, and `summary` has no
-        contention and hops. These are also null if routes leave a choice of paths.
+        Analyse the path of each flow. If False, `flows` has no rows, and contention and hops are
+        null in `summary`. They are also null if routes leave a choice of paths.
 
     Returns
     -------
     StaticResult
-        Frames of documented columns. Flows without a path load nothing and are counted.
+        Frames of documented columns. Flows without a path add no load; their number is in
+        `summary`.
 
     Raises
     ------
     InputError
-        On host numbers or offsets that do not exist, or routes of another fabric.
+        If a host number or offset does not exist, or the routes belong to another fabric.
     NotApplicable
         If the routes do not define the links of a flow.
     """
@@ -212,10 +213,10 @@ def analyse(
 
 
 def analyse_all_to_all(fabric: Fabric, routes: Routes) -> StaticResult:
-    """Analyse one flow from every host to every other, as `analyse` but counted by switch.
+    """Analyse one flow from every host to every other host, like `analyse` but counted per switch.
 
-    This is possible for fabrics of 46,656 hosts. `flows` has no rows, and `summary` has no
-    contention and no hops.
+    It can be used for fabrics of 46,656 hosts. `flows` has no rows, and contention and hops are
+    null in `summary`.
 
     Parameters
     ----------
@@ -256,7 +257,7 @@ def _flow_frame(
 
 
 def _masked(values: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.Series:
-    """Return the values, null where not known."""
+    """Return the values, null where `known` is false."""
     return pl.select(pl.when(pl.Series(known)).then(pl.Series(values))).to_series()
 
 

@@ -17,7 +17,7 @@ from weft.routes import Routes
 from weft.routes.flows import Flows
 from weft.sim.static.loads import host_rate_gbps
 
-#: Flows whose links are listed at a time, so that they stay in cache.
+#: Number of flows whose links are listed at a time, so that the lists stay in cache.
 _AT_ONCE = 2**11
 
 
@@ -30,9 +30,9 @@ class Bisection:
     per_sample
         float64 [samples]: mean share of the injection rate over the flows of each bisection.
     injection_rate_gbps
-        Rate of a share of 1: the data rate of the fastest host cable.
+        Rate that corresponds to a share of 1: the data rate of the fastest host cable.
     unrouted_share
-        Share of the flows without a path; they count with rate 0.
+        Share of the flows that have no path; their rate counts as 0.
     two_way
         Whether both halves sent.
     """
@@ -90,11 +90,12 @@ def bisection(
 ) -> Bisection:
     """Return the effective bisection bandwidth.
 
-    A random half of the hosts sends to the other half, one flow from each host; with an odd number
-    one host is idle. The rate of a flow is the minimum, over the links of its path, of the link's
-    rate divided by its number of flows. Candidates and intermediates are drawn at random, as by an
-    ideal hash. A flow with a choice between the minimal path and an intermediate takes the path
-    with the smaller load of its most loaded link: flow by flow, and once more after all flows.
+    A random half of the hosts sends to the other half, one flow from each host; if the number of
+    hosts is odd, one host is idle. The rate of a flow is the minimum, over the links of its path,
+    of the link's rate divided by its number of flows. Candidates and intermediates are drawn at
+    random, as by an ideal hash. If a flow has a choice between the minimal path and an
+    intermediate, it takes the path whose most loaded link has the smaller load. Flows choose one
+    after the other, and each flow chooses once more after all have chosen.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def bisection(
     Raises
     ------
     InputError
-        With fewer than two hosts, or fewer than 1 sample.
+        If there are fewer than two hosts, or fewer than 1 sample.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """Static level: loads and contention of concurrent flows.
 
-There is no time, and there are no queues, message sizes or start times: all flows of a set send
-together and without end.
+This level has no time, queues, message sizes or start times: all flows of a set send at the same
+time and without end.
 """
 
 from __future__ import annotations
@@ -27,26 +27,28 @@ from weft.routes.intermediates import arrival_shares, members, routed_rows, uses
 def round_loads(
     fabric: Fabric, routes: CandidateRoutes, demand: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the loads of edges for pairs that use all intermediates but their own two equally.
+    """Return the loads of edges if traffic is split equally over intermediates.
 
-    The traffic consists of two parts: from the sources to the intermediates, and from the rows
-    where it reaches them to the destinations; each is split equally at every hop.
+    The traffic of each pair of rows uses all intermediates except those of the two rows. It has two
+    parts: from the sources to the intermediates, and to the destinations from the rows at which it
+    reaches the intermediates. Each part is split equally among the candidates at every hop.
 
     Parameters
     ----------
     fabric, routes
         The fabric, and routes with intermediates.
     demand
-        float64 [target rows, rows]: load from each row to each target row, all of it routed.
+        float64 [target rows, rows]: load from each row to each target row; each of these pairs must
+        have a path.
 
     Returns
     -------
     ndarray
         float64 [edges]: loads.
     float
-        Share of minimal paths if packets may also take those, one for the whole pattern: the
-        largest share that minimises the largest load of an edge over its rate, as an ideal adaptive
-        choice does. NaN without a choice.
+        Share of minimal paths, if packets may also take these: the largest share that minimises the
+        maximum over edges of load divided by rate, as an ideal adaptive choice does. It is the same
+        for all pairs; NaN if there is no choice.
     """
     apart = uses_intermediate(routes)
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)
@@ -55,7 +57,7 @@ def round_loads(
     onward = spread @ arrival_shares(fabric, routes)
     onward[~apart] = 0.0
     onward += np.where(apart, 0.0, demand)
-    # Remove rounding errors of the differences.
+    # Remove rounding errors of the subtraction.
     to_via[to_via < 1e-9 * demand.max(initial=0.0)] = 0.0
     about = _spread(fabric, routes, ((routes.via_set, to_via), (routes.set_id, onward)))
     if not routes.direct or not spread.any():
@@ -90,9 +92,9 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
 
     Notes
     -----
-    The maximum of straight lines is convex: a bracket of a falling and a rising line is reduced to
-    their crossing until no line is above it. The result is the largest x at which no rising line is
-    above that minimum.
+    The maximum of straight lines is convex: a bracket of a falling and a rising line is repeatedly
+    reduced to their intersection, until no line is above it; this is the minimum. The result is the
+    largest x at which no rising line is above the minimum.
     """
     slope = all_ - none
     slack = 1e-12 * max(float(none.max(initial=0.0)), float(all_.max(initial=0.0)))
@@ -123,7 +125,7 @@ def least_worst_share(none: NDArray[np.float64], all_: NDArray[np.float64]) -> f
 
 Ports = Literal["first", "spread"]
 
-#: Flows whose links are listed at a time, so that they stay in cache.
+#: Number of flows whose links are listed at a time, so that the lists stay in cache.
 _AT_ONCE = 2**13
 
 
@@ -148,8 +150,8 @@ def host_flows(
     weights
         Load of each flow, by default 1.
     ports
-        Ports that hosts with several use: always the ``first``, or ``spread``: port s + d modulo
-        their number for flow (s, d), at both ends.
+        Port used by hosts with several ports: always the ``first``, or with ``spread`` port (s + d)
+        modulo the number of ports for a flow from host s to host d, at both ends.
     lid_offset
         LID offset of each flow, 0 to 2^lmc - 1.
     lmc
@@ -198,12 +200,12 @@ class Loads:
     Parameters
     ----------
     per_link
-        int64 [links], or float64 if flows are weighted or split.
+        int64 [links], or float64 [links] if flows are weighted or split.
     flows, unrouted
-        Number of flows, and number of those without a path, which load nothing.
+        Number of flows, and number of flows without a path, which add no load.
     straight
-        Share of minimal paths in traffic that may use an intermediate; NaN without intermediates or
-        without a choice.
+        Share of minimal paths in traffic that may use an intermediate; NaN if the routes have no
+        intermediates or no such choice.
     """
 
     per_link: NDArray[Any]
@@ -224,7 +226,7 @@ def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
 def _split_round(
     fabric: Fabric, routes: CandidateRoutes, flows: Flows, per_link: NDArray[np.float64]
 ) -> Loads:
-    """Return the loads of flows that may use intermediates, from the traffic between rows."""
+    """Return the loads of flows that may use intermediates, based on the traffic between rows."""
     graph, rows = fabric.graph, fabric.graph.num_rows
     start = graph.destination_row[flows.sources]
     end = graph.destination_row[flows.destinations]
@@ -263,11 +265,11 @@ def link_loads(
     fabric, routes
         The fabric and its routes.
     sources, destinations
-        Host numbers of equal length; a host that sends to itself loads nothing.
+        Host numbers of equal length; a flow from a host to itself adds no load.
     weights
         Load of each flow, by default 1.
     ports
-        Ports that hosts with several use: ``first`` or ``spread``; see `host_flows`.
+        Port used by hosts with several ports: ``first`` or ``spread``; see `host_flows`.
     lid_offset
         LID offset of each flow's destination, 0 to 2^LMC - 1.
 
@@ -280,12 +282,12 @@ def link_loads(
     Raises
     ------
     InputError
-        On host numbers or offsets that do not exist, or routes of another fabric.
+        If a host number or offset does not exist, or the routes belong to another fabric.
 
     Warns
     -----
     UnroutedWarning
-        If some flows have no path; they load nothing.
+        If some flows have no path; they add no load.
     """
     flows = host_flows(
         fabric,
@@ -313,12 +315,14 @@ class Contention:
     Parameters
     ----------
     worst
-        float64 [flows]: the largest ratio of load to rate on its path, where 1 is one flow on a
-        link of the fabric's host rate; NaN without a path, 0 for a flow within a host.
+        float64 [flows]: the largest ratio of load to rate on the path of each flow; 1 means one
+        flow on a link of the injection rate. NaN for flows without a path, 0 for flows within a
+        host.
     link
-        int32 [flows]: the link with that ratio, -1 for none.
+        int32 [flows]: the link with that ratio, -1 if there is none.
     hops
-        int32 [flows]: links of the path, host links included; -1 without a path.
+        int32 [flows]: number of links of the path, host links included; -1 for flows without a
+        path.
     """
 
     worst: NDArray[np.float64]
@@ -352,7 +356,7 @@ def contention(
 def _runs(
     fabric: Fabric, routes: Routes, flows: Flows
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]]:
-    """Yield numbers of the flows between two endpoints, by destination, and their links."""
+    """Yield indices of the flows between two endpoints, by destination, and their links."""
     moving = flows.order[~flows.staying[flows.order]]
     for first in range(0, max(len(moving), 1), _AT_ONCE):
         part = moving[first : first + _AT_ONCE]
@@ -360,7 +364,7 @@ def _runs(
 
 
 def host_rate_gbps(fabric: Fabric) -> float:
-    """Return the injection rate, to which contention refers: that of the fastest host cable."""
+    """Return the injection rate, to which contention refers: the rate of the fastest host cable."""
     graph = fabric.graph
     out = graph.destination_link[: fabric.num_host_endpoints]
     out = out[out >= 0]
@@ -384,7 +388,7 @@ def link_users(
     Returns
     -------
     list of ndarray
-        int32 flow numbers for each link, by destination.
+        int32 flow indices for each link, sorted by destination.
     """
     index_of = np.full(fabric.num_links, -1, dtype=np.int32)
     index_of[links] = np.arange(len(links), dtype=np.int32)

@@ -1,8 +1,8 @@
 """Static loads of flows that are split over queue pairs and flowlets, and hashed at each switch.
 
-A flow of load 1 is divided into equal parts, one for each queue pair (QP) and flowlet epoch. At
-several candidates the header of a part is hashed, so each part takes one path. There is no time:
-the loads of all epochs are added up.
+A flow of load 1 is divided into equal parts, one for each queue pair (QP) and flowlet epoch. If
+there are several candidates, the header of a part is hashed, so each part takes one path. There is
+no time: the loads of all epochs are added up.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from weft.sim.static.loads import host_flows
 HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]
 
 #: Factors of the codes of source, destination, QP and epoch. The weighted sum modulo the number of
-#: paths is the number of a path, as in the program published with Kenzi 2026.
+#: paths selects the path, as in the program published with Kenzi 2026.
 PATH_FACTORS = (1315423911, 2654435761, 97531, 19260817)
 
-#: Source, destination, protocol and the two ports of an IPv4 packet.
+#: Size of source, destination, protocol and the two ports of an IPv4 packet.
 FIVE_TUPLE_BYTES = 13
-#: Bits by which ``crc-offset`` rotates the hash from one tree level to the next.
+#: Number of bits by which ``crc-offset`` rotates the hash from one tree level to the next.
 ROTATION_PER_LEVEL = 8
 
 _SWITCH_SEEDS = 0x5EED_0F_5317C4
@@ -59,7 +59,7 @@ class Scheme(StrEnum):
 
     @property
     def label(self) -> str:
-        """Name in the literature."""
+        """Name of the scheme in the literature."""
         return _LABELS[self]
 
     def parts(self, qps: int, epochs: int) -> tuple[int, int]:
@@ -68,7 +68,7 @@ class Scheme(StrEnum):
         Parameters
         ----------
         qps, epochs
-            Available queue pairs of each flow, and flowlet epochs of each queue pair.
+            Number of available queue pairs of each flow, and of flowlet epochs of each queue pair.
         """
         spatial = self in (Scheme.E_ECMP, Scheme.FLOWLET_E_ECMP)
         temporal = self in (Scheme.FLOWLET, Scheme.FLOWLET_E_ECMP)
@@ -92,15 +92,15 @@ class HashFunction:
     name
         Name in options.
     kind
-        Kind of computation, by `weft.kernels.routes.multipath`.
+        Kind of computation, as defined in `weft.kernels.routes.multipath`.
     summary
         Description in one line.
     by_name
-        The codes of a path number are MD5 digests of names, without a seed.
+        Whether paths are selected by MD5 digests of names, without a seed.
     own_seed
-        Every switch has a CRC seed of its own.
+        Whether every switch has its own CRC seed.
     own_offset
-        Every tier uses other bits of the CRC.
+        Whether every tree level uses other bits of the CRC.
     """
 
     name: HashName
@@ -163,9 +163,9 @@ class MultipathLoads:
     splits
         (QPs, epochs) of each split.
     per_link
-        float64 [splits, links], in flows: 1 is one entire flow.
+        float64 [splits, links]: loads in flows; 1 is one entire flow.
     flows, unrouted
-        Number of flows, and number of those without a path, which load nothing.
+        Number of flows, and number of flows without a path, which add no load.
     """
 
     splits: tuple[tuple[int, int], ...]
@@ -184,34 +184,35 @@ def multipath_loads(
     hash: HashName = "ideal",
     seed: int = 0,
 ) -> MultipathLoads:
-    """Return the load of each directed link for flows in parts that are hashed separately.
+    """Return the load of each directed link if flows are divided into separately hashed parts.
 
     Part (q, e) of a flow takes the same path in all splits, so one pass computes all splits and
-    they are comparable.
+    their results are comparable.
 
     Parameters
     ----------
     fabric, routes
         The fabric, and the candidates to choose from.
     sources, destinations
-        Host numbers of equal length; a host that sends to itself loads nothing.
+        Host numbers of equal length; a flow from a host to itself adds no load.
     splits
         (QPs, epochs) of each split, such as ``Scheme.E_ECMP.parts(8, 20)``; each part of a flow has
         the load 1 / (QPs * epochs).
     hash
         Name of one of `HASHES`.
     seed
-        Seed of the hash: of the choices, of the hosts' numbers under ``linear``, of the switches'
-        seeds and of the source ports. ``md5`` has none: it hashes the names of the hosts.
+        Seed of the hash: of the choices, of the hosts' numbers with ``linear``, of the switches'
+        seeds and of the source ports. It has no effect with ``md5``, which hashes the names of the
+        hosts.
 
     Raises
     ------
     InputError
-        On an unknown hash, a split of less than one part, host numbers that do not exist, routes
-        of another fabric, or candidates that do not reach a destination.
+        If the hash is unknown, a split has less than one part, a host number does not exist, the
+        routes belong to another fabric, or candidates do not reach a destination.
     NotApplicable
-        If the routes leave no choice, or one pair has more than 2^61 paths under ``md5`` or
-        ``linear``.
+        If the routes leave no choice, or with ``md5`` or ``linear`` a pair has more than 2^61
+        paths.
     """
     routes.check(fabric)
     if not isinstance(routes, CandidateRoutes):
@@ -265,7 +266,7 @@ def _pair(fabric: Fabric, flows: Flows, flow: int) -> str:
 def _by_target(
     fabric: Fabric, flows: Flows
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the flows in CSR form by the row of their destination, and those without a row."""
+    """Return the flows in CSR form by the row of their destination, and the flows without a row."""
     graph = fabric.graph
     known = (flows.sources >= 0) & (flows.destinations >= 0)
     rows = np.where(known, graph.destination_row[flows.destinations], -1)
@@ -279,7 +280,7 @@ def _by_target(
 def _bins(
     splits: Sequence[tuple[int, int]],
 ) -> tuple[NDArray[np.int32], list[NDArray[np.int64]]]:
-    """Return the smallest set of rectangles of (QP, epoch) of which every split is a union.
+    """Return the fewest rectangles of (QP, epoch) from which every split can be composed.
 
     Returns
     -------
@@ -311,7 +312,7 @@ def _path_codes(
 ) -> list[NDArray[np.uint32]]:
     """Return the codes of sources, destinations, QPs and epochs times their factors.
 
-    Each is uint32 [items, limbs].
+    Each array is uint32 [items, limbs].
     """
     if function.kind != NUMBERED:
         return [np.zeros((0, 0), dtype=np.uint32)] * len(PATH_FACTORS)
@@ -369,6 +370,6 @@ def _switch_settings(
         mask[:] = [zlib.crc32(blank, int(start)) ^ plain for start in seeds]
     if function.own_offset:
         level: NDArray[Any] = fabric.level[graph.row_node].astype(np.int64)
-        # Without levels, each switch has a rotation of its own.
+        # Switches without a level have their own rotation.
         rotation[:] = np.where(level >= 0, level * ROTATION_PER_LEVEL, seeds % 32) % 32
     return mask, rotation

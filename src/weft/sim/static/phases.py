@@ -1,4 +1,4 @@
-"""Static level of a workload: loads of links by the messages of each phase.
+"""Static level of a workload: link loads caused by the messages of each phase.
 
 All messages of a phase count as concurrent; there are no calculations and no dependencies. The
 results are the loads of links and a lower bound: a phase takes at least as long as its busiest link
@@ -29,14 +29,14 @@ from weft.sim.static.loads import (
 )
 from weft.workload.workload import Workload
 
-#: Bits of a byte; a rate of 1 Gb/s is 1 bit/ns.
+#: Bits per byte; a rate of 1 Gb/s is 1 bit/ns.
 _BITS = 8.0
 
 #: Name of the row for the messages of all phases, and of all jobs, together.
 TOGETHER = "all together"
 
 #: Columns of `StaticWorkload.phases()`, one row for each phase with messages; if there are several,
-#: one more for the messages of all.
+#: one more row for all messages.
 PHASE_COLUMNS = {
     "phase": Column(pl.String, "", f"Name of the phase (empty: outside phases), or `{TOGETHER}`"),
     "messages": Column(pl.Int64, "", "Messages between ranks"),
@@ -96,7 +96,7 @@ LINK_COLUMNS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StaticWorkload:
-    """Loads of a workload's phases for one routing and placement.
+    """Loads of a workload's phases with one set of routes and one placement.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class StaticWorkload:
     phase_table, link_table
         Columns of `PHASE_COLUMNS` and `LINK_COLUMNS`.
     contention, hops
-        float64 and int32 [messages]; empty without fixed paths.
+        float64 and int32 [messages]; empty if the routes do not fix the paths.
     """
 
     fabric: Fabric
@@ -199,13 +199,13 @@ def analyse_workload(
     hosts
         Host of each rank.
     ports
-        Ports that hosts with several use: ``first`` or ``spread``; see `weft.sim.static.loads`.
+        Port used by hosts with several ports: ``first`` or ``spread``; see `weft.sim.static.loads`.
 
     Raises
     ------
     InputError
-        If a host does not exist, the number of hosts is not that of ranks, or two hosts that
-        exchange a message have no path.
+        If a host does not exist, the numbers of hosts and ranks differ, or two hosts that exchange
+        a message have no path.
     NotApplicable
         If the routes do not define the links of a flow.
     """
@@ -249,7 +249,7 @@ def analyse_workload(
 
 @dataclass(frozen=True, eq=False)
 class _Loaded:
-    """Loads of links and contention of messages, for a set of messages."""
+    """Loads of links and contention of messages for one set of messages."""
 
     row: dict[str, Any]
     per_link_bytes: NDArray[np.float64]
@@ -268,7 +268,7 @@ class _Loader:
     ports: Ports
 
     def load(self, mine: NDArray[np.integer[Any]]) -> _Loaded:
-        """Load the links with the messages of these numbers."""
+        """Return the loads of the messages with these indices."""
         fabric, routes = self.fabric, self.routes
         sends = self.workload.messages[mine]
         source = self.hosts[self.workload.rank[sends]]

@@ -1,4 +1,4 @@
-"""Load sweeps: latency and accepted load over offered load, an independent run for each point."""
+"""Load sweeps: latency and accepted load against offered load, one independent run per point."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from weft.sim.sweep.one_load import measure_load
 from weft.sim.sweep.settings import OWN, Engines, Study, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SWEEP_COLUMNS, measured, table
 
-#: Default loads of a sweep.
+#: Default offered loads of a sweep.
 LOADS = tuple(round(0.1 * step, 1) for step in range(1, 10))
-#: Least packets of a sweep (some seconds) for which several processes save time.
+#: Number of packets of a sweep (a few seconds) from which several processes save time.
 _WORTH_PROCESSES = 1_000_000
 
 
@@ -35,28 +35,28 @@ def sweep(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> pl.DataFrame:
-    """Measure latency and accepted load over offered load, with an independent run for each point.
+    """Measure latency and accepted load against offered load, one independent run per point.
 
     Every combination of engine, policy and load is a run of `weft.workload.sources.open_loop`,
-    measured by `weft.sim.sweep.measure`. Runs at one load have the same messages for all engines
-    and policies, so that differences are not due to chance. The result does not depend on the
-    number of processes.
+    measured by `weft.sim.sweep.measure`. Runs at the same load have the same messages for all
+    engines and policies, so that differences are not due to chance. The result does not depend on
+    the number of processes.
 
     Parameters
     ----------
     fabric
         The fabric.
     routes
-        An engine by name, with options or without, routes, or a list of both.
+        The name of an engine, with or without options, or routes, or a list of names and routes.
     loads
-        Mean rates of a source over `rate_gbps`, each above 0.
+        Offered loads: mean rates of a source divided by `rate_gbps`, each above 0.
     level
         Level of detail: ``packet`` or ``flow``.
     policy
-        One or several policies of the packet level. By default deterministic; if routes leave a
-        choice, the policy with the engine's name, or ecmp.
+        One or several policies of the packet level. The default is deterministic; if routes leave a
+        choice, it is the policy of the engine, or ecmp.
     seed
-        Seed from which that of each load is derived.
+        Seed from which the seed of each load is derived.
     processes
         Worker processes; by default the number of cores if the sweep is long. A script that uses
         them must be guarded by ``if __name__ == "__main__":``.
@@ -68,13 +68,13 @@ def sweep(
     polars.DataFrame
         Columns of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, runs that
         had not ended have the status ``interrupted``. The lowest load runs first, then the highest,
-        the middle and so on, so that an interrupted sweep is a coarse curve. With several
-        combinations of engine and policy, those that do not fit have rows with the reason.
+        the middle and so on, so that an interrupted sweep is a coarse curve. If there are several
+        combinations of engine and policy, the rows of those that do not fit state the reason.
 
     Raises
     ------
     InputError
-        On an invalid value, or an error of all runs, such as a missing path.
+        If a value is invalid, or all runs fail, for example because of a missing path.
     NotApplicable
         If no combination fits, or the pattern does not exist for this number of hosts.
     """
@@ -104,7 +104,7 @@ def sweep(
 
 
 def ends_first(number: int) -> list[int]:
-    """Return the indices of a list in an order of which each prefix is spread over the list.
+    """Return the indices of a list in an order such that each prefix is spread over the list.
 
     Parameters
     ----------
@@ -114,7 +114,8 @@ def ends_first(number: int) -> list[int]:
     Returns
     -------
     list of int
-        The first index, the last, the middle, and so on into smaller gaps from the left.
+        The first index, the last, the middle, and then the middles of ever smaller gaps, from the
+        left.
     """
     order = [0, number - 1] if number > 1 else list(range(number))
     gaps = deque([(0, number - 1)])
@@ -147,7 +148,7 @@ def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
     Raises
     ------
     InputError
-        With the first reason.
+        If all runs failed; the message is the first reason.
     """
     tried = [row for row in rows if row["status"] != "does not fit"]
     if tried and all(row["status"] == "failed" for row in tried):

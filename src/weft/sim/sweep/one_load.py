@@ -35,13 +35,14 @@ class Traffic:
     size, size_distribution, interarrival
         As in `weft.workload.sources.open_loop`.
     rate_gbps
-        Rate of a load of 1.
+        Rate of a source at load 1.
     sources
         Number of sending ranks.
     warmup_ns, measure_ns
-        Time before the window, and length of the window: messages born in it are measured.
+        Time before the window, and length of the window; messages born in the window are measured.
     cooldown_ns
-        Time for which sources continue, so that the last measured messages have traffic around.
+        Time for which sources continue after the window, so that the last measured messages are
+        also exposed to traffic.
     drain_ns
         Longest time for which the run continues after the sources stop.
     """
@@ -78,11 +79,11 @@ class Traffic:
         )
 
     def _seeded(self, seed: int) -> str:
-        """Return the pattern with this seed if the seed only affects drawn destinations."""
+        """Return the pattern with this seed if the seed affects only the draws of destinations."""
         entry, given = patterns.parse(self.pattern)
         options = entry.options
         draws = {"flows", "seed"} <= options.keys() and not {"flows", "seed"} & given.keys()
-        # Randomly chosen hot hosts are part of the pattern: they are the same at all loads.
+        # Randomly chosen hot hosts are part of the pattern, so they are the same at all loads.
         if not draws or ("targets" in options and "hosts" not in given):
             return self.pattern
         return f"{self.pattern}{',' if given else ':'}seed={seed}"
@@ -151,14 +152,14 @@ class Network:
 def measure_load(
     network: Network, traffic: Traffic, load: float, seed: int, watch: Watch | None = None
 ) -> OpenLoopMeasures:
-    """Run one load and measure it.
+    """Run the traffic at one load and measure the run.
 
     Parameters
     ----------
     network, traffic
         The network and its traffic.
     load
-        Mean rate of a source over the traffic's rate.
+        Offered load: mean rate of a source divided by the traffic's rate.
     seed
         Seed of times, sizes and destinations, and of the policy.
     watch

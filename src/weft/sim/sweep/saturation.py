@@ -19,7 +19,7 @@ from weft.sim.sweep.one_load import measure_load
 from weft.sim.sweep.settings import LOAD_STEP, OWN, Engines, Study, TrafficSettings, load_value
 from weft.sim.sweep.window_measures import SATURATION_COLUMNS, OpenLoopMeasures, table
 
-#: Approximate sum of the loads of a search's runs over the highest load.
+#: Approximate sum of the loads of a search's runs, divided by the highest load.
 _RUNS = 4
 
 
@@ -38,10 +38,10 @@ def saturation_load(
 ) -> pl.DataFrame:
     """Find the load at which a network saturates, by bisection.
 
-    The interval between a load that does not saturate, initially 0, and one that does, initially
-    `highest`, is halved until it is not wider than `resolution`. Saturation is defined in
-    `weft.sim.sweep.measure`. Close to the limit it depends on the length of the window: a longer
-    one separates loads that are closer together.
+    The interval between a load that does not saturate the network, initially 0, and a load that
+    does, initially `highest`, is halved until it is not wider than `resolution`. Saturation is
+    defined in `weft.sim.sweep.measure`. Near its limit, the verdict depends on the length of the
+    window: a longer window separates loads that are closer together.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def saturation_load(
     resolution
         Width of the interval at the end.
     highest
-        Load of the first run; the search ends there if it does not saturate.
+        Load of the first run; the search ends there if this load does not saturate the network.
 
     Returns
     -------
     polars.DataFrame
-        Columns of `SATURATION_COLUMNS`, a row for each combination.
+        Columns of `SATURATION_COLUMNS`, one row for each combination.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def bisect(
     Parameters
     ----------
     run
-        Returns the measures at a load.
+        Function that returns the measures at a load.
     highest
         Load of the first run.
     resolution
@@ -98,7 +98,7 @@ def bisect(
     Returns
     -------
     float
-        Highest load without saturation, 0 if all saturate.
+        Highest load without saturation, 0 if all loads saturate.
     float or None
         Lowest load with saturation; None if `highest` does not saturate.
     OpenLoopMeasures or None

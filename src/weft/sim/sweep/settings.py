@@ -31,22 +31,23 @@ from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
 from weft.workload.sources import Distribution
 
-#: Default window: about this number of messages are born in it at load 1, but its length in message
-#: times at full rate is within these bounds.
+#: Default length of the window: about this number of messages are born in it at load 1; the length,
+#: divided by the time of a message at full rate, is limited to these bounds.
 MESSAGES, SHORTEST, LONGEST = 100_000, 500, 4000
-#: Default warm-up and cool-down over the window, and drain over the sum of all three.
+#: Defaults of warm-up and cool-down, relative to the window, and of drain, relative to the sum of
+#: the three.
 WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
-#: Resolution of loads, also for the seeds derived from them.
+#: Resolution of loads; seeds are derived from loads rounded to it.
 LOAD_STEP = 1e-6
 
-#: Settings of runs that have no effect in a sweep: its messages need no receive, and each host has
-#: one rank.
+#: Settings of runs that have no effect in a sweep, as its messages need no receive and each host
+#: has one rank.
 OWN = (
     "eager_bytes", "handshake", "local_gbps", "local_latency_ns", "max_time_ns", "snapshot_ns",
     "trace",
 )  # fmt: skip
 
-#: Routes of a sweep: an engine by name, routes, or a list of both.
+#: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.
 Engines = str | Routes | Sequence[str | Routes]
 
 
@@ -58,8 +59,8 @@ class TrafficSettings(Settings):
     ----------
     pattern
         Traffic pattern, with options as in ``hot-spot:fraction=0.2``. Every host is a rank. If each
-        message draws its destination (`uniform`; `hot-spot` with `hosts`), each load has draws of
-        its own.
+        message draws its destination (`uniform`; `hot-spot` with `hosts`), the draws differ between
+        loads.
     size
         Mean size of messages.
     size_distribution
@@ -67,20 +68,21 @@ class TrafficSettings(Settings):
     interarrival
         Distribution of intervals between messages: ``exponential`` is Poisson traffic.
     rate_gbps
-        Rate of a load of 1.
+        Rate of a source at load 1.
     warmup
         Time before the window.
     measure
-        The window: messages born in it are measured.
+        Length of the window; messages born in the window are measured.
     cooldown
         Time for which sources continue after the window.
     drain
-        Longest time to wait for messages under way after that. The flow level waits for all.
+        Longest time after the cool-down to wait for messages under way. The flow level waits for
+        all messages.
 
     Raises
     ------
     InputError
-        On an invalid value.
+        If a value is invalid.
     """
 
     pattern: str = "uniform"
@@ -109,11 +111,11 @@ class Configuration:
     Parameters
     ----------
     engine, policy
-        Their names; no policy at the flow level.
+        Names of engine and policy; there is no policy at the flow level.
     network
         Fabric, routes and options; None if engine and policy do not fit.
     reason
-        Why they do not fit.
+        Reason why they do not fit.
     """
 
     engine: str
@@ -129,11 +131,11 @@ class Study:
     Parameters
     ----------
     fabric, level, traffic, seed
-        Those of all runs.
+        Fabric, level, traffic and seed of all runs.
     configurations
-        Every engine with every policy, at least one of which fits.
+        Every engine with every policy; at least one combination fits.
     hardware
-        Settings of hardware that are not defaults, as text; None at the flow level.
+        Settings of hardware that differ from the defaults, as text; None at the flow level.
     """
 
     fabric: Fabric
@@ -165,7 +167,7 @@ class Study:
         Raises
         ------
         InputError
-            On an invalid value.
+            If a value is invalid.
         NotApplicable
             If no combination fits, or the pattern does not exist for this number of hosts.
         """
@@ -251,7 +253,7 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
     Raises
     ------
     InputError, NotApplicable
-        On a value that does not fit, or a pattern that does not exist for this number of hosts.
+        If a value does not fit, or the pattern does not exist for this number of hosts.
     """
     rate = host_rate_gbps(fabric) if given.rate_gbps is None else given.rate_gbps
     sources = len(np.unique(flows_of(fabric.num_hosts, given.pattern).sources))
@@ -286,7 +288,7 @@ def load_value(load: float) -> float:
     Raises
     ------
     InputError
-        If it is not a positive number.
+        If the load is not a positive number.
     """
     if isinstance(load, bool) or not isinstance(load, int | float | np.number):
         raise InputError(f"a load must be a number, not {load!r}")
@@ -296,12 +298,12 @@ def load_value(load: float) -> float:
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    """Return one item or several as a list.
+    """Return a list of one given item or of several.
 
     Raises
     ------
     InputError
-        If the value is neither.
+        If the value is neither an item nor several.
     """
     if isinstance(given, str | Routes):
         return [given]
@@ -311,7 +313,7 @@ def _listed(name: str, given: Any) -> list[Any]:
 
 
 def _unusual(hardware: Hardware) -> str:
-    """Return the settings that are not defaults, as text."""
+    """Return the settings that differ from the defaults, as text."""
     usual = Hardware().table()
     return (
         ", ".join(
@@ -322,7 +324,7 @@ def _unusual(hardware: Hardware) -> str:
 
 
 def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotApplicable]:
-    """Return a name and the routes, or the reason why there are none."""
+    """Return the engine's name, and its routes or the reason why there are none."""
     if isinstance(engine, Routes):
         return engine.engine, engine
     if not isinstance(engine, str):

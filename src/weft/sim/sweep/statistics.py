@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 #: Numbers of batches, largest first: neighbours are merged while they are correlated. With fewer
-#: than 8 Student's t is wide; more than about 30 do not help (Schmeiser 1982).
+#: than 8 batches Student's t is wide; more than about 30 batches do not help (Schmeiser 1982).
 BATCHES = (32, 16, 8)
-#: Fewest observations for an interval.
+#: Smallest number of observations for an interval.
 FEWEST = 10 * BATCHES[-1]
 CONFIDENCE = 0.95
-#: Largest correlation of neighbours that widens an interval.
+#: Limit of the correlation of neighbours by which an interval is widened.
 _MOST_LAG1 = 0.9
-#: Standard normal quantile of the test whether neighbours are correlated, at 95 % on one side.
+#: Standard normal quantile of the one-sided test, at 95 %, whether neighbours are correlated.
 _Z = 1.645
-#: MSER searches the first half for the end of a transient: later, too few means are left.
+#: MSER searches only the first half for the end of a transient, because too few means remain later.
 _MSER_PART = 2
 
 
@@ -34,19 +34,19 @@ class Interval:
     Parameters
     ----------
     mean
-        Mean of all observations; NaN without any.
+        Mean of all observations; NaN if there are none.
     half_width
         Half of the 95 % interval, widened for the remaining correlation; NaN if `few`.
     plain_half_width
-        The same for independent batches.
+        Half of the 95 % interval for independent batches, not widened.
     batches
-        Batches of the interval; 0 if `few`.
+        Number of batches of the interval; 0 if `few`.
     lag1
         Correlation of neighbouring batches; NaN if `few`.
     few
-        There are too few observations, or too many batches without any.
+        Whether there are too few observations, or too many batches without observations.
     correlated
-        Even the smallest number of batches is correlated: the run is too short.
+        Whether batches are correlated even at their smallest number: the run is too short.
     """
 
     mean: float
@@ -61,12 +61,12 @@ class Interval:
 def batch_sums(
     at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, batches: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return sum and number of the observations in equally long batches of [begin, end).
+    """Return sum and number of observations in each of the equally long batches of [begin, end).
 
     Parameters
     ----------
     at, value
-        float64 [observations]: times and values; those outside are left out.
+        float64 [observations]: times and values; observations outside the window are left out.
     begin, end
         The window.
     batches
@@ -74,11 +74,11 @@ def batch_sums(
 
     Returns
     -------
-    float64 [batches], twice.
+    float64 [batches] each.
     """
     inside = (at >= begin) & (at < end)
     number = ((at[inside] - begin) / (end - begin) * batches).astype(np.int64)
-    number = np.minimum(number, batches - 1)  # a time just below the end may round up to it
+    number = np.minimum(number, batches - 1)  # a time just below the end may be rounded up
     count = np.bincount(number, minlength=batches).astype(np.float64)
     sums = np.bincount(number, weights=value[inside], minlength=batches)
     return sums.astype(np.float64), count
@@ -90,10 +90,11 @@ def batch_means(
     """Return the mean of observations in a window, with an interval that allows for correlation.
 
     Batches have equal length in time and differ in their numbers of observations; the mean is a
-    ratio of sums, and its variance that of the residuals (sum of a batch - mean times its number).
-    Starting with 32 batches, neighbours are merged while their lag-1 correlation is significant,
-    down to 8. The interval is Student's t, times sqrt((1 + r) / (1 - r)) for a remaining positive
-    correlation r, as for a first-order autoregressive process.
+    ratio of sums, and its variance is computed from the residuals: the sum of a batch minus the
+    mean times its number of observations. Starting with 32 batches, neighbours are merged while
+    their lag-1 correlation is significant, down to 8 batches. The interval is that of Student's t,
+    multiplied by sqrt((1 + r) / (1 - r)) if a positive correlation r remains, as for a first-order
+    autoregressive process.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def _lag1(residual: NDArray[np.float64]) -> float:
 
 
 def _correlated(lag1: float, batches: int) -> bool:
-    # For independent batches the estimate has about mean -1/n and variance 1/n.
+    # For n independent batches the estimate has approximately mean -1/n and variance 1/n.
     return bool(lag1 > -1 / batches + _Z / np.sqrt(batches))
 
 
@@ -152,9 +153,10 @@ class Trend:
     slope
         Change per unit of time; NaN with fewer than 3 batches.
     half_width
-        Half of the two-sided 95 % interval, widened for correlation of neighbours; NaN likewise.
+        Half of the two-sided 95 % interval, widened for correlation of neighbours; NaN with fewer
+        than 3 batches.
     grows
-        The slope is above 0 with one-sided 95 % confidence for independent batches.
+        Whether the slope is above 0 with one-sided 95 % confidence for independent batches.
     """
 
     slope: float
@@ -168,7 +170,7 @@ class Trend:
 
 
 def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
-    """Return the slope of batch means over time, by least squares, without batches of mean NaN.
+    """Return the least-squares slope of batch means over time; means that are NaN are ignored.
 
     The interval is widened as in `batch_means`, for the correlation of the residuals.
 
@@ -198,7 +200,7 @@ def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
 def batch_trend(
     at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float, batches: int
 ) -> Trend:
-    """Return the slope of observations in a window, by the means of equally long batches.
+    """Return the slope of observations in a window, from the means of equally long batches.
 
     Parameters
     ----------
@@ -222,27 +224,28 @@ def batch_trend(
 def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) -> float:
     """Return the end of the initial transient of a series, by the marginal standard error rule.
 
-    MSER-5 (White 1997): of means of five observations each, the first ones are left out so that the
-    squared standard error of the mean of the others is smallest.
+    MSER-5 (White 1997): observations are averaged in groups of five, and the number of first groups
+    to leave out is chosen such that the squared standard error of the mean of the other groups is
+    smallest.
 
     Parameters
     ----------
     at, value
         float64 [observations]: times in ascending order, and values.
     group
-        Observations in one mean: five for each independent source.
+        Number of observations in one group: five for each independent source.
 
     Returns
     -------
     float
-        Time of the first observation that is kept; NaN with fewer than 10 means, or if the minimum
-        is at the end of the first half, so that the transient may be longer.
+        Time of the first observation that is kept; NaN if there are fewer than 10 groups, or if the
+        minimum is at the end of the first half, so that the transient may be longer.
     """
     groups = len(value) // group
     if groups < 10:
         return np.nan
     means = value[: groups * group].reshape(groups, group).mean(axis=1)
-    # Cumulative sums from the end: entry n is over the means that remain without the first n.
+    # Cumulative sums from the end: entry n is the sum of the means without the first n.
     means = means - means.mean()
     left = np.arange(groups, 0, -1)
     sums = np.cumsum(means[::-1])[::-1]
@@ -253,15 +256,17 @@ def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) ->
     return np.nan if best == candidates else float(at[best * group])
 
 
-#: Batches of the window (its second half is tested), and of the time for which sources send.
+#: Number of batches of the window (its second half is tested), and of the time for which sources
+#: send.
 _WINDOW_BATCHES, _RUN_BATCHES = BATCHES[1], BATCHES[0]
-#: Fewest messages of a backlog: fewer are under way in any steady state.
+#: Smallest number of messages of a backlog: fewer may be under way in any steady state.
 _FEWEST_WAITING = 4
-#: Share of the backlog in the middle of the window above which a backlog stays.
+#: A backlog stays if it remains above this share of its value in the middle of the window.
 _KEPT = 0.5
-#: Share of bytes born in the first half of the window that are missing at its end: starvation.
+#: Messages starve if more than this share of the bytes born in the first half of the window has not
+#: arrived at its end.
 STARVED = 0.01
-#: Age of a starving message over the median latency.
+#: Smallest age of a starving message, divided by the median latency.
 _OVERDUE = 2.0
 
 
@@ -272,8 +277,8 @@ class Messages:
     Parameters
     ----------
     born, arrived
-        float64 [messages], ns: times at which messages were offered and arrived; infinite for
-        messages that never arrived.
+        float64 [messages], ns: times at which messages were offered, and at which they arrived;
+        infinite arrival for messages that never arrived.
     size
         float64 [messages], bytes.
     """
@@ -283,18 +288,19 @@ class Messages:
     size: NDArray[np.float64]
 
     def of(self, chosen: NDArray[np.bool_]) -> Messages:
-        """Return a selection of the messages."""
+        """Return the chosen messages."""
         return Messages(self.born[chosen], self.arrived[chosen], self.size[chosen])
 
     def under_way(self, at: float) -> NDArray[np.bool_]:
-        """Return the messages born before a time and not arrived, bool [messages]."""
+        """Return which messages were born before a time but arrive later, bool [messages]."""
         return (self.born < at) & (self.arrived >= at)
 
     def starve(self, begin: float, end: float) -> bool:
         """Return whether messages starve in a window.
 
-        They do if of the bytes born in its first half more than 1 % have not arrived at its end and
-        are older than twice the median latency of messages that arrive in the window.
+        Messages starve if more than 1 % of the bytes born in the first half of the window belong to
+        messages that have not arrived at its end and are older than twice the median latency of
+        messages that arrive in the window.
         """
         arriving = (self.arrived >= begin) & (self.arrived < end)
         usual = np.median((self.arrived - self.born)[arriving]) if arriving.any() else 0.0
@@ -305,17 +311,17 @@ class Messages:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Backlog of the rank with most bytes under way in the middle of the window.
+    """Backlog of the rank with the most bytes under way in the middle of the window.
 
     Parameters
     ----------
     rank
         The rank.
     stays
-        Its backlog stays at half of that value or more, and in the second half of the window less
-        arrives than sources offer on average.
+        Whether, in the second half of the window, the rank's backlog stays at half of its value in
+        the middle or more, and less arrives than is offered on average.
     grows
-        It stays, and the latency of arriving messages grows or messages starve.
+        Whether the backlog stays, and the latency of arriving messages grows or messages starve.
     """
 
     rank: int
@@ -331,12 +337,12 @@ def largest_backlog(
     stop: float,
     bytes_per_ns: float | None = None,
 ) -> Backlog | None:
-    """Test the largest backlog of a rank, as a source or as a destination.
+    """Test the largest backlog of any rank, as a source or as a destination.
 
-    During a backlog the arrival rate is that of the bottleneck and nearly constant, whereas births
-    vary; arrivals are therefore compared with the mean offered rate. The rank is chosen in the
-    first half of the window and tested in the second half, so that there is a single test for any
-    number of ranks.
+    During a backlog the arrival rate is that of the bottleneck and nearly constant, whereas the
+    rate at which messages are born varies; arrivals are therefore compared with the mean offered
+    rate. The rank is chosen in the first half of the window and tested in the second half, so that
+    there is a single test for any number of ranks.
 
     Parameters
     ----------
@@ -353,7 +359,7 @@ def largest_backlog(
     Returns
     -------
     Backlog
-        None without a backlog.
+        None if no rank has at least four messages under way.
     """
     middle = (begin + end) / 2
     waits = messages.under_way(middle)
@@ -381,7 +387,7 @@ def largest_backlog(
 
 
 def _rate(messages: Messages, stop: float) -> tuple[float, float]:
-    """Return the bytes per ns born until sources stopped, and the variance of that mean."""
+    """Return the mean bytes per ns born until sources stopped, and the variance of this mean."""
     born, _ = batch_sums(messages.born, messages.size, 0.0, stop, _RUN_BATCHES)
     rates = born * (_RUN_BATCHES / stop)
     return float(rates.mean()), float(rates.var(ddof=1)) / _RUN_BATCHES

@@ -30,11 +30,11 @@ from weft.sim.sweep.statistics import (
     student_t,
 )
 
-#: Percentiles of latency, by the name of their column.
+#: Percentiles of latency by column name.
 PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9}
-#: Batches of the test for saturation: enough for its degrees of freedom, long enough to average.
+#: Number of batches of the test for saturation: enough degrees of freedom, yet long batches.
 _SATURATION_BATCHES = BATCHES[1]
-#: Observations of each source in one of MSER-5's means, and least number of means.
+#: Number of observations per source in one mean of MSER-5, and smallest number of means.
 _MSER_GROUP, _MSER_GROUPS = 5, 20
 
 
@@ -47,37 +47,39 @@ class OpenLoopMeasures:
     begin_ns, end_ns
         The measurement window, after the warm-up.
     offered_load
-        Bytes born in the window, per source, over the capacity of a source's cable.
+        Bytes born in the window, divided by the bytes that all sources send in it at load 1.
     accepted_load
-        The same for bytes of messages that arrive in the window, whenever they were born.
+        The same ratio for the bytes of messages that arrive in the window, whenever they were born.
     growth
         offered_load - accepted_load.
     growth_ci95
-        Half of its 95 % interval, from the differences of the batches; NaN if nothing was born.
+        Half of the 95 % interval of `growth`, from the differences of the batches; NaN if nothing
+        was born.
     latency
         Mean latency of messages born in the window, and its interval. It is a lower bound if some
-        never arrived.
+        of these messages never arrived.
     percentiles_ns
-        Name -> percentile of the latency of messages born in the window: the order statistic of
-        that rank, without interpolation. Messages that never arrived rank last; NaN if the rank is
-        one of theirs.
+        Percentiles, by name, of the latency of messages born in the window: order statistics,
+        without interpolation. Messages that never arrived are last in this order; NaN if the
+        percentile is one of them.
     min_ns, max_ns
-        Shortest and longest latency; NaN likewise.
+        Shortest and longest latency of these messages; NaN if the message never arrived.
     messages
-        Messages born in the window.
+        Number of messages born in the window.
     censored
-        Of these, messages that had not arrived when the run ended. In the mean they count with
-        their age at that time.
+        Number of these messages that had not arrived when the run ended. In the mean latency they
+        count with their age at that time.
     after_sources
-        Of these, messages that arrived after the sources had stopped, at less than the full load.
+        Number of messages born in the window that arrived after the sources had stopped, and so at
+        less than the full load.
     latency_trend
-        Slope of the mean latency of messages that *arrive* in a batch, in ns per ns, so that
-        messages under way at the end do not bias it.
+        Slope, in ns per ns, of the mean latency of messages that *arrive* in a batch; messages
+        under way at the end therefore do not bias it.
     saturated
         As defined in `measure`.
     behind
-        Rank that falls behind while the sum of all does not: "what rank 5 sends", or receives;
-        otherwise empty.
+        Rank that falls behind while the sum of all ranks does not, as text: "what rank 5 sends" or
+        "what rank 5 receives"; otherwise empty.
     transient_ns
         End of the transient at the start, by MSER-5; NaN if unknown.
     steady
@@ -150,25 +152,27 @@ def measure(
     1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
        above 0 with one-sided 95 % confidence (Student's t, 15 degrees of freedom).
     2. Latency grows: the slope of the mean latency of messages that arrive in a batch is above 0
-       with the same confidence. Or messages starve: of the bytes born in the first half of the
-       window more than 1 % have not arrived at its end, with ages above twice the median latency.
+    with the same confidence. Or messages starve: more than 1 % of the bytes born in the first half
+    of the window have not arrived at its end and are older than twice the median latency.
 
-    In a steady state the first sum is the change of the bytes under way, which stays bounded as the
-    window grows. Its batches are negatively correlated, so the test tends to call a run steady.
+    The sum of the differences of condition 1 is the change of the bytes under way; in a steady
+    state it stays bounded as the window grows. The differences of the batches are then negatively
+    correlated, so the test tends to call a run steady.
 
-    A run is also saturated if a single source or destination falls behind, which the sum of all can
-    hide. For the rank with the largest backlog in the middle of the window, at least four messages:
+    A run is also saturated if a single source or destination falls behind, which the sum of all
+    ranks can hide. The rank with the largest backlog in the middle of the window falls behind if
+    this backlog has at least four messages and:
 
     1. the backlog stays at half of that value or more in the second half of the window, and less
-       arrives there than is offered on average, with one-sided 95 % confidence (7 degrees of
+    arrives in this half than is offered on average, with one-sided 95 % confidence (7 degrees of
        freedom), and
     2. latency grows or messages starve, as above.
 
     Parameters
     ----------
     born_ns, arrived_ns
-        float [messages]: times at which messages were offered and arrived; negative or NaN for
-        messages that never arrived.
+        float [messages]: times at which messages were offered, and at which they arrived; a
+        negative or NaN arrival means that a message never arrived.
     size_bytes
         int [messages].
     warmup_ns, measure_ns
@@ -176,15 +180,15 @@ def measure(
     sources
         Number of sending ranks.
     rate_gbps
-        Rate of a load of 1.
+        Rate of a source at load 1.
     sources_stop_ns
         Time at which sources stopped; by default the end of the window.
     stopped_ns
         End of the run; by default the last arrival.
     load
-        Mean rate of every source over `rate_gbps`; by default that of the born messages.
+        Mean rate of every source, divided by `rate_gbps`; by default estimated from the messages.
     source, destination
-        int [messages]: ranks; without them single ranks are not tested.
+        int [messages]: ranks; if left out, single ranks are not tested.
 
     Returns
     -------
@@ -193,7 +197,7 @@ def measure(
     Raises
     ------
     InputError
-        On arrays of different lengths, an empty window, or no source or rate.
+        If arrays differ in length, the window is empty, or the number of sources or the rate is 0.
     """
     born, arrived = np.asarray(born_ns, np.float64), np.asarray(arrived_ns, np.float64)
     size = np.asarray(size_bytes, np.float64)
@@ -276,13 +280,13 @@ def measure(
 
 
 def _worst(backlogs: Mapping[str, Backlog]) -> str:
-    """Return text for the first backlog that grows, otherwise for the first that stays."""
+    """Return text for the first backlog that grows; if none grows, for the first one."""
     order = sorted(backlogs, key=lambda verb: not backlogs[verb].grows)
     return f"what rank {backlogs[order[0]].rank} {order[0]}" if order else ""
 
 
 def _ranked(ascending: NDArray[np.float64], percent: float) -> float:
-    """Return the smallest value that `percent` of the values do not exceed; NaN if infinite."""
+    """Return a percentile of sorted values by the nearest-rank method; NaN if it is infinite."""
     if not len(ascending):
         return np.nan
     rank = max(int(np.ceil(round(percent / 100 * len(ascending), 9))) - 1, 0)

@@ -32,8 +32,7 @@ RULES = record_type(by="i8")
 
 
 class Adaptive(NamedTuple):
-    """State of the policy: one `RULES` record, and flowlets (a gap of 0 means a choice per
-    packet)."""
+    """State of the policy: one `RULES` record, and flowlets (not used if the gap is 0)."""
 
     rules: Any
     flowlets: Flowlets
@@ -46,8 +45,7 @@ def _kept(by: By, gap: float, entries: int, rows: int) -> Adaptive:
 
 @part_njit()
 def load_at(net, by, slot, row, at, now):
-    """Return a candidate's load in credits: packets that wait at this row, credits in use, or
-    both."""
+    """Return a candidate's load in credits: waiting packets, credits in use, or their sum."""
     candidate = net.tables.candidates[at]
     lane = net.lanes[candidate.link * net.rules.lanes + lane_of(net, slot, row, candidate)]
     amount = np.int64(0)

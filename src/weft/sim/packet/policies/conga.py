@@ -138,8 +138,7 @@ def decayed(rules, estimate, until):
 
 @lean_njit()
 def congestion(rules, estimate, until, rate_gbps):
-    """Return a link's metric: its estimate divided by that of a full link, in `rules.levels`
-    levels."""
+    """Return a link's metric: its estimate relative to a full link, in `rules.levels` levels."""
     amount = decayed(rules, estimate, until)
     return min(np.int64(amount * rules.scale / rate_gbps), rules.levels - 1)
 
