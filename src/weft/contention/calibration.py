@@ -212,7 +212,8 @@ def fit(
         Fit alpha to all times. If False, alpha is the mean time per byte of single communications,
         which is noisier but independent of the model.
     max_edges
-        Only components of at most this many edges are fitted to; `errors` includes all graphs.
+        Only components of at most this many edges are used for the fit; `errors` includes all
+        graphs.
     tolerance, start_tolerance
         As for `recover_penalties`.
 

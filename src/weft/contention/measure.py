@@ -3,8 +3,8 @@
 The benchmark of section 3.3 of M. Martinasso and J.-F. Mehaut, "A contention-aware performance
 model for HPC-based networks" (Euro-Par 2011): each communication of a graph has a sending and a
 receiving process on the machines of its nodes; all communications start together and send messages
-of one size. `docs/calibration.md` describes its use. Only this module needs mpi4py (``pip install
-'weft[mpi]'``).
+of one size. `docs/calibration.md` describes its use. Only this module needs mpi4py
+(``pip install 'weft[mpi]'``).
 """
 
 from __future__ import annotations

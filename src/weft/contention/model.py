@@ -75,7 +75,7 @@ class ContentionSteps:
 def penalties(
     sources: ArrayLike, destinations: ArrayLike, *, model: PenaltyModel = INFINIBAND
 ) -> NDArray[np.float64]:
-    """Return the penalty of each edge of a contention graph: its time over that without contention.
+    """Return the penalty of each edge: its time divided by its time without contention.
 
     Equation 4 of Martinasso and Mehaut 2011.
 

@@ -95,8 +95,8 @@ class CongestionControl(Settings):
         Time after which the index decreases by one, in units of 1.024 us.
     cct
         The table: shift and multiplier of each entry, or text such as ``0:0,3:12``. After a packet
-        whose transfer on its link takes ``t``, a queue pair waits for ``(t >> shift) *
-        multiplier``.
+        whose transfer on its link takes ``t``, a queue pair waits for
+        ``(t >> shift) * multiplier``.
     per
         Unit that has its own index: each queue pair (``qp``) or each service level of a port
         (``sl``).

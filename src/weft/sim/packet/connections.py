@@ -54,7 +54,7 @@ class Connections:
 
     @property
     def several_paths(self) -> bool:
-        """Whether messages of one connection may use several routes (``lids="spread"``)."""
+        """Whether messages of one connection use several routes (for example ``lids="spread"``)."""
         remote = self.route != program.LOCAL
         route, connection = self.route[remote], self.connection[remote]
         one = np.empty(self.num_connections, dtype=np.int32)

@@ -142,8 +142,8 @@ class HotSpots:
         Parameters
         ----------
         most_trees, most_nodes
-            Largest numbers of trees, and of nodes per tree, in the text; it ends with the number of
-            omitted ones.
+            Largest numbers of trees, and of nodes per tree, in the text; it also states how many
+            are omitted.
         """
         if not self.trees:
             return "No congestion: no packet waits because of a full buffer."
@@ -165,7 +165,7 @@ class HotSpots:
     def _row(self, number: int, tree: CongestionTree) -> dict[str, Any]:
         result, work = self.result, self.result.workload
         hosts, ops = self.hosts(tree), self.result.workload.messages
-        # Messages that are posted but have not arrived at one of the snapshots of the tree.
+        # Messages that are posted and have not arrived at the time of one of the tree's snapshots.
         posted, arrived = result.posted_ps[ops], result.arrived_ps[ops]
         times = snapshots_of(result).time_ps[list(tree.snapshots)]
         since = np.searchsorted(times, posted)
@@ -360,7 +360,7 @@ def summed_trees(
 
 
 def _sum(trees: Sequence[tuple[CongestionTree, float]]) -> CongestionTree:
-    """Merge trees of one root; every node keeps the path to the root with the largest weights."""
+    """Merge trees of one root; every node keeps its path of largest weight to the root."""
     edges: dict[Buffer, dict[Buffer, float]] = {}
     sums: dict[Buffer, dict[tuple[str, int], float]] = {}
     causes: dict[str, float] = {}

@@ -222,8 +222,7 @@ def all_to_all_users(
 def _users(
     routes: Routes, fabric: Fabric, endpoint: NDArray[np.int32], links: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[Any], ...]:
-    """Return link index, row of the sources, row of the destinations and size of each flow
-    group."""
+    """Return for each group of flows its link index, source row, destination row and size."""
     raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
 
 

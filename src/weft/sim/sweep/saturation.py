@@ -40,8 +40,8 @@ def saturation_load(
 
     The interval between a load that does not saturate the network, initially 0, and a load that
     does, initially `highest`, is halved until it is not wider than `resolution`. Saturation is
-    defined in `weft.sim.sweep.measure`. Near its limit, the verdict depends on the length of the
-    window: a longer window separates loads that are closer together.
+    defined in `weft.sim.sweep.measure`. Near saturation, the result of a run depends on the length
+    of the window: a longer window separates loads that are closer together.
 
     Parameters
     ----------

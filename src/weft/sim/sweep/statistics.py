@@ -261,7 +261,7 @@ def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) ->
 _WINDOW_BATCHES, _RUN_BATCHES = BATCHES[1], BATCHES[0]
 #: Smallest number of messages of a backlog: fewer may be under way in any steady state.
 _FEWEST_WAITING = 4
-#: A backlog stays if it remains above this share of its value in the middle of the window.
+#: A backlog stays if it does not fall below this share of its value in the middle of the window.
 _KEPT = 0.5
 #: Messages starve if more than this share of the bytes born in the first half of the window has not
 #: arrived at its end.
@@ -359,7 +359,7 @@ def largest_backlog(
     Returns
     -------
     Backlog
-        None if no rank has at least four messages under way.
+        None if the largest backlog has fewer than four messages.
     """
     middle = (begin + end) / 2
     waits = messages.under_way(middle)

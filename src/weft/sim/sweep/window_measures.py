@@ -152,20 +152,20 @@ def measure(
     1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
        above 0 with one-sided 95 % confidence (Student's t, 15 degrees of freedom).
     2. Latency grows: the slope of the mean latency of messages that arrive in a batch is above 0
-    with the same confidence. Or messages starve: more than 1 % of the bytes born in the first half
-    of the window have not arrived at its end and are older than twice the median latency.
+       with the same confidence. Or messages starve: more than 1 % of the bytes born in the first
+       half of the window have not arrived at its end and are older than twice the median latency.
 
     The sum of the differences of condition 1 is the change of the bytes under way; in a steady
     state it stays bounded as the window grows. The differences of the batches are then negatively
     correlated, so the test tends to call a run steady.
 
     A run is also saturated if a single source or destination falls behind, which the sum of all
-    ranks can hide. The rank with the largest backlog in the middle of the window falls behind if
-    this backlog has at least four messages and:
+    ranks can hide. The rank with the largest backlog in the middle of the window is tested if this
+    backlog has at least four messages. The run is saturated if
 
     1. the backlog stays at half of that value or more in the second half of the window, and less
-    arrives in this half than is offered on average, with one-sided 95 % confidence (7 degrees of
-       freedom), and
+       arrives in this half than is offered on average, with one-sided 95 % confidence (7 degrees
+       of freedom), and
     2. latency grows or messages starve, as above.
 
     Parameters

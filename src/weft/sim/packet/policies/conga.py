@@ -63,7 +63,7 @@ RULES = record_type(
     leaf_uplinks="i8",  # columns of the tables of leaf switches
     middle_uplinks="i8",  # columns of the tables of middle switches
     middle_decides="i8",  # whether middle switches choose by congestion
-    left="f8",  # factor by which an estimate decays in each tick
+    left="f8",  # factor by which each tick multiplies an estimate
     scale="f8",  # levels of the metric per byte and Gb/s
 )
 
@@ -156,7 +156,7 @@ def feedback(cells, base, uplinks, now, ageing):
     Parameters
     ----------
     cells, base, uplinks
-        `CELL` records, and index of the first record of the peer, and their number.
+        `CELL` records, index of the peer's first record, and number of the peer's records.
     now, ageing
         ps.
 
