@@ -108,7 +108,7 @@ class Hardware(Settings):
     switch_latency_ns
         Time from the arrival of a packet's first byte to its routing [9].
     forward_latency_ns
-        The same time in hosts that forward; by default `switch_latency_ns` [9].
+        The same time in hosts that forward; by default the time in switches [9].
     queues
         One queue for each incoming link and lane (``input``), or one for each combination of
         incoming link, lane and outgoing link (``voq``) [10].
