@@ -48,7 +48,7 @@ LINK_DTYPE = np.dtype(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FabricArrays(FrozenArrays):
-    """The fields of a `Fabric`, which documents them, with the derived counts and names."""
+    """Fields of a `Fabric` (documented there), and the counts and names derived from them."""
 
     name: str
     node_kind: NDArray[np.uint8]
@@ -110,7 +110,7 @@ class FabricArrays(FrozenArrays):
 
     @cached_property
     def num_host_endpoints(self) -> int:
-        """Number of endpoints of hosts, which precede those of auxiliary adapters."""
+        """Number of endpoints of hosts; they precede the endpoints of auxiliary adapters."""
         past = self.num_switches + self.num_hosts
         return int(np.searchsorted(self.endpoint_node, past))
 
@@ -209,7 +209,7 @@ class FabricArrays(FrozenArrays):
     def option_name(self, node: int) -> str:
         """Return a node as options accept it: its label, quoted where needed, or its GUID.
 
-        The GUID replaces labels that options cannot hold or parse as another form of value.
+        The GUID is used if an option cannot hold the label or would parse it as something else.
         """
         name = self.node_names[node]
         other = name.lower().startswith(("@", "0x", '"')) or name in ("auto", "center")

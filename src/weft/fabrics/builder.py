@@ -68,7 +68,7 @@ class FabricBuilder:
         names
             One label per switch.
         ports
-            Number of ports of each switch; 0 for the number of its cables.
+            Number of ports of each switch; 0 for the highest port that a cable uses, at least 1.
         level
             Tree level, -1 for none.
         coordinates
@@ -139,8 +139,8 @@ class FabricBuilder:
         a, b
             Node numbers of equal length.
         a_ports, b_ports
-            Port at each end, from 1; by default the node's next free port in the order of the
-            cables. The ports of a node must be either all given or all chosen.
+            Port at each end, from 1; by default ports are assigned from 1 in the order of
+            the node's cables. Either all ports of a node must be given, or none.
         rate
             Rate of these cables; by default the builder's.
         length_m
@@ -179,7 +179,7 @@ class FabricBuilder:
         )
 
     def parts(self, family: str = "", parameters: Mapping[str, Any] | None = None) -> Parts:
-        """Return the nodes and cables added so far, with free ports chosen."""
+        """Return the nodes and cables added so far, with a port assigned to each cable end."""
         nodes = _stack(self._blocks, ("kind", "forwards", "ports", "level", "coordinates"))
         cables = _stack(
             self._cables,
@@ -241,7 +241,7 @@ def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[s
 
 
 def _free_ports(cables: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the ports of both ends, 0 replaced by the node's next free port in cable order."""
+    """Return the ports of both ends; each 0 is replaced by the node's next port in cable order."""
     count = len(cables["a_node"])
     nodes = np.empty(2 * count, dtype=np.int32)
     ports = np.empty(2 * count, dtype=np.int32)

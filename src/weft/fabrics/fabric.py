@@ -77,9 +77,9 @@ class Fabric(FabricArrays):
     cable_length_m, cable_latency_ns
         float64 [cables]; a length is NaN where unknown.
     level
-        int8 [nodes]: tree level, hosts at 0, -1 where the fabric is not a tree or unlabelled.
+        int8 [nodes]: tree level, 0 for hosts; -1 if the fabric is not a tree or lists no levels.
     coordinates
-        int32 [nodes, d], -1 where a node has none; d = 0 when no node has coordinates.
+        int32 [nodes, d], -1 for a coordinate that a node lacks; d = 0 if no node has coordinates.
     lid, lmc
         int32 and uint8 [destinations]; LID 0 where none is assigned.
     family, parameters
@@ -125,7 +125,7 @@ class Fabric(FabricArrays):
 
     @cached_property
     def machine(self) -> NDArray[np.int64]:
-        """First adapter of each host's machine, the node itself for others; int64 [nodes]."""
+        """First adapter of each host's machine; other nodes map to themselves; int64 [nodes]."""
         return read_only(first_adapters(self))
 
     @cached_property
@@ -178,7 +178,7 @@ class Fabric(FabricArrays):
         count
             Expected number of values; by default any.
         low
-            Smallest valid number: -1 where that means no host.
+            Smallest valid number; -1 if that value means no host.
 
         Raises
         ------
@@ -261,7 +261,7 @@ class Fabric(FabricArrays):
         InputError
             When `load` does not have one finite, non-negative number per link.
         """
-        # By name: drawing is a room above this one, and only this call needs it.
+        # Imported here and by name, because weft.report is a layer above weft.fabrics.
         figure: Figure = import_module("weft.report.picture").plot(self, load, **options)
         return figure
 
@@ -270,8 +270,8 @@ class Fabric(FabricArrays):
     def shuffled(self, seed: int) -> Fabric:
         """Return the same wiring with nodes, GUIDs, names and port numbers permuted.
 
-        Tree levels, coordinates, LIDs and the topology family are removed: for tests of engines
-        that must not rely on any of these.
+        Tree levels, coordinates, LIDs and the topology family are removed. The result serves to
+        test engines that must not rely on any of these.
 
         Parameters
         ----------
@@ -302,19 +302,19 @@ class Fabric(FabricArrays):
         )
 
     def with_faults(self, *, cables: int = 0, switches: int = 0, seed: int = 0) -> Fabric:
-        """Return the fabric without randomly chosen cables between switches, and switches.
+        """Return the fabric after removing random switches and random cables between switches.
 
         Parameters
         ----------
         cables, switches
-            Number of cables between switches, and of switches, to remove.
+            Number of cables between switches, and number of switches, to remove.
         seed
             Equal seeds give equal faults.
 
         Raises
         ------
         InputError
-            If the fabric has fewer than these numbers.
+            If the fabric has fewer cables between switches, or fewer switches.
         """
         return Fabric.of(variants.with_faults(self, cables, switches, seed))
 
@@ -378,7 +378,7 @@ def check_fabric(value: object) -> None:
     Raises
     ------
     InputError
-        If it is not; the message shows the value.
+        If the value is not a `Fabric`; the message shows it.
     """
     if not isinstance(value, Fabric):
         raise InputError(f"expected a Fabric, as weft.fabric(…) returns, not {value!r}")

@@ -60,7 +60,7 @@ class Faults(Settings):
         Raises
         ------
         InputError
-            If a named cable or switch does not exist, or there are too few to remove.
+            If a named cable or switch does not exist, or fewer exist than are to be removed.
         """
         if self.cables or self.switches:
             fabric = fabric.without(cables=self.cables, switches=self.switches)

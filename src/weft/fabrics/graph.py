@@ -24,17 +24,17 @@ class SwitchGraph(FrozenArrays):
     Parameters
     ----------
     row_node, node_row
-        int32 [rows] and int32 [nodes], -1 for a node that does not forward.
+        int32 [rows], int32 [nodes]: node of each row, and row of each node, -1 for no row.
     row_base, row_link
         int32 [rows + 1], int32: the link that leaves row ``r`` by port ``p`` is
-        ``row_link[row_base[r] + p]``, -1 where none does; port 0 is the node itself.
+        ``row_link[row_base[r] + p]``, -1 if there is none; port 0 is the row itself.
     link_row
         int32 [links]: row at the head of the link, -1 when its head does not forward.
     destination_row
-        int32 [destinations]: the row that a destination is attached to (itself, if it forwards),
-        -1 if it has no cable to a forwarding node.
+        int32 [destinations]: the destination itself if it is a row, else the row that it is
+        attached to; -1 if it has no cable to a row.
     destination_link
-        int32 [destinations]: the link from that row to the destination, -1 if it is the row.
+        int32 [destinations]: link from that row to the destination, -1 if it is a row itself.
     edge_offset, edge_row, edge_link, edge_port
         int32 CSR over rows, by ascending port: the neighbouring row, the link and the port of
         each edge (link from one row to another).
@@ -76,7 +76,7 @@ class SwitchGraph(FrozenArrays):
 
     @cached_property
     def slot_edge(self) -> NDArray[np.int32]:
-        """Edge that leaves by each port, -1 where none does, int32, indexed as `row_link`."""
+        """Edge that leaves each row by each port, -1 if none, int32, indexed as `row_link`."""
         edges = np.full(len(self.row_link), -1, dtype=np.int32)
         used = np.flatnonzero(self.row_link >= 0)
         edges[used] = self.edge_of_link[self.row_link[used]]
@@ -84,7 +84,7 @@ class SwitchGraph(FrozenArrays):
 
     @cached_property
     def edge_tail(self) -> NDArray[np.int32]:
-        """Row that each edge leaves, int32 [edges]."""
+        """Row at the tail of each edge, int32 [edges]."""
         rows = np.arange(self.num_rows, dtype=np.int32)
         return read_only(np.repeat(rows, np.diff(self.edge_offset)))
 
@@ -110,12 +110,12 @@ class SwitchGraph(FrozenArrays):
         return distances
 
     def need_memory(self, lines: int, each: int, what: str) -> None:
-        """Refuse a table of `lines` x rows entries of `each` bytes that memory cannot hold.
+        """Refuse a table of `lines` x rows entries of `each` bytes if it does not fit in memory.
 
         Raises
         ------
         NotApplicable
-            If it does not fit; the message names its size and the free memory.
+            If the table does not fit; the message names its size and the free memory.
         """
         need_memory(
             lines * self.num_rows * each,

@@ -33,12 +33,12 @@ def host_part(description: str) -> str:
 
 
 def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
-    """Return the first adapter of each host's machine, the node itself for others, int64 [nodes].
+    """Return the first adapter of each host's machine, int64 [nodes]; other nodes map to themselves.
 
-    Adapters are in one machine if they have the same system image GUID, or if their labels (or
-    else descriptions) name the same host and different devices (``node1 mlx5_0``, ``node1
-    mlx5_1``). A host name that occurs twice with the same device is shared by several hosts, such
-    as ``localhost``, and does not join adapters.
+    Adapters are in one machine if they have the same system image GUID, or if their labels (or, if
+    a label names no device, their descriptions) name the same host and different devices (``node1
+    mlx5_0``, ``node1 mlx5_1``). A host name that occurs twice with the same device is shared by
+    several hosts, such as ``localhost``, and does not join adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}
@@ -63,8 +63,8 @@ def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
 def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[str, list[int]]:
     """Return the host numbers of each machine, ascending; `machine` is from `first_adapters`.
 
-    The name of a machine is the host name in the label or else the description of its first
-    adapter; if there is none, or two machines share it, the name is the adapter's label.
+    The name of a machine is the host name in the label of its first adapter, or else in the
+    description. If neither has one, or two machines share it, the name is the adapter's label.
     """
     groups: dict[int, list[int]] = {}
     for host, first in enumerate(machine[fabric.host_nodes].tolist()):

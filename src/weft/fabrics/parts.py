@@ -51,7 +51,7 @@ class Parts:
     system_guid: NDArray[np.uint64]
     vendor_id: NDArray[np.uint32]
     device_id: NDArray[np.uint32]
-    #: (node, port) -> GUID of an adapter port, where it is not the node's GUID plus the port.
+    #: (node, port) -> port GUID if it is not node GUID + port (adapter) or node GUID (switch).
     port_guid: dict[tuple[int, int], int] = field(default_factory=dict)
     #: (node, port) -> (LID, LMC); port 0 for a switch.
     lid: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -222,7 +222,7 @@ def cable_latency_ns(length_m: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def default_guids(kind: NDArray[np.uint8], ports: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """Return GUIDs as ibsim assigns them: switches 1 apart, adapters their ports + 1 apart."""
+    """Return GUIDs as ibsim assigns them: switches consecutive, adapters their ports + 1 apart."""
     switch = kind == NodeKind.SWITCH
     step = np.where(switch, 0, ports + 1).astype(np.uint64)
     before = np.cumsum(step) - step

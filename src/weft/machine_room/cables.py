@@ -43,7 +43,7 @@ CABLE_COLUMNS = {
 
 
 def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the length to buy of each cable, float64 [cables]: known, else the next one sold.
+    """Return the known length of each cable, else the shortest sufficient one sold, in m.
 
     Raises
     ------
@@ -119,9 +119,9 @@ def cabling_list(
     """Return the cables in the order of installation: by pair of racks, longest first.
 
     Pairs of racks are in the order of their longest cable, so that long bundles are laid before
-    short ones; within a pair longer cables precede shorter ones, then the ports of the first end
-    decide. The first end is the one in the first rack, and within a rack the upper one. Connections
-    inside a chassis are last.
+    short ones; within a pair longer cables precede shorter ones, and equally long ones are in the
+    order of the ports at their first ends. The first end is the one in the first rack, and within
+    a rack the upper one. Connections inside a chassis are last.
 
     Returns
     -------

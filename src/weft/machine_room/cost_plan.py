@@ -90,8 +90,8 @@ class CostPlan:
     layout
         All options.
     leaves, order
-        Chosen location of the switches with hosts (for ``auto``), and chosen order of the switches
-        along the racks (for ``shortest``).
+        Location of the switches with hosts, and their order along the racks, as chosen for the
+        options ``auto`` and ``shortest``.
     cables
         The cabling list: columns of `weft.machine_room.cables.CABLE_COLUMNS`.
     summary, racks, places
@@ -131,7 +131,7 @@ class CostPlan:
 
     @property
     def power_w(self) -> float | None:
-        """Power of all items with a power in the price file; None if there are none."""
+        """Total power of the items whose power is in the price file; None if there are none."""
         known = self.summary["power_w"].drop_nulls()
         return float(known.sum()) if len(known) else None
 

@@ -25,7 +25,7 @@ class Group:
     box
         The box, -1 for none.
     hosts
-        Nodes of the hosts, ascending; the first adapter of a host with several.
+        Nodes of the hosts, ascending; a host with several adapters is listed by its first one.
     """
 
     box: int
@@ -37,16 +37,16 @@ class Equipment:
     """Boxes and groups of a fabric.
 
     A *box* is mounted in a rack as a whole: a switch, or all switches of one chassis (with the same
-    system GUID). A *unit* is a box with its hosts, or a host without a box: unit ``b`` is that of
-    box ``b``, and the single hosts follow.
+    system GUID). A *unit* is a box with its hosts, or a host without a box: unit ``b`` contains
+    box ``b``, and the units of single hosts follow.
 
     Parameters
     ----------
     fabric
         The fabric.
     node_unit
-        int32 [nodes]: unit of each node; for a host that of the box to which it has most cables.
-        -1 for an auxiliary adapter without a cable.
+        int32 [nodes]: unit of each node; a host is in the unit of the box to which it has most
+        cables; -1 for an auxiliary adapter without a cable.
     box_nodes
         The switches of each box.
     box_ports
@@ -56,9 +56,9 @@ class Equipment:
     box_units
         int64 [boxes]: height in U.
     machine
-        int64 [nodes]: first adapter of each host's machine, the node itself for others.
+        int64 [nodes]: first adapter of each host's machine; other nodes map to themselves.
     inside
-        bool [cables]: inside a chassis or a switch, so not bought.
+        bool [cables]: whether the cable is inside a chassis or a switch, and so is not bought.
     groups
         One group per box with hosts and per single host.
     """
@@ -90,7 +90,7 @@ class Equipment:
         return [box for box in range(self.num_boxes) if box not in leaves]
 
     def unit_matrix(self) -> csr_array:
-        """Return the number of cables between each two different units, symmetric."""
+        """Return the symmetric matrix of the number of cables between different units."""
         a = self.node_unit[self.fabric.link_from[0::2]]
         b = self.node_unit[self.fabric.link_to[0::2]]
         keep = (a != b) & (a >= 0) & (b >= 0)
@@ -180,9 +180,10 @@ def _boxes(fabric: Fabric) -> tuple[NDArray[np.int32], tuple[tuple[int, ...], ..
 def _homes(
     fabric: Fabric, box_of: NDArray[np.int32], machine: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Return the box to which each machine has most cables, -1 for none; ties by lowest port.
+    """Return the box to which each machine has most cables, -1 for none.
 
-    int32 [nodes], set at the first adapter of each machine. The ports of a machine's adapters are
+    int32 [nodes], set at the first adapter of each machine. Of boxes with equally many cables the
+    one at the lowest port is returned. The ports of a machine's adapters are
     numbered consecutively.
     """
     tail, head = fabric.link_from, fabric.link_to
@@ -196,7 +197,8 @@ def _homes(
     ports = fabric.port_offset[tail[out]].astype(np.int64) + fabric.link_from_port[out]
     np.minimum.at(slot, inverse, ports)
     host, box = np.divmod(distinct, int(box_of.max()) + 1)
-    # The last assignment of a host counts: the box with most cables, then with the lowest port.
+    # Later assignments to a host overwrite earlier ones: the box with most cables is last, and of
+    # boxes with equally many, the one with the lowest port.
     order = np.lexsort((-slot, counts, host))
     home[host[order]] = box[order]
     return home
@@ -211,7 +213,7 @@ def orders(gear: Equipment, wanted: str) -> list[tuple[str, list[Group]]]:
     Raises
     ------
     InputError
-        If an order by coordinates is wanted and a group has none.
+        If an order by coordinates is wanted and a group has no coordinates.
     """
     by_name = {"number": list(gear.groups)}
     coordinates = _coordinates(gear)

@@ -36,7 +36,7 @@ def cost(
 ) -> CostPlan:
     """Place a fabric in racks and compute its cables, their lengths and the costs.
 
-    Cable lengths that the fabric has are kept; the others follow from the racks.
+    Known cable lengths are kept; the others are computed from the positions in the racks.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ document(cost, Layout)
 
 
 def _shortest(gear: Equipment, layout: Layout, packer: Packer) -> tuple[str, Placement]:
-    """Return the order with the least cable length to buy, and its placement; ties by order."""
+    """Return the order with the least cable length to buy, and its placement."""
     best: tuple[tuple[float, float], str, Placement] | None = None
     refusal: InputError | None = None
     for name, groups in orders(gear, layout.order):
@@ -125,7 +125,7 @@ def _row(category: str, item: str, count: int, **columns: Any) -> dict[str, Any]
 
 
 def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str, Any]]:
-    """Iterate over rows of switches by ports and adapters by ports, largest first."""
+    """Iterate over the rows of switches, then adapters, each by number of ports, largest first."""
     fabric = gear.fabric
     outside = np.repeat(~gear.inside, 2)
     plugged = np.bincount(fabric.link_from[outside], minlength=fabric.num_nodes)
@@ -148,7 +148,7 @@ def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str
 def _product(
     category: str, name: str, count: int, ports: int, needed: int, used: int
 ) -> dict[str, Any]:
-    """Return a row of a product with ports; its item states if more are bought than needed."""
+    """Return the row of a product; its name states the ports needed if fewer than those bought."""
     more = "" if ports == needed else f" for {needed} port{'s' if needed > 1 else ''}"
     return _row(
         category, f"{ports}-port {name}{more}", count,
@@ -157,7 +157,7 @@ def _product(
 
 
 def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Iterate over rows of cables by kind, rate and length, and of connections inside chassis."""
+    """Iterate over the rows of cables, by kind, rate and length, then of internal connections."""
     counted = (
         cables.group_by("kind", "rate_gbps", "rate", "length_m")
         .len()

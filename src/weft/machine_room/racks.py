@@ -144,7 +144,7 @@ class Packer:
         return [Section(section.boxes + boxes, [*section.hosts, *group.hosts])]
 
     def _one_rack(self, groups: Sequence[Group], core: list[int]) -> Rack | None:
-        """Return one rack with all equipment, switches without hosts on top; None if too full."""
+        """Return one rack with all equipment, switches without hosts on top; None if full."""
         total = sum(len(group.hosts) for group in groups) + len(core)
         most = self._layout.rack_units * (
             self._layout.hosts_per_chassis + self._layout.switches_per_unit
@@ -214,7 +214,7 @@ class Packer:
             racks = self._box_racks(self._sorted(core, centres))
             if len(racks) <= count:
                 break
-            # Boxes of unequal height may need more racks in their final order.
+            # In their final order, boxes of unequal height may need more racks than counted.
             count = len(racks)
         placed = list(zip(others + positions, host_racks + racks, strict=False))
         return self._placed(
@@ -281,11 +281,11 @@ class Packer:
     def _centres(
         self, host_racks: list[Rack], number: list[float], core: list[int]
     ) -> NDArray[np.float64]:
-        """Return for each core box the mean number of the racks that its cables lead to.
+        """Return for each core box the mean of the numbers of the racks that its cables lead to.
 
-        `number` has the number of each host rack (its position or row). The number of a box with
-        hosts is the mean over its hosts. A box that is connected only to core boxes gets the mean
-        of their centres; NaN if it is not connected to hosts.
+        `number` contains the number of each host rack: its position or its row. A box with hosts
+        counts with the mean of the numbers of its hosts' racks. A box that is connected only to
+        core boxes gets the mean of their centres. Boxes without a connection to hosts get NaN.
         """
         total = np.zeros(self._matrix.shape[0])
         count = np.zeros(len(total))
