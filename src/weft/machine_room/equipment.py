@@ -182,9 +182,8 @@ def _homes(
 ) -> NDArray[np.int32]:
     """Return the box to which each machine has most cables, -1 for none.
 
-    int32 [nodes], set at the first adapter of each machine. Of boxes with equally many cables the
-    one at the lowest port is returned. The ports of a machine's adapters are
-    numbered consecutively.
+    int32 [nodes], set at the first adapter of each machine. Of boxes with equally many cables,
+    the one at the lowest port is returned. Ports are ordered by adapter, then by number.
     """
     tail, head = fabric.link_from, fabric.link_to
     out = np.flatnonzero((fabric.node_kind[tail] == NodeKind.HOST) & (box_of[head] >= 0))

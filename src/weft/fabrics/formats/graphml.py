@@ -51,7 +51,7 @@ def write(fabric: Fabric) -> str:
 
     Node ids are the labels, edge ids the cable numbers. Unknown attributes (level, coordinates,
     length, system GUID, LIDs) are left out of that node or edge. Characters that XML cannot hold
-    are replaced by U+FFFD; where that makes two labels equal, the id is made from the GUID.
+    are replaced by U+FFFD; if that makes labels equal, the id is made from the GUID.
     """
     lines = [_HEAD]
     for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):

@@ -23,8 +23,8 @@ _SHAPES = {
 def write(fabric: Fabric, *, hosts: bool = True) -> str:
     """Graphviz DOT: one row per tree level, hosts at the bottom, for ``dot -Tsvg``.
 
-    Rows are the fabric's tree levels, or if it has none the distances from the nearest host.
-    Parallel cables of one rate are one line, labelled with their number, and with their rate if
+    If the fabric has no tree levels, rows are distances from the nearest host. Parallel cables of
+    one rate are drawn as one line, labelled with their number, and with their rate if
     the fabric has several rates. Ports are left out.
 
     Parameters

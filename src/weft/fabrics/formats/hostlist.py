@@ -2,8 +2,8 @@
 
 Numbers of a range are padded with zeros to the width of its lower end: ``[8-10]`` is 8, 9, 10 and
 ``[08-10]`` is 08, 09, 10. A name may have several brackets, the last of which varies fastest.
-Also read, but never written because Slurm lacks them, are ClusterShell's steps (``n[0-6/2]`` is n0,
-n2, n4, n6) and names in double quotes, whose text is not expanded (``"rack 1, node 2"``).
+ClusterShell's steps (``n[0-6/2]`` is n0, n2, n4, n6) and names in double quotes, whose text is not
+expanded (``"rack 1, node 2"``), are read but never written, because Slurm does not accept them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import product
 from weft.core.errors import InputError
 from weft.core.words import quote_end, unquoted
 
-#: Limit on the names of a list, against mistyped ranges.
+#: Largest number of names in a list, as a guard against mistyped ranges.
 MAX_HOSTS = 1_000_000
 
 _NAME = re.compile(r"[^\s,\[\]=#]+")
@@ -31,7 +31,7 @@ def compress(names: Iterable[str]) -> str:
     Raises
     ------
     InputError
-        If a name cannot be in a host list: empty, or with white space or ``, [ ] = #``.
+        If a name is empty, or contains white space or one of ``, [ ] = #``.
     """
     groups: dict[str, set[str]] = {}
     plain: set[str] = set()

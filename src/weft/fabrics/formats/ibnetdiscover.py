@@ -68,7 +68,7 @@ class _DiscoveryReader:
 
     def __init__(self, file: str):
         self.net = Netlist(file)
-        #: Key lines since the last record, with the line of each.
+        #: Key -> value and line number, of the key lines since the last record.
         self.keys: dict[str, tuple[int, int]] = {}
         self.port_guid: int | None = None
         self.messages: list[tuple[int, str]] = []
@@ -211,7 +211,7 @@ class _DiscoveryReader:
         return True
 
     def take_message(self, lines: list[str], at: int) -> int:
-        """Record the message in line `at` (from 1) and return the number of lines then read.
+        """Record the message in line `at` (from 1) and return the number of the last line used.
 
         A message in the middle of a line splits that line in two: its remainder is on the next
         line that is not a message, unless that line is complete in itself.

@@ -28,7 +28,7 @@ from weft.fabrics.formats.records import (
     shown,
 )
 
-#: Longest node id in ibsim, in bytes, and its reserved characters.
+#: Longest node id in ibsim, in bytes, and the characters that an id must not contain.
 MAX_ID = 64
 _RESERVED = re.compile('[#@"\x00-\x1f\x7f]')
 
@@ -54,17 +54,18 @@ _SPEED_BITS = ((4, "QDR"), (2, "DDR"), (1, "SDR"))
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     """Net file of ``ibsim``.
 
-    Nodes without a GUID are numbered as in ibsim: switches from 0x200000, 1 apart, adapters from
-    0x100000, their ports + 1 apart. A cable's rate is read from the comments that ibnetdiscover
-    writes, else from the options ``w=``, ``s=`` and ``e=`` or the lines ``width=``, ``speed=`` and
-    ``extspeed=``. ``include``, ``do``, ``pdebug`` and port aliases are refused.
+    Nodes without a GUID get the same one as in ibsim: switches count from 0x200000 in steps of 1,
+    adapters from 0x100000 in steps of their ports + 1. A cable's rate is read from the comments
+    that ibnetdiscover writes, else from the options ``w=``, ``s=`` and ``e=`` or the lines
+    ``width=``, ``speed=`` and ``extspeed=``. ``include``, ``do``, ``pdebug`` and port aliases are
+    refused.
 
     Parameters
     ----------
     text, file
         Contents of the file and its name.
     rate
-        Rate of cables without one; ibsim itself uses 4xSDR.
+        Rate of cables for which the file states none; ibsim itself uses 4xSDR.
 
     Raises
     ------
@@ -85,7 +86,7 @@ class _IbsimReader:
         self.once = {"vendid": 0, "sysimgguid": 0}
         self.port_guid: int | None = None
         self.kept = {"devid": 0, "width": 0, "speed": 0, "extspeed": 0}
-        #: Ports that the open record may still list; ibsim skips a line that ends it early.
+        #: Number of ports that the current record may still list.
         self.open = 0
         self.in_record = False
         #: Index in net.ports -> enabled (width, speed, extended speed) bits, 0 where not stated.
@@ -295,7 +296,7 @@ def write(fabric: Fabric) -> str:
 
     Node ids are the labels where ibsim allows them (no ``#``, ``@`` or ``"``, at most 64 bytes),
     else the ids that ibnetdiscover makes from the GUIDs. GUIDs are those of the fabric; a
-    `FormatWarning` counts the ports to which ibsim assigns others (see `simulated`).
+    `FormatWarning` counts the ports to which ibsim assigns other GUIDs (see `simulated`).
 
     Raises
     ------
@@ -348,9 +349,10 @@ def write(fabric: Fabric) -> str:
 def simulated(fabric: Fabric) -> Fabric:
     """Return the fabric with node GUIDs from which ibsim derives the fabric's port GUIDs.
 
-    ibsim ignores the port GUIDs in a net file: port p of an adapter has its node GUID + p, and
-    port 0 of a switch has the switch's. OpenSM's files identify ports by port GUID, so the port
-    GUIDs are kept and the node GUIDs of adapters are changed where they do not match.
+    ibsim ignores the port GUIDs in a net file: port p of an adapter gets the adapter's node
+    GUID + p, and port 0 of a switch gets the switch's node GUID. OpenSM's files identify ports by
+    port GUID, so the port GUIDs are kept and the node GUIDs of adapters are changed where they do
+    not match.
 
     Parameters
     ----------

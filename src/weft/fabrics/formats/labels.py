@@ -28,8 +28,8 @@ def choose_labels(
 ) -> list[str]:
     """Return a unique label for each node.
 
-    The label is the id unless ibnetdiscover made it from the GUID; else the first of the host name
-    in the description, the whole description and the id that is not a label of another node.
+    The label is the id unless ibnetdiscover made the id from the GUID. Otherwise it is the first of
+    these that is not a label of another node: host name in the description, description, id.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ class Netlist:
         )
 
     def _port_guids(self, ends: _Ends) -> dict[tuple[int, int], int]:
-        """Return the port GUIDs other than node GUID (switch) or node GUID + port (adapter)."""
+        """Return the port GUIDs that are not node GUID (switch) or node GUID + port (adapter)."""
         odd: dict[tuple[int, int], int] = {}
         for number, node in enumerate(self.nodes):
             own = node.port_guid
@@ -347,7 +347,7 @@ class _Ends:
             self._agree(listed[at], listed[back_at])
 
     def _agree(self, port: PortRecord, peer: PortRecord) -> None:
-        """Check the GUID and LID in a line of the port at the other end."""
+        """Check the GUID and LID that a line states for the port at the other end."""
         node = self.net.nodes[peer.node]
         switch = node.kind == NodeKind.SWITCH
         own_lid = node.lid if switch else peer.lid

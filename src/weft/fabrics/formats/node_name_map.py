@@ -140,7 +140,7 @@ def write(fabric: Fabric) -> str:
     Raises
     ------
     NotApplicable
-        If a label has a quote or an unprintable character, is blank at an end, or is empty.
+        If a label is empty, has a quote or an unprintable character, or a blank at either end.
     """
     lines = [f"# node-name-map of {one_line(fabric.name, 'the fabric name')}"]
     hashed = []

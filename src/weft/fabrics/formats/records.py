@@ -27,8 +27,8 @@ PORT = re.compile(
     r"(?P<options>(?:[wse]=\d{1,5}\s*+)*+)(?:#\s*+(?P<comment>.*))?",
     re.ASCII,
 )
-#: ``lid 4 lmc 0 "peer's description" lid 9 4xQDR``; a switch leaves out the first LID, and -f adds
-#: speed and width.
+#: ``lid 4 lmc 0 "peer's description" lid 9 4xQDR``; lines of switches lack the first LID, and
+#: -f adds speed and width.
 PORT_COMMENT = re.compile(
     r"(?:lid (?P<lid>\d{1,5}) lmc (?P<lmc>\d{1,2}) )?"
     r'"(?P<description>.*)" lid (?P<peer_lid>\d{1,5})'
@@ -153,7 +153,7 @@ class RecordWriter:
             guid_id(kind, guid, router=node_type == "Rt")
             for kind, guid, node_type in zip(kinds, node_guids, self.types, strict=True)
         ]
-        #: Descriptions for lines of the other end of a cable: ibsim parses `=` there as an option.
+        #: Descriptions for lines that name the node as a peer, where ibsim parses `=` as an option.
         self._mentions = [text.replace("=", ":") for text in self.descriptions]
         self.guids: dict[tuple[int, int], int] = {}
         slot_guid = fabric.port_guid.tolist()

@@ -1,10 +1,10 @@
 """Writer of Slurm's ``topology.conf`` for its topology/tree plugin.
 
 The plugin requires a tree: a leaf switch lists nodes (``Nodes=``), any other switch lists switches
-(``Switches=``), no line lists both, and a loop of switches stops the controller. Its time is cubic
-in the number of lines, so redundant lines are left out. A fabric is seldom a tree; the file is the
-tree of its *blocks*: the sets of leaf switches below a switch. Switches above the same leaves are
-one line.
+(``Switches=``), no line lists both, and a loop of switches stops the controller. The plugin's time
+is cubic in the number of lines, so redundant lines are left out. A fabric is seldom a tree; the
+file describes the tree of its *blocks*. A block is the set of leaf switches below a switch.
+Switches above the same leaves share one line.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ def write(fabric: Fabric, *, root: str = "fabric") -> str:
 
     A host is listed under the switch of its first cabled port. A switch's tier is its distance from
     the nearest leaf, and its children are the switches of the tier below that it is cabled to;
-    cables between switches of one tier are left out. Switches above the same leaves are one line,
-    after a comment that names the others. Of two switches whose leaves overlap only in part, the
-    later one is left out. If the tree has several tops in one connected component, a line named
-    `root` spans them, without which Slurm runs no job across them. A `FormatWarning` counts what is
-    left out.
+    cables between switches of one tier are left out. Switches above the same leaves share one
+    line; the line has the name of the first, and a comment names the others. If the leaves of two
+    switches overlap only in part, the one above more leaves (or the later one) is left out. If
+    the tree has several tops in one connected component, a line named `root` joins them, because
+    otherwise Slurm runs no job across them. A `FormatWarning` counts the switches and cables that
+    are left out.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
 from weft.fabrics.formats.records import kind_of
 
-#: One end. All numbers are hexadecimal, including the port and the number of ports.
+#: One end of a cable. All numbers are hexadecimal, including the port and the number of ports.
 _END = (
     r"\{ (SW|CA|Rt|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{2}) SystemGUID:([0-9a-f]{16}) "
     r"NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) VenID:([0-9A-F]+) DevID:([0-9A-F]+) "

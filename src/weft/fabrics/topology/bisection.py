@@ -13,7 +13,7 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from weft.fabrics import Fabric, NodeKind
 
-#: Number of initial cuts, the best of all, that local search refines.
+#: Local search refines this number of the best initial cuts.
 REFINED = 3
 #: Number of eigenvectors and of breadth-first searches whose orders of the hosts are tried.
 EIGENVECTORS = 3
@@ -30,8 +30,8 @@ IMPOSSIBLE = np.iinfo(np.int64).max
 def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
     """Return the size of the smallest cut found between two halves of the hosts.
 
-    The result is a number of cables, host cables included. It is the size of an actual cut, so
-    never below the bisection. Halves differ by one host if the number of hosts is odd.
+    The result is a number of cables, host cables included. It is the size of an actual cut, and so
+    at least the bisection. Halves differ by one host if the number of hosts is odd.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
     -----
     Hosts are halved in the order of their numbers, of each coordinate, of the first eigenvectors
     of the Laplacian and of the distance from random nodes. For a given halving a minimum cut
-    divides the switches optimally. The best of these cuts are then refined in passes: move one
-    vertex at a time, the best move first even if it makes the cut worse, then return to the best
-    cut of the pass (Fiduccia and Mattheyses 1982).
+    divides the switches optimally. The best of these cuts are then refined in passes: a pass moves
+    one vertex at a time, always by the best remaining move even if it makes the cut worse, and then
+    returns to the best cut of the pass (Fiduccia and Mattheyses 1982).
     """
     hosts = fabric.num_hosts
     if hosts < 2:
@@ -76,12 +76,12 @@ class _Graph:
     cables
         int32 [size, size], symmetric: parallel cables between two vertices.
     loose, fixed
-        int64 [size]: number of loose hosts of the vertex; 1 where the vertex is a host, else 0.
+        int64 [size]: number of loose hosts attached to the vertex; 1 if it is a host, else 0.
     idle
         Number of hosts without a cable.
     host_vertex, host_loose
-        int64 and bool [hosts]: vertex that a host is or is attached to, -1 for none; whether it is
-        loose.
+        int64 and bool [hosts]: vertex of the host, or to which it is attached, -1 for none; whether
+        the host is loose.
     """
 
     cables: csr_array
@@ -148,7 +148,7 @@ class _Graph:
             chosen = part[self.host_vertex[part] >= 0]
             at, loose = self.host_vertex[chosen], self.host_loose[chosen]
             pull = np.bincount(at[loose], minlength=self.size)
-            # More than all its cables, so that a host vertex stays on its side.
+            # A pull of more than all its cables keeps a host vertex on its side.
             pull[at[~loose]] += 1 + np.asarray(self.cables.sum(axis=1))[at[~loose]]
             pulled = np.flatnonzero(pull)
             ends = (np.full(len(pulled), end), pulled)
@@ -174,7 +174,7 @@ class _Graph:
         return int(inside.data[side[inside.row] & ~side[inside.col]].sum())
 
     def misplaced(self, count: int, loose: int) -> int:
-        """Return the hosts to cut off if one side has `count` hosts, `loose` of them loose."""
+        """Return how many hosts to cut off if one side has `count` hosts, `loose` of them loose."""
         half = self.num_hosts // 2
         out = max(0, count - (self.num_hosts - half))
         into = max(0, half - self.idle - count)
@@ -182,7 +182,7 @@ class _Graph:
         return out + into if out <= loose and into <= there else IMPOSSIBLE
 
     def cost(self, side: NDArray[np.bool_]) -> int:
-        """Return the cables cut by a division of the vertices with the best choice of hosts."""
+        """Return how many cables a division cuts, with the best choice of hosts to cut off."""
         loose = int(self.loose[side].sum())
         misplaced = self.misplaced(loose + int(self.fixed[side].sum()), loose)
         return misplaced if misplaced == IMPOSSIBLE else self.cut(side) + misplaced

@@ -72,9 +72,9 @@ def _dragonfly_counts(
     groups = _group_check(g, a * h, "a·h")
     rounds = _rounds(groups, a * h)
     between = groups * (groups - 1) // 2 * rounds
-    # A pair of switches may have, besides local-global-local, a path global-global via a third
-    # group, but a switch reaches at most h (h - 1) others that way. With one group, or more
-    # switches than that in groups without a global cable to the switch, the diameter is certain.
+    # Besides local-global-local, two switches may have a path global-global via a third group, but
+    # a switch reaches at most h (h - 1) others that way. If more switches than that need three
+    # hops, or if there is one group, the diameter is certain.
     diameter = None
     if groups == 1:
         diameter = 3 if a > 1 else 2
@@ -116,8 +116,8 @@ def dragonfly(
 
     Any two groups are connected by ah / (g - 1) cables, rounded down; the remaining ports stay
     empty. Switch ``s{group}.{switch}`` and its hosts have the coordinates (group, switch).
-    Ports 1 to p lead to the hosts, the next a - 1 (times `cables`) to the others of the group in
-    their order, the last h are global: port t of switch r is number r h + t of its group.
+    Ports 1 to p lead to the hosts, the next a - 1 (times `cables`) to the other switches of the
+    group in order. The last h are global: global port t of switch r is number r h + t of its group.
 
     Parameters
     ----------

@@ -56,8 +56,8 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
     """HyperX(L, S, K, T): switches on a grid, each connected to all others of its lines.
 
     Switch ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x varies fastest. Ports 1 to
-    T lead to the hosts; they are followed, dimension by dimension, by the S - 1 ports to the others
-    of the line in the order of their coordinate, K times.
+    T lead to the hosts; they are followed, dimension by dimension, by the S - 1 ports to the other
+    switches of the line in the order of their coordinate, repeated K times.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _connected_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> Fabr
     switches = build.switches(["s" + name for name in names], coordinates=coords)
     attach_hosts(build, switches, hosts, names=names, coordinates=coords)
     port = hosts + 1
-    # Axis d of this array is dimension d: with it moved to the end, the last axis is a line.
+    # Axis d of this array is dimension d; moved to the end, it contains the lines.
     grid = switches.reshape(S, order="F")
     for d, (size, k) in enumerate(zip(S, K, strict=True)):
         lines = np.moveaxis(grid, d, -1).reshape(-1, size)

@@ -59,9 +59,9 @@ def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0)
 def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> FabricBuilder:
     """Jellyfish: a random regular graph of switches, without parallel cables.
 
-    Free ports are paired at random; ends of loops and of repeated cables are exchanged with those
-    of random cables until none remain, and so are ends of cables of separate components. The result
-    is connected and has exactly this degree, whereas the paper's procedure may leave a port free.
+    Ports are paired at random. Then loops and repeated cables exchange an end with random cables
+    until none remain, and cables of separate components exchange ends until the graph is connected.
+    Every switch has exactly this degree, whereas the paper's procedure may leave a port free.
     Nodes have no coordinates. Ports 1 to `hosts` lead to the hosts, the others to the switches in
     ascending order.
 
@@ -79,7 +79,7 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> Fabr
     Raises
     ------
     InputError
-        If no connected graph has that degree, or a value is too small.
+        If no connected graph has this degree, or a value is too small.
     """
     check_size(_jellyfish_counts(switches, degree, hosts, seed))
     edges = random_regular_graph(switches, degree, seed)
@@ -182,7 +182,7 @@ def _components(nodes: int, edges: NDArray[np.int64]) -> tuple[int, NDArray[np.i
 def _connected(
     nodes: int, edges: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Join components by exchanging an end of a cable of each, which cannot repeat a cable."""
+    """Join components by exchanging ends of a cable of each; the new cables repeat no other."""
     count, label = _components(nodes, edges)
     while count > 1:
         component = label[edges[:, 0]]

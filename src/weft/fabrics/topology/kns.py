@@ -98,8 +98,8 @@ def _kns_counts(
     line = _line(k, s, d, cables)
     ends, ports = k * cables, k * cables if d is None else d
     stages = line.stages
-    # Every stage of a line has `ends` cables below it. A switch below the top has d/2 ports down,
-    # a top switch m p of the last stage.
+    # Every stage of a line has `ends` cables below it. A switch below the top has d/2 ports down;
+    # a top switch has m p ports down, with m and p of the last stage.
     tops = ends // (line.m[-1] * line.p[-1])
     per_line = (stages - 1) * (2 * ends // ports) + tops
     routers = k**n
@@ -150,12 +150,12 @@ def kns(
     top switches, with two cables between each pair.
 
     Names are the paper's, with dots for its brackets: router ``r{r(n-1)}…{r1}.{r0}``, line switch
-    ``s{d}.{p}``, with p the number that the other digits of its routers form. The switches of a
+    ``s{d}.{p}``, where p is the number formed by the other digits of its routers. The switches of a
     line of several stages are ``s{d}.{p}.{stage}.{i}``. Coordinate i is digit i, so dimension 0 is
     the last digit of a name and varies fastest; a line switch has -1 in its own dimension.
 
     Ports of a router: its hosts, then `cables` ports for each dimension in order. Ports of a line
-    switch: those down in the order of the nodes below, once per parallel cable, then those up.
+    switch: down in the order of the nodes below, repeated for each parallel cable, then up.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
     Notes
     -----
     Hosts on the same switches have the same distances, so there is one breadth-first search per
-    group of such hosts. All searches advance together by one level: the visited sets have one bit
-    per group and forwarding node. The time is proportional to levels times links times groups / 64.
+    group of such hosts. All searches advance together, hop by hop; the visited sets have one bit
+    per group and forwarding node. The time is proportional to hops times links times groups / 64.
     """
     ends = _Ends.of(fabric)
     offset, neighbour = _adjacency(fabric)
@@ -94,7 +94,7 @@ class _Ends:
     reach
         int64 [groups]: hops from a host to its rows: 0 for a host that forwards, else 1.
     offset, row
-        CSR: the rows that a group's hosts are cabled to, or are.
+        CSR: the rows to which the hosts of a group are cabled, or which they are.
     direct
         int64 [pairs, 2]: groups of one host each that are joined by a cable without a row between.
     """
@@ -177,7 +177,7 @@ def _counts_from(
         if sources[0] <= source <= sources[-1]:
             done[target, word[source - sources[0]]] |= bit[source - sources[0]]
             counts[1] += 1
-    # Level 0 below counts each host as a pair with itself; subtract these.
+    # The first step below counts each host as a pair with itself; subtract these pairs.
     selves = sources[np.diff(ends.offset)[sources] > 0]
     np.subtract.at(counts, 2 * ends.reach[selves], ends.size[selves])
 

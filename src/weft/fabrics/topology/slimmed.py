@@ -49,7 +49,7 @@ def slimmed_fat_tree(
     """k:k'-ary n-thin tree: n levels of switches with k ports down and k' = `up` ports up.
 
     It is XGFT(n; k..k; 1,k'..k'), with the same names, coordinates and port order. Use `xgft` for
-    trees slimmed otherwise.
+    other slimmed trees.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def cellia(nodes: int = 45) -> FabricBuilder:
     Raises
     ------
     InputError
-        If the number of nodes is neither.
+        If the number of nodes is neither 45 nor 36.
     """
     check_size(_cellia_counts(nodes))
     return tree((nodes // 9, 3, 3), (1, 3, 1), (1, 1, 2), _names, ports=8)

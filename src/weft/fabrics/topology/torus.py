@@ -11,7 +11,7 @@ from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels, mixed_radix
 
-#: Limit on the dimensions of a grid: a grid of more, of two switches each, would be too large.
+#: Largest number of dimensions; with more, even a grid of size 2 in each would be too large.
 MOST_DIMENSIONS = 64
 
 
@@ -23,8 +23,8 @@ def bisection_by_load(
     If each ordered pair of the n switches exchanges one flow and no cable between switches carries
     more than `load` flows, a cut with s switches on one side has at least 2 s (n - s) / load such
     cables. Balancing the hosts then costs one host cable per misplaced host. The sum is concave in
-    s, so the bisection is at least the smaller of its values at s = 0, half of all host cables, and
-    at s = n/2. If the latter is smaller, a cut of that size proves it.
+    s, so the bisection is at least the smaller of its values at s = 0 (half of all host cables) and
+    at s = n/2. If the latter is smaller, it is the bisection if a cut of that size is known.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def bisection_by_load(
     hosts
         Number of hosts of each switch, one cable each.
     load
-        Largest number of ordered pairs of switches over a cable, both directions together.
+        Largest number of ordered pairs of switches whose flows cross one cable in either direction.
     straight_cut
         Number of cables of a known cut with half the switches on each side, or None.
 
@@ -112,8 +112,8 @@ def _torus_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> Clo
 def torus(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilder:
     """Torus: switches on a grid whose lines are rings in every dimension.
 
-    A ring of two is one cable (or `cables`), not two, and a dimension of one has none. Switch
-    ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x varies fastest. Ports 1 to
+    A ring of two switches has one cable (or `cables`), not two; a dimension of size 1 has none.
+    Switch ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x varies fastest. Ports 1 to
     `hosts` lead to the hosts; they are followed, dimension by dimension, by `cables` ports to the
     next switch and `cables` ports to the previous one, so that a port number has the same dimension
     and direction on every switch, as OpenSM's `dor` requires.

@@ -14,7 +14,7 @@ from weft.fabrics.topology.wiring import from_mixed_radix, mixed_radix
 
 Ints = tuple[int, ...]
 
-#: Limit on the levels of any recursive family: with two children per node, more is too large.
+#: Largest number of levels of a recursive family; with two children per node, more do not fit.
 MOST_LEVELS = 64
 
 
@@ -29,10 +29,10 @@ def _check(h: int, m: Ints, w: Ints, p: Ints | None) -> None:
 def halved(per_level: list[int], top_children: int) -> int | None:
     """Return the bisection of an XGFT from the number of cables below each level of switches.
 
-    With an even number of top subtrees it is half the number of cables of the smallest level, host
-    cables included. Cutting these separates the subtrees into two halves. Fewer do not suffice: one
-    flow per host to the other of any two halves, spread over all paths up, loads the cables of
-    level i with at most hosts / cables of that level.
+    If the number of top subtrees is even, the bisection is half the number of cables of the level
+    with fewest cables, host cables included. Cutting these separates the subtrees into two halves.
+    Fewer cables do not suffice: if each host of any two halves sends one flow to the other half,
+    spread over all paths up, a cable of level i has a load of at most hosts / cables of level i.
     """
     return min(per_level) // 2 if top_children % 2 == 0 else None
 
