@@ -33,7 +33,7 @@ def host_part(description: str) -> str:
 
 
 def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
-    """Return the first adapter of each host's machine, int64 [nodes]; other nodes keep their own.
+    """Return the first adapter of each host's machine, int64 [nodes]; others map to themselves.
 
     Adapters are in one machine if they have the same system image GUID, or if their labels (or, if
     a label names no device, their descriptions) name the same host and different devices (``node1

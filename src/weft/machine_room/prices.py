@@ -43,7 +43,7 @@ class AdapterPrice(_Entry):
 
 
 class CablePrice(_Entry):
-    """Price of a cable with both transceivers; without a rate or length, that of any."""
+    """Price of a cable with both transceivers; without a rate or length it applies to any."""
 
     kind: Literal["copper", "optical"]
     rate: str | float | None = None

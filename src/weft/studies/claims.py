@@ -2,17 +2,18 @@
 
 A claim is a set of comparisons: quantities with one value per seed whose mean must be in a range.
 The claim *holds* when the 95 % confidence interval (Student t over the seeds) of every comparison
-is inside its range: each is tested at 5 %, and the error of the claim as a whole is no larger
-(intersection-union test). It *does not hold* when one interval is entirely outside its range; one
-is enough, so the intervals are widened to cover all comparisons of the claim together with 95 %
-(Bonferroni). Otherwise it is *undecided*.
+is inside its range: each comparison is tested at 5 %, and the error probability of the whole claim
+is then at most 5 % (intersection-union test). It *does not hold* when at least one interval is
+entirely outside its range. For this the intervals are widened, so that they cover all means of the
+claim at the same time with a probability of 95 % (Bonferroni). Otherwise it is *undecided*.
 
 A comparison may state the values that the model can produce on any fabric with any routes. If these
 are all outside the range, the model does not contain the effect that the paper describes, and the
-verdict is *cannot tell*. It is the same when the range is a necessary, not a sufficient condition.
+verdict is *cannot tell*. The verdict is the same when the mean is in a range that is a necessary
+but not a sufficient condition of the claim.
 
-A claim is tested on several bases. Where these are choices that the paper leaves open, `vote` gives
-the verdict of more than half of them.
+A claim is tested on several bases. If the bases are choices that the paper leaves open, `vote`
+gives the verdict of more than half of them.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Comparison:
     possible
         Range of all values that the model can produce.
     settles
-        Whether a mean in the range is sufficient too.
+        Whether a mean in the range is sufficient for the claim, not only necessary.
     because
         Why the model can produce no other value, or why the range is not sufficient.
     """
@@ -153,7 +154,7 @@ class Comparison:
         return self.among(1)
 
     def among(self, comparisons: int) -> Verdict:
-        """Return the verdict on this condition as one of several of a claim.
+        """Return the verdict on this condition if the claim has several conditions.
 
         Parameters
         ----------
@@ -185,7 +186,7 @@ class Comparison:
         return f"{shown} (claimed {' and '.join(bounds)})"
 
 
-#: A claim has the verdict of its comparisons that is last in this order.
+#: Of the verdicts on its comparisons, a claim gets the one that is last in this order.
 _SEVERITY = (Verdict.HOLDS, Verdict.UNDECIDED, Verdict.CANNOT_TELL, Verdict.FAILS)
 
 
@@ -227,7 +228,7 @@ class Finding:
 
     @property
     def because(self) -> str:
-        """Why the deciding comparison has its only possible result; empty if it has others."""
+        """Why no other result of the deciding comparison is possible; empty if others are."""
         if not self.conditions:
             return ""
         worst = self.deciding
@@ -249,10 +250,10 @@ class Vote:
     Parameters
     ----------
     verdict
-        Verdict of more than half of all choices; otherwise not measured if some choices were not
-        measured, else undecided.
+        Verdict of more than half of all choices; otherwise *not measured* if some choices were
+        not measured, else *undecided*.
     counts
-        Verdict -> number of choices that give it, largest first.
+        Verdict -> number of choices that give it, by descending number.
     """
 
     verdict: Verdict

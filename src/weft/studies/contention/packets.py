@@ -1,8 +1,8 @@
-"""Comparison of the contention-graph model with the packet level, as figure 5 with a cluster.
+"""Comparison of the contention-graph model with the packet level, as figure 5 does with a cluster.
 
 Graphs run on one switch. As in the paper's benchmark, every communication has a sending and a
-receiving process of its own. The model predicts the times from that of one communication alone on
-the same hardware. `VARIANTS` are adapters and switches that differ in one or two parameters. The
+receiving process of its own. The model predicts the times from the time of one communication alone
+on the same hardware. `VARIANTS` are adapters and switches that differ in one or two parameters. The
 measured times that the paper prints are compared too.
 """
 
@@ -72,7 +72,7 @@ class Variant:
     eager
         Whether messages are eager; rendezvous otherwise.
     start_ns
-        Communications start at random times from 0 to this one.
+        Each communication starts at a random time between 0 and this time.
     """
 
     name: str
@@ -90,7 +90,7 @@ def _late(nanoseconds: float, **more: float) -> Hardware:
     return Hardware(buffer_bytes=2 * _PACKET, credit_latency_ns=nanoseconds, **more)  # type: ignore[arg-type]
 
 
-#: Variants with errors by number of edges and with fitted coefficients.
+#: Variants for which errors by number of edges and fitted coefficients are reported.
 TOLD = (
     Variant("default"),
     Variant("credits 0.94 us late", _late(940.0)),
@@ -294,7 +294,10 @@ def measure(
 
 
 def maxmin_times(graphs: Sequence[Graph], nodes: int) -> NDArray[np.float64]:
-    """Return times by max-min fairness over that of one alone, float64 [edges of all graphs]."""
+    """Return times under max-min fairness, divided by the time of one communication alone.
+
+    The array is float64 [edges of all graphs].
+    """
     fabric, routes = one_switch(nodes)
     times = []
     for graph in graphs:
@@ -323,9 +326,10 @@ def _variant_row(
 def calibrated(
     variant: Variant, nodes: int, watch: Watch = lambda _: None
 ) -> tuple[Calibration, list[Measurement], float]:
-    """Fit the coefficients to all graphs of up to `FIT_EDGES` edges; return them with the times.
+    """Fit the coefficients to all graphs of up to `FIT_EDGES` edges.
 
-    The time per byte is not fitted but taken from one communication alone.
+    Return the coefficients, the times of the graphs, and the time per byte. The last is not fitted
+    but is that of one communication alone.
     """
     shapes: list[Graph] = [
         ([a for a, _ in shape], [b for _, b in shape]) for shape in all_shapes(FIT_EDGES)
@@ -376,7 +380,7 @@ def compare(
     graphs
         Graphs of nodes 0 to `nodes` - 1.
     nodes
-        Number of hosts of the switch, at least `FIT_EDGES` + 1 are used.
+        Number of hosts of the switch; increased to `FIT_EDGES` + 1 if smaller.
     figure_4
         The paper's graphs whose measured times are in `MEASURED_4`.
     """
@@ -395,7 +399,7 @@ def compare(
 
 
 class _Shared(NamedTuple):
-    """Arguments of `compare`, and the times by max-min fairness."""
+    """Arguments of `compare`, and the times under max-min fairness."""
 
     graphs: Sequence[Graph]
     nodes: int

@@ -279,8 +279,8 @@ class Printed:
     def unit(self) -> float:
         """One unit of the last printed digit; numbers of bytes have six significant digits.
 
-        Bytes sent are the message size minus bytes left, and so have the unit of a number of bytes
-        left with as many digits as the size.
+        A number of bytes sent is the message size minus the bytes left; its unit is therefore that
+        of a number with as many digits as the message size.
         """
         if self.quantity.startswith("bytes"):
             digits = len(self.printed if self.quantity == "bytes left" else str(SIZE_BYTES))
@@ -289,7 +289,7 @@ class Printed:
 
     @property
     def agrees(self) -> bool:
-        """Whether the two numbers agree within `unit`, times also within 1e-5."""
+        """Whether the numbers differ by at most `unit`; times by up to a share of 1e-5 more."""
         value = float(self.printed)
         margin = 1.0001 * self.unit
         if self.quantity == "time":
@@ -306,7 +306,7 @@ class ContentionStudy(ReportedStudy):
     parameters
         All options.
     numbers
-        Every printed number with ours.
+        Every number printed in the paper, and its value in weft.
     times, spread
         Predicted times of the random graphs, and their spread by number of edges.
     shapes

@@ -1,8 +1,8 @@
 """M. Martinasso, J.-F. Mehaut 2011, "A contention-aware performance model for HPC-based networks".
 
 Every number that figures 2, 3 and 4 print for the model is compared with `weft.penalties` and
-`weft.predict`. Figure 5 needs the paper's cluster; of it the study computes the spread of the
-predicted times over the number of communications, and their errors relative to the packet level.
+`weft.predict`. Figure 5 needs the paper's cluster; in its place the study computes the spread of
+the predicted times by number of communications, and their errors relative to the packet level.
 `docs/contention-model.md` describes the interpretation of the paper, `docs/validation.md` the
 comparison.
 """
@@ -74,7 +74,7 @@ def contention_model(
     edges
         Largest number of communications of the random graphs, as in figure 5.
     graphs
-        Random graphs for each number of communications; the paper measured 60 of 5.
+        Random graphs for each number of communications; the paper measured 60 graphs of 5.
     nodes
         Number of nodes of the random graphs; the paper used 9.
     shapes
@@ -126,7 +126,7 @@ def contention_model(
 
 #: Cores per node of the paper's cluster, which limit the communications per node (section 3.1).
 MOST_DEGREE = 8
-#: Largest number of communications of random graphs at the packet level; they cycle from 2.
+#: Largest number of communications of random graphs at the packet level; the smallest is 2.
 MOST_PACKET_EDGES = 12
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks of the KNS study, and the metrics that they report by their own rules."""
+"""Benchmarks of the KNS study, and the metrics that they report, computed as in the originals."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Floats = NDArray[np.float64]
 LATENCY_BYTES, BANDWIDTH_BYTES = 8, 2_000_000
 #: Repetitions of a ring, of which bench_lat_bw does not time the first.
 RING_REPETITIONS = 9
-#: Elements of a rank's table are 8 bytes, with four updates for each.
+#: An element of a rank's table has 8 bytes and gets four updates.
 UPDATES_PER_BYTE = 4 / 8
 PTRANS_ORDER = 10_000
 GRAPH_SCALE, EDGE_FACTOR = 20, 16
 EBB_BYTES = 2**20
-#: Rate of one core in HPCG: 30 GFLOPS of 36 nodes (section 4.3.2, fig. 15).
+#: Rate of one core in HPCG: 30 GFLOPS on 36 nodes (section 4.3.2, fig. 15).
 CORE_GFLOPS = 0.85
-#: Time of an update, network included: 0.05 GUPS of 36 nodes (section 4.3.1, fig. 11).
+#: Time of an update, network included: 0.05 GUPS on 36 nodes (section 4.3.1, fig. 11).
 PAPER_UPDATE_NS = 720.0
-#: Time of an edge from one end, network included: 2.5 GTEPS of 36 nodes (section 4.3.3, fig. 16);
-#: a search follows each edge from both ends.
+#: Time to follow an edge from one end, network included: 2.5 GTEPS on 36 nodes (section 4.3.3,
+#: fig. 16); a search follows each edge from both ends.
 PAPER_EDGE_NS = 36 / 2.5 / 2
-#: Part of `PAPER_EDGE_NS` that is processor time, which the paper does not give.
+#: Variant -> share of `PAPER_EDGE_NS` that is processor time; the paper does not give it.
 _PACES = {"half": 0.5, "a quarter": 0.25, "three quarters": 0.75}
 
 
@@ -81,7 +81,7 @@ class Benchmark:
     name
         Short name.
     spec
-        Ranks per node -> application; that of 8 is used for all numbers except 1.
+        Ranks per node -> application; the one for 8 is used for all numbers except 1.
     full
         As `spec`, with the larger sizes of the option ``full``.
     measure
@@ -89,8 +89,8 @@ class Benchmark:
     metrics
         Metrics that `measure` returns.
     orders
-        Ranks per node, 1 or 8 -> number of random orders of the ranks; the workload is run in each,
-        separately, and values are geometric means over them. None for one run in rank order.
+        Ranks per node, 1 or 8 -> number of random orders of the ranks. The workload is run once in
+        each order, and values are geometric means over the orders. None for one run in rank order.
     draws
         Whether the benchmark draws at random which ranks exchange, all with the same probability;
         its metrics then have the same distribution under any placement.
@@ -111,7 +111,7 @@ class Benchmark:
     variants: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     def variants_at(self, ranks_per_node: int) -> Mapping[str, str]:
-        """Return the variants for a number of ranks per node, the headline first."""
+        """Return the variants for a number of ranks per node, the headline variant first."""
         return self.variants.get(1 if ranks_per_node == 1 else 8, {"": ""})
 
     def rank_orders(self, ranks: int, ranks_per_node: int) -> list[NDArray[np.int64]]:
@@ -147,7 +147,7 @@ def _measured_phases(work: Workload) -> list[int]:
 
 
 def every_pair_alike(work: Workload) -> bool:
-    """Check that all pairs of ranks have the same number of measured, non-empty messages."""
+    """Return whether all pairs of ranks have the same number of measured, non-empty messages."""
     sends = np.isin(work.phase, _measured_phases(work)) & (work.kind == Kind.SEND)
     sends &= work.size_bytes > 0
     counts = np.zeros((work.num_ranks, work.num_ranks), dtype=np.int64)
@@ -196,7 +196,10 @@ def _ping_pong_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
 
 
 def _ring_times(work: Workload, times: Times) -> Floats:
-    """Return the time per message of each ring in ns: half of a repetition of the slowest rank."""
+    """Return the time per message of each ring in ns.
+
+    It is half the time of one repetition on the slowest rank.
+    """
     ring_times = []
     for phase in _measured_phases(work):
         ops = _phase_ops(work, phase)

@@ -30,7 +30,7 @@ from weft.studies.kns.runs import PLACEMENTS
 #: Range in GB/s of the maximum: 32 Gb/s of data, of which 2048 of 2074 bytes are payload.
 _LOW, _HIGH = 3.8, 4.0
 _PAPER_UPDN_US = 14.0
-#: Largest lead of the tree in ring latency that the paper states (section 4.3.1, fig. 12 13).
+#: Largest lead of the tree in ring latency that the paper states (section 4.3.1, fig. 12 and 13).
 _RING_LEAD_US = 0.5
 
 
@@ -310,7 +310,7 @@ OF_MESSAGES = (
 )  # fmt: skip
 
 
-#: Levels in GB/s and GUPS that the text gives for the figures.
+#: Rates in GB/s and GUPS that the text of the paper gives for the figures.
 _PAPER_PTRANS, _PAPER_GUPS = 12.0, 0.05
 _CEILING = "no processor time is simulated: the network allows more, and processors set the level"
 
@@ -329,7 +329,7 @@ def _gups_level(evidence: Evidence) -> list[Comparison]:
 
 
 def _gups_share(evidence: Evidence) -> float:
-    """Return the largest share of the paper's time that the network needs."""
+    """Return the largest time per update on the network alone, divided by the paper's time."""
     return _PAPER_GUPS / float(evidence.all("random-access", KNS, ("linear",)).min())
 
 
@@ -371,7 +371,7 @@ def _ptrans_level(evidence: Evidence) -> list[Comparison]:
 def _ptrans_diluted(evidence: Evidence) -> tuple[float, float]:
     """Return the smallest and largest GB/s on the KNS with processor time after the exchange.
 
-    The processor time is the time at 12 GB/s minus that of the fastest exchange.
+    The processor time is the time at 12 GB/s minus the time of the fastest exchange.
     """
     size = PTRANS_ORDER**2 * 8
     network = size / evidence.all("ptrans", KNS).mean(axis=1)
@@ -626,7 +626,7 @@ def _ebb_tree(evidence: Evidence, finding: Finding) -> str:
 
 
 def lane_gains(evidence: Evidence) -> dict[str, float]:
-    """Return the gain by lanes on the same paths, as geometric means over `BANDWIDTHS`."""
+    """Return the gain of more lanes on the same paths, geometric means over `BANDWIDTHS`."""
     pairs = {
         "KNS hdor, 2 lanes": ((KNS, "hdor-2"), (KNS, "hdor")),
         "KNS hdor, 4 lanes": ((KNS, "hdor-4"), (KNS, "hdor")),

@@ -2,16 +2,17 @@
 
 The paper leaves open the order of its cables, the root of updn, the grid of PTRANS, the processor
 time per edge of Graph500, and the smallest difference that matters. Each has several plausible
-values; a `Choice` has one of each. With the same number of ranks per node a claim is judged for
-every choice that changes the values it uses; `weft.studies.claims.vote` gives the majority verdict.
+values; a `Choice` has one value for each. For each number of ranks per node, a claim is judged
+under every choice that changes the values that the claim uses; `weft.studies.claims.vote` gives the
+majority verdict.
 
 Three rules give the range of values that the model can produce, for all claims:
 
 - If the network takes at most a share s of the time of a benchmark in any of its runs, two runs
   differ by at most a factor of 1 / (1 - s).
-- A benchmark reports the same under any placement if it sends one message at a time and equally
-  many between all pairs of ranks, or if it draws at random which ranks exchange.
-- The latency of a single message is at most that of a path via every switch once.
+- A benchmark reports the same value under any placement if it sends one message at a time and the
+  same number between all pairs of ranks, or if it draws at random which ranks exchange messages.
+- The latency of a single message is at most the latency on a path that visits every switch once.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from weft.studies.kns.runs import PLACEMENTS, Measured, Run
 
 #: Largest relative difference of values that count as the same, and as similar.
 SAME, SIMILAR = 0.05, 0.10
-#: Relative difference that counts as "better": that of `SAME`, or one visible in a bar chart.
+#: Relative difference that counts as "better": `SAME`, or a difference visible in a bar chart.
 BETTER: Mapping[str, float] = {"by 5 %": SAME, "by 1 %": 0.01}
 
 #: All placements as repetitions of one measurement, for metrics independent of the placement.
@@ -62,7 +63,7 @@ class Choice:
     Parameters
     ----------
     ranks_per_node
-        Ranks of each node; a vote is over choices with the same number.
+        Ranks of each node; a vote is over choices with the same value of this.
     cables
         Order of cables, ports and addresses (`machine.CABLES`).
     roots
@@ -88,7 +89,7 @@ AXES = tuple(axis.name for axis in fields(Choice))[1:]
 
 
 def every_choice(ranks_per_node: int, whole: bool = True) -> tuple[Choice, ...]:
-    """Return all choices for a number of ranks, the headline first; only it if not `whole`."""
+    """Return all choices, the headline choice first; if not `whole`, only the headline choice."""
     variants = {
         each.axis: list(each.variants_at(ranks_per_node))
         for each in BENCHMARKS.values()
@@ -108,7 +109,7 @@ class Ratio:
     label
         Description of the two values.
     values
-        float64 [seeds]: one for each placement that both have.
+        float64 [seeds]: one ratio for each placement for which both values exist.
     possible
         Range of all values that the model can produce.
     because
@@ -139,7 +140,7 @@ class Evidence:
     Parameters
     ----------
     values
-        Key -> float64 [seeds]: one for each placement, by ascending seed.
+        Key -> float64 [seeds]: one value for each placement, by ascending seed.
     choice
         Choice by which `get` selects keys; None until `at` is called.
     missing
@@ -147,7 +148,7 @@ class Evidence:
     shares
         Metric -> largest share of the time that the network takes in any run.
     unplaced
-        Metric -> reason, if the placement cannot change the metric.
+        Metric that the placement cannot change -> reason.
     alone
         Metrics with at most one measured message in flight at a time.
     reads
@@ -291,7 +292,7 @@ class Evidence:
         placements: Iterable[str] = PLACEMENTS,
         engines: Sequence[str] | None = None,
     ) -> Floats:
-        """Return the values of a network's routings, float64 [engines x placements, seeds]."""
+        """Return the values of a metric on a network, float64 [engines x placements, seeds]."""
         values = [
             self.get(metric, network, engine, placement)
             for engine in engines or machine.PAPER_ENGINES[network]
@@ -320,7 +321,7 @@ class Evidence:
         return Ratio(label, over / under)
 
     def show(self, metric: str, network: str, digits: int = 3) -> str:
-        """Format linear -> random of each of the paper's routings of a network."""
+        """Format the values of the paper's routings of a network as linear -> random placement."""
         unit = METRICS[metric].unit
         values = ", ".join(
             f"{engine} "
@@ -342,14 +343,14 @@ def _key(run: Run, metric: str) -> Key:
 
 
 def shown(values: Floats, digits: int = 3) -> str:
-    """Format the mean, with the half width of its interval if that is visible."""
+    """Format the mean, with the half width of its interval unless that rounds to 0."""
     mean, half = interval(values)
     text = f"{mean:.{digits}g}"
     return f"{text}±{half:.2g}" if half > 0.5 * 10.0**-digits * abs(mean) else text
 
 
 def spread(values: Floats) -> Floats:
-    """Return the largest over the smallest value along the first axis, minus 1."""
+    """Return the largest value divided by the smallest along the first axis, minus 1."""
     relative: Floats = values.max(axis=0) / values.min(axis=0) - 1
     return relative
 
@@ -403,12 +404,12 @@ def kept(ratio: Ratio, within: float = SAME) -> Comparison:
 def level(
     label: str, values: Floats, low: float, high: float = math.inf, *, because: str
 ) -> Comparison:
-    """Return the condition of a level, necessary but not sufficient for the claim."""
+    """Return the condition that values are in a range, necessary but not sufficient for a claim."""
     return Comparison.of(label, values, (low, high), settles=False, because=because)
 
 
 def against_linear(evidence: Evidence, metric: str, network: str, engine: str) -> Ratio:
-    """Return the ratio of a metric with random over linear placement."""
+    """Return a metric under random placement divided by that under linear placement."""
     return evidence.ratio(metric, (network, engine, "random"), (network, engine, "linear"))
 
 
@@ -421,7 +422,7 @@ def claim(
     measured: Callable[[Evidence], str],
     comment: Callable[[Evidence, Finding], str],
 ) -> Claim[Evidence]:
-    """Return a claim; its functions get evidence under a choice, the comment also a finding."""
+    """Return a claim whose functions get evidence under a choice, and `comment` also a finding."""
 
     def compare(evidence: Evidence, choice: Choice) -> Sequence[Comparison]:
         at = evidence.at(choice, note=True)

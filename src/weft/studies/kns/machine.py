@@ -26,7 +26,7 @@ from weft.routing.structure.kns import find_kns
 from weft.sim.packet import Hardware
 from weft.workload.placement import place
 
-#: Network -> lash tables and service levels dumped from OpenSM, compressed for `unpacked`.
+#: Network -> lash tables and service levels dumped from OpenSM; `unpacked` decompresses them.
 DUMPED: Mapping[str, str] = {
     "KNS": (
         "c-m!_U1Ibq3`5_u8t@PMU)t3Xkj!`6c9IMjTb5;~Gv?$^pQ;(jQ%=@+Z1!{y+tgh3ctuMxD%~4vFU{>GzXMAL=9A"
@@ -278,10 +278,10 @@ def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoute
     network, engine
         Name of the network, and label of one of its engines.
     engines
-        ``opensm``: tables and lanes of OpenSM 3.3.23 (`updn` and `dfsssp` are recomputed entry by
-        entry, `lash` is from a dump, `ftree` and `hdor` are the same in weft; OpenSM's `dfsssp`
-        draws the lane of each path, here with a fixed seed). ``weft``: weft's own, which balance
-        the cables better and use fewer lanes.
+        ``opensm``: tables and lanes of OpenSM 3.3.23 (`updn` and `dfsssp` are recomputed with equal
+        entries, `lash` is from a dump, `ftree` and `hdor` are the same in weft; OpenSM's `dfsssp`
+        draws the lane of each path, here with a fixed seed). ``weft``: tables and lanes of weft's
+        engines, which balance the cables better and use fewer lanes.
     """
     built = fabric(network)
     if engines == "opensm" and engine == "lash" and network in DUMPED:
@@ -300,10 +300,10 @@ def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoute
 
 
 def spread_lanes(fabric: Fabric, routes: TableRoutes, lanes: int, seed: int = 0) -> TableRoutes:
-    """Split the lanes with most paths over the unused lanes, as OpenSM's dfsssp does.
+    """Split the lanes with most paths into several lanes, as OpenSM's dfsssp does.
 
-    The paths of a split lane are distributed at random over its parts. This cannot create a credit
-    loop, because each part has a subset of the paths.
+    The paths of a split lane are distributed at random over the resulting lanes. This cannot create
+    a credit loop, because each resulting lane has a subset of the paths.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def _dumped_lash(network: str) -> TableRoutes:
     """Return the dumped routes of OpenSM's lash on one of CELLIA's fabrics."""
     built = fabric(network)
     ports, levels = (_digits(lines) for lines in unpacked(DUMPED[network]))
-    # The dump has destinations that are hosts; the entries of switches are from minhop.
+    # The dump has only hosts as destinations; the entries for switches are from minhop.
     other = route(built, "minhop:balance=opensm")
     assert isinstance(other, TableRoutes)
     table = other.table.copy()

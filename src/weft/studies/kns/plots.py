@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colours of Okabe and Ito (2008); hdor and ftree, each for one topology, have the same one.
+#: Colours of Okabe and Ito (2008); hdor and ftree, each for one topology, share one.
 COLOURS = {
     "updn": "#999999",
     "lash": "#E69F00",
@@ -86,7 +86,7 @@ FIGURES: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
         ),
     ),
 }
-#: Metrics that networks beyond the paper are compared by, with the labels of their panels.
+#: Metrics for the comparison of networks beyond the paper, with the labels of their panels.
 BEYOND = (
     ("pingpong-latency-avg", "ping-pong latency,\naverage, us"),
     ("random-ring-latency", "random ring\nlatency, us"),
@@ -118,7 +118,7 @@ _BEYOND_ROWS = (
 
 
 def figures(results: pl.DataFrame, first: int, notes: str) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures with complete data without a display; yield each with its name.
+    """Draw, without a display, the figures whose data are complete; yield each with its name.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ Values = Mapping[tuple[str, str, str, str], NDArray[np.float64]]
 
 
 def by_placement(results: pl.DataFrame) -> Values:
-    """Map (network, engine, placement, metric) to values over placements, headline variants."""
+    """Map (network, engine, placement, metric) to one value per placement, headline variants."""
     lists: dict[tuple[str, str, str, str], list[float]] = {}
     for row in results.iter_rows(named=True):
         variants = BENCHMARKS[row["benchmark"]].variants_at(row["ranks_per_node"])

@@ -146,7 +146,7 @@ def result_tables(study: KnsStudy) -> Iterator[Table]:
 
 
 def beyond_table(study: KnsStudy) -> Table | None:
-    """What the paper does not have: other orders of cables and networks, hdor with lanes."""
+    """Return a table of what is not in the paper: other cable orders, networks, hdor with lanes."""
     paper = {(network, engine) for network, them in PAPER_ENGINES.items() for engine in them}
     ranks = study.parameters["ranks_per_node"][0]
     values = by_placement(study.results.filter(pl.col("ranks_per_node") == ranks))
@@ -187,7 +187,7 @@ def comments(study: KnsStudy) -> Group:
 
 
 def _by_verdict(result: ClaimResult) -> Iterator[Text]:
-    """Yield each verdict with its deciding condition and its number of choices per option."""
+    """Yield each verdict, with its deciding condition and the number of choices that give it."""
     every = result.findings
     for verdict in vote(every).counts:
         chosen = [choice for choice in every if every[choice].verdict is verdict]
@@ -217,7 +217,7 @@ class KnsStudy(ReportedStudy):
     claims
         Ranks per node -> the paper's claims with the findings under every choice.
     asked
-        Number of requested runs; fewer are complete after an interrupt.
+        Number of requested runs; after an interrupt fewer runs are complete.
     files
         Files written.
     """

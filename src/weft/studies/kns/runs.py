@@ -28,7 +28,7 @@ Level = Literal["packet", "flow"]
 PLACEMENTS: tuple[Placement, ...] = ("linear", "random")
 #: Benchmarks with the longest runs, which are started first.
 _SLOW_FIRST = ("pingpong-bandwidth", "random-ring-bandwidth", "ebb", "hpcg", "random-access")
-#: Benchmarks that do not depend on the placement, or wait little for the network: one random
+#: Benchmarks that do not depend on the placement, or that hardly wait for the network: one random
 #: placement is sufficient (`evidence.Evidence` checks this and gives the reason).
 _ONE_PLACEMENT = frozenset({
     "hpcg", "pingpong-latency", "pingpong-bandwidth", "random-ring-latency",
@@ -99,14 +99,14 @@ class Measured:
     values
         Metric -> value.
     makespan_ns, messages, packet_hops
-        Simulated time, messages, and packets times links; hops are 0 at the flow level.
+        Simulated time, number of messages, and number of hops of all packets (0 at the flow level).
     wait_ns
         Mean wait of a packet for a link, per hop; NaN at the flow level.
     busiest
         Largest utilisation of a link between switches or hosts that forward.
     network_share
-        Share of the time in which the rank that calculates most does not calculate: an upper
-        bound on the share of the network and of waiting for other ranks.
+        Share of the time in which the rank with the most calculation does not calculate: an upper
+        bound on the share taken by the network and by waiting for other ranks.
     at_once
         Largest number of measured messages in flight at a time.
     every_pair
@@ -164,11 +164,13 @@ def study_runs(
         Seeds of random placements. Only the first is used if the benchmark does not depend on the
         placement, and for networks and engines that the paper did not measure.
     beyond
-        Whether to add the paper's future work, with the first number of ranks and the headline's
-        cables, but without ping-pong bandwidth, which takes long and is the same on all networks.
+        Whether to add the paper's future work, with the first number of ranks and the headline
+        order of cables, but without ping-pong bandwidth, which takes long and is the same on all
+        networks.
     choices
-        Whether to vary what the paper leaves open; else only the headline choice is run. All
-        orders of the cables are run only for the first number of ranks, unless `full`.
+        Whether to vary the parameters that the paper leaves open; otherwise only the headline
+        choice is run. Unless `full`, all orders of the cables are run only for the first number
+        of ranks.
     """
     runs: list[Run] = []
     for ranks in ranks_per_node:

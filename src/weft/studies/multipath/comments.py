@@ -74,7 +74,7 @@ def constant(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def lowest(metric: str, sweep: str, x: int) -> Comment:
-    """Return the comment on the scheme with the most parts having the lowest metric."""
+    """Return the comment on the claim that the scheme with the most parts has the lowest metric."""
 
     def comment(ev: Evidence, findings: Mapping[str, Finding]) -> str:
         best = ev.at(sweep, x, BOTH, PAPER, metric)
@@ -155,7 +155,7 @@ def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """Compare the used shares of links."""
+    """Compare the shares of links that are used."""
     return (
         "Cables to hosts, which no scheme chooses, are used to "
         f"{ends(ev, 'k', BOTH, 'host-cable', 'used')}; links between switches under Flowlet-based "
@@ -201,7 +201,7 @@ def steep(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 
 
 def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
-    """Give the share of the choice of paths in the imbalance."""
+    """Give the share of the imbalance that the choice of paths causes."""
 
     def choices(basis: str) -> str:
         ecmp, equal = (

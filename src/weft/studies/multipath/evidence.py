@@ -18,8 +18,8 @@ TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
 #: Definitions of load on which every claim is tested, the paper's first.
 CLAIM_BASES = (PAPER, *TIERS)
 
-#: An improvement is "rapid" if the first share of it is reached at 4 QPs; it is "saturated" where
-#: the second share is reached.
+#: An improvement is "rapid" if the first of these shares of it is reached at 4 QPs, and "saturated"
+#: from the point on at which the second share is reached.
 RAPID, SATURATED = 0.5, 0.9
 #: "High utilisation": at least this share of the links carries load.
 HIGH = 0.9
@@ -216,7 +216,10 @@ def steps(
 def reached(
     ev: Evidence, basis: str, sweep: str, scheme: Scheme, x: int, share: float, wanted: Side
 ) -> Comparison:
-    """Compare the fall of the CV at x with a share of its fall along the sweep: below 0 if more."""
+    """Compare the fall of the CV up to x with a share of its fall along the whole sweep.
+
+    The compared value is negative if the CV falls by more than this share up to x.
+    """
     first, last = (
         ev.at(sweep, end, scheme, basis, "cv") for end in (ev.xs[sweep][0], ev.xs[sweep][-1])
     )
@@ -240,7 +243,7 @@ def way(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
 
 
 def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
-    """Compare ECMP's used share with the size before, unless every link is used at both."""
+    """Compare ECMP's share of used links with the size before, unless all are used at both."""
     comparisons = []
     for before, x in zip(ev.xs["k"][:-1], ev.xs["k"][1:], strict=True):
         start, end = (ev.at("k", size, ECMP, basis, "used") for size in (before, x))
@@ -255,7 +258,7 @@ def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
 
 
 def excess_variation(loads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the standard deviation over mean of the loads' excess above the p90 of each seed.
+    """Return the coefficient of variation of the excess of loads above the p90, for each seed.
 
     It is 1 for an exponential tail and larger for a heavier one.
     """
@@ -268,6 +271,6 @@ def excess_variation(loads: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def spread(loads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return p90 minus p10 of each seed, the width of the middle of the CDF."""
+    """Return p90 minus p10 of the loads of each seed, the width of the middle of the CDF."""
     low, high = np.percentile(loads, [10, 90], axis=1)
     return np.asarray(high - low)

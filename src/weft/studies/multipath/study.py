@@ -1,9 +1,9 @@
 """K. Kenzi 2026, "A routing-level comparison of ECMP, e-ECMP and flowlet-based e-ECMP".
 
-All sweeps of the paper with its parameters, repeated over seeds, on two bases: the paper's own
-(both directions of a cable added, cables to hosts and unused cables included) and each tier of
-directed links between switches. `docs/multipath.md` describes the interpretation of the paper and
-the results.
+The study repeats all sweeps of the paper, with the paper's parameters, over several seeds. Loads
+have two kinds of basis: the paper's own (both directions of a cable added, cables to hosts and
+unused cables included) and each tier of directed links between switches. `docs/multipath.md`
+describes the interpretation of the paper and the results.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Point:
 
 
 def study_points(k: Sequence[int]) -> tuple[Point, ...]:
-    """Return all points of all sweeps, and that of figure 7, which is one of the k sweep."""
+    """Return all points of all sweeps, and the point of figure 7, which is on the k sweep."""
     sizes = tuple(
         Point("k", size, SIZE_QPS, SIZE_EPOCHS, tuple(k[:index])) for index, size in enumerate(k)
     )
@@ -122,7 +122,7 @@ def multipath_ecmp(
     Parameters
     ----------
     seeds
-        Number of repetitions, each with its own traffic and, if the hash has a seed, hash.
+        Number of repetitions, each with its own traffic and, if the hash has a seed, its own seed.
     flows
         Number of flows, between uniformly random pairs of different hosts, with weight 1.
     k
@@ -225,7 +225,7 @@ class _Task:
     splits: tuple[tuple[int, int], ...]
 
     def at(self, point: Point) -> bool:
-        """Check whether the point has this fat tree and traffic."""
+        """Return whether the point has this fat tree and traffic."""
         return (self.k, self.before) == (point.k, point.before)
 
 
@@ -311,7 +311,7 @@ def _hosts_by_name(k: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _drawn(sizes: tuple[int, ...], flows: int, seed: int) -> tuple[NDArray[np.int64], Any]:
-    """Return pairs of hosts in the order of names at the last size, and the generator's state."""
+    """Return the pairs of hosts at the last size, numbered by name, and the generator's state."""
     random = Random(seed)
     if len(sizes) > 1:
         random.setstate(_drawn(sizes[:-1], flows, seed)[1])
