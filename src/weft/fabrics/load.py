@@ -51,7 +51,7 @@ def fabric(
     ----------
     spec_or_path
         A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. A text that
-        is both is read as a file; a `Path` is never a spec.
+        is both is read as a file name; a `Path` is never a spec.
     format
         Format of the file (``"ibnetdiscover"``, ``"ibsim"``); by default detected from its
         contents.

@@ -128,12 +128,12 @@ def dragonfly(
     h
         Number of global ports of each switch.
     g
-        Number of groups, at most and by default a h + 1.
+        Number of groups, at most a h + 1, which is the default.
     arrangement
         Assignment of global ports to groups. ``absolute``: port j of group i leads to group j, or
-        j + 1 if j >= i. ``palmtree``: to group i - j - 1, modulo g.
+        j + 1 if j >= i. ``palmtree``: port j leads to group i - j - 1, modulo g.
     cables
-        Number of parallel cables of each pair in a group; that of global cables follows from h.
+        Number of parallel cables of each pair in a group; global cables follow from h.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def megafly(
     h
         Number of global ports of each spine.
     g
-        Number of groups, at most and by default spines times h plus 1.
+        Number of groups, at most spines times h plus 1, which is the default.
     arrangement
         As in `dragonfly`.
     cables

@@ -190,7 +190,7 @@ def rdt(
     size
         Number of nodes per side, a multiple of the step of rank R and at least three times it.
     n
-        Number of links of one rank that a link of the next rank spans along an axis.
+        Cardinal number: links of one rank that a link of the next rank spans along an axis.
     R
         Highest rank.
     m
