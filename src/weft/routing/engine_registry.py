@@ -41,10 +41,10 @@ MAX_LMC = 7
 Balance = Literal["flows", "opensm"]
 
 #: Three passes bring shuffled and faulty fat trees within 1 % of the bisection bandwidth that
-#: D-mod-K reaches on complete ones; one pass loses 10 %, and more than three gain little.
+#: D-mod-K reaches on complete ones; with one pass 10 % is lost, and more than three gain little.
 PASSES = 3
 
-#: Maximum number of rounds that lower the largest load afterwards; most fabrics need fewer.
+#: Maximum number of rounds that lower the largest load after the passes; most fabrics need fewer.
 PEAK_ROUNDS = 64
 
 
@@ -56,9 +56,9 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     fabric
         Fabric to route.
     engine
-        Name of an engine, with options if any as in ``"updn:roots=center"``, or several of them:
-        as in OpenSM, the first that can route the fabric is used. The result records the reasons
-        of those before it.
+        Name of an engine, optionally with options as in ``"updn:roots=center"``, or a sequence of
+        such names: as in OpenSM, the first engine that can route the fabric is used. The result
+        records why the engines before it could not.
     **options
         Further options; with several engines each must accept all of them.
 
@@ -146,7 +146,7 @@ def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]
 
 
 def destination_ports(fabric: Fabric) -> NDArray[np.int32]:
-    """Return each destination's port at the row it is attached to, 0 if it is the row itself."""
+    """Return the port of its row to which each destination is attached, 0 if it is that row."""
     link = fabric.graph.destination_link
     ports = np.zeros(len(link), dtype=np.int32)
     attached = np.flatnonzero(link >= 0)
@@ -169,7 +169,7 @@ def sending_rows(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
-    """Return the number of adapter ports, of hosts or not, at each row, int64 [rows]."""
+    """Return the number of adapter ports at each row, not only of hosts, int64 [rows]."""
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
     return counts.astype(np.int64)
@@ -189,7 +189,7 @@ def components(fabric: Fabric) -> NDArray[np.int32]:
 def destinations_by_row(
     fabric: Fabric, destinations: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return a CSR, by row, of the given destinations in their order, without unreachable ones."""
+    """Return a CSR by row of the given destinations that are attached to a row, in given order."""
     rows = fabric.graph.destination_row[destinations]
     attached = destinations[rows >= 0]
     rows = rows[rows >= 0]
@@ -281,7 +281,7 @@ def lower_worst_load(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) ->
 def edge_loads(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
 ) -> NDArray[np.int64]:
-    """Return the load of each edge by the flows of all host pairs to all LIDs, int64 [edges]."""
+    """Return the load of each edge if every host sends to every host LID, int64 [edges]."""
     graph = fabric.graph
     ends = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     lids = ((ends[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1).astype(np.int32)
@@ -297,7 +297,7 @@ def edge_loads(
 def worst_load(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int = 0
 ) -> tuple[float, float]:
-    """Return the largest load over rate of the edges, and the share of edges that reach it."""
+    """Return the largest ratio of load to rate, and the share of edges that reach it."""
     loads = edge_loads(fabric, table, lmc) * _edge_cost(fabric)
     if not len(loads):
         return 0.0, 0.0
@@ -308,9 +308,9 @@ def worst_load(
 def fill_counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
     """Fill tables as OpenSM's port counters do; see `weft.kernels.routing.tables.counted_tables`.
 
-    OpenSM routes to the switches with the most adapters first, those with equally many by node
-    GUID in network byte order, and to the adapters of each switch by port. These orders reproduce
-    its tables exactly.
+    OpenSM first routes to the switches with the most adapters. It orders switches with equally
+    many by node GUID in network byte order, and the adapters of a switch by port. These orders
+    reproduce its tables exactly.
     """
     graph = fabric.graph
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
@@ -333,7 +333,7 @@ def fill(
     lmc: int = 0,
     passes: int = PASSES,
 ) -> None:
-    """Fill tables, balanced by flows or as OpenSM does; only ``flows`` uses `edge_up`.
+    """Fill tables, balanced by flows or as by OpenSM; `edge_up` only applies to ``flows``.
 
     Raises
     ------

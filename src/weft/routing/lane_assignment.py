@@ -20,26 +20,26 @@ from weft.routing.engine_registry import sending_rows
 #: InfiniBand's limit: VL 15 is for management.
 MOST_VLS = 15
 
-#: Maximum number of lanes of the search: more than exist, so that an error can say how many are
-#: needed.
+#: Maximum number of lanes in the search. More lanes are searched than exist, so that an error can
+#: say how many are needed.
 MOST_LANES = 16
 
 # Work is measured as the number of edges inspected.
 
-#: Work spent on reducing the lanes of the first fit: if it needs no more lanes than there are (some
-#: 0.1 s), and if it needs more.
+#: Work spent on reducing the lanes of the first fit if enough lanes are available (about 0.1 s),
+#: and if it needs more lanes than are available.
 MORE_WORK = 2_000_000
 LAST_WORK = 5 * MORE_WORK
 
-#: Minimum number of rounds when the fit needs one lane too many.
+#: If the first fit needs one lane too many, the work of this many such fits may be spent.
 LAST_ROUNDS = 4
 
-#: Work in total before the search gives up, some 10 s; and work in a first fit that needs two lanes
-#: too many, which later rounds rarely save.
+#: Maximum work of a search, about 10 s; and of a first fit that needs two lanes too many, since
+#: later rounds rarely save two lanes.
 MOST_WORK = 100_000_000
 FIRST_WORK = MOST_WORK // 2
 
-#: Work per path below which a first fit is easy.
+#: A first fit is easy up to this much work per path.
 EASY_WORK = 8
 
 
@@ -106,8 +106,8 @@ def assign_lanes(
     Raises
     ------
     NotApplicable
-        If the search finds no assignment to `max_vls` lanes; the message says about how many are
-        needed.
+        If the search finds no assignment to `max_vls` lanes; the message says how many are needed,
+        as far as was searched.
     InputError
         If `max_vls` is out of range, or the tables have a forwarding loop.
     """
@@ -120,7 +120,7 @@ def assign_lanes(
 
 
 def waits(fabric: Fabric) -> NDArray[np.int64]:
-    """Return the number of each edge's first dependency, int64 [edges + 1]."""
+    """Return the index of each edge's first dependency, int64 [edges + 1]."""
     graph = fabric.graph
     first = np.zeros(len(graph.edge_row) + 1, dtype=np.int64)
     np.cumsum(np.diff(graph.edge_offset)[graph.edge_row], out=first[1:])
@@ -128,7 +128,7 @@ def waits(fabric: Fabric) -> NDArray[np.int64]:
 
 
 def edges_back(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the edge in the other direction of each edge's cable, int32 [edges]."""
+    """Return the reverse edge of each edge, which is on the same cable, int32 [edges]."""
     graph = fabric.graph
     back: NDArray[np.int32] = graph.edge_of_link[graph.edge_link ^ 1]
     return back
@@ -163,7 +163,7 @@ class Paths:
     def of(
         cls, fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, management: bool
     ) -> Paths:
-        """Collect the paths between hosts, or with management from all rows to all LIDs."""
+        """Collect the paths between hosts; with `management`, from all rows to all LIDs."""
         graph = fabric.graph
         last = fabric.num_destinations if management else fabric.num_host_endpoints
         destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
@@ -185,13 +185,13 @@ class Paths:
         """Search for an assignment of the paths to few lanes.
 
         First each path is added to the first lane in which it closes no cycle. Then, within the
-        limits of work, all lanes are filled again with the paths of one lane after those of
-        another. This never needs more lanes and often fewer, since paths move to earlier lanes.
+        limits of work, all lanes are filled again, with the paths of each lane added together.
+        Refilling never needs more lanes and often needs fewer, since paths move to earlier lanes.
 
         Parameters
         ----------
         max_vls
-            Number of available lanes; the search takes longer while it needs more than that.
+            Number of available lanes; the search may do more work while it needs more lanes.
         start
             uint8 [lines, rows]: paths of class 0 are added first, then those of class 1 and so on;
             by default there is one class.
@@ -205,8 +205,8 @@ class Paths:
         ndarray
             uint8 [lines, rows]: the lane of each path, 0 if the path is not included.
         ndarray
-            int32 [lanes, edges]: for each lane a numbering of the edges that increases along all
-            its paths, the proof that they cannot deadlock.
+            int32 [lanes, edges]: for each lane, positions of the edges that increase along all
+            paths in the lane, which proves that these cannot deadlock.
         """
         graph = self.fabric.graph
         edges = len(graph.edge_row)
@@ -242,7 +242,7 @@ class Paths:
         return lanes, position[:used]
 
     def service_levels(self, lanes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Expand the lanes of lines to all destinations, uint8 [rows, destinations << lmc]."""
+        """Copy the lanes of `lines` to all included LIDs, uint8 [rows, destinations << lmc]."""
         sl = np.zeros(self.table.shape[::-1], dtype=np.uint8)
         sl[:, self.lids] = lanes[self.line_of].T
         return sl
@@ -268,14 +268,14 @@ class Paths:
 
 
 def _allowed(used: int, max_vls: int, last: int) -> int:
-    """Return the work to spend on fewer lanes, most if one lane too many is used."""
+    """Return the work allowed to reduce lanes; it is largest if one lane too many is used."""
     if used <= max_vls:
         return MORE_WORK
     return last if used == max_vls + 1 else LAST_WORK
 
 
 def _class_order(sizes: NDArray[np.int64], iteration: int) -> NDArray[np.int64]:
-    """Return the order of the lanes: by iteration alternately reversed, by size, and random."""
+    """Return the order in which lanes are refilled: in rotation reversed, by size, or random."""
     if iteration % 3 == 0:
         return np.arange(len(sizes))[::-1]
     if iteration % 3 == 1:

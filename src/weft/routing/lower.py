@@ -26,9 +26,9 @@ def lower(
     """Convert source routes to forwarding tables.
 
     Two paths to one destination can share a LID only if they leave every common switch by the
-    same port (and have one service level if they begin at the same switch). In the order of the
-    sources, each path gets the lowest LID offset in which it agrees with all earlier paths. This
-    greedy order may need more LIDs than necessary, except where one LID is enough.
+    same port (and, if they begin at the same switch, have the same service level). In the order of
+    their sources, each path gets the lowest LID offset at which it agrees with all earlier paths.
+    This greedy order may use more LIDs than necessary, but uses one LID if one is enough.
 
     Parameters
     ----------
@@ -42,16 +42,17 @@ def lower(
     Returns
     -------
     TableRoutes
-        The tables. An entry that no path uses sends to the nearest switch with an entry for that
-        LID, by the first of equal ports; destinations without any path, such as switches, get
-        balanced minimal paths. These additional paths may add credit loops: validate the result.
+        The tables. An entry that no path uses leads to the nearest switch that has an entry for
+        the LID; destinations without any path, such as switches, get balanced minimal paths.
+        These additional paths may add credit loops: validate the result.
     ndarray
         uint8 [paths]: the LID offset of each path.
 
     Raises
     ------
     NotApplicable
-        If more LIDs are needed; the message names a switch, the destination and two ports.
+        If more LIDs are needed; the message names the destination, a switch and two ports, or a
+        conflict of service levels.
     InputError
         If the LMC is not 0 to 7, or `routes` are not source routes or belong to another fabric.
     """
@@ -86,7 +87,7 @@ def lower(
     rest = np.setdiff1d(np.arange(fabric.num_destinations), used)
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=rest)
     if routes.sl.ndim:
-        # Entries that no path uses have the lowest level in use.
+        # Entries that no path uses get the lowest service level in use.
         sl[sl == 255] = levels.min(initial=15)
     lowered = TableRoutes(
         **provenance(fabric, routes.engine, notes=routes.notes, options=routes.options),

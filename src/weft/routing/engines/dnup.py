@@ -49,15 +49,16 @@ def dnup(
     Raises
     ------
     NotApplicable
-        If hosts have no such path; OpenSM does not report that.
+        If a pair of hosts has no such path; OpenSM does not report that.
     InputError
         If an option is out of range.
 
     Notes
     -----
-    Switches with adapters have rank 0, every other switch its distance to the nearest of them. A
-    link to a higher rank goes away from the leaves. Of equal ranks, with ``flows`` the link to the
-    switch with fewer adapters does, then the link to the higher GUID. Source: OpenSM's ``dnup``.
+    OpenSM's rank of a switch is its distance to the nearest switch with adapters. A link to a
+    higher rank goes away from the leaves. Between equal ranks, with ``flows``, the link to the
+    switch with fewer adapters goes away from the leaves or, if these numbers are equal, the link to
+    the higher GUID. Source: OpenSM's ``dnup``.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
@@ -90,7 +91,7 @@ def dnup(
 
 
 def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:
-    """Return the hops of each row to the nearest row with an adapter, or that is a host.
+    """Return the hops of each row to the nearest row that has an adapter or is a host.
 
     The result is int64 [rows].
     """

@@ -35,9 +35,9 @@ def dor(
     """Route in dimension order: packets finish one dimension before the next.
 
     Of the links on minimal paths, a switch uses those of the first dimension; of parallel cables,
-    the one with the fewest destinations. On a mesh, hypercube or HyperX this is deadlock-free on
-    one lane if the order of dimensions is the same at all switches; on a torus it is not, since
-    each ring is a cycle of dependencies.
+    it uses the one with the fewest destinations. On a mesh, hypercube or HyperX this is
+    deadlock-free on one lane if the order of dimensions is the same at all switches; on a torus it
+    is not, since each ring is a cycle of dependencies.
 
     Parameters
     ----------
@@ -46,8 +46,9 @@ def dor(
         small graphs, one per dimension: mesh, torus, hypercube, HyperX.
     dimensions
         ``ports``: a lower port is an earlier dimension. This gives exactly the tables of OpenSM's
-        dor, and needs switches whose ports are all cabled in the same order. ``wiring``: dimensions
-        are the factors of the graph of the switches, independent of ports, names and labels.
+        dor, and requires the same order of cables on the ports of all switches. ``wiring``:
+        dimensions are the factors of the graph of the switches, independent of ports, names and
+        labels.
     order
         Destinations for which parallel cables are chosen first: names or GUIDs of nodes, or
         ``@FILE`` with GUIDs of ports (OpenSM's ``-X``).
@@ -89,8 +90,8 @@ def dor(
 def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
     """Return the destinations attached to a row in OpenSM's order, int32.
 
-    Named destinations are first, then endpoints, then switches. Endpoints are ordered by rows, with
-    the most adapters first and equal ones by GUID in network byte order, and then by port.
+    Named destinations are first, then endpoints, then switches. Endpoints are ordered by row, then
+    by port. Rows with more adapters are first, then those with lower GUIDs in network byte order.
     """
     graph = fabric.graph
     first = np.zeros(0, dtype=np.int32)
@@ -113,7 +114,7 @@ def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
 
 
 def _first_edges(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the first edge between the two rows of each edge, int32 [edges]."""
+    """Return the first of the parallel edges of each edge, int32 [edges]."""
     graph = fabric.graph
     pair = graph.edge_tail.astype(np.int64) * graph.num_rows + graph.edge_row
     _, first, which = np.unique(pair, return_index=True, return_inverse=True)

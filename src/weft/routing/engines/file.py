@@ -32,7 +32,7 @@ def file(
         The dump: OpenSM's ``-U``. It is required; OpenSM uses minhop without it.
     lid_matrix_dump_file
         A matrix of hops: OpenSM's ``-M``. It does not change the tables; a note gives the number
-        of paths with other hops than in the matrix.
+        of paths whose hops differ from the matrix.
     lmc
         LMC, by default that of the file.
 

@@ -37,7 +37,7 @@ from weft.routing.engines.ftree_index import (
 )
 from weft.routing.validation.deadlock import credit_loops
 
-#: Maximum number of names that an error lists in full, as a value for an option.
+#: Maximum number of nodes for which an error gives the complete value of an option.
 MOST_LISTED = 8
 
 
@@ -84,8 +84,8 @@ def ftree(
     Raises
     ------
     NotApplicable
-        If the fabric is not a fat tree (OpenSM then uses another engine), or if OpenSM's rules give
-        hosts without a path or paths that can deadlock (OpenSM does not report that).
+        If the fabric is not a fat tree (OpenSM then uses another engine), or if OpenSM's rules
+        leave hosts without a path or give paths that can deadlock (OpenSM does not report that).
     InputError
         If a name is unknown or of the wrong kind, or `max_reverse_hops` is negative.
 
@@ -175,7 +175,7 @@ def _advice(
 ) -> str:
     """Return tested options that route a tree with compute nodes on several levels.
 
-    Adapters of auxiliary nodes, and those at switches with few adapters, are tried as io nodes.
+    Adapters of auxiliary nodes and adapters at switches with few adapters are tried as io nodes.
     """
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     compute = np.flatnonzero(is_compute & (rows >= 0))
@@ -212,13 +212,13 @@ def _advice(
 
 
 def _listed(fabric: Fabric, nodes: list[int]) -> str:
-    """Return nodes in the form of an option's value, or the first of many and their number."""
+    """Return nodes as an option's value; if there are many, the first ones and their number."""
     names = list(map(fabric.option_name, nodes))
     return ",".join(names) if len(names) <= MOST_LISTED else few(names)
 
 
 def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return the rows of each connected component farthest from all rows with compute nodes."""
+    """Return the rows of each component that are farthest from all rows with compute nodes."""
     graph = fabric.graph
     rows = graph.destination_row[: fabric.num_endpoints]
     leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
@@ -314,7 +314,7 @@ def _find_tree(
 
 
 def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]) -> str:
-    """Return text that names a compute node on another level than most."""
+    """Return text that names a compute node that is attached to another level than most are."""
     rows = fabric.graph.destination_row[compute]
     counts = np.bincount(rank[rows])
     usual = int(np.argmax(counts))
@@ -423,7 +423,7 @@ def _jobs(
 
 
 def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Fill gaps of switches above the leaves with ports to the last leaf, if that has a path."""
+    """Route via the last leaf, if it has a path, from switches above the leaves without a path."""
     last = int(tree.leaf_rows[-1])
     nodes = fabric.graph.row_node
     above = np.flatnonzero((tree.rank >= 0) & (tree.rank < tree.leaf_rank))

@@ -32,15 +32,15 @@ class PortGroups:
     ----------
     start
         int32 [3 rows + 1]: the groups of row ``r`` that lead down are
-        ``order[start[3 r]:start[3 r + 1]]``, followed by those sideways and up.
+        ``order[start[3 r]:start[3 r + 1]]``, followed by those that lead sideways and up.
     order
         int32 [groups]: groups by row and direction.
     head
         int32 [groups]: the neighbouring row, -1 for an adapter.
     endpoint
-        int32 [groups]: the adapter port, -1 for a row.
+        int32 [groups]: the adapter port, -1 if the neighbour is a row.
     place
-        int32 [groups]: order of equally loaded groups, by the indices of their heads.
+        int32 [groups]: position among equally loaded groups, by the index of the head.
     port_start
         int32 [groups + 1]: ports of each group.
     port, remote_port
@@ -71,7 +71,7 @@ class PortGroups:
 
 
 def by_guid(fabric: Fabric, nodes: NDArray[np.integer]) -> NDArray[np.intp]:
-    """Return the order of nodes by GUID as in OpenSM's maps, in which the lowest byte is first."""
+    """Return the order of nodes by GUID as in OpenSM's maps: the lowest byte counts most."""
     return np.argsort(fabric.node_guid[nodes].byteswap(), kind="stable")
 
 
@@ -87,7 +87,7 @@ def find_ranks(
     part
         bool [rows]: a connected component with adapters.
     roots
-        Rows of the component; None for those farthest from all adapters.
+        Rows of the component; None for the rows farthest from all adapters.
     """
     graph = fabric.graph
     if roots is None:

@@ -46,11 +46,12 @@ def hdor(
         A complete or degraded KNS of any number of dimensions, recognised without labels; also
         BCube and other members of the family whose hosts forward.
     order
-        Order of dimensions by the length of their lines, shortest or longest first; of equal ones
-        the dimension of the lowest switch is first.
+        Order of dimensions by the length of their lines, shortest or longest first; among equally
+        long ones, the dimension of the lowest switch is first.
     lanes
         Number of virtual lanes over which destinations are spread, to reduce head-of-line
-        blocking. If faults also need lanes, fewer are used for this, so that `max_vls` suffices.
+        blocking. If faults also require lanes, destinations are spread over fewer lanes, so that
+        `max_vls` suffices.
     max_vls
         Number of available lanes, 1 to 15.
     management
@@ -60,23 +61,23 @@ def hdor(
     Returns
     -------
     TableRoutes
-        Routes on one lane, or on `lanes`, if the KNS is complete. Faults force some paths to
+        If the KNS is complete, routes on one lane or on `lanes` lanes. Faults force some paths to
         violate the dimension order; those that could close a credit loop get further lanes.
 
     Raises
     ------
     NotApplicable
         If the fabric is not a KNS, or faults need more lanes than `max_vls`; the message gives the
-        difference or the number.
+        difference or the number of lanes.
     InputError
         If `max_vls` is not 1 to 15, or `lanes` not 1 to `max_vls`.
 
     Notes
     -----
-    Each path crosses the fewest lines that the cables allow, and of such paths violates the
-    dimension order the fewest times possible with forwarding tables. On a complete KNS the paths
-    are in dimension order and cannot deadlock: they depend only on lines of later dimensions, and
-    inside a line go up first and then down. Source: KNS on InfiniBand, sections 2.2 and 3.2.2 to
+    Each path crosses the fewest lines that the cables allow, and among such paths violates the
+    dimension order as rarely as forwarding tables allow. On a complete KNS the paths are in
+    dimension order and cannot deadlock: lines depend only on lines of later dimensions, and inside
+    a line paths go up first and then down. Source: KNS on InfiniBand, sections 2.2 and 3.2.2 to
     3.2.4 (algorithms 1 and 2); Peñaranda et al. 2016.
     """
     check_vls(max_vls)
@@ -89,7 +90,7 @@ def hdor(
     groups = (reversals[fabric.graph.destination_row[paths.lines]] > 0).astype(np.uint8)
     notes = [kns.describe()]
     sl, used = np.zeros((), dtype=np.uint8), 1
-    # Switches inside lines, which management reaches, may have no up/down path.
+    # Management packets reach switches inside lines, which may have no up/down path.
     if management or groups[:, paths.counts > 0].any():
         path_lanes = paths.fewest(max_vls, groups)[0]
         used = int(path_lanes.max(initial=0)) + 1
@@ -133,7 +134,7 @@ def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uin
 
 
 def _multiple(distinct: int, size: int, lanes: int) -> int:
-    """Return the factor of a digit: the values of earlier digits, or else one that uses all lanes.
+    """Return the factor of a digit: `distinct` if all combinations fit, else about lanes / size.
 
     `distinct` is the number of values of the earlier digits, `size` that of this digit.
     """
@@ -202,9 +203,9 @@ def _fill(
 def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
     """Return all rows in the order in which their trees are chosen, routers first.
 
-    Routers are ordered by coordinates, the first dimension varying fastest, with the routers of
-    one switch of a longer line in succession: successive trees then diverge upwards, as those of
-    D-mod-K.
+    Routers are ordered by coordinates, the first dimension varying fastest. If lines have
+    several switches, routers of the same switch are consecutive: successive trees then diverge on
+    their upward paths, as with D-mod-K.
     """
     keys = np.empty_like(kns.coordinates)
     router = np.searchsorted(kns.routers, kns.joint_router)
@@ -223,7 +224,7 @@ def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
 def _joints_of_nodes(
     fabric: Fabric, kns: Kns, position: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return a CSR over rows, then lines: joints of a router by dimension, else by coordinate."""
+    """Return a CSR over rows, then lines: joints by dimension (routers) or coordinate (lines)."""
     rows = fabric.graph.num_rows
     nodes = np.concatenate((kns.joint_router, rows + kns.joint_line))
     router = np.searchsorted(kns.routers, kns.joint_router)

@@ -34,8 +34,8 @@ from weft.routing.lane_assignment import (
     waits,
 )
 
-#: On fabrics with more edges only one rule to choose paths is tried, and none if balanced minimal
-#: paths need at most two available lanes.
+#: On fabrics with more edges, only one rule to choose paths is tried, and no rule if balanced
+#: minimal paths need at most two lanes and these are available.
 MANY_EDGES = 1500
 
 
@@ -48,7 +48,7 @@ def lash(
     max_vls: int = 8,
     management: bool = False,
 ) -> TableRoutes:
-    """Route on minimal paths in few virtual lanes; among equal numbers of lanes, balance links.
+    """Route on minimal paths in few virtual lanes; with equally few, balance the links best.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def lash(
         LMC: each endpoint gets 2^lmc LIDs, with separate paths.
     passes
         Number of times that the paths to each LID are chosen again for balance, in the same lanes;
-        0 keeps one path to all hosts of a switch, as in OpenSM.
+        0 uses the same path to all hosts of a switch, as in OpenSM.
     max_vls
         Number of available virtual lanes, 1 to 15.
     management
@@ -74,10 +74,10 @@ def lash(
     Notes
     -----
     Each pair of switches gets a minimal path in the lowest lane that has one without closing a
-    cycle. Of several rules to choose among minimal paths, the result with the fewest lanes is kept.
-    Dependencies that close a cycle in a lane are excluded from it for all later paths, which gives
-    an order of dimensions on meshes without OpenSM's ``--do_mesh_analysis``. The service level
-    depends on the source's switch and the LID; SL i is mapped to VL i everywhere.
+    cycle. Several rules to choose among minimal paths are tried, and the result with the fewest
+    lanes is used. A dependency that closes a cycle in a lane is excluded from that lane for all
+    later paths; on meshes this leads to dimension order without OpenSM's ``--do_mesh_analysis``.
+    The service level depends on the source's switch and the LID; SL i is mapped to VL i everywhere.
     Source: Skeie, Lysne and Theiss 2002; Sancho, Robles and Duato for choosing paths by the
     dependencies in use.
     """
@@ -191,7 +191,7 @@ def _spread(
     load: NDArray[np.int64],
     sl: NDArray[np.uint8],
 ) -> None:
-    """Balance the paths to each host LID within the edge orders of the lanes."""
+    """Balance the paths to each host LID; paths keep to the edge order of their lane."""
     fabric, graph = paths.fabric, paths.fabric.graph
     hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     hosts = hosts[np.argsort(graph.destination_row[hosts], kind="stable")]

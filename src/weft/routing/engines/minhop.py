@@ -21,11 +21,11 @@ def minhop(
 ) -> Routes:
     """Route on minimal paths, and of these on the path with the least loaded links.
 
-    The load is the number of flows of all host pairs over a link, divided by its rate. Each
+    The load of a link is the number of host pairs that use it, divided by its rate. Each
     destination's paths are chosen again after all others, which also balances links far from the
     source and links of different rates. OpenSM's minhop counts the destinations of each port at
-    one switch; ``balance=opensm`` gives exactly its tables. Both can deadlock on topologies with
-    rings.
+    one switch; ``balance=opensm`` gives exactly its tables. On topologies with rings, the tables of
+    either balance can deadlock.
 
     Parameters
     ----------

@@ -36,12 +36,12 @@ from weft.routing.lane_assignment import assign_lanes, check_vls
 #: Default number of balancing passes; later passes are fast, and shuffled fat trees need five.
 PASSES = 5
 
-#: Maximum number of steps, a second or two, for which several orders of the destinations are tried.
-#: A destination takes one step per channel and pass, and STEPS per channel to keep its order.
+#: Several orders of the destinations are tried within this number of steps, a second or two. A
+#: destination takes one step per channel and pass, plus STEPS per channel to order the channels.
 WORK = 50_000_000
 STEPS = 100
 
-#: Maximum of destinations x channels x lanes for which each destination is tried in every lane.
+#: Each destination is tried in every lane up to this product of destinations, channels and lanes.
 TRIALS = 1_000_000
 
 #: More than one lane is used only if it reduces the worst load x total load by this factor.
@@ -88,14 +88,14 @@ def nue(
     whose dependency is allowed. If all are blocked, a row nearer to the destination changes to
     another of its paths (local backtracking). An escape tree from the most central row, whose
     dependencies are allowed first, keeps all hosts connected. Destinations are either divided
-    evenly over the lanes, or each uses the first lane with only minimal paths, or else the lane
-    with the smallest detours. Finally, the tables are balanced again on all paths that ascend in
-    the order of a lane's channels, which are deadlock-free.
+    evenly over the lanes, or each is assigned to the first lane in which all its paths are minimal
+    or, if there is none, to the lane with the smallest detours. Finally, the tables are balanced
+    again on all paths that ascend in the order of a lane's channels, which are deadlock-free.
 
     On small fabrics, one lane and both assignments to lanes are tried with several orders of the
-    destinations, and the paths of `sssp` if they need only one lane. On large fabrics that are not
-    fat trees, only an even division with one order is tried. The result with the smallest product
-    of worst link load and mean path length is used.
+    destinations; the paths of `sssp` are also tried if they need only one lane. On large fabrics
+    that are not fat trees, only an even division with one order is tried. The result with the
+    smallest product of worst link load and mean path length is used.
 
     Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which by default uses one
     lane, divides the destinations evenly, and does not balance again.
@@ -151,7 +151,7 @@ class _Attempt:
     lanes
         Number of lanes.
     worst, total
-        The largest load of a link over its rate, and the sum of all loads.
+        The largest ratio of a link's load to its rate, and the sum of all loads.
     """
 
     table: NDArray[np.unsignedinteger[Any]]
@@ -179,7 +179,8 @@ class _Problem:
     distances
         uint16 [rows, rows]: hops.
     weight
-        int64 [rows]: hosts that send through a row, 0 if its paths are not included.
+        int64 [rows]: number of hosts at a row, at least 1 if paths from the row are included, else
+        0.
     goals
         int32: rows with destinations whose paths are included, ascending.
     root
@@ -231,7 +232,7 @@ class _Problem:
         return int(ends @ (hops @ row_sources(self.fabric)))
 
     def orders(self) -> list[NDArray[np.int32]]:
-        """Return orders of the goals: depth first, by depth, by number, by decreasing depth."""
+        """Return orders of the goals: depth-first search, by depth, by row, by falling depth."""
         graph = self.fabric.graph
         matrix = csr_array(
             (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
@@ -254,7 +255,8 @@ class _Problem:
     def start_order(self) -> NDArray[np.int32]:
         """Return all channels in an up*/down* order, int32 [channels].
 
-        Rows farthest from the hosts are highest, as in trees; of equals, those nearest to the root.
+        Rows farther from the hosts are higher, as in trees; of equally far rows, those nearer to
+        the root are higher.
         """
         graph = self.fabric.graph
         sending = np.flatnonzero(self.weight)
@@ -320,9 +322,10 @@ class _Problem:
     ) -> _Attempt:
         """Return tables on at most `lanes` lanes, with the goals routed in the given order.
 
-        With `divide`, the goals are divided evenly over the lanes; otherwise each goes to the lane
-        that fits best. With `grow` False no trees are grown: only paths of the initial order of
-        channels and of the escape tree are used, which include all minimal paths of a fat tree.
+        With `divide`, the goals are divided evenly over the lanes; otherwise each is assigned to
+        the lane that fits best. With `grow` False no trees are grown: only paths of the initial
+        order of channels and of the escape tree are used, which include all minimal paths of a fat
+        tree.
         """
         fabric, graph = self.fabric, self.fabric.graph
         channels = len(graph.edge_row)

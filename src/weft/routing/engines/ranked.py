@@ -1,4 +1,4 @@
-"""Functions of updn and dnup: OpenSM's tables of ranked switches, and pairs without a path."""
+"""Functions of updn and dnup that fill OpenSM's tables and count pairs without a path."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill_ranked(
 
 
 def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
-    """Refuse fabrics on which paths are missing only because of OpenSM's limit on hops.
+    """Refuse a fabric whose missing paths are due to OpenSM's limit on hops.
 
     Raises
     ------
@@ -63,9 +63,9 @@ def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
 def missing_paths(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
 ) -> tuple[int, str]:
-    """Return how many pairs of a leaf and a host in one component have no path, and an example.
+    """Return the number of pairs of a leaf and a host that cables but no path connect; an example.
 
-    All ports of a host are included: each is an address and may send.
+    All ports of a host are included, since each has its LIDs and may send.
     """
     graph = fabric.graph
     leaves = sending_rows(fabric)

@@ -18,7 +18,7 @@ def smodk(fabric: Fabric) -> Routes:
 
     For packets from host number s, a switch of level l uses its up-port number
     floor(s / (w1 w2 … wl)) mod (w(l+1) p(l+1)), so that all packets of a host use one upward path.
-    Forwarding tables cannot express it, since two hosts of a leaf use different ports to one
+    Forwarding tables cannot express S-mod-K, since two hosts of a leaf use different ports to one
     destination.
 
     Parameters

@@ -17,7 +17,7 @@ from weft.fabrics.formats.records import lines_of, shown
 from weft.routes import PathRoutes, Routes
 from weft.routing.engine_registry import engine, provenance
 
-#: Maximum number of pairs of endpoints for source routes, that of 4,096 hosts.
+#: Maximum number of pairs of endpoints for source routes: as many as 4,096 hosts have.
 MAX_PAIRS = 1 << 24
 
 _PORTS = re.compile(r"\d{1,9}(,\d{1,9})*", re.ASCII)
@@ -39,7 +39,7 @@ def source(fabric: Fabric, *, paths: str = "") -> Routes:
     NotApplicable
         If no file is given.
     InputError
-        If it cannot be read, or a line is invalid for the fabric.
+        If the file cannot be read, or a line is invalid for the fabric.
     """
     if not paths:
         raise NotApplicable("source routes are read from a file; specify it with paths=FILE")
@@ -68,7 +68,7 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     A line is ``SOURCE DESTINATION PORTS``: two hosts by name or GUID and the output ports along
     the path, the source's port first, separated by commas. This is InfiniBand's directed route,
     whose leading 0 is also accepted; ``H00 H07 1,3,2`` leaves H00 by port 1, the next switch by
-    port 3 and the last one by port 2. The same applies to a source host that forwards. ``#`` begins
+    port 3 and the last one by port 2. A source host that forwards is no exception. ``#`` begins
     a comment. Pairs that the file does not contain have no route.
 
     Parameters
@@ -83,8 +83,8 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     Raises
     ------
     InputError
-        If a host is unknown, a port has no cable, a path ends elsewhere or visits a node twice, or
-        a pair occurs twice; the message gives the line.
+        If a host is unknown, a port has no cable, a path does not end at its destination or visits
+        a node twice, or a pair occurs twice; the message gives the line.
     NotApplicable
         If the fabric is too large.
     """
@@ -119,7 +119,7 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
 
 
 def write_paths(fabric: Fabric, routes: PathRoutes) -> str:
-    """Return the text for `read_paths`, one line per path by source and destination.
+    """Return the text for `read_paths`, one line per path, ordered by source and destination.
 
     Raises
     ------
@@ -175,13 +175,13 @@ def source_routes(
     fabric
         Fabric of the paths.
     sources, destinations
-        Host numbers, [paths] each; each pair of ports at most once.
+        Host numbers, [paths] each; a pair of adapter ports has at most one path.
     offset
         [paths + 1]: path ``i`` leaves its nodes by ``ports[offset[i]:offset[i + 1]]``.
     ports
         Output ports, the source's port first.
     sl
-        Service level, one for all paths or [paths].
+        Service level: one value for all paths, or an array [paths].
 
     Returns
     -------
@@ -191,8 +191,8 @@ def source_routes(
     Raises
     ------
     InputError
-        If a host does not exist, a port has no cable, a path ends elsewhere or visits a node
-        twice, or a pair of ports occurs twice.
+        If a host does not exist, a port has no cable, a path does not end at its destination or
+        visits a node twice, or a pair of ports occurs twice.
     NotApplicable
         If the fabric is too large.
 
@@ -267,7 +267,8 @@ def _follow(
     Raises
     ------
     _PathError
-        For the first path that uses a port without a cable, ends elsewhere or has a loop.
+        For the first path that uses a port without a cable, does not end at its destination or has
+        a loop.
     """
     node = fabric.host_nodes[sources].astype(np.int64)
     goal = fabric.host_nodes[destinations]
@@ -326,7 +327,7 @@ def _pairs(
     endpoint_of_link[graph.destination_link[attached]] = attached
     ends: list[NDArray[Any]] = []
     for hosts, index, reverse in ((sources, offset[:-1], 1), (destinations, offset[1:] - 1, 0)):
-        # A host that forwards is one endpoint; of another host, the endpoint is that of the link.
+        # A host that forwards is one endpoint; otherwise the link's adapter port is the endpoint.
         forwards = fabric.forwards[fabric.host_nodes[hosts]]
         cable = endpoint_of_link[links[index] ^ reverse] if len(links) else -1
         end = np.where(forwards, fabric.host_endpoint[hosts], cable)

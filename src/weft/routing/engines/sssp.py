@@ -25,7 +25,7 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 
-#: Share of edges with the largest load below which another start may lower that load.
+#: If fewer than this share of the edges have the largest load, another start may lower it.
 LONELY_PEAK = 1 / 8
 
 
@@ -33,7 +33,7 @@ LONELY_PEAK = 1 / 8
 def sssp(
     fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
 ) -> TableRoutes:
-    """Route on minimal paths, one destination after the other, with the least weight so far.
+    """Route destinations in turn, on minimal paths with the least weight so far.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def sssp(
         ``flows``: the weight of a link is the number of host pairs over it, divided by its rate,
         and each destination's paths are chosen again after all others. If only a few links then
         have the largest load, OpenSM's tables are also improved, and the better result is used.
-        ``opensm``: exactly the tables of OpenSM, in which a switch counts as its adapters plus one,
-        paths to switches count too, and no paths are chosen again.
+        ``opensm``: exactly the tables of OpenSM, in which a source switch counts as often as it has
+        adapters, plus one; paths to switches also add weight, and no paths are chosen again.
     lmc
         LMC: each endpoint gets 2^lmc LIDs, each routed separately.
     passes

@@ -29,7 +29,7 @@ from weft.routing.structure.torus import Torus, find_tori, is_complete
 from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.validation.deadlock import credit_loops
 
-#: SL and VL bits of the quality of service level, and VL bit after a turn against the order.
+#: SL bit and VL bit of the quality of service level; VL bit after a turn against the order.
 QOS_SL = 8
 QOS_VL = 4
 TURN_VL = 2
@@ -54,10 +54,10 @@ def torus_2qos(
     conf
         A torus-2QoS.conf, whose seed and datelines then determine the coordinates.
     balance
-        ``flows`` balances, by flows, parallel cables and the two directions to the opposite switch
-        of an even ring; ``opensm`` uses OpenSM's directions, and its turns around missing parts.
+        ``flows`` balances flows over parallel cables, and over the two directions to the opposite
+        switch of an even ring; ``opensm`` uses OpenSM's directions and turns around missing parts.
     qos_level
-        0 or 1: the level of all traffic; 1 uses SLs 8 to 15 and VLs 4 to 7.
+        0 or 1: quality of service level of all traffic; 1 uses SLs 8 to 15 and VLs 4 to 7.
     max_vls
         Number of virtual lanes of the fabric, 1 to 15. Rings of four or more switches need 2, paths
         around missing switches 4, and quality of service 8.
@@ -67,21 +67,21 @@ def torus_2qos(
     Raises
     ------
     NotApplicable
-        If the fabric is not a torus or mesh, or needs more lanes or SL bits than there are. With
-        OpenSM's balance, a configuration or a level, also if the SLs cannot prevent deadlock around
-        the missing parts.
+        If the fabric is not a torus or mesh, or needs more lanes or SL bits than there are. If
+        `balance` is ``opensm``, `conf` is given or `qos_level` is 1, the engine also refuses
+        fabrics in which the SLs cannot prevent deadlock around missing parts.
     InputError
         If a value is invalid, or the configuration is invalid or of another fabric.
 
     Notes
     -----
     SL bit d is set if a path crosses the dateline of dimension d, between its last and first
-    switch; a switch then sends on VL 1 of that dimension. Around a cut ring, paths use the other
+    switch; such a path uses VL 1 in that dimension. If a ring is cut, paths use the other
     direction. If the switch at which a path would turn is missing, the path turns earlier, and
     after a turn against the order of dimensions the VL is 2 higher. A switch that still has no
-    path uses that of a neighbour. The routes of a degraded fabric are proved deadlock-free; if the
-    proof fails for every order of dimensions, lanes are assigned path by path as in `dfsssp`.
-    Source: torus-2QoS(8); Dally and Seitz 1987.
+    path sends via a neighbour that has one. The routes of a degraded fabric are proved
+    deadlock-free; if the proof fails for every order of dimensions, lanes are assigned path by path
+    as in `dfsssp`. Source: torus-2QoS(8); Dally and Seitz 1987.
     """
     if qos_level not in (0, 1):
         raise InputError(f"qos_level must be 0 or 1, not {qos_level}")
@@ -235,7 +235,7 @@ def _dated(torus: Torus, settings: _Settings) -> list[bool]:
 
 
 def _sl_bits(torus: Torus, dated: list[bool], settings: _Settings) -> NDArray[np.int16]:
-    """Return the SL bit of each dimension; if bits are short, -1 for those without dateline."""
+    """Return the SL bit of each dimension; with too few bits, -1 for those without a dateline."""
     room = 3 if settings.qos_level or settings.as_opensm else 4
     if len(dated) <= room:
         return np.arange(len(dated), dtype=np.int16)
@@ -281,7 +281,7 @@ def _fill(
     group = tail.astype(np.int64) * 2 * size + 2 * along + up
     dimension[graph.row_base[graph.edge_tail[edges]] + graph.edge_port[edges]] = along
 
-    # OpenSM orders parallel cables by the port at their lower end.
+    # OpenSM orders parallel cables by the port at the end with the lower coordinate.
     port = graph.edge_port[edges]
     far = fabric.link_to_port[graph.edge_link[edges]].astype(np.int32)
     order = np.lexsort((np.where(up | (not settings.as_opensm), port, far), group))
@@ -375,7 +375,7 @@ def _lanes(
     sl = np.arange(NUM_SLS)
     level = (sl & QOS_SL != 0).astype(np.uint8) if levels else np.zeros(NUM_SLS, dtype=np.uint8)
     # Two tables for each dimension, without and with a turn against the order; then one for
-    # ports to adapters, where OpenSM's two levels are VLs 0 and 1.
+    # ports to adapters, on which OpenSM's two quality of service levels use VLs 0 and 1.
     tables = np.empty((2 * dimensions + 1, NUM_SLS), dtype=np.uint8)
     for d in range(dimensions):
         dateline = (sl >> bit[d]) & 1 if bit[d] >= 0 else np.zeros(NUM_SLS, dtype=np.int64)

@@ -13,16 +13,16 @@ def ugal(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     """Route by universal globally-adaptive load balancing: minimally, or via an intermediate.
 
     At the packet level, the source chooses for each packet by its queues. The static level has no
-    queues: it uses the one share of minimal traffic for the whole pattern that gives the smallest
-    contention, the result of an ideal adaptive choice. For the bisection bandwidth, each flow in
-    turn uses the better of its two paths.
+    queues: for the whole pattern it uses one share of minimal traffic, which gives the smallest
+    contention and so is the result of an ideal adaptive choice. For the bisection bandwidth, each
+    flow in turn uses the better of its two paths.
 
     Parameters
     ----------
     fabric
         A dragonfly, megafly or HyperX; see `valiant`.
     max_vls
-        Number of available virtual lanes; minimal traffic uses those of the second phase.
+        Number of available virtual lanes; minimal traffic uses the lanes of the second phase.
 
     Raises
     ------

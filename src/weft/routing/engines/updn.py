@@ -29,8 +29,8 @@ from weft.routing.engine_registry import (
 from weft.routing.engines.ranked import fill_ranked, missing_paths, refuse_long
 from weft.routing.structure.fat_tree import find_levels
 
-#: A root has more than the first share of the adapters at one distance, and more than the second
-#: at no other distance.
+#: A root has more than the first share of the adapters at one distance, and at most the second
+#: share at every other distance.
 ROOT_SHARE = 0.9
 OTHER_SHARE = 0.05
 #: Number of rows that are compared with all others at a time.
@@ -62,9 +62,9 @@ def updn(
     roots
         Names or GUIDs of the root switches, or ``@FILE`` with one GUID per line. ``opensm``: the
         switches that OpenSM selects without a list, by the distances to all hosts. ``auto``: the
-        top level of a tree, on other fabrics as ``opensm`` (see Notes). ``center``: the switch of
-        least eccentricity, which works on any topology. A connected component without a root gets
-        its center as root.
+        top level of a tree; on other fabrics, like ``opensm`` (see Notes). ``center``: the switch
+        of least eccentricity, which works on any topology. A connected component without a root
+        gets its center as root.
     root_guid_file
         Instead of `roots`, a file with the GUID of one root switch per line, as OpenSM's ``-a``.
     balance
@@ -84,8 +84,8 @@ def updn(
 
     Notes
     -----
-    Roots have rank 0, every other switch its distance to the nearest root. A link to a lower rank
-    goes up; of equal ranks, the link to the higher GUID does (with ``opensm`` to the lower).
+    OpenSM's rank of a switch is its distance to the nearest root. A link to a lower rank goes up;
+    between equal ranks, the link to the higher GUID goes up (with ``opensm``, to the lower GUID).
 
     ``auto`` counts levels from the switches with hosts. If no cable connects two switches of one
     level, the roots are all switches of the lowest level that gives each pair of hosts a legal
@@ -174,7 +174,7 @@ def _searched(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the rows of the lowest tree level that connects all hosts; none without a tree."""
+    """Return the rows of the lowest tree level that connects all hosts; none if not a tree."""
     try:
         level = find_levels(fabric)
     except NotApplicable:
@@ -235,7 +235,7 @@ def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
 def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
     """Return OpenSM's roots: rows with over 90 % of the adapters at one distance.
 
-    At no other distance they may have over 5 %.
+    They have at most 5 % of the adapters at every other distance.
     """
     graph = fabric.graph
     sources = row_adapters(fabric)
@@ -268,9 +268,9 @@ def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Return the kind of each edge in OpenSM's search from the destination: up is EARLY, else LATE.
+    """Return EARLY for edges that go up in OpenSM's search from the destination, else LATE.
 
-    Between equal ranks, the edge to the lower GUID is up; between two roots both edges are.
+    Between equal ranks, the edge to the lower GUID goes up; between two roots, both edges go up.
     """
     graph = fabric.graph
     rank = _ranks(fabric, roots)
@@ -281,14 +281,14 @@ def _opensm_steps(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]
 
 
 def up_edges(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.uint8]:
-    """Return 1 for edges that go up, uint8 [edges]: to a lower rank, of equals to a higher GUID."""
+    """Return 1 for edges to a lower rank, or to an equal rank with a higher GUID, uint8 [edges]."""
     graph = fabric.graph
     order = _order(fabric, roots)
     return (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
 
 
 def _order(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the position of each row in the order, roots first, int64 [rows]."""
+    """Return the position of each row in the up*/down* order, roots first, int64 [rows]."""
     graph = fabric.graph
     order = np.empty(graph.num_rows, dtype=np.int64)
     guid = fabric.node_guid[graph.row_node]

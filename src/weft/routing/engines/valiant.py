@@ -38,7 +38,7 @@ class SetCollector:
         Parameters
         ----------
         lane_of_edge
-            int8 [edges]: lane of each edge in the set of its tail, -1 if it is not in the set.
+            int8 [edges]: lane of each edge in the set of its tail, -1 for edges not in the set.
         """
         edges = np.flatnonzero(lane_of_edge >= 0).astype(np.int32)
         rows, counts = np.unique(self._graph.edge_tail[edges], return_counts=True)
@@ -90,16 +90,17 @@ def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     """Route by Valiant's algorithm: every packet is sent via a random intermediate.
 
     On dragonflies and megaflies the intermediate is a group other than those of source and
-    destination, elsewhere a switch other than theirs. Both phases use the paths with the fewest
-    cables between groups, and of these the shortest; on HyperX, paths in dimension order. On a
-    megafly the first phase ends at any leaf of the intermediate group. Traffic within one group,
-    or on networks without groups within one switch, has no intermediate.
+    destination; on other networks it is a switch other than those of source and destination. Both
+    phases use the paths with the fewest cables between groups, and of these the shortest; on
+    HyperX, paths in dimension order. On a megafly the first phase ends at any leaf of the
+    intermediate group. Traffic within one group has no intermediate. On networks without groups,
+    traffic within one switch has none.
 
     Parameters
     ----------
     fabric
         A dragonfly, megafly or HyperX, recognised without labels, or any other network, such as a
-        Slim Fly, whose switches do not form a tree and are close enough for the lanes. Groups
+        Slim Fly, whose switches do not form a tree and whose diameter suits the lanes. Groups
         without a cable between them are allowed: their packets pass through a third group.
     max_vls
         Number of available virtual lanes. Complete dragonflies need 3, megaflies and HyperX 2, and
@@ -115,8 +116,8 @@ def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     Notes
     -----
     The lane increases with the phase and, within a phase, with each cable between groups, or
-    between switches if there are no groups; local cables after the last of these have a separate
-    lane. On a complete megafly a phase goes up, across and down, which needs one lane.
+    between switches if there are no groups; local cables after the last cable between groups have
+    a separate lane. On a complete megafly a phase goes up, across and down, which needs one lane.
 
     Source: Valiant and Brebner 1981; Kim, Dally, Scott and Abts 2008 (dragonfly, VAL); Flajslik
     et al. 2018 (megafly); Ahn et al. 2009 (HyperX); Besta and Hoefler 2014 (Slim Fly, with lanes
@@ -140,7 +141,7 @@ class _Plan:
     lanes
         Number of lanes.
     lines
-        int8 [edges] each, to each intermediate, then to each row: see `SetCollector.add`.
+        One int8 [edges] array per intermediate, then one per row: see `SetCollector.add`.
     """
 
     kind: str
@@ -181,7 +182,7 @@ def around(fabric: Fabric, name: str, max_vls: int, *, direct: bool) -> Candidat
 
 
 def _plan(fabric: Fabric) -> _Plan:
-    """Return the first plan of a complete structure, or else the plan with the fewest lanes."""
+    """Return the first plan without a gap between groups, else the plan with the fewest lanes."""
     plans, reasons = [], []
     for plan_of in (_hyperx, _megafly, _dragonfly, _low_diameter):
         try:
@@ -208,7 +209,7 @@ def _hyperx(fabric: Fabric) -> _Plan:
 
 
 def _grid_lines(fabric: Fabric, where: NDArray[np.int32]) -> Iterator[NDArray[np.int8]]:
-    """Yield lines in dimension order to every switch, as intermediate and then as destination."""
+    """Yield dimension-order lines to every switch, first as intermediate, then as destination."""
     graph = fabric.graph
     tail, head = graph.edge_tail, graph.edge_row
     along = (where[tail] != where[head]).argmax(axis=1)
@@ -294,11 +295,11 @@ def _by_groups(
     if gap:
         note += f"; {gap}, so packets between such groups pass through a third group"
     inner = group[graph.edge_tail] == group[graph.edge_row]
-    # Leaves have only local cables, so up, across and down in one lane closes no cycle.
+    # Leaves have only local cables, so paths up, across and down close no cycle in one lane.
     one_lane = hops == 1 and bool(np.any(via < 0))
     first = hops + int(not one_lane and bool(np.any(inner & (via[graph.edge_row] < 0))))
     lanes = first + hops + int(not one_lane and bool(inner.any()))
-    # One lane forbids going down and up again from a spine without a cable to the target group.
+    # With one lane, no path may lead from a spine without a cable to the target group down and up.
     most = len(group) + 1 if one_lane else int(_FAR)
     lines = _group_lines(fabric, group, via, (hops, first, lanes), most)
     return _Plan(kind, note, gap, via, lanes, lines)
@@ -314,7 +315,7 @@ def _group_lines(
     """Yield lines to every intermediate, then to every row of an intermediate.
 
     The lane increases with each cable between groups. `limits` are the maximum number of such
-    cables of a phase, and the numbers of lanes of the first phase and of both phases. Switches
+    cables in a phase, and the numbers of lanes of the first phase and of both phases. Switches
     without hosts that are farther than `most` from a line's target are left out.
     """
     hops, first, lanes = limits

@@ -33,10 +33,10 @@ class FatTree:
         int32 [endpoints]: position of a host's endpoint in an order in which the hosts of every
         subtree are consecutive; -1 for endpoints that are not a host's.
     start, end
-        int32 [rows]: first position, and one past the last, of the hosts below a row.
+        int32 [rows]: position in `rank` of the first host below a row, and one past the last.
     up_edges, down_edges
-        Edges of each row: upwards by (parallel cable, parent), downwards by (child, parallel
-        cable).
+        Upward edges of each row, ordered by parallel cable, then parent; and downward edges,
+        ordered by child, then parallel cable.
     """
 
     m: tuple[int, ...]
@@ -51,7 +51,7 @@ class FatTree:
 
 
 def find_levels(fabric: Fabric) -> NDArray[np.int16]:
-    """Return the level of each row: 1 for switches with hosts, then by distance from them.
+    """Return the level of each row: 1 plus the hops to the nearest switch with hosts.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def find_fat_tree(fabric: Fabric) -> FatTree:
         for row, (edges, _) in zip(rows_of[above], downs, strict=True):
             down[row] = edges
         for row, (edges, _) in zip(rows_of[above - 1], ups, strict=True):
-            # By parallel cable, then parent, so that all parents are used before second cables.
+            # Order by parallel cable, then parent: all parents are used before second cables.
             up[row] = edges.reshape(parents, parallel).T.reshape(-1)
             # Switches with the same parents are in one plane, siblings in different planes.
             plane[row] = plane[graph.edge_row[edges]].min()
@@ -160,7 +160,7 @@ def _single_port_hosts(fabric: Fabric) -> tuple[NDArray[np.intp], NDArray[np.int
 
 
 def _subtrees(fabric: Fabric, level: NDArray[np.int16], height: int) -> NDArray[np.int64]:
-    """Return each row's component among the switches up to each level, [levels + 1, rows]."""
+    """Return each row's component without the switches above each level, [levels + 1, rows]."""
     graph = fabric.graph
     subtree = np.zeros((height + 1, graph.num_rows), dtype=np.int64)
     for top in range(1, height + 1):
@@ -174,7 +174,7 @@ def _subtrees(fabric: Fabric, level: NDArray[np.int16], height: int) -> NDArray[
 
 
 def _host_order(subtree: NDArray[np.int64], leaf: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return the hosts in an order in which each subtree is consecutive, otherwise by index."""
+    """Return the hosts by index, except that the hosts of each subtree are consecutive."""
     count = len(leaf)
     keys = [np.arange(count)]
     for component in subtree[1:]:
@@ -190,7 +190,7 @@ def _runs(
     leaf: NDArray[np.int32],
     rank: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the first host rank, and one past the last, of each row's subtree."""
+    """Return the position of the first host of each row's subtree, and one past the last."""
     start = np.zeros(len(level), dtype=np.int32)
     end = np.zeros(len(level), dtype=np.int32)
     for top, component in enumerate(subtree):

@@ -16,8 +16,8 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
 from weft.routing.engine_registry import row_sources
 
-#: Steps, in addition to ten per switch, after which the search for groups of one size gives up,
-#: some 0.2 s. A step adds a switch to a clique; an intact dragonfly needs one per switch.
+#: The search for groups of one size gives up after ten steps per switch and this many more (about
+#: 0.2 s). A step adds a switch to a clique; a complete dragonfly needs one step per switch.
 MAX_STEPS = 20_000
 
 
@@ -70,8 +70,9 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
     Returns
     -------
     ndarray
-        int32 [rows, dimensions]: two switches are cabled, by any number of cables, exactly if they
-        differ in one coordinate. Dimensions and coordinates follow the order of the switches.
+        int32 [rows, dimensions]: two switches are cabled, by any number of cables, if and only if
+        they differ in exactly one coordinate. Dimensions and coordinates follow the order of the
+        switches.
 
     Raises
     ------
@@ -81,8 +82,8 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
     Notes
     -----
     The neighbours of a switch form one clique for each line through it. The neighbours of the
-    first switch get coordinates by this rule. A switch farther from the first differs in one more
-    coordinate from it than its nearer neighbours do, which together have all its coordinates.
+    first switch get coordinates by this rule. A switch k hops from the first differs from it in k
+    coordinates; its neighbours that are k - 1 hops from the first together have all of these.
     """
     _only_switches(fabric)
     joined = neighbours(fabric)
@@ -179,7 +180,7 @@ def find_megafly(fabric: Fabric) -> Groups:
 def find_dragonfly(fabric: Fabric) -> Groups:
     """Find the groups of a dragonfly: cliques of switches with hosts, with cables between groups.
 
-    All groups have the same size; any two switches may have several cables. If there are no
+    All groups have the same size; several cables may connect two switches. If there are no
     cliques with cables between every two of them, pairs of groups that are only connected via a
     third group are allowed: `Groups.gap` then names a pair without a cable.
 
@@ -191,10 +192,10 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     Notes
     -----
     Two switches of a group of size a have a - 2 common neighbours in it; the ends of a global cable
-    rarely have as many. Edges with fewer are removed repeatedly. A search then divides the rest
-    into cliques, starting with the switch that has the fewest choices. The largest group size for
-    which the search succeeds is used. A switch may be without a global cable: some global ports
-    are empty if their number is not a multiple of the number of other groups.
+    rarely have as many. Edges whose ends have fewer are removed repeatedly. A search then divides
+    the rest into cliques, starting with the switch that has the fewest choices. The largest group
+    size for which the search succeeds is used. A switch may be without a global cable: some global
+    ports are empty if their number is not a multiple of the number of other groups.
     """
     _only_switches(fabric)
     bare = np.flatnonzero(row_sources(fabric) == 0)
@@ -229,7 +230,7 @@ def find_dragonfly(fabric: Fabric) -> Groups:
 def _cliques(
     fabric: Fabric, joined: csr_array, size: int, damaged: list[NDArray[np.int32]]
 ) -> NDArray[np.int32] | None:
-    """Divide rows into cliques of one size with cables between any two, numbered by first row.
+    """Divide rows into cliques of one size, any two of which are cabled; number by first row.
 
     If there is no such division, the first division into cliques, if any, is added to `damaged`.
     """
@@ -287,7 +288,7 @@ def _grow(
 ) -> Iterator[frozenset[int]]:
     """Yield the cliques that extend a clique by some of its common neighbours `others`.
 
-    Each added row uses one of the steps; without steps no more cliques are yielded.
+    Each added row uses one of the steps; when none is left, no more cliques are yielded.
     """
     if len(clique) == size:
         yield frozenset(clique)
@@ -315,7 +316,7 @@ def group_distances(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.uint
 
 
 def _joined(fabric: Fabric, group: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return whether a cable connects two groups, or they are the same, bool [groups, groups]."""
+    """Return whether groups are equal or connected by a cable, bool [groups, groups]."""
     graph = fabric.graph
     joined = np.eye(int(group.max()) + 1, dtype=bool)
     joined[group[graph.edge_tail], group[graph.edge_row]] = True

@@ -19,12 +19,13 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import sending_rows
 
-#: Smallest share of the grid's positions with a router, and of the connections of routers to lines
-#: that must exist. Faults leave far more; a fabric with less is another topology.
+#: At least this share of the grid's positions must have a router, and at least this share of the
+#: connections of routers to lines must exist. Faults leave far more; a fabric with less is another
+#: topology.
 LEAST_SHARE = 0.5
 
-#: Maximum number of trials to fit separated lines into the grid, about a millisecond each; faults
-#: need far fewer.
+#: Maximum number of trials to fit separated lines into the grid. A trial takes about a millisecond;
+#: faults need far fewer trials.
 MOST_TRIALS = 2000
 
 
@@ -44,7 +45,7 @@ class Kns:
         int32 [routers]: rows of the routers, ascending.
     coordinates
         int32 [routers, n]: routers that share a line of dimension i differ only in coordinate i.
-        If faults leave a coordinate ambiguous, it is one that no cable contradicts.
+        If faults leave a coordinate ambiguous, it has a value that no cable contradicts.
     sizes
         Number of routers of a full line in each of the n dimensions. Dimensions are ordered by the
         length of their longest line, then by their lowest switch.
@@ -52,12 +53,13 @@ class Kns:
         int32 [rows]: index of the line of a switch, -1 for a router.
     dimension
         int32 [lines]: dimension of each line; lines that share a router have different ones. Lines
-        that faults leave without a dimension of the grid have numbers from n.
+        for which faults leave no dimension of the grid have numbers from n upwards.
     stage
-        int16 [rows]: cables from a line's switch to the nearest router, 0 for a router; -1 if no
-        router can be reached.
+        int16 [rows]: number of cables from a switch to the nearest router, 0 for a router; -1 if
+        no router can be reached.
     joint_router, joint_line, joint_switch
-        int32 [joints]: the router's row, the line, and the line's switch, by line, then router.
+        int32 [joints]: the router's row, the line, and the line's switch of each joint, ordered
+        by line, then router.
     """
 
     routers: NDArray[np.int32]
@@ -97,7 +99,7 @@ def find_kns(fabric: Fabric) -> Kns:
     Raises
     ------
     NotApplicable
-        If the fabric contradicts any KNS: two switches with hosts are cabled together, two routers
+        If the fabric cannot be a KNS: two switches with hosts are cabled together, two routers
         share two lines, or the lines do not form a grid.
 
     Notes
@@ -105,10 +107,10 @@ def find_kns(fabric: Fabric) -> Kns:
     Routers are switches with hosts, and hosts that forward. Without them, the fabric falls into
     connected components, the lines. Two lines that share a router have different dimensions. Two
     lines that share no router, but are both crossed by the same two others, have the same
-    dimension: in a grid all cycles of four lines are rectangles. Without the lines of dimension i,
-    routers remain connected exactly if their coordinates i are equal. Unlike the method of section
-    3.2.3 of the paper on KNS over InfiniBand, this needs neither an order of the ports nor a
-    complete grid.
+    dimension: in a grid all cycles of four lines are rectangles. If the lines of dimension i are
+    removed, two routers remain connected exactly if their coordinates i are equal. Unlike the
+    method of section 3.2.3 of the paper on KNS over InfiniBand, this needs neither an order of the
+    ports nor a complete grid.
     """
     router = _routers(fabric)
     line, first_of_line = _lines(fabric, router)
@@ -137,7 +139,7 @@ def find_kns(fabric: Fabric) -> Kns:
 def _coordinates(
     fabric: Fabric, dimension: NDArray[np.int32], joints: Joints, routers: NDArray[np.int32]
 ) -> NDArray[np.int32]:
-    """Return int32 [routers, n] in the smallest grid that faults allow.
+    """Return coordinates, int32 [routers, n], in the smallest grid that faults allow.
 
     Lines of dimension -1 connect nothing.
     """
@@ -197,9 +199,9 @@ def _routers(fabric: Fabric) -> NDArray[np.bool_]:
 def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Return routers that have lost all hosts: they connect lines of different dimensions.
 
-    The top switches of a fat tree inside a line are also cabled only to switches without hosts.
-    But lines that share a router span planes: some line across one of them shares a router with
-    some line across the other.
+    The top switches of a fat tree inside a line are also cabled only to switches without hosts. A
+    router is recognised by the planes that two of its lines span: some line that crosses one of
+    the two shares a router with some line that crosses the other.
     """
     graph = fabric.graph
     touches = np.zeros(graph.num_rows, dtype=bool)
@@ -303,7 +305,7 @@ def _dimensions(
     first_of_line: NDArray[np.int64],
     joints: Joints,
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the dimension of each line, largest first, and whether it is certain."""
+    """Return the dimension of each line, numbered from the largest, and whether it is certain."""
     router, of_line, _ = joints
     lines = len(first_of_line)
     if not len(router):
@@ -343,10 +345,10 @@ def _merge_groups(
     """Assign a dimension to every group of parallel lines, largest group first.
 
     A complete grid has one group per dimension. Lines that faults have separated from all
-    rectangles are groups of their own. Such a group gets a dimension if it shares routers with no
-    line of that dimension, and no plane would then contain two routers of a line across it. Groups
-    that fit no dimension get a number for ordering only, and are not certain: second result, bool
-    [lines].
+    rectangles are groups of their own. Such a group gets a dimension if it shares no router with
+    any line of that dimension, and if then no plane contains two routers of a line that crosses
+    the plane. Groups that fit no dimension get a number for ordering only; for their lines the
+    second result, bool [lines], is False.
     """
     router, of_line, _ = joints
     weight = np.bincount(group[of_line], minlength=len(clash))
@@ -365,7 +367,7 @@ def _merge_groups(
     tried = 0
 
     def fits(one: int, axis: int) -> bool:
-        """Return whether no plane then contains two routers of a line across it."""
+        """Return whether a group fits a dimension: no plane has two routers of a line across it."""
         nonlocal tried
         tried += 1
         dimension_of[one] = axis
@@ -375,13 +377,13 @@ def _merge_groups(
         return _crooked(labels, dimension_of_line, routers, joints) is None
 
     def fitting(one: int) -> list[int]:
-        """Return the dimensions with which a group of lines shares no router and that it fits."""
+        """Return the dimensions that a group fits and with whose lines it shares no router."""
         taken = dimension_of[clash[one] & (dimension_of >= 0)]
         free = np.setdiff1d(np.arange(int(dimension_of.max()) + 1), taken).tolist()
         return [axis for axis in free if fits(one, axis)]
 
     # A group that fits a single dimension may leave fewer choices for the rest; if every group
-    # fits several, the largest group gets the first that it fits.
+    # fits several, the largest group gets the first dimension that it fits.
     rest = [one for one in rest if weight[one] > 1]
     while rest and tried < MOST_TRIALS:
         left: list[tuple[int, int]] = []
@@ -408,7 +410,10 @@ def _planes(
     routers: NDArray[np.int32],
     dimensions: int,
 ) -> NDArray[np.int32]:
-    """Return each router's component without one dimension's lines, int32 [routers, dimensions]."""
+    """Return each router's component if the lines of each dimension are removed.
+
+    The result is int32 [routers, dimensions].
+    """
     number = np.searchsorted(routers, joints[0])
     labels = np.empty((len(routers), dimensions), dtype=np.int32)
     size = len(routers) + len(dimension)
@@ -440,7 +445,7 @@ def _crooked(
     routers: NDArray[np.int32],
     joints: Joints,
 ) -> tuple[int, int] | None:
-    """Return two joints of one line whose routers lines of other dimensions also connect."""
+    """Return two joints of one line whose routers are also connected by other dimensions."""
     router, of_line, _ = joints
     axis = dimension[of_line]
     plane = np.where(axis < 0, -1, labels[np.searchsorted(routers, router), axis])
@@ -458,12 +463,13 @@ def _coordinate(
     routers: NDArray[np.int32],
     others: NDArray[np.int32] | None,
 ) -> NDArray[np.int32]:
-    """Return one coordinate of each router: its plane, with planes that faults split merged.
+    """Return one coordinate of each router: the number of its plane.
 
-    Two components can be of one plane if no line of the dimension has routers in both. A component
-    is merged with the plane that has the fewest of the lines, which is right if only that plane
-    has a gap. For the last dimension, for which `others` gives the other coordinates, the merged
-    components must not have two routers at one position.
+    Faults can split a plane into components, which are merged. Two components can be of one plane
+    if no line of the dimension has routers in both. A component is merged with the plane that has
+    routers of the fewest lines, which is correct if only that plane has a gap. For the last
+    dimension, `others` contains the other coordinates, and the merged components must not have two
+    routers at one position.
     """
     here = dimension[joints[1]] == axis
     part = label[np.searchsorted(routers, joints[0][here])]

@@ -1,13 +1,13 @@
 """Recognition of complete and degraded tori and meshes in fabrics without labels.
 
-A torus is a graph product of rings, a mesh one of lines. A *step* is the set of cables between two
-successive coordinates of one dimension. In a product, opposite sides of every square (a cycle of
-four cables) belong to the same step, and two steps of one dimension are never sides of one square.
-The opposite sides of squares therefore form classes of cables, one per step; classes that continue
-each other in a straight line form the ring or line of a dimension. Missing parts only remove
-squares, so that a step can split into several classes, but classes never mix. A ring of four is
-itself a square and is recognised as two dimensions of two switches, which is the same fabric; such
-pairs are folded into rings of four again.
+A torus is a graph product of rings, a mesh is a product of lines. A *step* is the set of cables
+between two successive coordinates of one dimension. In a product, opposite sides of every square (a
+cycle of four cables) belong to the same step, and two steps of one dimension are never sides of one
+square. The opposite sides of squares therefore form classes of cables, one per step; classes that
+continue each other in a straight line form the ring or line of a dimension. Missing parts only
+remove squares, so that a step can split into several classes, but a class never contains cables of
+two steps. A ring of four is itself a square and is recognised as two dimensions of two switches,
+which is the same fabric; such pairs of dimensions can then be folded into rings of four.
 
 Sources: the product relation of Feder 1992 and Imrich and Klavžar 2000. OpenSM's torus-2QoS also
 finds switches by squares, but starts from a given seed.
@@ -28,9 +28,9 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.torus import adjacent_edges, unite_squares
 from weft.routing.engine_registry import components
 
-#: Rules for squares of which some may be missing, tried in this order. First value: number of
-#: switches at which two steps beside a common third step must meet to count as continuing each
-#: other. Second: whether steps without a common third step do so if there is no other choice.
+#: Rules that decide which steps continue each other if squares may be missing. First value: number
+#: of switches at which two steps beside a common third step must meet to continue each other.
+#: Second value: whether steps without a common third step may do so if there is no other choice.
 TRUST = ((1, True), (1, False), (2, True), (2, False), (10**9, True))
 
 
@@ -38,8 +38,9 @@ TRUST = ((1, True), (1, False), (2, True), (2, False), (10**9, True))
 class Links:
     """Simple graph of some rows, numbered from 0, with one edge per pair of neighbours.
 
-    `rows` are the rows of the fabric; `offset`, `other` and `edge` are a CSR of the neighbours,
-    ascending, and of the undirected edges to them, which point from `low` to `high`; all int32.
+    `rows` are the rows of the fabric; `offset`, `other` and `edge` are a CSR of each row's
+    neighbours, ascending, and of the undirected edges to them; `low` and `high` are the ends of
+    each edge, which points from `low` to `high`. All are int32.
     """
 
     fabric: Fabric
@@ -56,7 +57,7 @@ class Links:
 
 
 def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
-    """Return the simple graph of some rows, without parallel cables and cables within a row."""
+    """Return the simple graph of some rows, without parallel cables and loops."""
     graph = fabric.graph
     number = np.full(graph.num_rows, -1, dtype=np.int64)
     number[rows] = np.arange(len(rows))
@@ -82,10 +83,10 @@ def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
 class Steps:
     """Classes of parallel edges and the chains that they form.
 
-    `step` and `against` are int64 and uint8 per edge: its class, and whether it points opposite to
-    the class. A port, here an end of a class, is ``2 * step + end``; end 1 is the head. `chains`
-    holds for each dimension the ports at which its classes begin, in order, and whether they form
-    a ring.
+    `step` (int64) and `against` (uint8) contain for each edge its class, and whether the edge
+    points opposite to the class. Here a port is an end of a class, numbered ``2 * step + end``;
+    end 1 is the head. `chains` contains for each dimension the ports at which its classes begin,
+    in order, and whether the classes form a ring.
     """
 
     step: NDArray[np.int64]
@@ -95,11 +96,11 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """The classes of edges by the squares, and the pairs of edges that meet at a row.
+    """Classes of edges on opposite sides of squares, and pairs of edges that meet at a row.
 
-    `parent` and `flip` give per edge its class and whether it points opposite to it. `one` and
-    `two` are the pairs, as indices of `Links.edge`; `square` is 1 if a pair is two sides of a
-    square, `strong` if both are beside a common third edge.
+    `parent` and `flip` contain for each edge its class, and whether the edge points opposite to the
+    class. `one` and `two` are the pairs, as indices of `Links.edge`; `square` is 1 if the edges of
+    a pair are two sides of a square, `strong` is 1 if both are beside a common third edge.
     """
 
     parent: NDArray[np.int32]
@@ -116,7 +117,7 @@ def squares_of(links: Links) -> Squares:
     Raises
     ------
     NotApplicable
-        If they make a cable parallel to its own reverse.
+        If the squares make a cable parallel to its own reverse.
     """
     parent = np.arange(len(links.low), dtype=np.int32)
     flip = np.zeros(len(parent), dtype=np.uint8)
@@ -232,7 +233,7 @@ def _united(
 
 
 def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
-    """Repeatedly connect two ports that have only each other left as a continuation."""
+    """Repeatedly connect two ports of which each is the only remaining choice of the other."""
     while True:
         choice: dict[int, list[int]] = {}
         for a, b in weak.tolist():
@@ -246,7 +247,7 @@ def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
 
 
 def _chains(partner: dict[int, int], size: int) -> list[tuple[list[int], bool]]:
-    """Return the rings and lines of classes: the ports at which they begin, and if it is a ring."""
+    """Return rings and lines of classes: ports at which classes begin, and whether it is a ring."""
     seen = [False] * size
     chains = []
     starts = [port for port in range(2 * size) if port not in partner]
@@ -286,8 +287,8 @@ def _independent(
     return [chains[index] for index in taken]
 
 
-#: Maximum number of dimensions; a dimension of two switches counts half, since two of them are a
-#: ring of four.
+#: Maximum number of dimensions; a dimension of two switches counts half, since two such dimensions
+#: are a ring of four.
 MAX_DIMENSIONS = 6
 
 
@@ -328,7 +329,7 @@ class Torus:
     def fold(self, pairs: Iterable[tuple[int, int]]) -> Torus:
         """Return the torus with the given pairs of dimensions as rings of four.
 
-        A ring replaces the first dimension of its pair and starts with a step in it.
+        A ring replaces the first dimension of its pair and starts with a step in that dimension.
         """
         radix, wraps = list(self.radix), list(self.wraps)
         coordinate = self.coordinate.copy()
@@ -385,9 +386,10 @@ def find_tori(fabric: Fabric) -> list[Torus]:
     Returns
     -------
     list of Torus
-        The tori, not `Torus.folded`, with longer dimensions first, rings before lines. Coordinates
-        of rings start at the switch of lowest GUID and ascend towards its neighbour of lower GUID;
-        those of lines start at the end nearer to that switch. Single switches have no dimensions.
+        The tori before `Torus.folded`. Longer dimensions are first, and among equally long ones
+        rings are before lines. Coordinates of rings start at the switch of lowest GUID and ascend
+        towards its neighbour of lower GUID; coordinates of lines start at the end nearer to that
+        switch. Single switches have no dimensions.
 
     Raises
     ------
@@ -419,9 +421,9 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
 
 
 def _best(links: Links) -> Torus:
-    """Return the grid with the fewest empty positions of all rules of `TRUST`.
+    """Return the grid with the fewest empty positions among those by the rules of `TRUST`.
 
-    Where parts are missing, two cables around a corner can look like two in a straight line.
+    If parts are missing, two cables around a corner can look like two cables in a straight line.
     """
     squares = squares_of(links)
     best: Torus | None = None
@@ -479,7 +481,7 @@ def _placed(links: Links, steps: Steps) -> Torus:
 
 
 def _spread(links: Links, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
-    """Copy coordinates between neighbours in one dimension, which agree in all others."""
+    """Copy coordinates between neighbours: they differ in one dimension, the others are equal."""
     todo = [int(row) for row in np.flatnonzero((coordinate < 0).any(axis=1))]
     changed = True
     while changed and todo:
@@ -509,7 +511,7 @@ class _Grid:
         self.coordinate = coordinate
 
     def fill(self) -> None:
-        """Give each remaining row a free position next to all its known neighbours."""
+        """Give each remaining row a free position next to those of all its known neighbours."""
         unknown: NDArray[np.bool_] = np.any(self.coordinate < 0, axis=1)
         todo = np.flatnonzero(unknown).tolist()
         if len(todo) == len(self.coordinate):
@@ -560,7 +562,7 @@ class _Grid:
     def _extended(
         self, known: list[NDArray[np.int32]], taken: set[tuple[int, ...]]
     ) -> set[tuple[int, ...]]:
-        """Extend a line to a ring of one more switch, if that gives positions; return them."""
+        """Return positions that exist if a line becomes a ring of one more switch; make it one."""
         for d in range(len(self.radix)):
             if self.wraps[d]:
                 continue
@@ -574,7 +576,7 @@ class _Grid:
         return set()
 
     def check(self) -> None:
-        """Check that positions are distinct and cables are steps; mark lines that are rings.
+        """Check that positions differ and each cable is a step; mark lines that are rings.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Coordinates of a torus as given by a torus-2QoS.conf, and the reverse: a file for a torus."""
+"""Coordinates of a torus from a torus-2QoS.conf, and a torus-2QoS.conf for a given torus."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def seeded(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> Torus:
     Parameters
     ----------
     fabric, tori
-        The fabric and the result of `find_tori`, without pairs of dimensions folded.
+        The fabric and the result of `find_tori`, not folded.
     conf
-        The configuration. The first seed whose switches all exist gives directions and origin.
+        The configuration. The first seed whose switches all exist determines directions and origin.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def _column(
     directions: dict[str, tuple[int, int]],
     seed: Seed,
 ) -> NDArray[np.int32]:
-    """Return coordinates on one axis relative to the seed's switch, ascending in its direction."""
+    """Return coordinates on one axis relative to the seed's switch, ascending as the seed says."""
     line = seed.links[axis + next(iter(directions))].line or None
     dimensions = [d for d, _ in directions.values()]
     if size == 4 and wrap and len(dimensions) == 2 and dimensions[0] != dimensions[1]:
@@ -182,7 +182,8 @@ def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
     Raises
     ------
     NotApplicable
-        If it has more than three dimensions, or no switch with the neighbours that a seed needs.
+        If the torus has more than three dimensions, or no switch has the neighbours that a seed
+        needs.
     """
     if len(torus.radix) > len(AXES):
         raise NotApplicable(f"OpenSM's torus-2QoS has three dimensions; this is a {torus.text()}")
@@ -341,8 +342,8 @@ def _goes_straight_on(
 ) -> bool:
     """Return whether OpenSM can tell which cable of one known neighbour leads to a corner.
 
-    Of rings of four in other dimensions, two more switches must be known, since such a ring looks
-    like a square.
+    If the neighbour is on a ring of four in another dimension, two more switches of this ring must
+    be known, since the ring looks like a square.
     """
     base = cube[corner ^ 1 << along]
     behind = list(base)

@@ -17,7 +17,7 @@ from weft.routes import Routes
 
 
 class CreditLoop(list[tuple[int, int]]):
-    """A cycle of channels, each (directed link, VL), of which each depends on the next."""
+    """A cycle of channels (directed link, VL), each of which depends on the next."""
 
     def text(self, fabric: Fabric) -> str:
         """Return the cycle link by link: ``a[1] -> b[2] (VL 0) waits for …``."""
@@ -85,7 +85,7 @@ def dependencies(
     Returns
     -------
     ndarray
-        int64 [edges + 1]: first bit of each edge's channels.
+        int64 [edges + 1]: index of the first bit of each edge.
     ndarray
         uint8: the bits, eight per byte.
     ndarray
@@ -105,7 +105,8 @@ def dependencies(
 def _one_cycle_each(waits: csr_array) -> list[NDArray[np.intp]]:
     """Return a shortest cycle through the first node of each strongly connected component.
 
-    A single node counts if it depends on itself, as with a cable between two ports of one switch.
+    A component of one node counts if the node depends on itself, which occurs if a cable connects
+    two ports of one switch.
     """
     _, label = connected_components(waits, directed=True, connection="strong")
     cyclic = np.bincount(label) > 1

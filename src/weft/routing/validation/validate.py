@@ -33,8 +33,8 @@ class Validation:
     fabric, routes
         The fabric and the routes that were checked.
     num_unrouted_pairs
-        Number of ordered pairs of different hosts without a path between their first ports to
-        every LID of the destination.
+        Number of ordered pairs of different hosts for which the source's first port has no path
+        to some LID of the destination's first port.
     num_disconnected_pairs
         Number of those pairs that no cables connect, which no engine can route.
     loops
@@ -48,24 +48,25 @@ class Validation:
         Number of virtual lanes in use.
     hops
         int64: ``hops[h]`` is the number of host pairs whose path (to the first LID) has h hops,
-        the links at both hosts included. Of candidates, the longest path counts; if packets may
-        also be sent via an intermediate, the longest path without one. If they must be sent via an
-        intermediate, float64: each pair is divided equally among its intermediates, and at every
-        row among the candidates.
+        the links at both hosts included. With candidates, the longest path counts; if packets may
+        also be sent via an intermediate, the longest direct path counts. If all packets must be
+        sent via an intermediate, the dtype is float64, since each pair is divided equally among
+        its intermediates and, at every row, among the candidates.
     detours
-        As `hops`: ``detours[x]`` host pairs have a path x hops longer than the minimal path.
+        Like `hops`, but ``detours[x]`` is the number of host pairs whose path is x hops longer
+        than a minimal path.
     unrouted_rows
-        Number of (destination LID, row) combinations that cables connect but that have no path,
-        switches as destinations included.
+        Number of combinations of a destination LID (also of a switch) and a row that cables
+        connect but that have no path.
     round_hops
         Hops of the longest path via an intermediate, the links at both hosts included; 0 if the
         routes have no intermediates.
     levels_known
         Whether the service levels and lanes of the routes are those of the fabric. If not,
-        `credit_loops` are those of all paths on one lane; real lanes can only remove some.
+        `credit_loops` are those of all paths on one lane; several lanes can only remove loops.
     sent_out
-        int64: LIDs, as lines of the table, of a switch or forwarding host whose own table sends
-        them out by a port. A row delivers packets for itself only by entry 0, InfiniBand's port 0.
+        int64: table lines of those LIDs of switches and forwarding hosts for which the node's own
+        entry is a port other than 0. Packets for a row are only delivered if this entry is 0.
     """
 
     fabric: Fabric
@@ -115,7 +116,7 @@ class Validation:
 
     @property
     def max_hops(self) -> int:
-        """Hops of the longest path between hosts, intermediates included."""
+        """Hops of the longest path between hosts, paths via an intermediate included."""
         return max(int(np.flatnonzero(self.hops).max(initial=0)), self.round_hops)
 
     @property
@@ -125,7 +126,7 @@ class Validation:
 
     @cached_property
     def unrouted_pairs(self) -> NDArray[np.int64]:
-        """Unrouted ordered pairs of hosts, int64 [pairs, 2], by destination."""
+        """Unrouted ordered pairs of hosts, int64 [pairs, 2], in the order of destinations."""
         pairs = np.empty((self.num_unrouted_pairs, 2), dtype=np.int64)
         if len(pairs):
             _list_unrouted(self.routes, self.fabric, pairs)
@@ -233,7 +234,7 @@ def validate(
         whose packets are LID-routed rather than directed-routed.
     levels_known
         Whether the service levels and lanes of the routes are those of the fabric. If not, the
-        proof takes all paths on one lane: without a cycle there, no lanes can have one.
+        proof puts all paths on one lane: if that has no cycle, no assignment of lanes has one.
 
     Returns
     -------
@@ -262,7 +263,7 @@ def _counts(routes: Routes, fabric: Fabric) -> dict[str, Any]:
 
 
 def _uncabled_pairs(fabric: Fabric) -> int:
-    """Return the number of ordered host pairs of which one host is attached to no row."""
+    """Return the number of ordered host pairs in which a host is attached to no row."""
     row = _host_rows(fabric)
     reachable = int((row >= 0).sum())
     return fabric.num_hosts * (fabric.num_hosts - 1) - reachable * (reachable - 1)
@@ -314,7 +315,7 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
 
 
 def _sent_out(fabric: Fabric, routes: TableRoutes) -> NDArray[np.int64]:
-    """Return the LIDs for which their own row has a port other than 0, int64."""
+    """Return the LIDs of rows whose own entry is a port other than 0; see `Validation.sent_out`."""
     graph = fabric.graph
     own = np.flatnonzero((graph.destination_link < 0) & (graph.destination_row >= 0))
     lids = ((own[:, None] << routes.lmc) + np.arange(1 << routes.lmc)).reshape(-1)
@@ -388,7 +389,7 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
         cycle = [] if line < 0 else _candidate_cycle(fabric, routes, routes.via_set[line])
     itself = _hosts_that_are_rows(fabric)[rows]
     attached = row_sources(fabric)[rows] - itself
-    # Pairs by the number of their hosts (0 to 2) that are attached to a row by a cable.
+    # ends[n]: pairs of which n hosts are attached to a row by a cable; the others are rows.
     ends = [
         np.outer(itself, itself),
         np.outer(itself, attached) + np.outer(attached, itself),
@@ -445,7 +446,7 @@ def _sum(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _candidate_cycle(fabric: Fabric, routes: CandidateRoutes, line: NDArray[np.int32]) -> list[int]:
-    """Return the nodes of a cycle of the candidates for one target, empty if there is none."""
+    """Return the nodes of a cycle among the candidates for one target; empty if there is none."""
     graph = fabric.graph
     state = np.zeros(graph.num_rows, dtype=np.uint8)
     for root in range(graph.num_rows):
