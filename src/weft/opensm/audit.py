@@ -35,9 +35,10 @@ from weft.sim.static.all_to_all import all_to_all_loads
 _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
 #: Engines of weft that are compared with the tables.
 BETTER = ("hdor", "ftree", "dmodk", "updn", "minhop")
-#: Engines that are tried if none of those gives valid routes.
+#: Engines that are tried if none of `BETTER` gives valid routes.
 LAST_RESORT = ("torus-2QoS", "dfsssp")
-#: Loads are unbalanced if a better engine's worst load is below this share of the tables' one.
+#: Loads are unbalanced if another engine's worst load is below this share of the tables' worst
+#: load.
 UNBALANCED = 0.5
 #: Maximum number of most loaded links in the report.
 _NAMED_LINKS = 5
@@ -74,7 +75,7 @@ class Audit:
     Parameters
     ----------
     fabric, routes
-        The fabric and its routes; None without a dump of tables.
+        The fabric and its routes; `routes` is None without a dump of tables.
     engine, version
         Engine and version of OpenSM in its log, or empty.
     findings
@@ -84,8 +85,8 @@ class Audit:
     validation
         Result of the validator for the tables.
     worst, mean
-        Largest and mean load of the links between switches by the flows of all host pairs, over
-        their relative rates; NaN without tables.
+        Largest and mean load of the links between switches by the flows of all host pairs, divided
+        by their relative rates; NaN without tables.
     links
         The most loaded links, without those that carry no flow.
     better, better_worst
@@ -233,7 +234,7 @@ class _Auditor:
         if self.dumps.lfts:
             known = spans
             if seen is not None:
-                # Rows without a GUID are for the ports that currently have those LIDs.
+                # Entries of a dump without a GUID are for the ports that currently have those LIDs.
                 now = dict(zip(port_guids(self.fabric).tolist(), seen.tolist(), strict=True))
                 known = {guid: span for guid, span in spans.items() if now.get(guid) == span[0]}
             loaded = load_tables(self.fabric, self.dumps.lfts, known)
@@ -298,7 +299,7 @@ class _Auditor:
     # -- LIDs --------------------------------------------------------------------------------
 
     def compare_seen(self) -> NDArray[np.int32]:
-        """Compare the ports with those that OpenSM discovered, and adopt their LIDs there."""
+        """Compare the ports with those that OpenSM discovered; use the LIDs in OpenSM's list."""
         fabric = self.fabric
         assert self.dumps.subnet
         seen = read_seen(self.dumps.subnet)
@@ -477,7 +478,7 @@ class _Auditor:
         return judged
 
     def weigh(self, routes: TableRoutes, judged: Validation) -> None:
-        """Report the loads of all host pairs, and an engine of weft with smaller loads."""
+        """Report the link loads for flows of all host pairs, and an engine with smaller loads."""
         fabric = self.fabric
         inner = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
         if not len(inner):
@@ -542,7 +543,7 @@ class _Auditor:
 def _weights(
     fabric: Fabric, routes: Routes, inner: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Return flows per link over its rate relative to the fastest cable, their maximum and mean."""
+    """Return each link's flows divided by its rate (fastest cable: 1), their maximum and mean."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flows = all_to_all_loads(fabric, routes).per_link

@@ -86,7 +86,8 @@ def tables_for(
     fabric, routes
         The fabric and its routes.
     sm_host
-        Host on which OpenSM runs, which gets the first LIDs; by default the first with a cable.
+        Host on which OpenSM runs, which gets the first LIDs; by default the first host with a
+        cable.
     lids
         LIDs of a running subnet; by default those that OpenSM assigns.
 
@@ -171,7 +172,8 @@ def export(
     folder
         Path of the folder; it is written completely or not at all.
     install
-        Path of the folder on the machine of OpenSM, for its opensm.conf; by default the same.
+        Path of the folder on the machine of OpenSM, for its opensm.conf; by default the path of
+        `folder`.
     sm_host
         Host on which OpenSM runs.
     management
@@ -338,7 +340,7 @@ def _commands(
         Fabric argument of `weft` on this machine and on that of OpenSM.
     """
     engine = tables.settings["routing_engine"]
-    # With lanes, all lane settings of the site are replaced, including those of adapters only.
+    # With lanes, all lane settings of the site are replaced, also those only for adapters.
     replaced = "|".join(dict.fromkeys("qos\\w*" if n.startswith("qos") else n for n in names))
     columns = "awk '/^Unicast/{print $9} /^0x/{print $1,$2}'"
     dumped = f'{columns} "$DUMPS/{DUMP}"'

@@ -43,7 +43,7 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
 
 
 def carried(fabric: Fabric, routes: Routes) -> str:
-    """Return how OpenSM can load the routes: ``tables``, its ``own`` engine, or empty if not."""
+    """Return how OpenSM can load the routes: ``tables``, its ``own`` engine, or empty."""
     if not isinstance(routes, TableRoutes):
         return ""
     if routes.lanes.is_uniform:
@@ -65,7 +65,8 @@ def torus_files(
     Returns
     -------
     tuple or None
-        None for routes of other engines, and for lanes that options can express.
+        Files and settings; None for routes of other engines and for lanes that options can
+        express.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def torus_configuration(fabric: Fabric) -> TorusConf:
     Raises
     ------
     NotApplicable
-        If the fabric is not a torus or several, or has more than three dimensions.
+        If the fabric is not a single torus, or the torus has more than three dimensions.
     """
     tori = [torus for torus in find_tori(fabric) if torus.radix]
     if len(tori) != 1:

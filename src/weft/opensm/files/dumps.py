@@ -49,7 +49,7 @@ class Dumps:
 
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
-    """Find the kinds of files, in folders by OpenSM's names, of single files also by contents.
+    """Find the kind of each file: by OpenSM's names, for files outside folders also by contents.
 
     Raises
     ------
@@ -107,7 +107,7 @@ class Loaded:
     routes
         Routes without the invalid entries.
     base
-        int32 [destinations]: LIDs of ports in the dump, 0 if it has none.
+        int32 [destinations]: LID of each port in the dump, 0 for ports that are not in it.
     problems
         Kind and text of each error.
     """
@@ -127,7 +127,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     path
         The dump.
     spans
-        First and last LID by port GUID from another file, for rows without a GUID.
+        First and last LID by port GUID from another file, for entries without a GUID.
 
     Raises
     ------

@@ -44,8 +44,8 @@ def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[n
     path
         The file: a GUID at the start of each line, comments from ``#``.
     kind
-        ``root`` for switches by node GUID; ``cn`` and ``io`` for adapter ports, ``order`` for any,
-        by port GUID.
+        ``root`` for switches, listed by node GUID; ``cn`` and ``io`` for adapter ports and
+        ``order`` for all ports, listed by port GUID.
 
     Returns
     -------

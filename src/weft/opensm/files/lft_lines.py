@@ -8,8 +8,8 @@ Supported are OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of `
     0x0002 000 # Switch portguid 0x0000000000200000: 'SW1'
     6 lids dumped
 
-The count in the last line is the highest LID in OpenSM's files, and the number of rows in those of
-infiniband-diags.
+The count in the last line is the highest LID in OpenSM's files, but the number of entries in files
+of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")
 _FOOTER = re.compile(r"(\d{1,6}) (valid )?lids dumped")
 _LID = re.compile(r"0x([0-9a-fA-F]{1,4})")
 _GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s)]|$)")
-#: Headings above the rows, and other headings of dump_lfts.sh and OpenSM.
+#: Headings above the entries, and other headings of dump_lfts.sh and OpenSM.
 _HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal")
 
-#: Largest port number of a row, which means "no path".
+#: Largest port number of an entry, which means "no path".
 NO_PATH = 255
 
 
@@ -51,12 +51,12 @@ def shown(line: str) -> str:
 
 @dataclass
 class Block:
-    """The rows of one switch: indices in `Dump.keys`, ports and line numbers."""
+    """The entries of one switch: indices in `Dump.keys`, ports and line numbers."""
 
     guid: int
     name: str
     line: int
-    #: The switch's LID and the highest LID of the table in the heading, -1 if missing.
+    #: LID of the switch, and highest LID of the table, from the heading; -1 if missing.
     lid: int
     last: int
     keys: array[int] = field(default_factory=lambda: array("i"))
@@ -74,7 +74,7 @@ class Dump:
     blocks
         Tables, one per switch, in the order of the file.
     keys
-        Distinct pairs of the LID and port GUID of a row; the GUID is -1 if the row has none.
+        Distinct pairs of the LID and port GUID of an entry; the GUID is -1 if the entry has none.
     """
 
     blocks: list[Block]
@@ -105,7 +105,7 @@ class _Parser:
         self.known: dict[tuple[str, str], int] = {}
         self.ports = {f"{port:03}": port for port in range(NO_PATH + 1)}
         self.strange: list[tuple[int, str]] = []
-        #: Key * 256 + port by line: the tables of different switches mostly have the same lines.
+        #: Key * 256 + port by text of a line: tables of different switches mostly share lines.
         self.rows: dict[str, int] = {}
 
     def fail(self, message: str, line: int) -> InputError:
@@ -133,7 +133,7 @@ class _Parser:
         return Dump(self.blocks, self.keys)
 
     def _known_rows(self, codes: NDArray[np.int64], first: str, number: int) -> None:
-        """Add rows whose lines are already in `rows`; the first one has line number `number`."""
+        """Add entries whose lines are in `rows`; `number` is the line number of the first."""
         if len(codes):
             block = self._block(first, number)
             block.keys.frombytes((codes >> 8).astype(np.intc).tobytes())
@@ -150,7 +150,7 @@ class _Parser:
             self._other(line, number)
 
     def _block(self, line: str, number: int) -> Block:
-        """Return the table of a row."""
+        """Return the table that an entry belongs to."""
         if not self.blocks or self.blocks[-1].closed:
             raise self.fail(f"the row {shown(line)} belongs to no switch", number)
         return self.blocks[-1]
@@ -253,7 +253,7 @@ class _Parser:
                 cut.line,
             )
         rows = self.blocks[-1].lines
-        if len(rows) and rows[-1] == number:  # no line end behind it
+        if len(rows) and rows[-1] == number:  # the last line has no line end
             raise self.fail("the file ends within a line; part of it is missing", number)
         if self.strange:
             line, first = self.strange[0]
@@ -272,7 +272,7 @@ def parse_dump(text: str, file: str) -> Dump:
     Raises
     ------
     InputError
-        If the text is not a dump, was cut off, or has a malformed row; the message gives file and
-        line.
+        If the text is not a dump, was cut off, or has a malformed entry; the message gives file
+        and line.
     """
     return _Parser(file).parse(text)

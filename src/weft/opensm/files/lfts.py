@@ -1,12 +1,12 @@
 """Forwarding tables in OpenSM's files, read for a fabric and written from routes.
 
-Rows are interpreted as by OpenSM's ``-R file -U``. A row with a port GUID is for that port,
-independent of its present LIDs; the low bits of the row's LID are the offset within the LMC. A row
-without a GUID is for the port that has the LID. OpenSM leaves the table of a switch that is not in
-the file empty, ignores rows of unknown switches, and after a malformed row routes by minhop, all
-without a message. Here these are errors, except for tables of unknown switches, which may have
-failed: they are left out with a warning. Rows that lead to such a switch are kept, and the
-validator reports the lost paths.
+Entries are interpreted as by OpenSM's ``-R file -U``. An entry with a port GUID is for that port,
+independent of its present LIDs; the low bits of the entry's LID are the offset within the LMC. An
+entry without a GUID is for the port that has the LID. OpenSM leaves the table of a switch that is
+not in the file empty, ignores tables of unknown switches, and after a malformed entry routes by
+minhop, all without a message. Here these are errors, except for tables of unknown switches: since
+the switches may have failed, their tables are left out with a warning. Entries that lead to such a
+switch are kept, and the validator reports the lost paths.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def read_lfts(
     path
         Path of a file in a format of `weft.opensm.files.lft_lines`.
     lids
-        LIDs for rows without a GUID; by default those of the fabric, else those of rows with
+        LIDs for entries without a GUID; by default those of the fabric, else those of entries with
         GUIDs, else those that OpenSM assigns (`predict_lids`).
     lmc
-        LMC; by default that of the rows with GUIDs, else that of the LIDs.
+        LMC; by default that of the entries with GUIDs, else that of the LIDs.
 
     Returns
     -------
@@ -66,8 +66,8 @@ def read_lfts(
     ------
     InputError
         If the file is not a dump or was cut off, all switches or ports are of another fabric, a
-        switch is missing, a LID is of two ports or has two entries in one table, or a switch does
-        not have a port; the message gives file and line.
+        switch is missing, a LID belongs to two ports or has two entries in one table, or a switch
+        does not have a port; the message gives file and line.
     NotApplicable
         If a host forwards, since OpenSM has tables only for switches.
     """
@@ -91,7 +91,7 @@ class _Resolver:
         self.left_out: list[str] = []
 
     def _first_lines(self) -> dict[int, int]:
-        """Return the first line of each key."""
+        """Return the first line number of each key."""
         lines: dict[int, int] = {}
         for block in self.dump.blocks:
             for key, line in zip(block.keys, block.lines, strict=True):
@@ -226,7 +226,7 @@ class _Resolver:
     def _lid_map(
         self, ranges: dict[int, list[int]], lids: Lids | None, lmc: int
     ) -> dict[int, tuple[int, int]]:
-        """Return the destination and offset of each LID, for rows without a GUID."""
+        """Return the destination and offset of each LID, for entries without a GUID."""
         fabric = self.fabric
         if all(guid >= 0 for _, guid in self.dump.keys):
             return {}
@@ -331,7 +331,7 @@ class _Resolver:
 
 
 def _arrays(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the key indices and the ports of a block's rows."""
+    """Return the key indices and the ports of a block's entries."""
     return np.array(block.keys, dtype=np.int32), np.array(block.ports, dtype=np.int32)
 
 
@@ -351,8 +351,8 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
     Returns
     -------
     str
-        Switches in OpenSM's order, by GUID with reversed bytes; rows with port GUIDs, so that they
-        are independent of the LIDs. Ports without a LID are left out.
+        Switches in OpenSM's order, by GUID with reversed bytes; entries have port GUIDs, so that
+        they are independent of the LIDs. Ports without a LID are left out.
 
     Raises
     ------
@@ -360,7 +360,7 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
         If a host forwards, a switch has more than 254 ports, there are more LIDs than tables hold,
         or a description has a line break.
     InputError
-        If the LIDs have another LMC than the routes, or a LID is of two ports.
+        If the LIDs have another LMC than the routes, or a LID belongs to two ports.
     """
     routes.check(fabric)
     refuse_forwarding_hosts(fabric)

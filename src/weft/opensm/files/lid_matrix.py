@@ -1,7 +1,7 @@
 """OpenSM's matrix of hops, ``opensm-lid-matrix.dump``, which it reads with ``-M``.
 
-Each switch has a row per switch LID: the fewest hops, then the hops by each of its ports, in
-hexadecimal, ``ff`` for no path::
+Each switch has one text line per switch LID: the fewest hops, then the hops by each port, in
+hexadecimal, with ``ff`` for no path::
 
     Switch: guid 0x0000000000200000
     0x0002: 00 ff ff 02 # portguid 0x0000000000200000
@@ -24,7 +24,7 @@ from weft.opensm.files.lft_lines import shown
 from weft.opensm.files.lids import Lids, predict_lids
 from weft.opensm.files.ports import port_guids, refuse_forwarding_hosts
 
-#: Number of hops that means no path.
+#: Value that means no path.
 NO_PATH = 255
 
 _HEADER = re.compile(r"Switch: guid 0x([0-9a-fA-F]{1,16})")
@@ -121,9 +121,9 @@ def read_lid_matrix(
     path
         The dump.
     lids
-        LIDs for rows without a port GUID; by default those of the fabric, or if it has none, those
-        that OpenSM assigns. Rows with a GUID are independent of LIDs, as in tables (OpenSM itself
-        uses the LIDs of this file even so).
+        LIDs for lines without a port GUID; by default those of the fabric, or if it has none,
+        those that OpenSM assigns. Lines with a GUID are independent of LIDs, as in tables (OpenSM
+        itself uses the LIDs of this file, even in lines with a GUID).
 
     Returns
     -------
@@ -133,7 +133,7 @@ def read_lid_matrix(
     Raises
     ------
     InputError
-        If a line is malformed, a switch is of another fabric or has two entries, a row has more
+        If a line is malformed, a switch is of another fabric or has two entries, a line has more
         ports than the switch, or a LID or GUID is not that of a switch; the message gives file and
         line.
     NotApplicable

@@ -3,16 +3,16 @@
 With the prediction, tables, lanes and policies can be written before OpenSM 3.3.23 assigns the LIDs
 in its first sweep. Its rules, from the source of its LID manager and checked against the program:
 
-- The subnet manager's own port is first, then all ports that it can reach by GUID, with the bytes
-  of the GUIDs in reverse order.
+- The subnet manager's own port is first, then all ports that it can reach, ordered by GUID with
+  reversed bytes.
 - An adapter port gets 2^LMC LIDs, a switch one, unless its port 0 is enhanced and ``lmc_esp0`` is
   set.
 - A port in ``guid2lid`` gets the LID from there if it is aligned to the LMC and the entry has
-  enough LIDs; of more LIDs, the first 2^LMC are used.
+  enough LIDs; if it has more, the first 2^LMC are used.
 - Any other port keeps its present LID if it is aligned and none of its LIDs is in ``guid2lid`` for
   another port or was assigned before.
 - Every other port gets the lowest aligned LIDs of the first free range that is large enough. LIDs
-  skipped for alignment are lost, also for switches.
+  skipped for alignment are not used later, not even for switches.
 - Free ranges are determined before any assignment: all LIDs except those in ``guid2lid`` and those
   that ports can keep. If the present LIDs of two ports overlap, only the later port is considered,
   so the earlier one's LID can be assigned a second time. OpenSM really does this;
@@ -57,7 +57,7 @@ class Lids:
 
     @property
     def clashes(self) -> list[tuple[int, int, int]]:
-        """LIDs of two destinations, with both destinations, by LID."""
+        """Shared LIDs, ascending: (LID, destination, other destination)."""
         holder: dict[int, int] = {}
         clashes = []
         for destination, (base, lmc) in enumerate(
@@ -95,7 +95,7 @@ def predict_lids(
     sm
         Node on which OpenSM runs, by number, name or GUID; it uses the first port with a cable. By
         default the first host with a cable in port 1, the only port that programs on ibsim can
-        use, or if there is none, the first host with a cable.
+        use, or if there is no such host, the first host with a cable.
     cache
         First and last LID by port GUID from earlier runs, such as from `read_guid2lid`.
     wide_switches
@@ -111,7 +111,7 @@ def predict_lids(
         If the LMC is not 0 to 7, the node is unknown or has no cable, or entries of the cache
         overlap.
     NotApplicable
-        If more LIDs are needed than tables hold, or there is no host to run on.
+        If more LIDs are needed than tables hold, or OpenSM has no host to run on.
     """
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
@@ -198,7 +198,7 @@ def _reached(fabric: Fabric, ports: _Ports, own: int) -> NDArray[np.bool_]:
     part[at_switch] = label[ports.peer[at_switch]]
     part[fabric.num_endpoints : fabric.num_destinations] = label
     reached: NDArray[np.bool_] = part == part[own]
-    if part[own] < 0:  # two adapters back to back
+    if part[own] < 0:  # a cable connects two adapters
         slot = fabric.port_offset[ports.peer[own]] + ports.peer_port[own] - 1
         reached = ports.guid == fabric.port_guid[slot]
         reached[own] = True
@@ -226,7 +226,8 @@ class _Manager:
         self.cache: dict[int, tuple[int, int]] = {}
         self.used = bytearray(max(max_lid, MAX_LID) + (2 << MAX_LMC))
         self.free: list[_Range] = []
-        #: First range to search by number of LIDs: ranges only shrink.
+        #: First range to search for each number of LIDs; earlier ranges are too small and only
+        #: shrink.
         self.start: dict[int, int] = {}
 
     def remember(self, cache: dict[int, tuple[int, int]]) -> None:

@@ -21,12 +21,12 @@ _CONFIGURED = re.compile(r"osm_ucast_mgr_process: (\S+) tables configured")
 _FAILED = re.compile(r"ucast_mgr_route: ([\w-]+): (cannot build .*)")
 _UNKNOWN = re.compile(r"setup_routing_engines?: .*routing engine '([^']*)'")
 _REASON = re.compile(r"\w+: (?:ERR \w+: )?(.*)")
-#: Lines with the reason why an engine failed, though they are not errors.
+#: Log lines that are not of level ERROR but give the reason why an engine failed.
 _EXPLAINS = re.compile(r"disabling|fall ?back|cannot|can't|not enough|fail|unable|invalid", re.I)
 _ERROR = 0x01
 _SYSTEM = 0x80
 #: Errors after which ports share a LID or are omitted: no free LID, a guid2lid that is ignored or
-#: changed, GUIDs of two nodes or ports.
+#: changed, a GUID that two nodes or ports have.
 _GRAVE = re.compile(r"ERR (?:030[67]|031[2-7]|0D01|0D1[25C]|0D13):")
 #: Maximum number of different errors in a message.
 _SHOWN = 3
@@ -130,7 +130,7 @@ def last_sweep(text: str) -> Sweep | None:
         for _ in range(steps):
             start = max(text.rfind("SUBNET UP", 0, start), 0)
         last = sweeps(text[start:])
-        steps *= 2  # sweeps without changes also log SUBNET UP
+        steps *= 2  # many sweeps without changes may have logged SUBNET UP
     return last[-1] if last else None
 
 

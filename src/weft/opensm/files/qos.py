@@ -33,7 +33,7 @@ def endpoint_sls(fabric: Fabric, routes: TableRoutes) -> NDArray[np.uint8]:
     Raises
     ------
     NotApplicable
-        If it differs between LIDs of one port.
+        If the service level differs between LIDs of one port.
     """
     routes.check(fabric)
     sl = np.asarray(routes.sl, dtype=np.uint8)
@@ -62,7 +62,7 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
     fabric
         Fabric of the routes.
     routes
-        Routes, of which `sl` is used.
+        Routes; only `sl` is used.
 
     Returns
     -------
@@ -87,8 +87,8 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
 class _Policy:
     """Rules for the rows of a matrix of service levels.
 
-    Equal rows are one class. The most common level of a class is a rule for this class with any
-    other end, after all rules that also specify the other end; classes share the latter rules.
+    Equal rows form a class. One rule gives the most common level of the class for any other end. It
+    follows all rules that specify both ends; such a rule can be for several classes.
     """
 
     def __init__(self, sls: NDArray[np.uint8], default: int):
@@ -163,11 +163,12 @@ def qos_options(
     Parameters
     ----------
     lanes
-        One table for all ports: lanes of routes, or up to 16 VLs by SL; other SLs use VL 0.
+        One table for all ports: lanes of routes, or a list of up to 16 VLs, one per SL; SLs that
+        are not in the list use VL 0.
     max_vls
         Number of lanes in use, 1 to 15; by default as many as the tables need.
     adapters, switches
-        Different tables for adapters and for external ports of switches (``qos_ca_``,
+        Separate tables for adapters and for external ports of switches (``qos_ca_``,
         ``qos_swe_``).
 
     Returns

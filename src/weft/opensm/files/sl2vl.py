@@ -59,8 +59,8 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
     Raises
     ------
     InputError
-        If a line is malformed, a port is of another fabric or not of the switch, a VL is above 15,
-        or a table is missing or occurs twice; the message gives file and line.
+        If a line is malformed, a port is of another fabric or the switch does not have it, a VL is
+        above 15, or a table is missing or occurs twice; the message gives file and line.
     NotApplicable
         If a host forwards.
     """
@@ -120,7 +120,7 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
 
 
 def _layout(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the first table of each switch, and its number of ports with 0: see `VirtualLanes`."""
+    """Return each switch's first table and number of ports, port 0 included: see `VirtualLanes`."""
     ports = (fabric.num_ports[: fabric.num_switches] + 1).astype(np.int32)
     base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
     return base, ports

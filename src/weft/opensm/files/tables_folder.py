@@ -22,7 +22,7 @@ DUMP = "opensm-lfts.dump"
 #: Ports and cables that OpenSM discovered, with their LIDs.
 SUBNET = "opensm-subnet.lst"
 
-#: Settings of opensm.conf on which tables depend; the others are of the machine of OpenSM.
+#: Settings of opensm.conf on which tables depend; the others concern OpenSM's machine.
 _TAKEN = re.compile(r"routing_engine|lmc|qos|max_op_vls|qos_(?:(?:ca|sw0|swe|rtr)_)?(?!policy)\w+")
 #: Settings of opensm.conf that name the files of such a folder, and the files.
 FILES = {"lfts_file": LFTS, "qos_policy_file": POLICY, "torus_config": TORUS}

@@ -64,7 +64,7 @@ class TorusConf:
     seeds
         At least one seed; the first whose switches all exist is used.
     portgroup_max_ports
-        Maximum number of parallel cables, and of adapters of a switch including itself.
+        Maximum number of parallel cables, and of adapters of a switch plus one for the switch.
     port_order
         Ports of a switch in the order in which their adapters are routed; other ports follow.
     max_changes

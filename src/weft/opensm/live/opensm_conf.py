@@ -29,7 +29,7 @@ def known_settings(opensm: str) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        The names; empty if it writes none.
+        The names; empty if the program writes none.
     """
     with tempfile.TemporaryDirectory(prefix="weft-settings-") as folder:
         path = Path(folder, "opensm.conf")

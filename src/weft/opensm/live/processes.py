@@ -35,7 +35,7 @@ PACKAGES = {
 }
 #: Debian's folders of system administration programs, which users' PATH lacks.
 _SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")
-#: Time limit in seconds for the guardian: twice its patience, on a loaded machine.
+#: Time limit in seconds for the guardian to end, enough for a loaded machine.
 _TEAR_DOWN_S = 4 * guardian.PATIENCE_S + 10
 _POLL_S = 0.005
 _TAIL_LINES = 3
@@ -56,7 +56,7 @@ def find_program(name: str) -> str:
     Raises
     ------
     WeftError
-        If it is not installed; the message names its Debian package.
+        If the program is not installed; the message names its Debian package.
     """
     program = shutil.which(name, path=search_path())
     if program is None:
@@ -72,7 +72,7 @@ def check_limit(limit_s: float) -> None:
     Raises
     ------
     InputError
-        If it is not above 0 s, too long, or not a number.
+        If the limit is not above 0 s, too long, or not a number.
     """
     if not 0 < limit_s <= _LONGEST_S:
         raise InputError(
@@ -127,7 +127,7 @@ class Processes:
         arguments = [self.token, str(self.folder), str(int(self._keep)), str(os.getpid())]
         self._guardian = subprocess.Popen(
             [sys.executable, "-I", "-S", guardian.__file__, *arguments],
-            # Without an outer subnet's mark, whose guardian would otherwise end this one too early.
+            # Omit the mark of an outer subnet, whose guardian would end this guardian too early.
             env={name: text for name, text in os.environ.items() if name != guardian.MARK},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -68,10 +68,10 @@ class Running:
         self._pulled: dict[int, str] = {}
         #: Tables that OpenSM loads.
         self._given: TableRoutes | None = None
-        #: Additions by weft, for the user.
+        #: Texts for the user about changes and additions by weft.
         self.notes: list[str] = []
         self.pairs = 0
-        #: Problems of the subnet although it is up.
+        #: Problems that do not prevent the subnet from coming up.
         self.problems: tuple[str, ...] = ()
         self.environment = {
             **os.environ,
@@ -182,9 +182,10 @@ class Running:
         self.environment["SIM_HOST"] = self._ids[own]
         memory = self.folder / GUID2LID
         self._lmc = lmc
-        #: Expected LIDs of the ports; with an engine of OpenSM, only whether a port has a LID.
+        #: Expected LIDs of the ports. If OpenSM routes with an engine of its own, only whether each
+        #: port has a LID is checked.
         self._expected = self._expect(read_guid2lid(memory) if memory.exists() else {})
-        # -P counts switch ports and port 0 of each, and adapter ports.
+        # -P counts switch ports, port 0 of each switch, and adapter ports.
         ports = int(fabric.num_ports.sum()) + fabric.num_switches
         room = int(self._expected.base.max()) + (2 << lmc) + 64
         sizes = [f"-N{fabric.num_nodes + 1}", f"-S{fabric.num_switches + 1}", f"-P{ports + 1}"]
@@ -205,7 +206,7 @@ class Running:
         )
 
     def _expect(self, cache: Mapping[int, tuple[int, int]]) -> Lids:
-        """Return the LIDs that OpenSM assigns to ports that it reaches now, with a guid2lid."""
+        """Return the LIDs that OpenSM, with a guid2lid, assigns to ports that it now reaches."""
         return predict_lids(self.fabric, lmc=self._lmc, sm=self._own, cache=cache)
 
     def _manage(self, settings: Mapping[str, Any]) -> None:
@@ -272,9 +273,9 @@ class Running:
         Raises
         ------
         NotApplicable
-            If it falls back to another engine.
+            If OpenSM falls back to another engine.
         WeftError
-            If it takes too long or has ended.
+            If OpenSM takes too long or has ended.
         """
         start = self.log.stat().st_size
         if self._sm.poll() is None:

@@ -63,7 +63,7 @@ def live(
     Parameters
     ----------
     fabric
-        Fabric to simulate. Its ports have its LIDs when OpenSM starts.
+        Fabric to simulate. The ports have the fabric's LIDs when OpenSM starts.
     engine
         OpenSM's own engine; ``minhop`` if neither this nor `routes` nor `tables` is given.
     routes
@@ -88,8 +88,8 @@ def live(
     ------
     Subnet
         The subnet, after a check of OpenSM's dumps: it has the cables of the fabric, each port has
-        its LID, and the switches have the given tables. Host pairs without a path are in its
-        ``problems``.
+        its expected LID, and the switches have the given tables. Host pairs without a path are in
+        its ``problems``.
 
     Raises
     ------
@@ -161,7 +161,7 @@ class Subnet(Running):
     folder
         Folder of OpenSM's log and dumps.
     notes
-        Additions by weft, such as a torus-2QoS.conf.
+        Texts about changes and additions by weft, such as a torus-2QoS.conf.
     pairs
         Number of ordered pairs of hosts that cables connect, whose paths in OpenSM's dump were
         checked.
@@ -226,8 +226,8 @@ class Subnet(Running):
         Returns
         -------
         NDArray
-            int64 [entries, 2]: line of the table and switch. LIDs without a port are not compared:
-            those of unreachable ports and switches, and offsets above 0 of switches.
+            int64 [entries, 2]: table line and switch of each entry. LIDs that no port has are not
+            compared: those of unreachable ports and switches, and offsets above 0 of switches.
         """
         if found is None:
             found = self.lfts()
@@ -243,7 +243,8 @@ class Subnet(Running):
         Parameters
         ----------
         source, destination
-            Nodes, by number, name or GUID; of several ports the first with a cable.
+            Nodes, by number, name or GUID. If a node has several ports, the first port with a cable
+            is used.
         offset
             Offset of the destination's LID.
 
@@ -394,8 +395,8 @@ class Subnet(Running):
         Raises
         ------
         InputError
-            If the port has no cable, the cable is already unplugged, or it is that of OpenSM's
-            host.
+            If the port has no cable, the cable is already unplugged, or the cable is that of
+            OpenSM's host.
         """
         cable = self.whole.find_cable(port)
         if cable in self._pulled:

@@ -123,7 +123,7 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
-    #: By slot: the GUID of its port or switch, and whether OpenSM reaches it.
+    #: For each slot, the GUID of its port or switch, and whether OpenSM reaches that.
     guid = fabric.port_guid.copy()
     known = np.zeros(len(guid), dtype=np.bool_)
     inner = int(ports.sum())

@@ -46,9 +46,9 @@ def dor(
         small graphs, one per dimension: mesh, torus, hypercube, HyperX.
     dimensions
         ``ports``: a lower port is an earlier dimension. This gives exactly the tables of OpenSM's
-        dor, and requires the same order of cables on the ports of all switches. ``wiring``:
-        dimensions are the factors of the graph of the switches, independent of ports, names and
-        labels.
+        dor, and requires that all switches have the dimensions in the same order of ports.
+        ``wiring``: dimensions are the factors of the graph of the switches, independent of ports,
+        names and labels.
     order
         Destinations for which parallel cables are chosen first: names or GUIDs of nodes, or
         ``@FILE`` with GUIDs of ports (OpenSM's ``-X``).

@@ -423,7 +423,7 @@ def _jobs(
 
 
 def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Route via the last leaf, if it has a path, from switches above the leaves without a path."""
+    """Make switches above the leaves without a path send via the last leaf, if it has one."""
     last = int(tree.leaf_rows[-1])
     nodes = fabric.graph.row_node
     above = np.flatnonzero((tree.rank >= 0) & (tree.rank < tree.leaf_rank))

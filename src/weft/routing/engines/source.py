@@ -68,8 +68,8 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     A line is ``SOURCE DESTINATION PORTS``: two hosts by name or GUID and the output ports along
     the path, the source's port first, separated by commas. This is InfiniBand's directed route,
     whose leading 0 is also accepted; ``H00 H07 1,3,2`` leaves H00 by port 1, the next switch by
-    port 3 and the last one by port 2. A source host that forwards is no exception. ``#`` begins
-    a comment. Pairs that the file does not contain have no route.
+    port 3 and the last one by port 2. The source's port is also first if the source forwards. ``#``
+    begins a comment. Pairs that the file does not contain have no route.
 
     Parameters
     ----------

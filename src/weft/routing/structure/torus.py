@@ -481,7 +481,7 @@ def _placed(links: Links, steps: Steps) -> Torus:
 
 
 def _spread(links: Links, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
-    """Copy coordinates between neighbours: they differ in one dimension, the others are equal."""
+    """Copy to each row the coordinates that it shares with its neighbours in one dimension."""
     todo = [int(row) for row in np.flatnonzero((coordinate < 0).any(axis=1))]
     changed = True
     while changed and todo:
@@ -562,7 +562,7 @@ class _Grid:
     def _extended(
         self, known: list[NDArray[np.int32]], taken: set[tuple[int, ...]]
     ) -> set[tuple[int, ...]]:
-        """Return positions that exist if a line becomes a ring of one more switch; make it one."""
+        """Make a line a ring of one more switch if positions then exist; return these."""
         for d in range(len(self.radix)):
             if self.wraps[d]:
                 continue
