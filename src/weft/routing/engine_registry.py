@@ -146,7 +146,7 @@ def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]
 
 
 def destination_ports(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the port of its row to which each destination is attached, 0 if it is that row."""
+    """Return the port at which each destination is attached to its row, 0 for rows themselves."""
     link = fabric.graph.destination_link
     ports = np.zeros(len(link), dtype=np.int32)
     attached = np.flatnonzero(link >= 0)

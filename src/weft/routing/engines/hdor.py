@@ -134,7 +134,7 @@ def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uin
 
 
 def _multiple(distinct: int, size: int, lanes: int) -> int:
-    """Return the factor of a digit: `distinct` if all combinations fit, else about lanes / size.
+    """Return the factor of a digit: `distinct` if there are enough lanes, else lanes / size.
 
     `distinct` is the number of values of the earlier digits, `size` that of this digit.
     """

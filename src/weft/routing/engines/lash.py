@@ -48,7 +48,7 @@ def lash(
     max_vls: int = 8,
     management: bool = False,
 ) -> TableRoutes:
-    """Route on minimal paths in few virtual lanes; with equally few, balance the links best.
+    """Route on minimal paths in few virtual lanes; the balance of links breaks ties.
 
     Parameters
     ----------

@@ -43,8 +43,9 @@ def sssp(
         ``flows``: the weight of a link is the number of host pairs over it, divided by its rate,
         and each destination's paths are chosen again after all others. If only a few links then
         have the largest load, OpenSM's tables are also improved, and the better result is used.
-        ``opensm``: exactly the tables of OpenSM, in which a source switch counts as often as it has
-        adapters, plus one; paths to switches also add weight, and no paths are chosen again.
+        ``opensm``: exactly the tables of OpenSM, in which a path adds to its links the number of
+        LIDs at its source switch, the switch's own LID included; paths to switches also add weight,
+        and no paths are chosen again.
     lmc
         LMC: each endpoint gets 2^lmc LIDs, each routed separately.
     passes

@@ -33,7 +33,7 @@ class FatTree:
         int32 [endpoints]: position of a host's endpoint in an order in which the hosts of every
         subtree are consecutive; -1 for endpoints that are not a host's.
     start, end
-        int32 [rows]: position in `rank` of the first host below a row, and one past the last.
+        int32 [rows]: position (see `rank`) of the first host below a row, and one past the last.
     up_edges, down_edges
         Upward edges of each row, ordered by parallel cable, then parent; and downward edges,
         ordered by child, then parallel cable.

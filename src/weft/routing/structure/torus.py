@@ -481,7 +481,7 @@ def _placed(links: Links, steps: Steps) -> Torus:
 
 
 def _spread(links: Links, along: NDArray[np.int64], coordinate: NDArray[np.int32]) -> None:
-    """Copy to each row the coordinates that it shares with its neighbours in one dimension."""
+    """Copy coordinates between neighbours, except in the dimension in which they differ."""
     todo = [int(row) for row in np.flatnonzero((coordinate < 0).any(axis=1))]
     changed = True
     while changed and todo:

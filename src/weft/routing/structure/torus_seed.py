@@ -133,7 +133,7 @@ def _column(
     directions: dict[str, tuple[int, int]],
     seed: Seed,
 ) -> NDArray[np.int32]:
-    """Return coordinates on one axis relative to the seed's switch, ascending as the seed says."""
+    """Return coordinates on one axis, 0 at the seed's switch, ascending in the seed's direction."""
     line = seed.links[axis + next(iter(directions))].line or None
     dimensions = [d for d, _ in directions.values()]
     if size == 4 and wrap and len(dimensions) == 2 and dimensions[0] != dimensions[1]:
