@@ -227,13 +227,13 @@ class WorkloadBuilder(ProgramOrder):
         kind
             [ops], values of `Kind`.
         peer, size_bytes, tag, comm
-            [ops]: of messages; of key operations the tag is the key, and the size is their tag.
-            Ignored for calculations.
+            [ops]: peer, size, tag and communicator of a message. For a key operation, `tag` is the
+            key and `size_bytes` is the tag. Ignored for calculations.
         duration_ns, cpu
-            [ops]: of calculations.
+            [ops]: duration and processor of a calculation.
         phase
-            [ops]: phase numbers, in the order of the calls of `phase`, 0 for none; the current
-            phase when left out.
+            [ops]: numbers of phases, in the order of the calls of `phase`; 0 for no phase. If left
+            out, the current phase.
         release_ns
             [ops]: as for `put`.
 
@@ -265,7 +265,7 @@ class WorkloadBuilder(ProgramOrder):
         def checked(
             some: NDArray[np.bool_], values: ArrayLike, low: float, high: float, what: str, are: str
         ) -> Any:
-            """Return one value per operation, of which those in `some` are in the range."""
+            """Return one value per operation; those of `some` are checked to be in the range."""
             array = self._each(values, len(who), what)
             self._check(array[some], low, high, who[some], what, are)
             return array
@@ -298,13 +298,14 @@ class WorkloadBuilder(ProgramOrder):
         """Reserve a tag of a communicator for the operations added in the context.
 
         The n-th reserved tag of a communicator is -n; after 2^31 of them tags are reused. A
-        workload with reserved tags has no other messages with tags below 0, so that none can match
-        those of a collective.
+        workload with reserved tags has no other messages with tags below 0, so that no other
+        message can match a message of a collective.
 
         Raises
         ------
         InputError
-            When it has such messages already; later ones are refused when they are added.
+            When the workload already has other messages with tags below 0; later ones are refused
+            when they are added.
         """
         if self._negative:
             raise InputError(
@@ -320,7 +321,7 @@ class WorkloadBuilder(ProgramOrder):
             self._reserving = False
 
     def phase(self, name: str) -> None:
-        """Assign the operations added from now on to a phase, for which results have times."""
+        """Assign the operations added from now on to a phase; results give times for each phase."""
         self._phase = self._phases.setdefault(name, len(self._phases))
 
     def communicator(self, members: ArrayLike, name: str = "") -> int:
@@ -348,7 +349,7 @@ class WorkloadBuilder(ProgramOrder):
         InputError
             On a send or receive without a match, a message larger than its receive, a dependency
             between ranks, or operations that wait for each other in a cycle; the message names
-            the operations and their ranks. On more than 2^62 bytes in all.
+            the operations and their ranks. Also if the messages have more than 2^62 bytes in all.
         """
         # One column at a time, to keep the peak of memory low with millions of operations.
         offset, order = by_key(np.ascontiguousarray(self._ops.column(0)), self.num_ranks)

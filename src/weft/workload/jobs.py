@@ -132,7 +132,7 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     ------
     InputError
         On two jobs of one name, a start time below 0, two jobs on one host where that is refused,
-        too few hosts, or what `weft.workload.placement.place` refuses; it names the job.
+        too few hosts, or what `weft.workload.placement.place` refuses; the message names the job.
     NotApplicable
         When the fabric lacks what a placement needs, such as coordinates.
     """
@@ -160,7 +160,7 @@ def place_jobs(
 ) -> list[NDArray[np.int32]]:
     """Return the hosts of the ranks of jobs, placed one after another as by `combine`.
 
-    Of the workloads only the numbers of ranks and operations are used.
+    Only the numbers of ranks and operations of the workloads are used.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
         return np.concatenate([*moved, shifts[-1:]])
 
     def optional(name: str, fill: Any, length: str) -> NDArray[Any]:
-        """Concatenate an optional array, filled where a part has none; empty when all are."""
+        """Concatenate an optional array; a part without it gets `fill`; empty if no part has it."""
         arrays = [getattr(part, name) for part in parts]
         if not any(len(array) for array in arrays):
             return np.asarray(arrays[0])
@@ -344,7 +344,7 @@ def _releases(job: Job) -> NDArray[np.float64]:
     """Return the earliest start of each operation of a job, relative to time 0 of all jobs.
 
     The start of the job delays only operations without dependencies and those with a release time;
-    all others follow these.
+    all other operations depend on these.
     """
     part = job.workload
     release = part.release_ns if len(part.release_ns) else np.zeros(part.num_ops)

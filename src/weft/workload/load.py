@@ -34,11 +34,12 @@ def load_workload(
     spec_or_path
         A file (``"-"`` is standard input) or folder; or the name of an application, a collective
         or a traffic pattern with options (``"hpcg:iterations=5"``,
-        ``"allreduce:size=1MiB,algorithm=ring"``, ``"transpose"``). A file takes precedence over
-        an application, and that over a collective or pattern. A pattern is one message of 64 KiB
-        for each of its flows; the application ``pattern`` has more options.
+        ``"allreduce:size=1MiB,algorithm=ring"``, ``"transpose"``). A file takes precedence over an
+        application, and an application over a collective or pattern. A pattern is one message of 64
+        KiB for each of its flows; the application ``pattern`` has more options.
     num_ranks
-        Ranks of a spec. Most files give their own number; then this one, if given, must equal it.
+        Number of ranks; required for a spec. Most files give their own number, which `num_ranks`,
+        if given, must equal.
     format
         Format of the file; recognised by its name or contents when left out.
     options
@@ -47,7 +48,7 @@ def load_workload(
     Raises
     ------
     InputError
-        When it is none of these, or the file, spec or options are wrong.
+        When `spec_or_path` is none of these, or the file, spec or options are wrong.
     NotApplicable
         When the workload does not exist for this number of ranks.
 

@@ -18,7 +18,7 @@ def check_order(workload: Workload) -> None:
     Raises
     ------
     InputError
-        Naming the operations.
+        In both cases; the message names the operations.
     """
     op, at, later = out_of_order(workload.op_offset, workload.dep_offset, workload.dep)
     if op >= 0:
@@ -38,7 +38,7 @@ def check_order(workload: Workload) -> None:
 
 
 def _cycle(workload: Workload, done: NDArray[np.bool_]) -> list[int]:
-    """Return one cycle: follow dependencies on operations that cannot run until one repeats."""
+    """Return one cycle: follow dependencies on blocked operations until an operation repeats."""
     op = int(np.argmin(done))
     seen: dict[int, int] = {}
     path: list[int] = []
@@ -97,7 +97,8 @@ def _channels(
         return sent, received
     pairs = ranks**2
     if pairs * (int(label.max(initial=0)) + 1) >= 2**63:
-        # Numbering only the pairs that occur avoids the overflow: they are no more than operations.
+        # Numbering only the pairs that occur avoids the overflow: there are at most as many as
+        # operations.
         distinct, pair = np.unique(np.concatenate([sent, received]), return_inverse=True)
         pairs = len(distinct)
         sent, received = pair[: len(sends)], pair[len(sends) :]
@@ -109,7 +110,7 @@ def _labels(
 ) -> NDArray[np.int64] | None:
     """Return an index of the tag and communicator of each send, then of each receive.
 
-    None where all are the same.
+    Return None if all operations have the same tag and communicator.
     """
     if all(len(column) and column.strides == (0,) for column in (workload.tag, workload.comm)):
         return None
@@ -139,7 +140,7 @@ def _refuse_unmatched(
 def _surplus(
     ops: NDArray[np.int64], keys: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the last operations of each key in excess of `others`; all are sorted by key."""
+    """Return each key's last operations, in excess of its count in `others`; both are sorted."""
     occurrence = np.arange(len(keys)) - np.searchsorted(keys, keys)
     matches = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)
     return ops[occurrence >= matches]

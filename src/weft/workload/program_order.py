@@ -56,7 +56,7 @@ class Rows:
 
 
 class _Column:
-    """Values of a column; a single one is stored while all are equal."""
+    """Values of a column; while all values are equal, only one is stored."""
 
     def __init__(self, dtype: DTypeLike):
         self._values = np.zeros(1, dtype=dtype)
@@ -139,7 +139,7 @@ class ProgramOrder:
         # The one or two operations that the next operation of each rank waits for.
         self._last = np.full(self.num_ranks, NONE, dtype=np.int64)
         self._also = np.full(self.num_ranks, NONE, dtype=np.int64)
-        # Non-blocking operations without a wait so far: ranks and handles.
+        # Non-blocking operations that have no wait yet: ranks and handles.
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         # The same for operations that were added one at a time: handles of each rank.
         self._open_of: dict[int, dict[int, None]] = {}
@@ -151,7 +151,7 @@ class ProgramOrder:
 
     @property
     def num_ops(self) -> int:
-        """Operations so far, which is the handle of the next one."""
+        """Number of operations so far, which is the handle of the next operation."""
         return self._count
 
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -223,7 +223,7 @@ class ProgramOrder:
         self._join(who, ops)
 
     def waitall(self, ranks: ArrayLike | None = None) -> None:
-        """Let ranks wait for all their non-blocking operations without a wait so far.
+        """Let ranks wait for all their non-blocking operations that have no wait yet.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class ProgramOrder:
 
     @staticmethod
     def _each(values: ArrayLike, count: int, what: str, *, whole: bool = False) -> NDArray[Any]:
-        """Return `count` values, given as one for all operations or as one for each."""
+        """Return `count` values, given as one value for all operations or one for each."""
         try:
             array = np.asarray(values)
         except ValueError:
@@ -405,7 +405,7 @@ class ProgramOrder:
         blocking: bool | None = True,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Append one operation to each rank; `blocking` is None where the caller adds the wait."""
+        """Append one operation to each rank; `blocking` is None if the caller adds the wait."""
         self._check_calc(np.size(ranks), duration_ns, cpu)
         if isinstance(ranks, int | np.integer):
             one = (peer, size_bytes, tag, duration_ns, release_ns, cpu)
@@ -476,14 +476,14 @@ class ProgramOrder:
             raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
 
     def _wait_pair(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Let next operations wait for `handles` only, which wait for all earlier ones."""
+        """Let next operations wait for `handles` only, which wait for all earlier operations."""
         first = np.where(handles[0] != NONE, handles[0], handles[1])
         second = np.where(handles[0] != NONE, handles[1], NONE)
         moves = first != NONE
         self._last[who[moves]], self._also[who[moves]] = first[moves], second[moves]
 
     def _join(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Let next operations also wait for `handles`; an empty calc joins more than two."""
+        """Let next operations also wait for `handles`; an empty calc combines more than two."""
         if len(handles) == 1:
             free = (self._last[who] == NONE) | (self._also[who] == NONE)
             if free.all():
@@ -524,7 +524,7 @@ class ProgramOrder:
             self._edges.add(join, handle, False)
 
     def _close(self, ops: NDArray[np.int64]) -> None:
-        """Remove operations with a wait from the open ones."""
+        """Remove operations that now have a wait from the open ones."""
         if not self._open or not len(ops):
             return
         rest = []

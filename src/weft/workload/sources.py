@@ -48,36 +48,36 @@ def open_loop(
     - ``uniform``: intervals drawn uniformly from 0 to 2T.
     - ``exponential``: exponential intervals, a Poisson process.
 
-    The first message of the last two is sent after one such interval. Sizes are drawn independently
-    for each message, with mean `size` exactly:
+    In the last two cases, the first message is sent after one such interval. Sizes are drawn
+    independently for each message, with mean `size` exactly:
 
     - ``fixed``: all of them `size`.
     - ``uniform``: each whole number from 1 to 2 size - 1 with equal probability.
     - ``exponential``: the geometric distribution on 1, 2, ..., which is an exponential one rounded
       up to whole bytes; limited to 2^56.
 
-    The destination of a message is that of a flow of the pattern from its source. Patterns that
-    draw flows independently (those with an option `flows`: uniform, hot-spot) draw one for every
+    A message has the destination of one of the pattern's flows from its source. Patterns that draw
+    flows independently (those with an option `flows`: uniform, hot-spot) draw one for every
     message, unless `flows` is given. Otherwise the flows are drawn once, from the pattern's own
     seed, and each message of a source takes one of the source's flows with equal probability.
 
     Parameters
     ----------
     num_ranks
-        Ranks, the pattern's hosts.
+        Number of ranks, which are the hosts of the pattern.
     spec
         A traffic pattern's name, with or without options.
     load
-        Offered load: mean rate of a source over `rate_gbps`, above 0; above 1 queues grow without
-        limit.
+        Offered load: mean rate of a source divided by `rate_gbps`. It is above 0; if it is above 1,
+        queues grow without limit.
     rate_gbps
-        Rate of load 1, such as the rate of a host's cable.
+        Rate that is a load of 1, such as the rate of a host's cable.
     size
         Mean size in bytes, 1 or more, or text such as ``4KiB``.
     size_distribution, interarrival
         ``"fixed"``, ``"uniform"`` or ``"exponential"``.
     duration_ns
-        Time for which sources send after the warm-up, ns or text such as ``1ms``.
+        Time for which sources send after the warm-up, as a number of ns or text such as ``1ms``.
     warmup_ns
         Messages sent before this time are in the phase ``warm-up``, later ones in ``measured``.
     seed
@@ -167,7 +167,7 @@ def _checked(
 def _arrivals(
     random: np.random.Generator, sources: int, interval: float, end: float, kind: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the number of messages of each source before the end, and their times by source."""
+    """Return the number of messages of each source before the end, and their times, by source."""
     if kind == "fixed":
         first = random.uniform(0.0, interval, sources)
         count = np.maximum(0, np.ceil((end - first) / interval)).astype(np.int64)

@@ -14,7 +14,7 @@ from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.kernels.program.dag import successors
 
-#: Largest number of dependencies of a workload that runs; their numbers have 32 bits.
+#: Largest number of dependencies of a workload that is simulated; their numbers have 32 bits.
 _MAX_DEPS = 2**31 - 1
 
 
@@ -49,15 +49,16 @@ class Workload(FrozenArrays):
     kind
         uint8 [ops], a `Kind`.
     peer
-        int32 [ops]: rank of the other endpoint of a message, -1 where there is none.
+        int32 [ops]: rank at the other end of a message; -1 if there is none.
     size_bytes
         int64 [ops]: size of a message; of a receive, its largest size; of a key operation, which
         has no size, its tag.
     tag, comm
         int32 [ops]: tag and communicator of a message; of a key operation, its key and
-        communicator. Like `phase`, views of a single value where all operations have the same.
+        communicator. Like `phase`, each is a view of a single value if all operations have the same
+        value.
     duration_ns
-        float64 [ops]: of a calculation.
+        float64 [ops]: duration of a calculation.
     phase
         int32 [ops], index in `phase_names`.
     dep_offset, dep
@@ -68,11 +69,11 @@ class Workload(FrozenArrays):
     match
         int32 [ops]: the receive of a send and the send of a receive, -1 elsewhere.
     release_ns
-        float64 [ops]: earliest start of an operation; empty when there is none.
+        float64 [ops]: earliest start of an operation; empty if no operation has one.
     cpu
         uint8 [ops]: processor of the rank on which a calculation runs; empty when all are 0.
     comm_names
-        Names of the communicators; 0 is the world.
+        Names of the communicators; communicator 0 is the world.
     notes
         Assumptions of the reader of the file, for the user.
     """
@@ -118,9 +119,9 @@ class Workload(FrozenArrays):
 
     @cached_property
     def after(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-        """Successors: int32 [ops + 1] offsets, int32 operations, bool dependencies on the start.
+        """Successors: int32 [ops + 1] offsets, int32 operations, bool if they wait for the start.
 
-        The last array is empty when no dependency is on a start.
+        The last array is empty if no dependency is on a start.
         """
         if len(self.dep) > _MAX_DEPS:
             raise InputError(

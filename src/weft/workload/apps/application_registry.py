@@ -2,7 +2,7 @@
 
 Each entry has the fact `source`: a paper about the program, or the program itself. Three facts are
 optional: `passes_on` names the receiver of the options that the entry does not declare; `small`
-holds options that make contract tests quick; `seeded` holds options that the seed needs to have an
+holds options that make contract tests quick; `seeded` holds options without which the seed has no
 effect.
 """
 
@@ -27,7 +27,7 @@ application = Registry(
 
 #: Largest number of ranks of an application.
 MAX_RANKS = 2**20
-#: Largest number of messages of an application; building them and their receives takes some 4 GB.
+#: Largest number of messages of an application; building them and their receives takes about 4 GB.
 MAX_MESSAGES = 2**24
 #: Largest number of messages of one rank; adding them one by one takes a minute.
 MAX_STEPS = 2**18
@@ -148,7 +148,7 @@ def generator(seed: int, *streams: int) -> np.random.Generator:
 
 
 def barrier(builder: WorkloadBuilder) -> None:
-    """Add a barrier of all ranks outside phases."""
+    """Add a barrier of all ranks that belongs to no phase."""
     builder.phase("")
     barrier_here(builder)
 
@@ -191,7 +191,7 @@ def alltoallv(
     size_bytes
         int64 [groups, members, members], bytes from the first member to the second.
     algorithm
-        Algorithm of the collective; as in MPICH when left out.
+        Algorithm of the collective; if left out, the one that MPICH selects.
     """
     for members, sizes in zip(groups, size_bytes, strict=True):
         collective_on(builder, "alltoallv", members, sizes, algorithm=algorithm)

@@ -1,4 +1,4 @@
-"""The Cartesian permutation workload of Routing Keys: +x -x +y -y +z -z, a barrier after each."""
+"""The Cartesian permutation workload of Routing Keys: +x -x +y -y +z -z, each before a barrier."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def cartesian(
     An axis with only one rank has no phases. The calculation before each phase is a phase of its
     own.
 
-    The paper's utilization is the communication time over the sum of communication and calculation
-    time on a network without contention, where a message takes its size divided by the rate.
-    The calculation before a phase whose messages take t is therefore t (1 - u) / u.
+    The paper's utilization is the communication time divided by the sum of communication and
+    calculation time on a network without contention, where a message takes its size divided by the
+    rate. The calculation before a phase whose messages take t is therefore t (1 - u) / u.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def cartesian(
         Number of ranks, all in the grid; the paper's applications have 36 and more.
     sizes
         Message sizes; each phase of each iteration draws one with equal probability. The paper
-        mixes 4 KB to 256 KB by a measured distribution that it does not print; the default is the
-        powers of two in that range.
+        mixes sizes from 4 KB to 256 KB with a measured distribution that it does not print; the
+        default is the powers of two in that range.
     iterations
         Repetitions of all phases; phase names include the iteration.
     shuffled
-        Draw one order of the phases, as each application of the paper has its own; else
-        +x -x +y -y +z -z.
+        Draw the order of the phases, because each application of the paper has its own; otherwise
+        the order is +x -x +y -y +z -z.
     dims
         Grid of ranks, the first dimension varying fastest; near to a cube where left out.
     utilization
@@ -66,8 +66,8 @@ def cartesian(
     rate_gbps
         Rate of a link, used with the utilization; the paper's links have 40 Gb/s.
     calc_spread
-        Spread of calculations, 0 to 1: each rank's is drawn uniformly from mean (1 - spread) to
-        mean (1 + spread).
+        Spread of calculations, 0 to 1: the time of each rank is drawn uniformly from mean (1 -
+        spread) to mean (1 + spread).
     seed
         Seed of all draws; concurrent jobs should have different seeds.
     """

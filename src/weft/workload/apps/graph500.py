@@ -106,8 +106,8 @@ def graph500(
 
     The benchmark's graph has 2^scale vertices and 16 times as many edges. A smaller graph of
     2^drawn vertices is drawn and searched, and the message sizes of its levels are multiplied by
-    2^(scale - drawn); levels of a Kronecker graph change slowly with its size. Vertex v belongs to
-    rank v mod P. A search ends with the level that reaches no new vertex.
+    2^(scale - drawn); the shares of the levels change slowly with the size of a Kronecker graph.
+    Vertex v belongs to rank v mod P. A search ends with the level that reaches no new vertex.
 
     `1d`: the owner of each vertex of a level sends every edge to the owner of its other end
     (MPI_Alltoallv), as the reference program does. `2d`: ranks form a grid; an edge belongs to the
@@ -133,7 +133,7 @@ def graph500(
     edge
         Bytes of an edge or a vertex in a message; the reference sends two 32-bit numbers.
     edge_time
-        Calculation per edge, at the rank that follows it.
+        Time to calculate per edge, at the rank that follows the edge.
     seed
         Seed of the graph and the roots.
     """
@@ -175,7 +175,7 @@ def graph500(
 
 
 def _sent_1d(source: Ints, target: Ints, ranks: int) -> tuple[Ints, Ints]:
-    """Return the edges from each rank to each other, int64 [ranks, ranks], and their row sums."""
+    """Return the number of edges between ranks, int64 [sender, receiver], and sums by sender."""
     pairs = np.bincount(source % ranks * ranks + target % ranks, minlength=ranks * ranks)
     sizes = pairs.reshape(ranks, ranks)
     return sizes, sizes.sum(axis=1)

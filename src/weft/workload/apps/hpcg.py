@@ -63,8 +63,8 @@ def hpcg(
     levels
         Number of multigrid levels.
     gflops
-        Speed of a rank in 10^9 operations per second, as HPCG counts them; the duration of
-        calculations is their operations divided by it. 0 means no calculations.
+        Speed of a rank in 10^9 operations per second, as HPCG counts them; the duration of a
+        calculation is its number of operations divided by this speed. 0 means no calculations.
     dims
         Grid of ranks, the first dimension varying fastest; where left out, the grid of the
         smallest surface, as in HPCG, with the largest dimension first.
@@ -102,7 +102,7 @@ def hpcg(
 
 
 class _Halo:
-    """Neighbours, message sizes and work of one level.
+    """Neighbours, message sizes and work of one multigrid level.
 
     Parameters
     ----------

@@ -66,8 +66,8 @@ def moe(
     experts
         Experts per group, a multiple of its ranks; one per rank where left out.
     group
-        Number of consecutive ranks that share the experts, a divisor of the ranks; where left out
-        the largest up to 64, or all ranks if there is none above 1.
+        Number of consecutive ranks that share the experts, a divisor of the ranks; if left out, the
+        largest divisor up to 64, or all ranks if that divisor is 1.
     layers
         Number of layers with experts, drawn independently.
     skew
@@ -75,7 +75,7 @@ def moe(
         probability proportional to n^-s; 0 means equal probabilities. Experts are drawn
         independently for all tokens.
     attention, expert
-        Calculation before each dispatch, and of an expert per token.
+        Time to calculate before each dispatch, and time of an expert for each token.
     training
         Add the backward pass, with the same calculations.
     algorithm

@@ -46,7 +46,7 @@ def pattern_application(
     num_ranks
         Number of ranks.
     pattern
-        Name of the pattern. All options that are not named here are the pattern's.
+        Name of the pattern. Options that are not listed here are options of the pattern.
     size
         Size of each message in bytes.
     rounds
@@ -55,7 +55,8 @@ def pattern_application(
         Add a barrier before each round but the first; else each rank waits only for its own
         messages.
     mode
-        `put`: one-sided messages. `sendrecv`: each flow is a send and a receive, all at once.
+        `put`: one-sided messages. `sendrecv`: each flow is a send and a receive, all started at
+        once.
     arguments
         Options of the pattern.
     """
@@ -97,7 +98,7 @@ def pattern_workload(
     Parameters
     ----------
     num_ranks
-        Number of ranks, the pattern's hosts.
+        Number of ranks, which are the hosts of the pattern.
     spec
         A pattern's name, with or without options: ``"shift:offset=3"``.
     size_bytes
@@ -109,7 +110,7 @@ def pattern_workload(
         arrived.
     mode
         ``"put"``: messages without a receive. ``"sendrecv"``: each message is sent and received,
-        all receives and sends of a rank at once.
+        and a rank starts all its receives and sends at once.
 
     Raises
     ------

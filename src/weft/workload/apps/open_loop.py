@@ -43,9 +43,9 @@ def open_loop(
     num_ranks
         Number of ranks.
     pattern
-        Name of a traffic pattern. All options that are not named here are the pattern's.
+        Name of a traffic pattern. Options that are not listed here are options of the pattern.
     load
-        Mean rate of a source over `rate_gbps`.
+        Mean rate of a source divided by `rate_gbps`.
     rate_gbps
         Rate that the load is relative to, such as the rate of a host's cable.
     size
@@ -53,8 +53,8 @@ def open_loop(
     size_distribution, interarrival
         Distribution of sizes and of times between messages: `fixed`, `uniform` or `exponential`.
     duration, warmup
-        Time for which sources send after and before the end of the warm-up; the phases are
-        ``measured`` and ``warm-up``.
+        Time for which sources send after the warm-up, in phase ``measured``, and during it, in
+        phase ``warm-up``.
     seed
         Seed of all draws, the pattern's included.
     arguments

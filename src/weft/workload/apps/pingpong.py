@@ -40,9 +40,9 @@ def pingpong(
 ) -> Workload:
     """Send a message back and forth between one pair of ranks at a time; one phase per size.
 
-    As in the benchmark, the ranks take turns as the client of all others; a client then passes a
-    token of 0 bytes to the next client, so that only one pair communicates at any time. The
-    benchmark repeats each measurement and takes the best; repetitions of a workload are identical.
+    As in the benchmark, one rank after the other is the client of all others, then passes a token
+    of 0 bytes to the next client, so that only one pair communicates at any time. The benchmark
+    repeats each measurement and takes the best; the repetitions of this workload are identical.
 
     Parameters
     ----------
@@ -54,9 +54,11 @@ def pingpong(
         Consecutive ping-pongs per pair.
     max_pairs
         Largest number of ordered pairs; if there are more, only ranks that are multiples of a
-        stride take part. The stride is the benchmark's if this number of pairs fits in its time.
+        stride take part. The stride is the one that the benchmark selects if it has time for
+        `max_pairs` pairs.
     sample
-        Number of ordered pairs to draw at random instead, in random order.
+        Number of ordered pairs to draw at random, in place of all; they communicate in random
+        order.
     concurrent
         Omit the tokens, so that disjoint pairs communicate at once. Pairs are in the order of a
         round-robin tournament, first with the smaller and then with the larger rank as the client;
@@ -99,8 +101,8 @@ def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) ->
     """Return an order of all ordered pairs in rounds of disjoint pairs."""
     ranks, index = np.unique(np.stack([clients, servers]), return_inverse=True)
     one, other = index.reshape(2, -1)
-    # Among an odd number n of indices, pairs of equal sum modulo n are disjoint and leave one index
-    # out; of n + 1 indices, the last is paired with that one.
+    # If the number n of indices is odd, the pairs with the same sum modulo n are disjoint and leave
+    # out one index. If there are n + 1 indices, the last one is paired with the index left out.
     odd = len(ranks) - (len(ranks) % 2 == 0)
     extra = np.maximum(one, other) == odd
     low = np.minimum(one, other)
@@ -110,7 +112,7 @@ def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) ->
 
 
 def stride(num_ranks: int, max_pairs: int) -> int:
-    """Return the benchmark's distance of participating ranks: 1, 3 or usually a larger prime."""
+    """Return the distance between the benchmark's ranks: 1, 3 or usually a larger prime."""
     need(max_pairs >= 1, f"max_pairs must be at least 1, not {max_pairs}")
     most = max(5, int(max_pairs**0.5))
     distance = max(1, int(num_ranks / most + 0.9))

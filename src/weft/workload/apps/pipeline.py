@@ -54,8 +54,8 @@ def pipeline(
         Number of ranks. With R pipelines, ranks sR to sR + R - 1 are stage s of pipelines 0 to
         R - 1.
     stages
-        Number of stages, a divisor of the ranks; where left out the largest up to 8, or all ranks
-        if there is none above 1.
+        Number of stages, a divisor of the ranks; if left out, the largest divisor up to 8, or all
+        ranks if that divisor is 1.
     microbatches
         Microbatches per pipeline and iteration; four per stage where left out, as GPipe advises.
     schedule
@@ -63,7 +63,7 @@ def pipeline(
     activations
         Bytes per microbatch between two stages, forwards and backwards.
     forward, backward
-        Calculation of a stage for a microbatch.
+        Time that a stage takes to process a microbatch forwards, and backwards.
     gradients
         Bytes of a stage's gradients, which the ranks of a stage reduce (MPI_Allreduce) at the end
         of an iteration; 0 for none.

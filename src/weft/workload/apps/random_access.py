@@ -48,10 +48,10 @@ def random_access(
     A rank makes four updates of 8 bytes for each word of its own part.
 
     `buckets`: a rank collects up to `look_ahead` updates in one bucket per owner of the words, then
-    sends the largest bucket (of equal ones, that of the nearest following rank) and continues. It
-    sends one message at a time. The benchmark posts receives in advance from any source; updates
-    are one-sided here. The remaining updates are sent in the same way. Then each rank sends a final
-    message to all others and waits for theirs.
+    sends the largest bucket (of several largest ones, that of the nearest following rank) and
+    continues. It sends one message at a time. The benchmark posts receives in advance from any
+    source; updates are one-sided here. The remaining updates are sent in the same way. Then each
+    rank sends a final message to all others and waits for theirs.
 
     `hypercube`: a rank routes `look_ahead` updates at a time along the dimensions of a hypercube:
     in step k it sends the updates whose owner differs from it in bit k to the rank that differs
@@ -111,7 +111,7 @@ def _buckets(
 ) -> None:
     """Repeatedly send the largest bucket of each rank, for all ranks at once."""
     ranks = builder.num_ranks
-    # Owner of each word, as its rank minus that of the sender modulo `ranks`; 0 is the sender.
+    # Owner of each word, as its rank minus the sender's rank, modulo `ranks`; 0 is the sender.
     drawn = random.integers(0, ranks, (ranks, updates), dtype=np.int32)
     waiting = np.zeros((ranks, ranks), dtype=np.int32)
     # Updates that must be sent; those of the sender's own words are made at once.
@@ -119,7 +119,7 @@ def _buckets(
     total = sent.sum(axis=1)
     offset = np.concatenate([[0], np.cumsum(total)])
     remote = drawn[sent]
-    # Number of updates that a rank has made when its m-th remote one is drawn.
+    # Number of updates that a rank has made when its m-th remote update is drawn.
     made_at = np.flatnonzero(sent.reshape(-1)) % updates + 1
     taken = np.zeros(ranks, dtype=np.int64)
     done = np.zeros(ranks, dtype=np.int64)

@@ -48,8 +48,8 @@ def ring_allreduce(
     iterations
         Number of iterations.
     forward, backward
-        Time of the forward and of the backward pass; buckets take shares proportional to their
-        size.
+        Time of the forward and of the backward pass; a bucket takes a share of the backward pass in
+        proportion to its size.
     overlap
         Reduce buckets during the backward pass; else after it.
     """

@@ -40,11 +40,13 @@ def natural_ring(
     Parameters
     ----------
     num_ranks
-        Number of ranks; of two, each is the other's left and right neighbour.
+        Number of ranks; if there are two, each is both the left and the right neighbour of the
+        other.
     sizes
         Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     repetitions
-        Consecutive exchanges. The benchmark repeats and takes the best; here all are identical.
+        Consecutive exchanges. The benchmark repeats its measurement and takes the best; here all
+        exchanges are identical.
     method
         `nonblocking`: both receives and both sends at once. `sendrecv`: first to the right, then
         to the left. The benchmark runs both and takes the faster.

@@ -62,7 +62,7 @@ def shuffle(
     parallel
         Concurrent fetches of a reducer; the default is Hadoop's.
     map_time, reduce_time
-        Calculation of a mapper before the shuffle, and of a reducer after it.
+        Time that a mapper calculates before the shuffle, and a reducer after it.
     seed
         Seed of the assignment of part sizes to reducers.
     """

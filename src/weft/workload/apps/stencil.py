@@ -67,7 +67,7 @@ def stencil(
     iterations
         Number of iterations.
     calc
-        Calculation of a rank in each iteration.
+        Time that a rank calculates in each iteration.
     """
     at_least(1, iterations=iterations, halo=halo)
     need(

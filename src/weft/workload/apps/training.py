@@ -71,7 +71,8 @@ def train(
         builder.phase(numbered("backward", iteration, iterations))
         filled = []
         for size in sizes:
-            # Outside program order, so that reductions do not wait for later calculations.
+            # This calculation is outside program order, so that reductions do not wait for later
+            # calculations.
             op = builder.operations(who, Kind.CALC, duration_ns=backward * (size / total))
             builder.requires(op, before)
             filled.append(op)

@@ -42,8 +42,8 @@ def tree_allreduce(
     Each tree reduces one half of a bucket, in chunks: a rank adds its children's chunks to its own
     and sends the sum to its parent; the root broadcasts the result down the tree. Chunks are
     pipelined, and each rank handles the chunks of a tree and direction in order. The second tree is
-    the first one mirrored (for an odd number of ranks, shifted by one), so that no rank, or one
-    rank of an odd number, has children in both.
+    the first one mirrored (for an odd number of ranks, shifted by one), so that no rank (one rank
+    if their number is odd) has children in both trees.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def tree_allreduce(
     iterations
         Number of iterations.
     forward, backward
-        Time of the forward and of the backward pass; buckets take shares proportional to their
-        size.
+        Time of the forward and of the backward pass; a bucket takes a share of the backward pass in
+        proportion to its size.
     overlap
         Reduce buckets during the backward pass; else after it.
     """
@@ -121,8 +121,9 @@ def _reduce(builder: WorkloadBuilder, trees: tuple[Ints, Ints], size: int, chunk
 class _Pipe:
     """One tree that reduces and broadcasts chunks.
 
-    A rank receives chunks from a neighbour in order, and sends chunks in order, each after it has
-    received it; there are no other dependencies.
+    A rank receives the chunks from each neighbour in order. It sends chunks upwards in order, each
+    after it has added the same chunk of its children, and downwards in order, each after it has the
+    result. There are no other dependencies.
     """
 
     def __init__(self, builder: WorkloadBuilder, parent: Ints, number: int, begin: Ints):
@@ -132,7 +133,7 @@ class _Pipe:
         ranks = everyone(builder)
         self._root = np.flatnonzero(parent < 0)
         self._children = np.flatnonzero(parent >= 0)
-        # Parents with their first child, then parents with their second; two is the maximum.
+        # Parents with their first child, then parents with their second; none has more than two.
         order = self._children[np.argsort(parent[self._children], kind="stable")]
         second = np.zeros(len(order), dtype=np.bool_)
         second[1:] = parent[order[1:]] == parent[order[:-1]]

@@ -7,7 +7,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def ring_steps(group: Group, blocks: Blocks) -> None:
-    """Send the block received last to the next rank n - 1 times; `blocks` starts at the root."""
+    """Send the block received last to the next rank n - 1 times; block 0 is the root's."""
     n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
     behind = group.behind_root(ranks)
@@ -23,10 +23,10 @@ def _behind(n: int, step: int) -> Carries:
 
 
 def doubling_steps(group: Group, blocks: Blocks) -> None:
-    """Exchange all blocks held in pairs at distances 1, 2, 4; `blocks` starts with the root's.
+    """In pairs at distances 1, 2, 4, exchange all blocks held; `blocks` begins with the root's.
 
-    Where n is not a power of two, each rank beyond the largest one first sends its block to a
-    neighbour, and receives all other blocks from it at the end.
+    If n is not a power of two, each rank in excess of the largest power of two below n first sends
+    its block to a neighbour, and receives all other blocks from this neighbour at the end.
     """
     n, fold = group.n, Fold(group.n)
     ranks = group.from_root(fold.place)
@@ -67,14 +67,18 @@ def ring(group: Group) -> None:
 @algorithm("allgather", "recursive-doubling", source="Thakur et al. 2005, 3.1; MPICH")
 @algorithm("allgatherv", "recursive-doubling", source="as allgather; MPICH")
 def recursive_doubling(group: Group) -> None:
-    """Pairs at distances 1, 2, 4 exchange all blocks held; log2 n rounds, 2 more for other n."""
+    """Pairs at distances 1, 2, 4 exchange all blocks held; log2 n rounds.
+
+    If n is not a power of two, the ranks in excess of the largest power of two below n exchange
+    data through a neighbour, in 2 more rounds.
+    """
     doubling_steps(group, Blocks(group.sizes))
 
 
 @algorithm("allgather", "bruck", source="Bruck et al. 1997; Thakur et al. 2005, 3.1; MPICH")
 @algorithm("allgatherv", "bruck", source="as allgather; MPICH")
 def bruck(group: Group) -> None:
-    """In round k rank r receives all blocks held by rank r + 2^k; ceil(log2 n) rounds."""
+    """In round k rank r receives the blocks it lacks from rank r + 2^k; ceil(log2 n) rounds."""
     n, ranks, blocks = group.n, group.ranks, Blocks(group.sizes)
     for step in powers(n):
         count = min(step, n - step)

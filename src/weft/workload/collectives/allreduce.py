@@ -12,12 +12,12 @@ from weft.workload.collectives.reduce_scatter import ring_reduce_steps
 
 
 def _fold(group: Group, fold: Fold, parts: int) -> None:
-    """Send the buffers of the ranks beyond the largest power of two to a neighbour."""
+    """Send the buffers of the ranks in excess of a power of two to their neighbours."""
     group.message(fold.idle, fold.helper, group.sizes, lambda _: range(parts), add=True)
 
 
 def _unfold(group: Group, fold: Fold, parts: int) -> None:
-    """Send the result to the ranks beyond the largest power of two, from their neighbour."""
+    """Send the result to the ranks in excess of a power of two, from their neighbours."""
     group.message(fold.helper, fold.idle, group.sizes, lambda _: range(parts))
 
 
@@ -30,7 +30,8 @@ def _unfold(group: Group, fold: Fold, parts: int) -> None:
 def recursive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange and combine whole buffers; log2 n rounds.
 
-    Where n is not a power of two, ranks beyond the largest use a neighbour: 2 more rounds.
+    If n is not a power of two, the ranks in excess of the largest power of two below n exchange
+    data through a neighbour, in 2 more rounds.
     """
     fold = Fold(group.n)
     group.cut(np.array([group.sizes]))
@@ -45,7 +46,8 @@ def recursive_doubling(group: Group) -> None:
 def rabenseifner(group: Group) -> None:
     """Reduce-scatter by recursive halving, then allgather by recursive doubling; 2 log2 n rounds.
 
-    Where n is not a power of two, ranks beyond the largest use a neighbour: 2 more rounds.
+    If n is not a power of two, the ranks in excess of the largest power of two below n exchange
+    data through a neighbour, in 2 more rounds.
     """
     fold = Fold(group.n)
     blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))

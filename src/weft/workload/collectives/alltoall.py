@@ -20,9 +20,9 @@ def _flipped(n: int, step: int) -> Carries:
 @algorithm("alltoall", "pairwise", source="Thakur et al. 2005, 3.6; MPICH", first=True)
 @algorithm("alltoallv", "pairwise", source="as alltoall", first=True)
 def pairwise(group: Group) -> None:
-    """N - 1 rounds of one block: in round k with rank XOR k, or to rank + k and from rank - k.
+    """In round k rank r exchanges one block with rank r XOR k; n - 1 rounds.
 
-    XOR is used where n is a power of two.
+    If n is not a power of two, rank r sends to rank r + k and receives from rank r - k instead.
     """
     n, ranks, sizes = group.n, group.ranks, group.sizes
     group.expect(n * (n - 1))
@@ -37,7 +37,7 @@ def pairwise(group: Group) -> None:
 @algorithm("alltoall", "linear", source="Thakur et al. 2005, 3.6; MPICH's scattered")
 @algorithm("alltoallv", "linear", source="MPICH's scattered")
 def linear(group: Group, *, throttle: int = 32) -> None:
-    """Non-blocking receives and sends, some peers at a time; alltoallv skips empty blocks.
+    """Non-blocking receives and sends, `throttle` peers at a time; alltoallv skips empty blocks.
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def linear(group: Group, *, throttle: int = 32) -> None:
     n, ranks, sizes = group.n, group.ranks, group.sizes
     if throttle < 0:
         raise InputError(f"throttle is {throttle}; expected 0 or more")
-    # A uniform size is a broadcast matrix (all strides 0), which is too large to count through.
+    # A uniform size is a broadcast matrix (all strides 0), which is too large for counting its
+    # entries.
     group.expect(n * (n - 1) if not any(sizes.strides) else int(np.count_nonzero(sizes)))
     at_once = throttle or n
     for first in range(1, n, at_once):
@@ -81,7 +82,7 @@ def bruck(group: Group) -> None:
 
 
 def _in_transit(n: int, step: int, distances: list[int]) -> Carries:
-    """Return the blocks for `distances` at a rank, moved already by the bits below `step`."""
+    """Return a rank's blocks that travel `distances`, already moved by the bits below `step`."""
 
     def carries(rank: int) -> list[int]:
         starts = [(rank - d % step) % n for d in distances]

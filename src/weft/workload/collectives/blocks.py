@@ -59,7 +59,7 @@ class Blocks:
     def __init__(self, sizes: Ints):
         self.n = len(sizes)
         self.sizes = sizes
-        # Two rounds of the blocks, for runs that wrap round.
+        # The blocks twice in succession, for runs that wrap around.
         self._before = np.concatenate([[0], np.cumsum(np.concatenate([sizes, sizes]))])
 
     def run(self, first: Any, end: Any) -> Any:
@@ -73,7 +73,7 @@ class Blocks:
 
 
 class Fold:
-    """Reduction of n ranks to the largest power of two of participants.
+    """Folding of n ranks into participants, whose number is the largest power of two up to n.
 
     Each pair of the first ``2 rest`` ranks becomes one participant, as in MPICH, so that the blocks
     of a participant's ranks are contiguous.
@@ -83,7 +83,7 @@ class Fold:
     n
         Ranks.
     active
-        Rank of a pair that takes part: 1 the second, 0 the first.
+        Which rank of a pair takes part: 0 for the first, 1 for the second.
     """
 
     def __init__(self, n: int, active: int = 1):

@@ -2,7 +2,8 @@
 
 An entry is one algorithm of one collective, named ``collective-algorithm``: ``allreduce-ring``. Its
 function appends the messages of one collective operation to the programs of the ranks of a
-`Group`. Entries have the facts `collective`, `algorithm` and `source`, where it is defined.
+`Group`. Entries have the facts `collective`, `algorithm` and `source`, the definition of the
+algorithm.
 
 Matching. The messages of a collective have a tag that the builder reserves: -n for the n-th
 collective on a communicator. All other messages of a workload with collectives have tags of 0 or
@@ -130,10 +131,10 @@ class Trace:
     Parameters
     ----------
     carried
-        By rank, for each of its sends in program order, the blocks in the message.
+        For each rank and each of its sends in program order: the blocks in the message.
     taken
-        By rank, for each of its receives in program order: whether the blocks are combined with
-        the rank's own or replace them, and further blocks that the message is combined into.
+        For each rank and each of its receives in program order: whether the blocks are combined
+        with the rank's own or replace them, and further blocks that the message is combined into.
     cuts
         Sizes of the parts of a divided buffer, int64 [parts].
     """
@@ -162,7 +163,7 @@ class Group:
     root
         Communicator rank of the root.
     uneven
-        Whether blocks may have different sizes, so that messages of empty ones may be left out.
+        Whether blocks may have different sizes, so that messages of empty blocks may be left out.
     comm, tag
         Number of the communicator, and the tag of all messages.
     reduce_ns_per_byte
@@ -201,7 +202,7 @@ class Group:
         return (relative + self.root) % self.n
 
     def behind_root(self, place: Any) -> Any:
-        """Return the number of ranks from the root to a rank."""
+        """Return by how many ranks a rank is after the root."""
         return (place - self.root) % self.n
 
     def cut(self, sizes: Ints) -> Ints:
@@ -255,7 +256,7 @@ class Group:
         also
             Further blocks of a receiver that the message is combined into.
         combined_bytes
-            Bytes that each rank combines, where they are not those received.
+            Bytes that each rank combines, if they differ from the bytes received.
         """
         self._builder.sendrecv(
             self._world(who), self._world(to), self._each(send_bytes), self._world(source),
@@ -330,7 +331,7 @@ class Group:
     ) -> Ints:
         """Add non-blocking receives; return handles for `wait`, -1 where `where` is false.
 
-        Time to combine the data is not included; add it by `combine`.
+        The time to combine the data is not included; `combine` adds it.
         """
         if self._trace is not None:
             self._note_receives(who, True if where is None else where, add, None)

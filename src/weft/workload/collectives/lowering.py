@@ -125,21 +125,22 @@ def collective_on(
         int [n]: world ranks in communicator order. Or int [groups, n]: the same collective in
         each of several disjoint groups, far faster than one call for each.
     size_bytes
-        As MPI's arguments. bcast, reduce, allreduce, scan, exscan: of the buffer. allgather,
-        gather, scatter: of the block of one rank; allgatherv, gatherv, scatterv: [n], of each
-        rank's block. reduce-scatter: of the block that a rank keeps, one number
-        (MPI_Reduce_scatter_block) or [n] (MPI_Reduce_scatter). alltoall: of one rank for one
-        other; alltoallv: [n, n], from row to column. barrier: 0. Arrays may be one number, for
-        equal sizes.
+        Bytes, as in MPI's arguments. bcast, reduce, allreduce, scan, exscan: size of the buffer.
+        allgather, gather, scatter: size of the block of one rank; allgatherv, gatherv, scatterv:
+        [n], size of each rank's block. reduce-scatter: size of the block that a rank keeps, one
+        number (MPI_Reduce_scatter_block) or [n] (MPI_Reduce_scatter). alltoall: size of one rank's
+        block for one other rank; alltoallv: [n, n], with the sender first. barrier: 0. In place of
+        an array, one number gives equal sizes.
     algorithm
-        Name of the algorithm; by size and number of ranks as in MPICH when left out
-        (`default_algorithm`).
+        Name of the algorithm; if left out, the one that MPICH selects for the size and the number
+        of ranks (`default_algorithm`).
     root
         Index of the root in `members`.
     comm
         Communicator in which the messages are matched.
     reduce_ns_per_byte
-        Time to combine a received byte with the rank's own: a calculation after each such receive.
+        Time to combine a received byte with the rank's own, in a calculation after each receive
+        whose data are combined.
     trace
         Record to fill with the blocks of each message, for tests.
     **options
@@ -228,7 +229,7 @@ def _repeated(
     spread: float = 0.0,
     seed: int = 0,
 ) -> None:
-    """Declare the options of all collectives as workloads, by this function's parameters."""
+    """Declare, by parameters, the options that every collective has as a workload."""
 
 
 _OPTIONS = get_type_hints(_repeated, include_extras=True)
@@ -241,14 +242,14 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     Parameters
     ----------
     spec
-        ``allreduce:size=1MiB,algorithm=ring,count=10``. Options: `size` (as in `collective_on`,
-        one number; required except for barrier), `algorithm`, `count` of repetitions (1), `root`
-        (0), `compute` (0), the time of a calculation before each repetition, `reduce_ns_per_byte`
-        (0), and the options of the algorithm. For collectives with blocks of different sizes also
-        `spread` (0) and `seed` (0): sizes are drawn uniformly from size (1 - spread) to size (1 +
-        spread).
+        ``allreduce:size=1MiB,algorithm=ring,count=10``. Options, with defaults in brackets: `size`
+        (as in `collective_on`, one number; required except for barrier), `algorithm`, `count`, the
+        number of repetitions (1), `root` (0), `compute`, the time of a calculation before each
+        repetition (0), `reduce_ns_per_byte` (0), and the options of the algorithm. Collectives with
+        blocks of different sizes also have `spread` (0) and `seed` (0): sizes are drawn uniformly
+        from size (1 - spread) to size (1 + spread).
     num_ranks
-        Ranks, all of which take part.
+        Number of ranks, all of which take part.
 
     Raises
     ------

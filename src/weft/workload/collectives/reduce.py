@@ -43,7 +43,7 @@ def halving_steps(group: Group, fold: Fold, blocks: Blocks) -> Ints:
 
 
 def parts_of(group: Group, fold: Fold, first: Ints, count: int) -> Carries:
-    """Return `count` parts from the sender's entry of `first` on."""
+    """Return `count` consecutive parts, of which the first is the sender's entry in `first`."""
 
     def carries(rank: int) -> range:
         start = int(first[fold.number(group.behind_root(rank))])
@@ -63,8 +63,9 @@ def binomial(group: Group) -> None:
 def rabenseifner(group: Group) -> None:
     """Reduce-scatter by recursive halving, then a binomial gather to the root.
 
-    Where the number of ranks is not a power of two, those beyond the largest one first send their
-    buffer to a neighbour. Ranks are numbered from the root, so that it is a participant.
+    If the number of ranks is not a power of two, the ranks in excess of the largest power of two
+    below it first send their buffer to a neighbour. Ranks are numbered from the root, so that the
+    root takes part in the halving.
     """
     fold = Fold(group.n, active=0)
     blocks = Blocks(group.cut(evenly(group.sizes, fold.count)))

@@ -28,7 +28,7 @@ def _behind(n: int, step: int) -> Carries:
 
 @algorithm("reduce-scatter", "ring", source="Patarasuk and Yuan 2009", first=True)
 def ring(group: Group) -> None:
-    """Partial results of each block pass around a ring; n - 1 rounds of one block."""
+    """The partial result of each block passes around a ring; n - 1 rounds of one block."""
     ring_reduce_steps(group, Blocks(group.sizes))
 
 
@@ -44,9 +44,10 @@ def pairwise(group: Group) -> None:
 
 @algorithm("reduce-scatter", "recursive-halving", source="Thakur et al. 2005, 3.3; MPICH")
 def recursive_halving(group: Group) -> None:
-    """Pairs at distances n/2, n/4 to 1 send the blocks of the peer's half; log2 n rounds.
+    """Pairs at distances n/2, n/4 to 1 send blocks of the peer's half to the peer; log2 n rounds.
 
-    Where n is not a power of two, ranks beyond the largest use a neighbour: 2 more rounds.
+    If n is not a power of two, the ranks in excess of the largest power of two below n exchange
+    data through a neighbour, in 2 more rounds.
     """
     n, fold, blocks = group.n, Fold(group.n), Blocks(group.sizes)
     group.message(fold.idle, fold.helper, blocks.run(0, n), lambda _: range(n), add=True)

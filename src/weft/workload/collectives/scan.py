@@ -1,4 +1,4 @@
-"""Scan and exscan: rank i receives the combined buffers of ranks 0 to i, or 0 to i - 1.
+"""Scan and exscan: rank i receives the combined buffers of ranks 0 to i (scan) or 0 to i - 1.
 
 Block 0 is the partial result that a rank sends, block 1 its own result.
 """
@@ -23,7 +23,7 @@ def _result(_: int) -> tuple[int]:
 def recursive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange their partial results; ceil(log2 n) rounds.
 
-    A buffer from a lower rank is also combined into the result, and so is combined twice.
+    A buffer from a lower rank is combined twice: into the partial result and into the result.
     """
     _doubling(group, first_is_copied=False)
 
@@ -32,7 +32,7 @@ def recursive_doubling(group: Group) -> None:
 def exclusive_doubling(group: Group) -> None:
     """Pairs at distances 1, 2, 4 exchange their partial results; ceil(log2 n) rounds.
 
-    A buffer from a lower rank is also combined into the result; the first one is copied there.
+    A buffer from a lower rank is also combined into the result; the first such buffer is copied.
     """
     _doubling(group, first_is_copied=True)
 
@@ -66,7 +66,7 @@ def linear(group: Group) -> None:
 
 @algorithm("exscan", "linear", source="Open MPI's basic linear")
 def exclusive_linear(group: Group) -> None:
-    """Each rank keeps the buffer received and sends it on, combined with its own; n - 1 rounds."""
+    """Each rank keeps the received buffer, and sends it on combined with its own; n - 1 rounds."""
     group.cut(np.array([group.sizes]))
     for rank in range(group.n - 1):
         # The last rank sends nothing and so does not combine.

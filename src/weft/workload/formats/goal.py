@@ -12,8 +12,9 @@ collective communication", ICPP 2009; the syntax is that of LogGOPSim's ``txt2bi
     rank 1 { recv 8b from 0 tag 3
     }
 
-There is one operation per line. An operation without ``requires`` starts at once; ``irequires``
-waits for the start of the other operation. Durations are in nanoseconds. Tags have 32 bits.
+There is one operation per line. An operation without ``requires`` starts at once; ``requires``
+waits for the end of the other operation, ``irequires`` for its start. Durations are in nanoseconds.
+Tags have 32 bits.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class _Block:
     rank: int
     body: str
     at: int
-    #: Index of its first operation among those of the file.
+    #: Index of the block's first operation among all operations of the file.
     first: int = 0
 
     def pieces(self) -> Iterator[str]:
@@ -120,7 +121,7 @@ def read(text: str, file: str) -> Workload:
     InputError
         If the text is not GOAL, a rank or label does not exist or is defined twice, a number is out
         of range, a receive has a wildcard source or tag, dependencies form a cycle, or a message
-        has no matching send or receive; with file and line.
+        has no matching send or receive; the error gives file and line.
     """
     return _GoalReader(text, file).read()
 
@@ -280,7 +281,7 @@ class _GoalReader:
         return InputError(message, file=self._file, line=self._line(at))
 
     def _lines(self, block: _Block, *groups: int) -> Iterator[tuple[int, re.Match[str]]]:
-        """Yield the matches in a block with one of the groups, and their positions in the file."""
+        """Yield a block's matches that have one of the groups, and their positions in the file."""
         for match in _ITEM.finditer(block.body):
             if any(match[group] for group in groups):
                 yield block.at + _visible(block.body, match.start()), match

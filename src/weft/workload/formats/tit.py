@@ -2,10 +2,10 @@
 
 Desprez, Markomanolis, Quinson and Suter, "Assessing the performance of MPI applications through
 time-independent trace replay", PSTI 2011; the actions are those of SimGrid 3.29,
-``src/smpi/internals/smpi_replay.cpp``, case-insensitive, because older versions write
-``allReduce``. Counts are in elements of a datatype. A line is a rank, an action and its arguments:
-``3 send 4 7 1000 1``. All ranks may be in one file, or each in its own; the input is then the list
-of their names, or their folder.
+``src/smpi/internals/smpi_replay.cpp``. Their names are case-insensitive, because older versions
+write ``allReduce``. Counts are in elements of a datatype. A line is a rank, an action and its
+arguments: ``3 send 4 7 1000 1``. All ranks may be in one file, or each in its own; the input is
+then the list of their names, or their folder.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Line:
     rank: int
     action: str
     words: list[str]
-    #: Bytes of an element of a line without a datatype.
+    #: Bytes of an element if the line has no datatype.
     default_bytes: int = 1
     at: int = 0
 
@@ -149,8 +149,8 @@ class Line:
 class Call:
     """A rank's call of a collective operation.
 
-    `send` and `recv` are bytes of one block, or of one block per rank; None if the trace does not
-    give them. `flops` is the calculation of a reduction, after the communication.
+    `send` and `recv` are the size in bytes of every block, or one size per rank; None if the trace
+    does not give them. `flops` is the calculation of a reduction, after the communication.
     """
 
     line: Line
@@ -188,7 +188,7 @@ def _allreduce(line: Line, num_ranks: int) -> Call:
 
 
 def _scan(line: Line, num_ranks: int) -> Call:
-    # The tracer writes it like a message: partner -1, tag 0, then the count.
+    # The tracer writes a scan like a message: partner -1, tag 0, then the count.
     if line.left > 2:
         line.whole("-1", -1, -1)
         line.whole("0", 0, 0)
@@ -281,7 +281,7 @@ COLLECTIVES: dict[str, Callable[[Line, int], Call]] = {
     "reducescatter": _reducescatter,
     "alltoallv": _alltoallv,
 }
-#: Actions without an operation.
+#: Actions that add no operation.
 SILENT = ("finalize", "comm_size", "comm_split", "comm_dup", "location")
 #: All other actions except collectives.
 ALONE = ("init", "compute", "sleep", "send", "isend", "recv", "irecv", "sendrecv", "wait",
@@ -398,7 +398,7 @@ def _too_much(sender: Call, size: Any, receiver: Call, received: Any) -> InputEr
 
 _LINE = re.compile(r"\s*p?(\d{1,10})[ \t]+([A-Za-z_]+)(?:[ \t\r\n]|$)", re.ASCII)
 _LAST = 2**31 - 2
-#: Longest computation, 30 million years; sums of many remain finite.
+#: Longest computation, 30 million years; sums of many such computations remain finite.
 MAX_NS = 1e24
 
 
@@ -460,8 +460,8 @@ def read(
     flops_per_s
         Speed of a rank, for the time of computations and reductions.
     tags
-        Whether sends and receives have tags, as since SimGrid 3.20; where left out, by their number
-        of arguments.
+        Whether sends and receives have tags, as they do since SimGrid 3.20; if left out, this
+        follows from the number of their arguments.
     algorithms
         Algorithms of collectives by registered name, such as ``allreduce-ring``.
 
@@ -470,7 +470,8 @@ def read(
     InputError
         If an action is unknown, an argument is missing or out of range, a wait has no message, a
         rank is missing or in two files, the calls of a collective disagree, a receive has a
-        wildcard source or tag, or a message has no matching send or receive; with file and line.
+        wildcard source or tag, or a message has no matching send or receive; the error gives file
+        and line.
     """
     if not 0 < flops_per_s < math.inf:
         raise InputError(f"flops_per_s is {flops_per_s}; expected a positive number")
@@ -586,7 +587,7 @@ def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[Li
 
 
 def _states_tags(programs: list[_Program]) -> bool:
-    """Return whether messages have tags: 3 or 4 arguments with tag, 2 or 3 without."""
+    """Return whether messages have tags: with a tag they have 3 or 4 arguments, else 2 or 3."""
     for line in _lines_of(programs, ("send", "isend", "recv", "irecv")):
         if line.left != 3:
             return line.left > 3
@@ -632,8 +633,8 @@ class _Replay:
         self._at = [0] * self._num_ranks
         #: Bytes of an element by rank; 0 before init.
         self._element = [0] * self._num_ranks
-        #: By rank: handles of open messages by source, destination and tag, and the keys of
-        #: messages that were waited for.
+        #: For each rank: handles of open messages, whose key is source, destination and tag; and in
+        #: `_waited` the keys of messages that were waited for.
         self._open: list[dict[tuple[int, int, int], deque[int]]]
         self._open = [{} for _ in programs]
         self._waited: list[set[tuple[int, int, int]]] = [set() for _ in programs]
@@ -777,7 +778,7 @@ class _Replay:
     def _wait(self, rank: int, line: Line) -> None:
         pending = self._open[rank]
         if not self._tags:
-            # A wait without a tag is for the last message begun.
+            # A wait without a tag waits for the message begun last.
             if line.action == "wait" and not pending:
                 raise line.error("there is nothing to wait for")
             key = max(pending, key=lambda key: pending[key][-1]) if pending else (0, 0, 0)

@@ -66,7 +66,7 @@ def read(
     Raises
     ------
     InputError
-        If the program has an error; with line and column.
+        If the program has an error; the message gives line and column.
     NotApplicable
         If the program is for another number of ranks.
     """

@@ -56,7 +56,7 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     path
         The file or folder.
     format
-        Name of the format; where left out, by file name suffix, else by contents.
+        Name of the format; if left out, it follows from the file name's suffix or the contents.
     options
         Options of the format. Every format has `ranks`: required if the file does not determine the
         number of ranks, else checked against it.
@@ -64,7 +64,7 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     Raises
     ------
     InputError
-        If the file cannot be read; with file and line.
+        If the file cannot be read; the error gives file and line.
     """
     chosen = None if format is None else workload_reader[format]
     text = _listing(Path(path)) if Path(path).is_dir() else read_text(path)
@@ -89,7 +89,7 @@ def write_workload(
     path
         The file; an existing one is replaced when the new one is complete.
     format
-        Name of the format; where left out, by file name suffix.
+        Name of the format; if left out, it follows from the file name's suffix.
     options
         Options of the format.
 

@@ -1,6 +1,7 @@
 """Permutations of the bits of a host number; the number of hosts must be a power of two.
 
-With b bits, s(i) is bit i of the source and d(i) of the destination, bit 0 the least significant.
+A host number has b bits: s(i) is bit i of the source, d(i) is bit i of the destination, and bit 0
+is the least significant.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def transpose(num_hosts: int, *, square: bool = False) -> Pairs:
         Number of hosts; an even power of two.
     square
         Arrange the hosts in a square of k rows of k, for any k: the host in row y, column x sends
-        to row x, column y. The flows are the same where both forms are defined.
+        to row x, column y. Where both forms are defined, their flows are the same.
     """
     if square:
         side = isqrt(num_hosts)

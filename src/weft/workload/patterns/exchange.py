@@ -21,7 +21,7 @@ B_EFF = "Rabenseifner and Koniges 2001 (b_eff); Luszczek et al. 2006 (HPC Challe
 def all_to_all(num_hosts: int) -> Pairs:
     """Every host sends to every other."""
     check_flows("all-to-all", num_hosts, num_hosts * (num_hosts - 1))
-    # Sorted by destination, as is best for walks of forwarding tables.
+    # Flows are sorted by destination, which is fastest for following forwarding tables.
     hosts = np.arange(num_hosts, dtype=np.int64)
     others = hosts[1:] + np.zeros((num_hosts, 1), dtype=np.int64)
     others -= others <= hosts[:, None]

@@ -1,7 +1,8 @@
 """Patterns over hosts in a grid.
 
 Hosts are numbered with the first dimension varying fastest: in a grid of 4x3, host 5 has the
-coordinates (1, 1). Without `dims` the grid has one dimension.
+coordinates (1, 1). Without `dims` the grid has one dimension. In formulas, s(x) and d(x) are the
+coordinates of source and destination in dimension x, which has k hosts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ DALLY = "Dally and Towles 2004, table 3.1"
 
 
 def _moved(dims: tuple[int, ...], steps: list[int]) -> NDArray[np.int64]:
-    """Return for each host the one `steps` further in each dimension, with wrap-around."""
+    """Return for each host the host `steps` further in each dimension, with wrap-around."""
     hosts = np.arange(np.prod(dims), dtype=np.int64).reshape(dims[::-1])
     back = [-step for step in reversed(steps)]
     return np.roll(hosts, back, axis=tuple(range(len(dims)))).reshape(-1)
@@ -68,8 +69,8 @@ def stencil(num_hosts: int, *, dims: tuple[int, ...] | None = None, wrap: bool =
     num_hosts
         Number of hosts.
     dims
-        Hosts in each dimension, the fastest first; in a dimension of 2 with wrap-around both
-        neighbours are one host, which receives two flows.
+        Hosts in each dimension, the fastest first; in a dimension of 2 hosts with wrap-around, both
+        neighbours are the same host, which receives two flows.
     wrap
         Whether the first and the last host of a dimension are neighbours.
     """

@@ -1,7 +1,7 @@
 """The registry of traffic patterns, and the functions that they share.
 
-Entries have two facts: `source`, where the literature defines the pattern, and `binary`, true
-for those that permute the bits of a host number.
+Entries have two facts: `source`, where the literature defines the pattern, and `binary`, true for
+patterns that permute the bits of a host number.
 """
 
 from __future__ import annotations

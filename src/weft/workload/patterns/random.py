@@ -25,7 +25,7 @@ def random_permutation(num_hosts: int, *, fixed_points: bool = False, seed: int 
     num_hosts
         Number of hosts.
     fixed_points
-        Draw from all permutations; a host mapped to itself is then idle. Otherwise from those
+        Draw from all permutations; a host mapped to itself is then idle. Otherwise draw from those
         that map no host to itself (derangements), each equally likely.
     seed
         Seed of the random numbers.
@@ -60,14 +60,14 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
 
 @pattern("bisect", aliases=("bisection",), source="Hoefler, Schneider and Lumsdaine 2008")
 def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
-    """A random half of the hosts sends to the other half, one to one; an odd host is idle.
+    """A random half of the hosts sends to the other half; of an odd number, one host is idle.
 
     Parameters
     ----------
     num_hosts
         Number of hosts.
     two_way
-        The other half also sends to the first.
+        Whether the other half also sends to the first.
     seed
         Seed of the halves and the pairs.
     """
@@ -89,15 +89,16 @@ def hot_spot(
     flows: int = 1,
     seed: int = 0,
 ) -> Pairs:
-    """A share of the flows has hot hosts as destinations, the rest uniformly random ones.
+    """A share of the flows goes to hot hosts, the rest to uniformly random destinations.
 
     Parameters
     ----------
     num_hosts
         Number of hosts.
     fraction
-        Share of all flows that are sent to hot hosts, 0 to 1. It is exact, up to rounding to
-        whole flows; only the flows of a single hot host itself always have other destinations.
+        Share of all flows that are sent to hot hosts, 0 to 1. It is exact, up to rounding to whole
+        flows; but if there is a single hot host, the flows from this host are never sent to a hot
+        host.
     targets
         Number of hot hosts, drawn at random; 1 where neither this nor `hosts` is given.
     hosts
@@ -131,7 +132,7 @@ def hot_spot(
 
     sources = np.repeat(np.arange(num_hosts), flows)
     destinations = _others(random, sources, num_hosts)
-    # Index of each host among the hot ones, len(hot) of the others.
+    # Index of each hot host among the hot hosts; len(hot) for the other hosts.
     hot_index = np.full(num_hosts, len(hot))
     hot_index[hot] = np.arange(len(hot))
     eligible = np.flatnonzero((hot_index[sources] == len(hot)) | (len(hot) > 1))

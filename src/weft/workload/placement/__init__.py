@@ -6,8 +6,8 @@ A file with one function adds a strategy::
     def backwards(room: Room) -> NDArray[np.int32]:
         return room.fill(room.hosts[::-1])
 
-The fact `explicit` is true where the user names the hosts, rather than the strategy picking them
-among the allowed ones.
+The fact `explicit` is true if the user names the hosts, and false if the strategy picks them among
+the allowed hosts.
 """
 
 from weft.workload.placement.placement_registry import Room, place, placement

@@ -17,8 +17,8 @@ def coordinates(
 ) -> NDArray[np.int32]:
     """Hosts in the order of their coordinates, the first of `axes` varying fastest.
 
-    A host without coordinates has those of its switch; hosts of equal coordinates keep the order
-    of the allowed hosts.
+    A host without coordinates takes those of its switch; hosts with equal coordinates keep the
+    order of the allowed hosts.
 
     Parameters
     ----------
@@ -26,20 +26,19 @@ def coordinates(
         Allowed hosts and number of ranks.
     axes
         Axes from the fastest to the slowest, numbered from 0; axes that are not listed follow in
-        ascending order. 0, 1, 2… when left out, as in the numbering of weft's own fabrics; an MPI
-        Cartesian communicator, whose last dimension varies fastest, is ``axes=2,1,0`` where its
-        dimensions are the fabric's.
+        ascending order. If left out, the order is 0, 1, 2…, as in the numbering of weft's own
+        fabrics. For an MPI Cartesian communicator with the fabric's three dimensions, of which the
+        last varies fastest, use ``axes=2,1,0``.
     snake
-        Reverse the direction at the end of every line instead of starting the next one at its
-        beginning, so that consecutive hosts are one step along one axis apart where no host is
-        missing.
+        Go through every second line backwards, so that consecutive hosts are one step apart along
+        one axis, if no host is missing.
 
     Raises
     ------
     InputError
         On an axis that the fabric does not have, or one listed twice.
     NotApplicable
-        When the fabric has no coordinates, or a host has none.
+        When the fabric has no coordinates, or neither a host nor its switch has any.
     """
     own = host_coordinates(room.fabric, room.hosts)
     order = _axes(axes, own.shape[1])
@@ -55,7 +54,7 @@ def host_coordinates(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int
     Raises
     ------
     NotApplicable
-        When a host has none.
+        When neither a host nor its leaf switch has coordinates.
     """
     if not fabric.coordinates.shape[1]:
         raise NotApplicable(f"{fabric.name} has no coordinates")
@@ -83,8 +82,8 @@ def _axes(axes: tuple[int, ...] | None, number: int) -> list[int]:
 def _snaked(keys: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return coordinates, fastest axis first, with every second line reversed."""
     result = keys.copy()
-    # A line is reversed where the sum of its slower coordinates is odd: from one line to the next
-    # one of them changes by 1.
+    # A line is reversed if the sum of its slower coordinates is odd; from one line to the next, one
+    # of these coordinates changes by 1.
     odd = np.zeros(len(keys), dtype=bool)
     for axis in range(keys.shape[1] - 1, -1, -1):
         last = keys[:, axis].max(initial=0)

@@ -16,7 +16,7 @@ Order = Literal["hosts", "number", "most", "random"]
 
 
 def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the node that each host's first port is cabled to, or the host where it forwards.
+    """Return the node that each host's first port is cabled to; the host itself if it forwards.
 
     Raises
     ------
@@ -35,15 +35,15 @@ def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
 def block(
     room: Room, *, size: int | None = None, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
-    """Leaf switch by leaf switch: all hosts of one, or a block of them, then those of the next.
+    """Leaf switch by leaf switch: all hosts of one leaf, or a block of them, then the next leaf's.
 
     Parameters
     ----------
     room
         Allowed hosts and number of ranks.
     size
-        Hosts of a leaf in one block; after the blocks of all leaves follows the next block of the
-        first. All hosts of a leaf when left out.
+        Number of hosts in a block; after one block of every leaf follows the next block of the
+        first leaf. If left out, all hosts of a leaf are one block.
     order
         Order of the leaves: by their first allowed host (``hosts``), by switch ``number``, by
         number of allowed hosts, the ``most`` first (which uses the fewest leaves), or ``random``.

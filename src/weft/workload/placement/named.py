@@ -21,9 +21,9 @@ _RELATIVE = re.compile(r"\+n(\d{1,12})", re.ASCII)
 
 @placement("hosts", explicit=True, positional=("list",), verbatim=("list",))
 def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
-    """Hosts of a Slurm host list such as ``node[001-036],login2``, in its order.
+    """Hosts of a Slurm host list such as ``node[001-036],login2``, in the order of the list.
 
-    Of a list of more hosts than the ranks need the first ones are used.
+    If the list has more hosts than needed, the first ones are used.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     Raises
     ------
     InputError
-        On an unknown host, one named twice or not allowed, or fewer hosts than the ranks need.
+        On an unknown host, a host named twice or not allowed, or fewer hosts than the ranks need.
     """
     # Commas separate the values of an option as well as the items of a host list.
     names = expand(",".join(list))
@@ -69,9 +69,9 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
     Raises
     ------
     InputError
-        With the line, on an unknown host, one that is not allowed, a rank that is listed twice or
-        does not exist, or a line of neither form; and when a rank has no host, or the file is for
-        another number of ranks.
+        On an unknown host, a host that is not allowed, a rank that is listed twice or does not
+        exist, or a line of neither form; the error gives the line. Also when a rank has no host, or
+        the file is for another number of ranks.
     """
     room.refuse_distribution("a rank file")
     placed = np.full(room.num_ranks, -1, dtype=np.int32)

@@ -31,8 +31,8 @@ def random(
         Equal seeds give equal placements.
     over
         Unit of the random order: with ``hosts`` the hosts are permuted and filled with ranks
-        according to the distribution; with ``seats`` each rank draws a seat, of which a host has
-        as many as ranks per host. They differ only with several ranks per host.
+        according to the distribution; with ``seats`` each rank draws one of the seats, of which
+        every host has `ranks_per_host`. The two differ only if a host has several seats.
 
     Raises
     ------

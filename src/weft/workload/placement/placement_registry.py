@@ -18,11 +18,11 @@ from weft.core.registry import Registry, did_you_mean
 from weft.fabrics import Fabric, NodeKind, check_fabric
 from weft.fabrics.formats.hostlist import expand
 
-#: Fact of a placement: `explicit`, true where the user names the hosts of the ranks.
+#: Fact of a placement: `explicit`, true if the user names the hosts of the ranks.
 placement = Registry("placement", "weft.workload.placement", "weft.placements", pipeline=("room",))
 _placements = placement  # alias for functions with a parameter of this name
 
-#: Largest number of ranks; the programs of more do not fit in memory.
+#: Largest number of ranks; the programs of more ranks do not fit in memory.
 MAX_RANKS = 2**26
 
 _PLANE = re.compile(r"plane=([1-9]\d{0,8})", re.ASCII)
@@ -65,7 +65,7 @@ class Room:
         return 1 if self.ranks_per_host is None else self.ranks_per_host
 
     def fill(self, order: NDArray[np.integer[Any]], what: str = "") -> NDArray[np.int32]:
-        """Return the host of each rank, on the fewest first hosts of `order` with enough seats.
+        """Return the host of each rank; ranks use the first hosts of `order`, as few as possible.
 
         Parameters
         ----------
@@ -88,16 +88,16 @@ class Room:
         used = order[: -(-self.num_ranks // self.seats)]
         rank = np.arange(self.num_ranks, dtype=np.int64)
         run = _run(self.distribution, self.seats)
-        # Rank r is in run r // run of consecutive ranks; runs go round robin over the hosts.
+        # Every `run` consecutive ranks share a host; these groups go round robin over the hosts.
         return used[(rank // run) % max(len(used), 1)].astype(np.int32)
 
     def need(self, hosts: int, what: str = "") -> None:
-        """Refuse more ranks than this number of hosts has seats.
+        """Refuse to place more ranks than this number of hosts has seats for.
 
         Raises
         ------
         InputError
-            With the number of ranks that fit.
+            When there are more ranks; the message gives the number that fit.
         """
         fit = hosts * self.seats
         if self.num_ranks > fit:
@@ -133,7 +133,7 @@ class Room:
         return host
 
     def hosts_of(self, name: str) -> list[int]:
-        """Return the hosts of this name or GUID, or all of a machine, checked as by `host`."""
+        """Return the host of this name or GUID, or all hosts of a machine, checked as by `host`."""
         return self._checked_allowed(name, find_hosts(self.fabric, name))
 
     def _checked_allowed(self, name: str, hosts: list[int]) -> list[int]:
@@ -186,13 +186,13 @@ def place(
         A placement, by name or with options: ``"linear"``, ``"random:seed=3"``,
         ``"hosts:node[001-036]"``; or the host number of each rank.
     ranks_per_host
-        Maximum number of ranks per host, 1 when left out; no limit when left out for a placement
-        that gives the host of each rank itself.
+        Maximum number of ranks per host. If left out, it is 1; a placement that itself gives the
+        host of each rank then has no limit.
     distribution
         Distribution of consecutive ranks over the hosts in use, as in Slurm: ``block`` (the
         default) fills a host before the next one, ``cyclic`` assigns one rank to each host in
-        round-robin order, and ``plane=N`` assigns N. Not for placements that give the host of each
-        rank.
+        round-robin order, and ``plane=N`` assigns N ranks at a time. Not for placements that give
+        the host of each rank.
     hosts
         Hosts that may be used, in the order of use: a Slurm host list, names or GUIDs, or numbers.
         All hosts with a cable when left out.
@@ -235,7 +235,7 @@ def place(
 
 
 def is_explicit(spec: str | ArrayLike) -> bool:
-    """Return whether a placement names its hosts rather than picking among the allowed ones.
+    """Return whether a placement names its hosts and does not pick among the allowed ones.
 
     Raises
     ------
@@ -311,7 +311,7 @@ def find_host(fabric: Fabric, name: str) -> int:
 
 
 def find_hosts(fabric: Fabric, name: str) -> list[int]:
-    """Return the number of the host of this label or GUID, or those of all adapters of a machine.
+    """Return the host number of this label or GUID, or the numbers of all adapters of a machine.
 
     Raises
     ------

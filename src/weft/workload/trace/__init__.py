@@ -1,8 +1,8 @@
 """The MPI trace language: one readable file for the programs of all ranks.
 
-`docs/trace-language.md` describes it. `parse` turns text into a `nodes.Program`, `lower` turns that
-into a `Workload`; `trace_workload` does both. `format_program` writes a program in its canonical
-form, `dense_text` and `folded_text` write any workload as a program.
+`docs/trace-language.md` describes it. `parse` turns text into a `nodes.Program`, `lower` turns the
+program into a `Workload`, and `trace_workload` does both. `format_program` writes a program in its
+canonical form; `dense_text` and `folded_text` write any workload as a program.
 """
 
 from weft.workload.trace.dense import dense_text

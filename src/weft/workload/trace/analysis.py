@@ -1,4 +1,4 @@
-"""Name checks before a program runs, including statements that no rank reaches."""
+"""Checks of names before a program runs, also in statements that no rank reaches."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def run_collective(
     Raises
     ------
     TraceError
-        If only some ranks of a communicator take part, they have different sizes or roots, or there
-        are too many operations.
+        If only some ranks of a communicator take part, or their sizes or roots differ, or there are
+        too many operations.
     """
     name = statement.name.lower().replace("_", "-")
     kind = COLLECTIVES[name]

@@ -63,7 +63,7 @@ def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: 
 
 
 def _split(parent: Scope, ranks: Ints, colors: Ints, keys: Ints) -> list[Ints]:
-    """Return communicators by parent, then colour; their ranks by key, then rank in the parent."""
+    """Return communicators sorted by parent and colour, ranks by key and rank in the parent."""
     members = np.flatnonzero(colors >= 0)
     group = parent.group[ranks]
     # The ranks are in the parent's order, and the sort is stable.
@@ -150,7 +150,7 @@ def _cart(name: str, definition: nodes.Cart, parent: Scope, context: Context, co
 
 
 def _sub(name: str, definition: nodes.Sub, parent: Scope, comm: int) -> Scope:
-    """Return the subgrids of a grid: one per coordinates along the axes that are dropped."""
+    """Return the subgrids of a grid: one for each position along the axes that are dropped."""
     kept = [parent.axes.index(axis) for axis in parent.axes if axis in definition.axes]
     dropped = [number for number in range(len(parent.axes)) if number not in kept]
     ranks = parent.ranks

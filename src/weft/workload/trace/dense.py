@@ -32,13 +32,14 @@ class Step:
     verb
         First word of the statement.
     op
-        Operation of the statement; -1 for a `WAIT` without one. For `SENDRECV` the receive; the
-        send is the next operation.
+        Operation of the statement; -1 for a `WAIT` that adds no operation. For `SENDRECV`, the
+        receive; the send is the next operation.
     waits
         For `WAIT`, the operations that it waits for.
     after
         Explicit dependencies that replace the order of statements: the distance back to each
-        operation, and whether only its start is waited for. None for the order of statements.
+        operation, and whether only its start is waited for. None if the order of statements
+        applies.
     request
         Request name for a later `WAIT`.
     """
@@ -161,7 +162,7 @@ class RankReader:
         if other + 1 == end:
             return True
         if self._idle[other + 1]:
-            return False  # an operation of 0 ns is a wait for IRECV and ISEND
+            return False  # an operation of 0 ns waits for IRECV and ISEND
         after = set(self._needs(other + 1))
         return {op, other} <= after and (after == {op, other} or not frontier <= after)
 
@@ -190,7 +191,7 @@ def _name_requests(steps: Sequence[Step]) -> None:
 
 
 class StepColumns:
-    """Columns of a workload's operations as lists, which give single values fastest."""
+    """Columns of a workload's operations as lists, from which single values are read fastest."""
 
     def __init__(self, workload: Workload):
         self._peer = workload.peer.tolist()

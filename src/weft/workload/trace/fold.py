@@ -2,8 +2,8 @@
 
 Ranks whose statements differ only in numbers form a group. If the numbers of a statement follow a
 rule over the ranks of the group (such as a peer at a fixed distance), the statement is written once
-for all of them, else once for each value. Repeated blocks of statements, also with numbers that
-grow by a constant step, become loops.
+for all ranks, otherwise once for each value. Repeated blocks of statements become loops, even if
+numbers in them grow by a constant step.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _group(
         if len(known) == len(rules):
             items.append(_line(shape, known))
             continue
-        # No rule: one line per distinct value, for its ranks.
+        # Without a rule, there is one line for each distinct value and the ranks that have it.
         table = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
         _, inverse = np.unique(table, axis=0, return_inverse=True)
         for value in range(int(inverse.max()) + 1):

@@ -39,11 +39,11 @@ FUNCTIONS = {
     "xor": 2,
     "choose": 3,
 }
-#: Functions of a scope; an axis is one too: ``x(grid)``.
+#: Functions of a scope; the name of an axis is also a function: ``x(grid)``.
 SCOPE_FUNCTIONS = ("rank", "size")
 #: Names that always have a value, as do the axes of a grid.
 BUILT_IN = ("rank", "size")
-#: In the sizes of ALLTOALLV, the destination rank of a part.
+#: Name of the destination rank in the size expression of ALLTOALLV.
 PEER = "peer"
 
 #: Deepest nesting of blocks, and of parentheses in an expression.

@@ -32,7 +32,7 @@ class Token(NamedTuple):
     column: int
     #: For a newline or the end of the file, the comment before it.
     comment: str = ""
-    #: Offset behind the token; the next token is adjacent if it begins there.
+    #: Offset after the token; the next token is adjacent if it begins there.
     end: int = 0
 
     @property

@@ -37,8 +37,8 @@ from weft.workload.workload import Workload
 
 #: Default of the largest number of operations of a program.
 MAX_OPERATIONS = 50_000_000
-#: Largest number of loop iterations, including those without operations, or `max_operations` over
-#: `_OPERATIONS_PER_ITERATION` if that is larger.
+#: Largest number of loop iterations, including those without operations, or `max_operations`
+#: divided by `_OPERATIONS_PER_ITERATION` if that is larger.
 MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
 _NAMED = re.compile(r"operation (\d+) of rank (\d+)")
@@ -74,7 +74,7 @@ def trace_workload(
     ------
     TraceError
         If the program has an error, does not fit the number of ranks, or has sends and receives
-        that do not match; with file, line and column.
+        that do not match; the error gives file, line and column.
     """
     try:
         dense = None if parameters else read_dense(text, ranks, max_operations)
@@ -364,7 +364,7 @@ def _name_lines(
 
 
 def _parameter(name: str, given: str | float, default: Value) -> Value:
-    """Return a value that the caller sets, of the same type and unit as the default."""
+    """Return the value that the caller sets, with the type and unit of the default."""
     no_ranks = Context(np.zeros(0, dtype=np.int64), world_scope(1), {}, {})
     try:
         expression = parse_value(str(given))

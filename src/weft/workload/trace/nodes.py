@@ -62,7 +62,7 @@ Expression = Number | Name | Call | Unary | Binary
 
 
 def begin(node: Node) -> Place:
-    """Return where an expression begins; its own place is that of its operator."""
+    """Return where an expression begins; the place of its node is that of its operator."""
     while isinstance(node, Binary):
         node = node.left
     return node.at
@@ -127,7 +127,7 @@ class Sub(Node):
 
 @dataclass(frozen=True)
 class Split(Node):
-    """One communicator per value of an expression, its ranks ordered by another one."""
+    """One communicator per value of an expression, its ranks ordered by a second expression."""
 
     parent: str
     color: Expression
@@ -230,7 +230,7 @@ class DefineScope(Statement):
 
 @dataclass(frozen=True)
 class EnterScope(Statement):
-    """``SCOPE grid``: the rest of the block is for its ranks."""
+    """``SCOPE grid``: the rest of the block is for the ranks of the scope."""
 
     name: str
 
@@ -276,7 +276,7 @@ class On(Node):
 
 @dataclass(frozen=True)
 class Message(Operation):
-    """``SEND`` and ``ISEND`` to a peer, ``RECV`` and ``IRECV`` from one, ``PUT`` to one."""
+    """``SEND``, ``ISEND`` or ``PUT`` to a peer; ``RECV`` or ``IRECV`` from a peer."""
 
     verb: str
     size: Expression

@@ -43,7 +43,7 @@ class Operations:
         self._seed = seed
         self._collectives = collectives
         self._max_operations = max_operations
-        # Handle of each request by rank, -1 for none.
+        # For each request name, the handle of each rank; -1 for none.
         self._requests: dict[str, Ints] = {}
         self._draws = np.zeros(builder.num_ranks, dtype=np.int64)
         self._phases = [""]
@@ -71,7 +71,7 @@ class Operations:
                 self._enter_phase(text, context.ranks)
 
     def _parts(self, ranks: Ints) -> Iterator[slice | np.ndarray[Any, Any]]:
-        """Yield the indices in `ranks` of each phase, after setting the builder to that phase."""
+        """For each phase, set the builder to it and yield the indices of its ranks in `ranks`."""
         if self._same_phase:
             self.builder.phase(self._phases[self._phase[0]])
             yield slice(None)

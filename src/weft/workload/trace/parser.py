@@ -32,7 +32,7 @@ def parse(text: str, file: str = "trace") -> nodes.Program:
     Raises
     ------
     TraceError
-        If the text does not follow the grammar; with file, line and column.
+        If the text does not follow the grammar; the error gives file, line and column.
     """
     try:
         return _Parser(tokens(text)).program()

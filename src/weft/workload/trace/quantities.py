@@ -8,7 +8,7 @@ from functools import lru_cache
 #: Units of a value: none, bytes or time.
 PLAIN, BYTES, TIME = "", "bytes", "time"
 
-#: Integers of the language are below this limit; other numbers are floating-point.
+#: Integers of the language are below this limit; numbers that are not integers are floats.
 LIMIT = 2**63
 
 #: Largest number of digits of a number.

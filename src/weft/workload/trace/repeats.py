@@ -1,4 +1,4 @@
-"""Detection of repeated blocks of lines, also with numbers that grow by a constant step."""
+"""Detection of repeated blocks of lines, whose numbers may grow by a constant step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Real = int | float
 
 @dataclass(frozen=True)
 class Linear:
-    """``base`` plus a step per iteration of each enclosing loop, by the names of the counters."""
+    """``base`` plus, for each enclosing loop, named by its counter, a step per iteration."""
 
     base: Real
     terms: tuple[tuple[str, Real], ...] = ()
@@ -39,7 +39,7 @@ class Line:
     numbers
         Numbers that may differ between iterations.
     terms
-        Growth of each number by loop counter; empty outside loops.
+        Growth of each number per iteration, for each loop counter; empty outside loops.
     """
 
     key: tuple[Any, ...]
@@ -109,10 +109,10 @@ def _grown(item: Item, steps: Sequence[Real], counter: str) -> Item:
 
 
 def compress(items: Sequence[Item]) -> list[Item]:
-    """Return the items with repetitions as loops, short blocks first, until no block repeats.
+    """Return the items with repeated blocks made loops, short blocks first, until none repeats.
 
     Numbers may grow only in loops of three or more iterations, since two do not establish a rule. A
-    loop must save lines.
+    loop is made only if it saves lines.
     """
     result = list(items)
     keys, numbers = _numbered(result), [item.numbers for item in result]
@@ -138,11 +138,12 @@ def _numbered(items: list[Item]) -> NDArray[np.int64]:
 def _with_period(
     items: list[Item], keys: NDArray[np.int64], numbers: list[tuple[Real, ...]], period: int
 ) -> list[Item]:
-    """Return the items with repeated blocks of one length as loops."""
+    """Return the items with the repeated blocks of `period` items made loops."""
     equal = keys[period:] == keys[:-period]
     if not equal.any():
         return items
-    # Number of consecutive items from each one on that equal the item a period later.
+    # For each item, the number of consecutive items from there on that equal, by their keys, the
+    # item one period later.
     breaks = np.append(np.flatnonzero(~equal), len(equal))
     run = breaks[np.searchsorted(breaks, np.arange(len(equal)))] - np.arange(len(equal))
     result: list[Item] = []

@@ -35,7 +35,7 @@ class Rule:
     numbers: tuple[float, ...]
     fixed: tuple[int, ...] = ()
 
-    #: Number of growing numbers of each kind.
+    #: How many numbers of each kind may grow.
     COUNTS: ClassVar[dict[str, int]] = {
         "fixed": 1, "relative": 1, "ring": 1, "mirror": 1, "xor": 1, "grid": 1, "affine": 1,
     }  # fmt: skip
@@ -102,7 +102,8 @@ def rule_of_peers(ranks: Ints, peers: Ints, num_ranks: int) -> Rule | None:
     if np.all(peers == peers[0]):
         return Rule("fixed", (int(peers[0]),))
     away = peers - ranks
-    # With all ranks, only a distance of 0 does not wrap; as a ring rule it can begin a loop.
+    # If these are all ranks, only a distance of 0 does not wrap around. The ring rule covers it,
+    # and a loop may then grow the distance.
     if np.all(away == away[0]) and len(ranks) < num_ranks:
         return Rule("relative", (int(away[0]),))
     around = away % num_ranks

@@ -97,7 +97,7 @@ def grouped(name: str, comm: int, num_ranks: int, groups: list[Ints]) -> Scope:
 
 
 def balanced(size: int, dims: list[int | None]) -> list[int] | None:
-    """Return dimensions whose product is the size; those of None are balanced and descending.
+    """Return dimensions with the product `size`; those given as None are balanced, descending.
 
     Return None if the size is not a multiple of the product of the fixed dimensions.
     """

@@ -162,7 +162,7 @@ def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN
 
 
 def real(node: nodes.Expression, context: Context, what: str, unit: str) -> Any:
-    """Return the value of an expression as a real number, of the given unit or none."""
+    """Return the value of an expression as a real number, with the given unit or without a unit."""
     value = number(node, context)
     _fits(value, what, unit, nodes.begin(node))
     return value.data
@@ -376,7 +376,7 @@ _SCALAR: dict[str, Callable[[Any, Any], Any]] = {
 def _lazy(
     operator: str, left: nodes.Expression, right: nodes.Expression, context: Context
 ) -> Value:
-    """Evaluate ``and`` or ``or``; the right side only for the ranks that need it."""
+    """Evaluate ``and`` or ``or``; evaluate the right side only for the ranks that need it."""
     first = condition(left, context)
     decided = operator == "or"
     if isinstance(first, bool):
