@@ -24,11 +24,11 @@ class WorkloadBuilder(ProgramOrder):
     operation to the program of each; other arguments are one value for all ranks or an array of
     one value per rank. It returns the operations' handles: an int for one rank, else int64 [ranks].
 
-    A rank's next operation waits for its last blocking ones (`calc`, `send`, `recv`, `sendrecv`)
-    and for those passed to `wait` or covered by `waitall`. An operation with ``after`` is outside
-    program order: it waits only for the operations in ``after``, later ones do not wait for it,
-    and `waitall` does not include it; `wait` and ``after`` may name it. Peers are world ranks,
-    whatever the communicator.
+    A rank's next operation waits for the rank's last blocking operations (`calc`, `send`, `recv`,
+    `sendrecv`) and for operations passed to `wait` or covered by `waitall`. An operation with
+    ``after`` is outside program order: it waits only for the operations in ``after``, later ones do
+    not wait for it, and `waitall` does not include it; `wait` and ``after`` may name it. Peers are
+    world ranks, whatever the communicator.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Add a blocking receive of at most `size_bytes`. Raises as `send`."""
+        """Add a blocking receive of at most `size_bytes`. Raises what `send` raises."""
         return self._message(Kind.RECV, ranks, source, size_bytes, tag, comm, True, after)
 
     def isend(
@@ -122,7 +122,7 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Add a non-blocking send; `wait` completes it. Raises as `send`."""
+        """Add a non-blocking send; `wait` completes it. Raises what `send` raises."""
         return self._message(Kind.SEND, ranks, to, size_bytes, tag, comm, False, after)
 
     def irecv(
@@ -135,7 +135,7 @@ class WorkloadBuilder(ProgramOrder):
         *,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Add a non-blocking receive; `wait` completes it. Raises as `send`."""
+        """Add a non-blocking receive; `wait` completes it. Raises what `send` raises."""
         return self._message(Kind.RECV, ranks, source, size_bytes, tag, comm, False, after)
 
     def put(
@@ -148,7 +148,7 @@ class WorkloadBuilder(ProgramOrder):
         release_ns: ArrayLike = 0.0,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Add a non-blocking put, which starts at `release_ns` or later. Raises as `send`."""
+        """Add a non-blocking put, begun at `release_ns` or later. Raises what `send` raises."""
         return self._message(Kind.PUT, ranks, to, size_bytes, tag, 0, False, after, release_ns)
 
     def sendrecv(
@@ -408,8 +408,8 @@ def _ordered(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
 class RankProgram:
     """Program of one rank: `WorkloadBuilder`'s methods without the argument of the rank.
 
-    Blocking operations return the program itself, so that calls chain; `isend`, `irecv` and `put`
-    return a handle for `wait`.
+    Methods that add blocking operations return the program itself, so that calls chain; `isend`,
+    `irecv` and `put` return a handle for `wait`.
     """
 
     def __init__(self, builder: WorkloadBuilder, rank: int):

@@ -110,9 +110,9 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     """Place jobs one after another and combine them into one workload.
 
     With ``refuse``, a placement that picks hosts (linear, random, coordinates, block, cyclic) picks
-    among the hosts without ranks of an earlier job; one that names hosts (a rank file, a host list,
-    numbers) is refused when it names a host in use. With ``share``, every job is placed as if it
-    were alone.
+    among the hosts without ranks of an earlier job; a placement that names hosts (a rank file, a
+    host list, numbers) is refused if it names a host in use. With ``share``, every job is placed as
+    if it were alone.
 
     Parameters
     ----------
@@ -131,8 +131,9 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     Raises
     ------
     InputError
-        On two jobs of one name, a start time below 0, two jobs on one host where that is refused,
-        too few hosts, or what `weft.workload.placement.place` refuses; the message names the job.
+        On two jobs with the same name, a start time below 0, two jobs on one host if that is
+        refused, too few hosts, or what `weft.workload.placement.place` refuses; the message names
+        the job.
     NotApplicable
         When the fabric lacks what a placement needs, such as coordinates.
     """
@@ -268,7 +269,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
     ranks = _starts([part.num_ranks for part in parts])
     ops = _starts([part.num_ops for part in parts])
     deps = _starts([len(part.dep) for part in parts])
-    # Communicator 0 is the world of all ranks; no job uses it.
+    # Communicator 0 has the ranks of all jobs; no job uses it.
     comms = 1 + _starts([len(part.comm_names) for part in parts])
     phases = _starts([len(part.phase_names) for part in parts])
 

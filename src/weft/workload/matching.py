@@ -88,7 +88,7 @@ def match_messages(workload: Workload) -> Workload:
 def _channels(
     workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return keys of sends and of receives, equal for equal source, destination, tag and comm."""
+    """Return keys of sends and receives; source, destination, tag and comm determine the key."""
     ranks = workload.num_ranks
     sent = workload.rank[sends].astype(np.int64) * ranks + workload.peer[sends]
     received = workload.peer[receives].astype(np.int64) * ranks + workload.rank[receives]

@@ -43,15 +43,15 @@ def open_loop(
     sends at the times of an independent renewal process with mean interval
     T = 8 size / (load rate_gbps) ns, from time 0 to before warmup + duration:
 
-    - ``fixed``: every T; the first at a time drawn uniformly from 0 to T, so that sources are not
-      synchronised.
+    - ``fixed``: one message every T; the first at a time drawn uniformly from 0 to T, so that
+      sources are not synchronised.
     - ``uniform``: intervals drawn uniformly from 0 to 2T.
     - ``exponential``: exponential intervals, a Poisson process.
 
     In the last two cases, the first message is sent after one such interval. Sizes are drawn
     independently for each message, with mean `size` exactly:
 
-    - ``fixed``: all of them `size`.
+    - ``fixed``: all sizes are `size`.
     - ``uniform``: each whole number from 1 to 2 size - 1 with equal probability.
     - ``exponential``: the geometric distribution on 1, 2, ..., which is an exponential one rounded
       up to whole bytes; limited to 2^56.

@@ -47,10 +47,10 @@ def hpcg(
     The program starts with one product with the matrix and one dot product; an iteration is the
     multigrid cycle, three dot products (MPI_Allreduce), one product and three vector updates.
     On each level but the coarsest the cycle smooths (symmetric Gauss-Seidel), multiplies, descends
-    and smooths again; on the coarsest it smooths once. Each smoothing and each product exchanges
-    the halo first: a rank posts all receives, sends to its up to 26 neighbours one by one in the
-    order of their ranks, then waits for all receives. The domain is not periodic. Each of these
-    parts is a phase whose name includes the iteration; level 0 is the finest.
+    and smooths again; on the coarsest level it smooths once. Each smoothing and each product
+    exchanges the halo first: a rank posts all receives, sends to its up to 26 neighbours one by one
+    in the order of their ranks, then waits for all receives. The domain is not periodic. Each of
+    these parts is a phase whose name includes the iteration; level 0 is the finest.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def moe(
         Number of consecutive ranks that share the experts, a divisor of the ranks; if left out, the
         largest divisor up to 64, or all ranks if that divisor is 1.
     layers
-        Number of layers with experts, drawn independently.
+        Number of layers with experts; each layer draws the experts of its tokens independently.
     skew
         Exponent s of Zipf's law: the n-th most popular expert of a group gets tokens with a
         probability proportional to n^-s; 0 means equal probabilities. Experts are drawn

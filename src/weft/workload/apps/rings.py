@@ -82,8 +82,8 @@ def random_ring(
     sizes
         Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     rings
-        Number of random orders, one for all sizes or one per size; the defaults are the
-        benchmark's.
+        Number of random orders, as one number for all sizes or one number per size; the defaults
+        are the benchmark's.
     repetitions, method
         As in natural-ring.
     seed

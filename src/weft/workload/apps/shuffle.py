@@ -42,10 +42,10 @@ def shuffle(
 ) -> Workload:
     """Divide the output of each mapper among the reducers, which fetch it.
 
-    A reducer fetches from `parallel` mappers at once, waits for these and continues; reducer j
-    begins with mapper j. A mapper starts all its sends after its calculation; a part sent by
-    rendezvous moves when its reducer posts the receive. Empty parts and parts for the mapper's own
-    rank are not sent.
+    A reducer fetches from `parallel` mappers at once, waits for these fetches and continues with
+    the next mappers; reducer j begins with mapper j. A mapper starts all its sends after its
+    calculation; a part sent by rendezvous moves when its reducer posts the receive. Empty parts and
+    parts for the mapper's own rank are not sent.
 
     Parameters
     ----------

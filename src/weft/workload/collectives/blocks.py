@@ -42,7 +42,7 @@ def evenly(total: int, parts: int) -> Ints:
 
 
 def rounded_up(total: int, parts: int) -> Ints:
-    """Return sizes of parts of ceil(total / parts), the last ones smaller or empty."""
+    """Return sizes of parts: ceil(total / parts) each; the last may be smaller or empty."""
     size = -(-total // parts)
     return np.clip(total - size * np.arange(parts, dtype=np.int64), 0, size)
 
@@ -92,7 +92,7 @@ class Fold:
         self.rest = n - self.count
         self.numbers: Ints = np.arange(self.count, dtype=np.int64)
         pair = np.arange(0, 2 * self.rest, 2, dtype=np.int64)
-        #: Ranks that take part only via their neighbour, and those neighbours.
+        #: Ranks that take part only via a neighbour (`idle`), and these neighbours (`helper`).
         self.idle = pair + 1 - active
         self.helper = pair + active
         #: Rank of each participant.

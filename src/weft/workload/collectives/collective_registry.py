@@ -147,9 +147,9 @@ class Trace:
 class Group:
     """Ranks of one collective operation, to which an algorithm adds operations.
 
-    Algorithms address ranks by their number in the communicator, 0 to n - 1 (`places` is an array
-    of all of them); every method takes one rank or an array of ranks, and one value or an array of
-    one value per rank for other arguments.
+    Algorithms address ranks by their number in the communicator, 0 to n - 1 (`ranks` is an array of
+    all of them). Every method takes one rank or an array of ranks; every other argument is one
+    value or an array of one value per rank.
 
     Parameters
     ----------

@@ -4,8 +4,8 @@ Desprez, Markomanolis, Quinson and Suter, "Assessing the performance of MPI appl
 time-independent trace replay", PSTI 2011; the actions are those of SimGrid 3.29,
 ``src/smpi/internals/smpi_replay.cpp``. Their names are case-insensitive, because older versions
 write ``allReduce``. Counts are in elements of a datatype. A line is a rank, an action and its
-arguments: ``3 send 4 7 1000 1``. All ranks may be in one file, or each in its own; the input is
-then the list of their names, or their folder.
+arguments: ``3 send 4 7 1000 1``. All ranks may be in one file, or each in its own file; the input
+is then the list of the files' names, or their folder.
 """
 
 from __future__ import annotations
@@ -448,8 +448,8 @@ def read(
 ) -> Workload:
     """Read time-independent traces of SimGrid's SMPI: one file, a list of files, or a folder.
 
-    All collectives are of all ranks, as in SimGrid: traces do not give the ranks of communicators.
-    Collectives become messages by the algorithms that MPICH selects.
+    All ranks take part in all collectives, as in SimGrid: traces do not give the ranks of
+    communicators. Collectives become messages by the algorithms that MPICH selects.
 
     Parameters
     ----------

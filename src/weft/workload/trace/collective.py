@@ -15,7 +15,7 @@ from weft.workload.trace.quantities import BYTES
 from weft.workload.trace.scopes import Ints
 from weft.workload.trace.values import Context, Value, whole
 
-#: Algorithms in which each rank sends to every other.
+#: Algorithms in which each rank sends at least n - 1 messages.
 _QUADRATIC = ("ring", "pairwise")
 #: Largest number of pairs in the size matrix of one ALLTOALLV.
 _MAX_PAIRS = 2**26
@@ -106,7 +106,7 @@ def _refuse_missing(
 
 
 def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: str = "") -> Ints:
-    """Return an integer for each rank of the world; 0 outside `context` and without a node."""
+    """Return an integer per rank of the world: 0 outside `context`, or if there is no node."""
     values = np.zeros(len(context.scope.group), dtype=np.int64)
     if node is not None:
         values[context.ranks] = whole(node, context, what, unit)

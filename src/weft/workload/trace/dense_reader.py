@@ -125,7 +125,7 @@ class _Block:
             self.edges.append((op, before, False))
 
     def join(self, line: int, handles: list[int]) -> None:
-        """Add an empty calculation that waits for the frontier and the given operations."""
+        """Add an empty calculation that waits for `handles` and the previous operations."""
         op = self.add(Kind.CALC, line, (NONE, 0, 0, 0, 0.0, 0, 0.0))
         self.follow(op)
         self.edges.extend((op, handle, False) for handle in handles)

@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """One communicator, or several disjoint ones of one name (rows of a grid, a split).
+    """One communicator, or several disjoint ones with the same name (rows of a grid, a split).
 
     Parameters
     ----------
