@@ -36,9 +36,9 @@ try:
 except ImportError:  # Windows: processes may then compile the same kernel at the same time
     fcntl = None  # type: ignore[assignment]
 
-#: Libraries: a fingerprint has the names of their functions, not their code, and their versions.
+#: Libraries of which a fingerprint holds the version and the names of functions, not their code.
 LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
-#: Age in seconds from which an unfinished file is taken for one of a killed process.
+#: Age in seconds from which an unfinished file is assumed to come from a killed process.
 UNFINISHED_S = 3600.0
 #: File in each cache folder whose locked bytes mark the kernels that processes are compiling.
 LOCK_FILE = "kernels.lock"
@@ -56,11 +56,11 @@ def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **op
     Parameters
     ----------
     function
-        The kernel, where the decorator has no parentheses.
+        The kernel, if the decorator is used without parentheses.
     cache
         Whether to keep compiled code on disk.
     exact
-        Whether calls by other kernels are compiled for each constant and width of integers.
+        Whether calls by other kernels compile a version for each constant and width of integers.
     **options
         Options of `numba.njit`.
     """
@@ -84,7 +84,7 @@ def _widened(template: Any, arguments: Iterable[Any], named: dict[str, Any]) -> 
     """Return the call template with int64 in place of all signed integers and constants.
 
     Numba would compile a version for each type, even for types that its inference only tries.
-    Its arithmetic on integers is of 64 bits, so that results are the same.
+    Results are the same, because Numba's arithmetic on integers has 64 bits.
     """
 
     def wide(kind: Any) -> Any:
@@ -104,10 +104,10 @@ def is_kept(kernel: Any) -> bool:
 class KernelCache:
     """Cache of one kernel with the interface that Numba expects: one file per argument types.
 
-    Numba chooses the folder: beside the sources, the user's cache folder where that is read-only,
-    or `NUMBA_CACHE_DIR`. Files are replaced atomically and never shared by two versions of a
-    kernel, so any number of processes, also of different versions of the sources, may read and
-    write.
+    Numba chooses the folder: `NUMBA_CACHE_DIR` if set, else one beside the sources or, if that is
+    read-only, the user's cache folder. Files are replaced atomically and never shared by two
+    versions of a kernel, so any number of processes, also of different versions of the sources, may
+    read and write.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class KernelCache:
             self._release(self._file(key))
 
     def _claim(self, path: Path) -> bool:
-        """Lock a file for compilation; return whether another process may have written it since.
+        """Lock a file for compilation; return whether another process may have written it already.
 
         The system releases a lock when its process ends in any way. Compilation goes on without
         a lock where none is available, because files are replaced atomically.
@@ -369,7 +369,7 @@ def _of_library(module: str | None) -> bool:
 
 
 def _spelled(value: Any, name: str, where: types.FunctionType, called: list[Any]) -> str:
-    """Return text that differs when the value does; append functions to `called`, by name here."""
+    """Return text that differs when the value does; name functions and append them to `called`."""
 
     def again(part: Any) -> str:
         return _spelled(part, name, where, called)
@@ -421,7 +421,7 @@ def _key(sig: Any, codegen: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    """Describe a type of Numba, with the fields of named tuples, which code has by position."""
+    """Describe a type of Numba, named tuples with their fields, which code reads by position."""
     fields = getattr(kind, "fields", None)
     if fields is not None and isinstance(kind, numba.types.BaseTuple):
         parts = [f"{name}: {_type(part)}" for name, part in zip(fields, kind, strict=True)]

@@ -1,4 +1,4 @@
-"""Random numbers by counter: each depends on a seed, a stream and a number only."""
+"""Random numbers by counter: each depends only on a seed, a stream and its count in the stream."""
 
 import numpy as np
 

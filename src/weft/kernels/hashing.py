@@ -4,7 +4,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Added per step of SplitMix64 (Steele, Lea and Flood 2014): 2^64 over the golden ratio.
+#: Added per step of SplitMix64 (Steele, Lea and Flood 2014): 2^64 divided by the golden ratio.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 _CRC32_POLYNOMIAL = 0xEDB88320

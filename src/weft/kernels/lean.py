@@ -27,10 +27,10 @@ def lean_njit(**options: Any) -> Any:
 
 
 def inner_njit(**options: Any) -> Any:
-    """Compile with `lean_njit` a function that only compiled functions call; Python would crash.
+    """Compile with `lean_njit` a function that only kernels call; a call from Python would crash.
 
     The wrapper for calls from Python unpacks every array argument: with tuples of many arrays
-    that is most of the compiler's work. Nothing is cached, because the code is part of its callers.
+    that is most of the compiler's work. Nothing is cached: the code becomes part of its callers.
 
     Parameters
     ----------

@@ -31,8 +31,9 @@ class Routes(FrozenArrays):
     fabric_digest
         `Fabric.digest` of the routed fabric.
     sl
-        uint8, service levels: of shape () for all paths, [lids], or [rows, lids] with the first
-        row of the path. Source routes may have one per path, candidates only one for all.
+        uint8, service levels: of shape () if all paths have the same, [lids], or [rows, lids] with
+        the first row of the path. Source routes may also have one service level per path;
+        candidates have the same for all.
     lanes
         SL to VL mapping.
     options
@@ -103,7 +104,7 @@ class Routes(FrozenArrays):
         Raises
         ------
         InputError
-            When the routes are not for this fabric, or as for `Fabric.plot`.
+            When the routes are not for this fabric, or `Fabric.plot` raises it.
         """
         self.check(fabric)
         return fabric.plot(load, **{"title": f"{fabric.name}, {self.engine}", **options})
@@ -153,8 +154,8 @@ class Routes(FrozenArrays):
     def on_one_lane(self) -> Self:
         """Return the same paths, all on VL 0.
 
-        A cycle of dependencies of (link, VL) pairs implies one of links. So when the routes on one
-        lane have no credit loop, the paths have none on any assignment of lanes.
+        A cycle of dependencies of (link, VL) pairs implies a cycle of dependencies of links. So if
+        the paths have no credit loop on one lane, they have none for any assignment of lanes.
         """
         return replace(self, sl=np.zeros((), np.uint8), lanes=VirtualLanes.uniform())
 
@@ -190,14 +191,15 @@ class Routes(FrozenArrays):
         Returns
         -------
         tuple of ndarray
-            The result of `links` for direct paths, then for paths via an intermediate (two empty
-            arrays without intermediates). A flow that has both may use either.
+            Offsets and links, as `links` returns them, of direct paths, and then the same of paths
+            via an intermediate (two empty arrays if there are no intermediates). A flow that has
+            both paths may use either.
         """
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return *self.links(fabric, flows), *none
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
-        """Return the loads of all links, int64 or (weighted or split) float64, and flows lost."""
+        """Return link loads (float64 if weighted or split, else int64) and number of lost flows."""
         raise NotApplicable(f"{self.engine} gives no paths to load links by")
 
     def add_dependencies(

@@ -23,10 +23,10 @@ from weft.routes.virtual_lanes import within
 class CandidateRoutes(Routes):
     """Sets of ports that a packet may take; a policy chooses among them.
 
-    With intermediates, a packet between rows of different intermediates has two phases: it is sent
-    by `via_set` to a third intermediate, which the policy draws, and from the first row there by
-    `set_id` to its destination. Packets within one intermediate, and those with a source or
-    destination row in none, are sent direct.
+    With intermediates, a packet between rows of different intermediates has two phases. By
+    `via_set` it is sent to a third intermediate, which the policy draws, and from the first row
+    that it reaches there, by `set_id`, to its destination. Packets within one intermediate, and
+    those whose source or destination row is in none, are sent direct.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class CandidateRoutes(Routes):
         none; empty when all packets are sent direct. There must be at least three intermediates.
     via_set
         int32 [intermediates, rows]: ``via_set[v, r]`` is the number of the set by which row ``r``
-        sends to intermediate ``v``, -1 in ``v`` itself and where there is none.
+        sends to intermediate ``v``, -1 if ``r`` is in ``v`` and where there is no set.
     direct
         With intermediates: whether the policy may also send a packet direct.
     """
@@ -60,7 +60,7 @@ class CandidateRoutes(Routes):
 
     @property
     def settled(self) -> bool:
-        """Whether each flow has one path: False, a policy chooses at every row."""
+        """Whether each flow has one path: False, because a policy chooses at every row."""
         return False
 
     @property
@@ -152,7 +152,7 @@ class CandidateRoutes(Routes):
         return result
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
-        """See `Routes.link_loads`; for direct paths, with flows split equally at every hop."""
+        """See `Routes.link_loads`; flows take direct paths and are split equally at every hop."""
         graph = fabric.graph
         per_link = np.zeros(fabric.num_links)
         known = (flows.sources >= 0) & (flows.destinations >= 0)

@@ -22,9 +22,9 @@ class Flows:
     lids
         int32 [flows]: line of the forwarding tables for each flow; empty when the LMC is 0.
     order
-        int32 [flows]: the flows by destination.
+        int32 [flows]: indices of the flows, sorted by destination.
     weights
-        float64 [flows], or empty for 1 each.
+        float64 [flows]; empty if every flow has weight 1.
     """
 
     sources: NDArray[np.int32]
@@ -56,6 +56,6 @@ class Flows:
 
 
 def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the link from each destination to its row, -1 for a row, int32 [destinations]."""
+    """Return the link from each destination to its row, -1 if it is a row, int32 [destinations]."""
     link = fabric.graph.destination_link
     return np.where(link >= 0, link ^ 1, -1).astype(np.int32)

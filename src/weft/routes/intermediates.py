@@ -14,7 +14,7 @@ from weft.routes.candidates import CandidateRoutes
 
 
 def uses_intermediate(routes: CandidateRoutes) -> NDArray[np.bool_]:
-    """Return the pairs of rows whose packets may use an intermediate, bool [target rows, rows]."""
+    """Return whether packets between rows may use an intermediate, bool [target rows, rows]."""
     if not routes.num_intermediates:
         return np.zeros(routes.set_id.shape, dtype=bool)
     via = routes.via
@@ -25,7 +25,7 @@ def uses_intermediate(routes: CandidateRoutes) -> NDArray[np.bool_]:
 
 
 def members(routes: CandidateRoutes) -> NDArray[np.bool_]:
-    """Return which rows each intermediate has, bool [intermediates, rows]."""
+    """Return which rows belong to each intermediate, bool [intermediates, rows]."""
     inside: NDArray[np.bool_] = routes.via[None, :] == np.arange(len(routes.via_set))[:, None]
     return inside
 
@@ -36,8 +36,8 @@ def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float6
     Returns
     -------
     ndarray
-        float64 [rows, rows]: the part of the packets from row ``s`` to the intermediate of row
-        ``a`` that reaches it at ``a``, split equally at every hop; 0 when ``s`` is in it.
+        float64 [rows, rows]: of the packets from row ``s`` to the intermediate that row ``a`` is
+        in, split equally at every hop, the part that reaches it at ``a``; 0 when ``s`` is in it.
     """
     via = routes.via
     listed = np.argsort(via, kind="stable")[int((via < 0).sum()) :].astype(np.int32)
@@ -53,7 +53,7 @@ def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float6
 def always_arrives(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32], ends: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return whether no choice by a line leads from a row to a dead end, bool [lines, rows].
+    """Return whether no choice from a line's sets leads to a dead end, bool [lines, rows].
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def always_arrives(
 def longest_paths(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], tuple[int, int]]:
-    """Return the length of the longest path by each line from each row, int32 [lines, rows].
+    """Return the length of the longest path over each line's sets, int32 [lines, rows].
 
     The second result is a (line, row) on a cycle, in which case the lengths are undefined, or
     (-1, -1) when there is none. Lengths are counted in edges.
@@ -119,7 +119,7 @@ def routed_rows(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.bool_]:
         return straight
     inside = members(routes)
     starts = always_arrives(fabric, routes, routes.via_set, inside)
-    # A row needs no path to its own intermediate; each of the others may be drawn.
+    # A row needs no path to its own intermediate; each of the other intermediates may be drawn.
     stuck = (~starts & ~inside).astype(np.int64)
     of_target = np.where((routes.via >= 0)[:, None], stuck[routes.via], 0)
     lost = (stuck.sum(axis=0)[None, :] - of_target) > 0
@@ -139,7 +139,7 @@ def via_lengths(
     best: NDArray[np.integer[Any]],
     lengths: NDArray[np.int32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return histograms of the path lengths via intermediates, drawn uniformly.
+    """Return histograms of the lengths of paths via intermediates that are drawn uniformly.
 
     Parameters
     ----------

@@ -23,12 +23,12 @@ class PathRoutes(Routes):
     ----------
     pair
         int64 [paths], ascending: path ``i`` leads from endpoint ``pair[i] // endpoints`` to
-        endpoint ``pair[i] % endpoints``, with ``endpoints`` the `Fabric.num_host_endpoints`. A
+        endpoint ``pair[i] % endpoints``, where ``endpoints`` is `Fabric.num_host_endpoints`. A
         pair that is not listed has no path.
     offset, edge
         int64 [paths + 1] and int32, CSR: the edges (of `SwitchGraph`) of each path, from the row
-        that its source sends through to the row that its destination hangs from; none when they
-        are the same row. Links at the hosts are not listed.
+        that its source sends through to the row that its destination hangs from; no edges when
+        these are the same row. Links at the hosts are not listed.
     """
 
     pair: NDArray[np.int64]

@@ -17,7 +17,7 @@ def solve_events(
     ----------
     state
         A `weft.kernels.flow.penalty.State` without flows, for adapters of rate 1, with one route
-        for all and a slot for every edge.
+        that all edges use and one slot per edge.
     source, destination
         int32 [edges]: nodes.
     size, start

@@ -10,8 +10,8 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Two events whose distance is less than this part of a step count as one: equal edges finish
-#: together, in whatever order their penalties were added up.
+#: Two events count as one if the time between them is less than this part of a step, so that equal
+#: edges finish together in whatever order their penalties were added up.
 SAME = 1e-12
 
 
@@ -29,7 +29,7 @@ class Coefficients(NamedTuple):
 
 @njit(cache=True, inline="always")
 def demand(coefficients, out):
-    """Return an edge's demand on its receiver, a share, if its source has `out` outgoing edges."""
+    """Return the share of its receiver that an edge from a source of `out` edges demands."""
     exponent = coefficients.in_exponent
     if exponent == 1.0:
         return 1.0 / out
@@ -38,10 +38,10 @@ def demand(coefficients, out):
 
 @njit(cache=True, inline="always")
 def full_rate_penalty(coefficients, out, here, total, most):
-    """Return the penalty of an edge by its conflicts with full-rate senders only: rho' of rule (b).
+    """Return the penalty that an edge's conflicts with full-rate senders cause: rho' of rule (b).
 
-    `here` is their number at its own destination, `total` at all destinations of its source's
-    `out` edges, `most` the largest at one of these.
+    `here` is the number of full-rate senders to the edge's destination. For the destinations of
+    all `out` edges of its source, `total` is the sum of these numbers and `most` the largest.
     """
     share = coefficients.out_offset + coefficients.out_weight * out
     back = coefficients.back_pressure
@@ -57,17 +57,17 @@ def added_penalty(coefficients, out, others, conflict, conflicts, into, least, m
     Parameters
     ----------
     out
-        Outgoing edges of its source.
+        Outgoing edges of the edge's source.
     others
-        Edges of other sources into its destination.
+        Edges of other sources into the edge's destination.
     conflict, conflicts
-        Their demand, and the sum of such demands over all edges of the source.
+        Demand of these others, and the sum of such demands over all edges of the source.
     into, least, most
         Edges into the destination, and the fewest and most outgoing edges of their sources.
     full
-        Number of these edges whose source has no other outgoing edge.
+        Number of edges into the destination whose source has no other outgoing edge.
     slower
-        Largest rho' among the others.
+        Largest rho' of an edge into the destination whose source has several edges.
     """
     if others == 0:
         return 0.0
@@ -105,17 +105,18 @@ class Sums(NamedTuple):
     out, into
         Edges from the node, and edges into it.
     full, least, most
-        Edges into it whose source has no other edge; fewest and most edges of these sources.
+        Edges into the node whose source has no other edge; fewest and most outgoing edges that a
+        source of an edge into the node has.
     full_total, full_most
-        Sum and maximum of `full` over the destinations of its edges.
+        Sum and maximum of `full` over the destinations of the node's edges.
     parallel
-        Scratch: edges of one source into it, 0 between uses.
+        Scratch: edges of one source into the node, 0 between uses.
     asked
-        Demand of the edges into it.
+        Demand of the edges into the node.
     conflicts
-        Sum of c over its edges.
+        Sum of c of the model over the edges from the node.
     slower
-        Largest rho' of an edge into it from a source with several edges.
+        Largest rho' of an edge into the node from a source with several edges.
     """
 
     out: Any
@@ -236,7 +237,8 @@ def graph_penalties(source, destination, nodes, coefficients, penalty):
 def clock_sum(high, low, passed):
     """Add a duration to the time `high` + `low`; return two numbers whose sum is exact.
 
-    Steps of microseconds stay exact on a clock that counts from 1970, or beside an edge of days.
+    Steps of microseconds stay exact on a clock that counts from 1970, and beside an edge that lasts
+    for days.
     """
     more = low + passed
     total = high + more
@@ -248,8 +250,9 @@ def clock_sum(high, low, passed):
 def end_of_step(now, beyond, shortest, following):
     """Return the length of a step, and the clock (two numbers) at its end.
 
-    `shortest` is the time that the first edge to complete needs, `following` the next start of an
-    edge. The two count as one event when they differ only by rounding.
+    The clock at the start of the step is `now` + `beyond`. `shortest` is the duration until the
+    first edge completes, `following` the time at which the next edge starts. The two count as one
+    event when they differ only by rounding.
     """
     gap = (following - now) - beyond
     if gap < shortest * (1.0 - SAME):
@@ -289,7 +292,7 @@ def solve_steps(
         for which that clock may be too coarse.
     step_end, step_penalty, step_remaining
         float64 [steps], [steps, edges] twice, written unless `step_end` is empty: end of each
-        step, penalties (nan for an inactive edge), and bytes left at its end.
+        step, penalties (nan for an inactive edge), and bytes left at the end of the step.
 
     Returns
     -------
@@ -361,7 +364,8 @@ def synchronous_times(offset, source, destination, nodes, coefficients, completi
     coefficients
         `Coefficients`.
     completion
-        float64 [edges], written: in units of the time of one communication alone.
+        float64 [edges], written: time of completion, in units of the time of one communication
+        alone.
     """
     no_end, no_table = np.zeros(0), np.zeros((0, 0))
     elapsed = np.zeros(len(source))

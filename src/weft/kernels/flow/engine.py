@@ -29,23 +29,24 @@ MORE = 1
 TIME_OUT = 2
 STUCK = 3
 
-#: Relative error allowed for the level of a link, over the tolerance: measured, so that the error
-#: of completion times is below the tolerance (docs/flow-level.md).
+#: Relative error allowed for the level of a link, divided by the tolerance. Measurements show that
+#: it keeps the error of completion times below the tolerance (docs/flow-level.md).
 SLACK = 0.1
 
-#: Binary logarithm of the number of slots in a block, which has one earliest end.
+#: Binary logarithm of the number of slots in a block; the earliest end is kept per block.
 BLOCK_SHIFT = 7
 
 
 @inner_njit()
 def _has_left(ranks, level, op, now):
-    """Schedule the arrival of a message that has departed; end its operation if it is large."""
+    """Schedule the arrival of a message that has departed; end its operation unless it is eager."""
     program, latest = ranks.program, level.pairs.latest_ns
     large = program.kind[op] == PUT or program.size_bytes[op] > ranks.rules.eager_bytes
     if ranks.sends[op] == DATA and large:
         ends(ranks, op, now)
-    # Messages of a queue pair arrive in order, also where their paths differ or they depart
-    # together: each at a larger time, as events of equal times are ordered by operation.
+    # Messages of a queue pair arrive in order, even if their paths differ or they depart together.
+    # Each arrives at a later time than the one before it, because events of equal times are ordered
+    # by operation.
     pair = level.pairs.pair_of[op]
     latency = level.paths.latency_ns[program.route[op]]
     time = max(now + latency, np.nextafter(latest[pair], np.inf))
@@ -62,7 +63,7 @@ def _join(ranks, level, maxmin, penalty, op, now):
     last = level.pairs.last
     before = np.int32(0)
     if ranks.left[op] < 0:  # otherwise it is the first and has waited for its adapter
-        # Operations in this queue do not wait for a processor, whose heaps use the same array.
+        # The heaps of processors use the same array, but no operation of this queue is in one.
         behind = ranks.left_below
         if ranks.sends[op] == NOTHING:
             ranks.sends[op] = DATA
@@ -96,7 +97,7 @@ def _sort(numbers, begin, end):
 
 @inner_njit()
 def _serve(ranks, level, maxmin, penalty, op, now):
-    """Send the first operation of a queue pair's queue, and the next ones until one takes time."""
+    """Send the operations of a queue pair's queue, from the first one to one that takes time."""
     size, route, left = ranks.program.size_bytes, ranks.program.route, ranks.left
     paths, rules = level.paths, level.rules
     while True:
@@ -106,7 +107,7 @@ def _serve(ranks, level, maxmin, penalty, op, now):
             has_waited = left[op] >= 0
             left[op] = now
             if one_packet and not has_waited:
-                # A single packet departs after those of its adapter's other queue pairs.
+                # A message of one packet departs after those of the adapter's other queue pairs.
                 free = level.pairs.adapter_free_ns
                 adapter = paths.source[route[op]]
                 begin = max(now, free[adapter])

@@ -1,10 +1,10 @@
 """Max–min fair rates of flows over links, updated as flows start and end.
 
-A link is *full* (a bottleneck) at a level, a rate, when no flow that crosses it is faster than the
-level and its whole capacity is used; the flows at the level are its *own*. Rates are max–min fair
-when every flow is an own flow of a full link. A flow that starts or ends affects only links and
-flows at or above the lowest level that it changes, so links are revised in ascending order of
-level, each only if the sum of its flows no longer fits its level.
+A link is *full* (a bottleneck) when its whole capacity is used; its *level* is then the rate of the
+fastest flows that cross it, which are its *own* flows. Rates are max–min fair when every flow is an
+own flow of a full link. A flow that starts or ends affects only links and flows at or above the
+lowest level that it changes, so links are revised in ascending order of level. A link is revised
+only if the sum of its flows no longer fits its level.
 """
 
 from typing import Any, NamedTuple
@@ -57,19 +57,20 @@ class LinkQueue(NamedTuple):
 
 #: Levels of a smaller relative difference are equal.
 SAME = 1e-12
-#: A flow is at or above a level if its rate times this factor is.
+#: A flow is at or above a level if its rate times this factor is at least the level.
 TIE = 1.0 + 1e-11
 JUST_ABOVE = 1.0 + SAME
 
 INFINITE = np.inf
 
-#: Low binary digits of a level that its bucket ignores: 256 buckets for each power of two.
+#: Number of low binary digits of a level that do not affect its bucket, which leaves 256 buckets
+#: for each power of two.
 DIGITS = 44
 
 
 @lean_njit(inline="always")
 def bucket_of_level(queue, link):
-    """Return the bucket of a link's key: the key's first binary digits, so in the order of keys."""
+    """Return the bucket of a link's key, from its first binary digits, which keep the order."""
     digits = (queue.key_bits[link] >> DIGITS) - queue.count.base
     return min(max(digits, 0), queue.count.last_bucket)
 
@@ -238,7 +239,8 @@ def fill_all(state):
         links[link].active = active
 
 
-#: Largest budget of a revision, in sixteenths of the cost of filling; halved when exceeded.
+#: Largest budget of a revision, in sixteenths of the cost of filling all rates. The budget is
+#: halved when a revision exceeds it.
 MOST_PATIENCE = 32
 
 #: Binary digits of an entry's index in its slot, end of the used part of the pool, links to revise,
@@ -262,10 +264,11 @@ class State(NamedTuple):
     hops
         int32 [slots]: number of links of each flow, 0 for a slot without a flow.
     entry_link, entry_index, entry_share
-        int32, int32 and float64 [entries]: link, index in its list, and as `route_share`.
+        int32, int32 and float64 [entries]: link, index in the link's list, and part of the flow's
+        rate as in `route_share`.
     segment, room, members
-        int64, int32 and int32 [links]: begin of a link's list in the pool, entries that it has
-        room for, and entries that it has.
+        int64, int32 and int32 [links]: start of a link's list in the pool, number of entries that
+        the list has room for, and number of its entries.
     pool
         int32: lists of entries of all links.
     links
@@ -395,7 +398,7 @@ def maxmin_add(state, flow, route):
         if not rebuild:
             entry_index[base + hop] = members[link]
             pool[segment[link] + members[link]] = base + hop
-        # Counted also before a rebuild, which allots room by these counts.
+        # The count must include the new entry even before a rebuild, which allots room by counts.
         members[link] += 1
     if hops < 1 << count.shift:
         entry_link[base + hops] = -1
@@ -440,7 +443,7 @@ def maxmin_remove(state, flow):
 
 @lean_njit(inline="always")
 def _fitting(state, link):
-    """Return the level that fits a link's flows, or a lower one; infinite if it is not full."""
+    """Return the level that fits a link's flows, or a lower level; infinite for a link not full."""
     sums = state.links[link]
     if sums.active > 0.0:
         return max(sums.rest / sums.weight, 0.0)
@@ -450,7 +453,7 @@ def _fitting(state, link):
 
 @lean_njit(inline="always")
 def _queue_revision(state, link):
-    """Queue a link for revision by the lower of its level and the one that fits its flows."""
+    """Queue a link for revision; its key is its level or, if lower, the one that fits its flows."""
     queue = state.queue
     level = min(_fitting(state, link), state.links[link].level)
     if queue.bucket_of[link] < 0:
@@ -484,9 +487,9 @@ def _add_up(state, link):
 
 @lean_njit()
 def _revise(state, budget, slack):
-    """Revise links from the lowest level that changed upwards; return False if over `budget`.
+    """Revise links upwards from the lowest level that changed; return False if `budget` is used up.
 
-    A level whose relative error is below `slack` stays. The rates are written to `current`, and
+    A level whose relative error is below `slack` is kept. The rates are written to `current`, and
     the flows whose rate may have changed are listed in `touched`.
     """
     capacity, entry_link, entry_share = state.capacity, state.entry_link, state.entry_share
@@ -602,7 +605,7 @@ def _revise(state, budget, slack):
             queue_link(queue, link, fits)
             continue
         if fits > level * (1.0 + slack):
-            # The level may rise after all; rounding errors of the sums had hidden this.
+            # The level may rise after all, which rounding errors of the sums had hidden.
             _add_up(state, link)
             continue
         unqueue_link(queue, link)

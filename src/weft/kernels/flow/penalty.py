@@ -25,7 +25,7 @@ NODE = np.dtype(
         ("parallel", np.int32),  # scratch: flows of one sender into it; 0 between uses
         ("asked", np.float64),  # sum of the demands of the flows into it
         ("conflicts", np.float64),  # sum of c of the model over its flows
-        ("slower", np.float64),  # largest rho' of the model of the flows into it
+        ("slower", np.float64),  # largest rho' (of the model) among the flows into it
         ("mark", np.int32),  # bits, see below
     ],
     align=True,
@@ -36,7 +36,7 @@ FLOW = np.dtype(
         ("route", np.int32),
         ("source", np.int32),  # adapter
         ("destination", np.int32),  # adapter
-        ("sender", np.float64),  # rate of the sending adapter, bytes/ns, which penalties divide
+        ("sender", np.float64),  # rate of the sending adapter, bytes/ns; penalties divide it
         ("own", np.float64),  # penalty of the adapters before back-pressure
         ("adapter", np.float64),  # penalty of the adapters with back-pressure
         ("top", np.float64),  # scratch: penalty of adapters and links before back-pressure
@@ -90,7 +90,7 @@ class State(NamedTuple):
     senders, receivers, links, pending
         int32: lists of adapters, links and flows to update in the next solution.
     is_listed, is_pending
-        bool [links], [slots]: whether a link or a flow is on its list.
+        bool [links], [slots]: whether a link is in `links`, and whether a flow is in `pending`.
     count
         A COUNT record.
     """
@@ -120,7 +120,7 @@ class State(NamedTuple):
 
 @lean_njit(inline="always")
 def note_sender(state, bit, node):
-    """Put an adapter on the list of senders, unless it has the bit.
+    """Put an adapter on the list of senders and set the bit, unless the bit is set already.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def note_sender(state, bit, node):
 
 @lean_njit(inline="always")
 def note_receiver(state, bit, node):
-    """Put an adapter on the list of receivers, unless it has the bit.
+    """Put an adapter on the list of receivers and set the bit, unless the bit is set already.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def penalty_add(state, flow, route, source, destination):
     route
         Route of at least one link.
     source, destination
-        Adapters that send and receive, of those that the state was made for; not the same.
+        Sending and receiving adapter of the state; they must differ.
     """
     if not state.is_pending[flow]:
         state.is_pending[flow] = True
@@ -281,7 +281,7 @@ def penalty_remove(state, flow, source, destination):
 
 @lean_njit()
 def _count_receiver(state, d):
-    """Count the flows into an adapter by their senders; return whether a count changed."""
+    """Compute the counts of the flows into an adapter again; return whether one has changed."""
     coefficients, nodes, flows, received_by = (
         state.coefficients, state.nodes, state.flows, state.received_by,
     )  # fmt: skip
@@ -307,7 +307,7 @@ def _count_receiver(state, d):
 
 @lean_njit()
 def _count_sender(state, s):
-    """Count the conflicts of an adapter's flows; return whether those with full-rate ones changed.
+    """Count the conflicts of an adapter's flows; return if those with full-rate flows changed.
 
     Leaves the numbers of parallel flows in `parallel`; `_clear_parallel` resets them.
     """
@@ -359,7 +359,7 @@ def _part(state, entry):
 def _level(state, link):
     """Return the largest rate that a link gives a flow; infinite when the link is not overloaded.
 
-    A flow demands the rate `sender` / `adapter`, or its share of that where routes split.
+    A flow demands the rate `sender` / `adapter`; where routes split, each link gets its part of it.
     """
     capacity, flows, shift = state.capacity[link], state.flows, state.count.shift
     asked, weight = 0.0, 0.0
@@ -394,9 +394,9 @@ def _level(state, link):
 def _own(coefficients, out, added, sender, receiver):
     """Return the penalty of the adapters before back-pressure, relative to the sender's rate.
 
-    The model has adapters of one rate. Where one end is faster, it is shared without loss by as
-    many flows as fill it: a receiver of twice its senders' rate by two flows, and likewise a sender
-    by two slow receivers.
+    The model assumes that all adapters have one rate. If one end is faster, as many flows as fill
+    it share it without loss: two flows share a receiver of twice their senders' rate, and two flows
+    share a sender of twice their receivers' rate.
     """
     rate = min(sender, receiver)
     share = coefficients.out_offset + coefficients.out_weight * out
@@ -432,8 +432,8 @@ def penalty_solve(state, rate, changed):
         rate[state.pending[index]] = 0.0
     count.pending = 0
 
-    # Receivers: those of flows that started or ended, and of all flows of a sender whose number of
-    # flows has changed.
+    # Receivers of flows that started or ended, and receivers of all flows of a sender whose number
+    # of flows has changed.
     for index in range(count.receivers):
         nodes[receivers[index]].mark |= CHANGED
     for index in range(count.senders):
@@ -452,7 +452,7 @@ def penalty_solve(state, rate, changed):
             while flow >= 0:
                 note_sender(state, TOUCHED, flows[flow].source)
                 flow = received_by.after[flow]
-    # A sender's conflicts with full-rate senders change, by rule (b), the penalties of the latter.
+    # By rule (b), a sender's conflicts with full-rate senders affect the penalties of the latter.
     for index in range(count.senders):
         s = senders[index]
         renewed = _count_sender(state, s)

@@ -103,7 +103,8 @@ class Flows(NamedTuple):
     block_end_ns
         float64 [blocks]: earliest end in each block of slots.
     free, leaving, changed, coming
-        int32: lists of slots: free ones, flows that end, changed rates, flows that start.
+        int32: lists of slots: the free ones, and those whose flow ends, whose rate has changed, and
+        whose flow starts.
     touched
         int32 [blocks]: list of blocks whose earliest end must be found again.
     """

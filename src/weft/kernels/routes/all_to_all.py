@@ -1,4 +1,4 @@
-"""Link loads of all-to-all traffic: per destination a tree of flow counts, not single flows."""
+"""Link loads of all-to-all traffic, from one tree of flow counts per destination."""
 
 import numpy as np
 
@@ -98,7 +98,7 @@ def all_to_all_table_loads(
 
 @njit(cache=True)
 def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
-    """Recount the flows of the rows whose path arrives; return the number of flows that do not.
+    """Recount flows, only those of rows whose path arrives; return how many others there are.
 
     `delivers` is whether the goal's own table entry leads to the destination.
     """

@@ -60,8 +60,8 @@ def table_dependencies(
     edge_port_in
         int32 [edges]: port by which the edge enters its row.
     start_row, start_port, start_sender
-        int32 [starts]: row, port by which packets enter it, and the only destination that sends
-        from there (nothing to itself), -1 for several.
+        int32 [starts]: row, port by which packets enter it, and the endpoint that sends from there,
+        which sends nothing to itself; -1 if several endpoints send from there.
     sl
         uint8 [1, 1], [1, lids] or [rows, lids]: service levels.
     vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
@@ -153,7 +153,7 @@ def follow_sets(
     """Set the dependencies of all paths over the sets of one target from the rows order[:count].
 
     line[row] is the row's set, -1 where paths end; they also end at row g. state, uint8 [rows],
-    must be 1 for the rows in order, else 0. Other arguments are as in `candidate_dependencies`.
+    must be 1 for the rows order[:count], else 0. For other arguments see `candidate_dependencies`.
     """
     at = 0
     while at < count:
@@ -182,7 +182,7 @@ def set_dependencies(
     channel, choice, set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit,
     bits,
 ):  # fmt: skip
-    """Set the dependencies of a channel on those of the set `choice`, which leave its head."""
+    """Set a channel's dependencies on the channels of the set `choice`, which leave its head."""
     for j in range(set_offset[choice], set_offset[choice + 1]):
         following = np.int64(set_edge[j]) * vls + (set_lane[j] if len(set_lane) else lane)
         set_dependency(channel, following, edge_offset, edge_row, vls, first_bit, bits)
@@ -267,7 +267,7 @@ def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, 
     Returns
     -------
     int
-        The number of dependencies, those without room included.
+        The number of dependencies, including those for which there is no room.
     """
     found = 0
     for channel in range(len(keep)):

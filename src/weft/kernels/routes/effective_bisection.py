@@ -8,7 +8,7 @@ from weft.kernels.hashing import GOLDEN, splitmix64
 
 @njit(cache=True)
 def random_matching(seed, sample, order):
-    """Fill order with the random permutation (Fisher-Yates) of seed and sample."""
+    """Fill order with a random permutation (Fisher-Yates) that seed and sample determine."""
     for i in range(len(order)):
         order[i] = i
     state = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))
@@ -29,8 +29,8 @@ def draw_bisections(endpoints, seed, first, sources, destinations, states):
     seed, first
         Seed, and number of the first sample.
     sources, destinations
-        int32 [samples, flows], filled: endpoints. Flows after the first hosts // 2 are the reverse
-        of the first ones.
+        int32 [samples, flows], filled: endpoints. The flows after the first hosts // 2 are the
+        reverse of these first flows.
     states
         uint64 [samples, flows], filled: initial random state of each flow.
     """
@@ -50,8 +50,8 @@ def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
     """Fill the mean share of the injection rate that the flows of each sample get.
 
     A flow gets the least of 1 / (load * link_cost) over its links, and 0 when it has none. A flow
-    that has a detour takes the path whose most loaded link has the smaller load, of equal ones the
-    direct one. The flows choose one after the other, and once more when all have chosen.
+    that has a detour takes whichever path has the smaller largest load * link_cost; if these are
+    equal, the direct path. The flows choose one after the other, and again when all have chosen.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
     about_offset, about
         The same of paths via an intermediate (detours); empty when no flow has one.
     link_cost
-        float64 [links]: injection rate over the link's rate.
+        float64 [links]: injection rate divided by the link's rate.
     flows
         Flows per sample.
     means

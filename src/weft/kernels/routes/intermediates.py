@@ -1,6 +1,7 @@
 """Candidate sets via intermediates: path lengths, shares and channel dependencies.
 
-A *line* holds for one target, a row or an intermediate, the set of every row, -1 where paths end.
+A *line* lists the sets by which rows send to one target (a row or an intermediate), -1 where paths
+end.
 """
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routes.dependencies import follow_sets, set_dependencies
 
-#: Origin of the packets at a row or channel, instead of an intermediate: none, or several.
+#: Origin of the packets at a row or channel if it is not one intermediate: none, or several.
 NOWHERE = -1
 SEVERAL = -2
 
@@ -17,8 +18,8 @@ SEVERAL = -2
 def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
     """Append to order the rows that root can send through, each after those that it sends to.
 
-    state, order, stack and cursor are [rows]; done is the number of rows in order, whose state is
-    2, that of all others 0. Return the new number, and a row on a cycle or -1.
+    state, order, stack and cursor are [rows]. done is the number of rows in order; these have
+    state 2, all other rows 0. Return the new number, and a row on a cycle or -1.
     """
     stack[0] = root
     depth = 1
@@ -48,7 +49,7 @@ def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, 
 
 @njit(cache=True)
 def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
-    """Fill the lengths of the longest paths by each line from each row.
+    """Fill the length of the longest path from each row over the sets of each line.
 
     Parameters
     ----------
@@ -107,8 +108,8 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
     member_offset, member
         int64 and int32, CSR over intermediates: the rows of each.
     share
-        float64 [rows, rows]: zeros; share[s, a] becomes the part of the packets from row s to the
-        intermediate of row a that reaches it at a, 0 when s is in it.
+        float64 [rows, rows]: zeros. Of the packets from row s to the intermediate that row a is in,
+        share[s, a] becomes the part that reaches it at a; 0 when s is in that intermediate.
     """
     rows = len(via)
     state = np.empty(rows, dtype=np.uint8)
@@ -171,7 +172,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
                 )
         for i in range(done):
             amount[order[i]] = demand[n, order[i]]
-        # order has each row after those that it sends to: its reverse leads from source to target.
+        # order has each row after those that it sends to; backwards, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             if line[row] < 0:
@@ -190,8 +191,8 @@ def phase_dependencies(
 ):  # fmt: skip
     """Set the dependencies of all paths via intermediates and of all direct paths.
 
-    A packet is sent via an intermediate other than those of its source and its destination, so its
-    possible destinations there depend on its origin. For each row it is enough to record whether
+    A packet is sent via an intermediate other than those of its source and its destination, so that
+    where it may go from there depends on its origin. For each row it is enough to record whether
     packets to an intermediate come from `NOWHERE`, from one intermediate only, or from `SEVERAL`.
 
     Parameters

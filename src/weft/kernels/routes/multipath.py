@@ -18,7 +18,7 @@ FIRST_ADDRESS = 0x0A000001
 #: RoCEv2 senders vary the lower 14 bits of a source port from here (49152) upwards.
 FIRST_SOURCE_PORT = 0xC000
 
-#: Largest number of paths: a residue modulo it, shifted by two bits, fits 64 bits.
+#: Largest number of paths; a residue modulo this number, shifted by two bits, fits 64 bits.
 MOST_PATHS = 1 << 61
 
 DONE = 0
@@ -46,13 +46,13 @@ def flow_key(key, flow):
 
 @njit(cache=True)
 def flowlet_hash(state, qp, epoch):
-    """Return 64 random bits of one epoch of one QP, from an input that no other of the flow has."""
+    """Return 64 random bits for one epoch of one QP, from an input that is unique in the flow."""
     return splitmix64(state ^ ((np.uint64(qp) << np.uint64(32)) | np.uint64(epoch)))
 
 
 @njit(cache=True)
 def linear_codes(key, count):
-    """Return 31 random bits per endpoint, in place of its name.
+    """Return 31 random bits per endpoint, which stand for its name.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def linear_codes(key, count):
 
 @njit(cache=True)
 def residue(limbs, modulus):
-    """Return a number of 32-bit limbs, lowest first, modulo `modulus`, at most MOST_PATHS."""
-    # The rest and the appended bits must fit 64 bits.
+    """Return the number of 32-bit limbs (lowest first) modulo `modulus` (at most MOST_PATHS)."""
+    # The remainder with the appended bits must fit 64 bits.
     width = np.uint64(32) if modulus <= np.uint64(1 << 32) else np.uint64(2)
     mask = (np.uint64(1) << width) - np.uint64(1)
     rest = np.uint64(0)
@@ -111,15 +111,17 @@ def hashed_counts(
     sources, destinations
         int32 [flows]: endpoints.
     bin_of
-        int32 [QPs, epochs]: the line of `counts` for a walk, -1 to leave it out.
+        int32 [QPs, epochs]: the line of `counts` to which a walk adds, -1 to leave the walk out.
     hashing
         `IDEAL`, `NUMBERED` or `CRC`.
     key
         uint64: seed.
     source_code, destination_code, qp_code, epoch_code
-        uint32 [endpoints, endpoints, QPs or epochs, limbs]: numbers for `residue` (NUMBERED only).
+        uint32 [endpoints, limbs] twice, [QPs, limbs] and [epochs, limbs]: numbers for `residue`
+        (NUMBERED only).
     row_mask, row_turn
-        uint32 and uint8 [rows]: XORed with the CRC, and bits by which it is then rotated right.
+        uint32 and uint8 [rows]: number to XOR with the CRC, and number of bits by which the result
+        is rotated right.
     counts
         int64 [bins, edges], changed in place.
     lost
@@ -128,8 +130,9 @@ def hashed_counts(
     Returns
     -------
     status, flow
-        (`DONE`, -1); or a flow with `TOO_MANY_PATHS` to number (NUMBERED only), or `STUCK` in a
-        dead end or loop of the candidates, after which `counts` is incomplete.
+        (`DONE`, -1). Otherwise `counts` is incomplete: `TOO_MANY_PATHS` and a flow whose paths
+        cannot be numbered (NUMBERED only), or `STUCK` and a flow that runs into a dead end or loop
+        of the candidates.
     """
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)
@@ -218,7 +221,7 @@ def _walk(
     row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_turn, num_paths,
     walk,
 ):  # fmt: skip
-    """Fill `walk` with a packet's edges to row g; return how many, -1 if it does not arrive."""
+    """Fill `walk` with a packet's edges to row g; return their number, -1 if it does not arrive."""
     hops = 0
     while row != g:
         choice = set_id[g, row]

@@ -65,9 +65,9 @@ def _fill_paths(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path,
     sources, destinations, lids, first, offset, links, longest,
 ):  # fmt: skip
-    """Fill `offset` and `links` from a flow on; return the first flow that may not fit.
+    """Fill `offset` and `links` from flow `first` on; return the first flow that may not fit.
 
-    A function of its own, because an array that a loop replaces is slow to read in that loop.
+    This is a separate function because an array that a loop replaces is slow to read in that loop.
     """
     end = offset[first]
     for pair in range(first, len(sources)):
@@ -99,7 +99,7 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
         int32 [paths]: the flow of each path.
     worst, where, length
         float64, int32 and int32 [all flows], changed in place unless the path is empty: largest
-        value, its link, and hops.
+        value, the link that has it, and hops of the path.
     """
     for i in range(len(flows)):
         if offset[i] == offset[i + 1]:
@@ -115,7 +115,7 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
 
 @njit(cache=True)
 def _draw_path(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
-    """Follow random choices to the end of a line; return (row, random state, number of links).
+    """Choose at random from a line's sets to its end; return (row, random state, number of links).
 
     The row is -1 when the path is too long for `links`.
     """
@@ -154,8 +154,8 @@ def drawn_routes(
     -------
     offset, links, about_offset, about
         int64 [flows + 1] and int32, CSR: the links of direct paths, and those of paths via a random
-        intermediate. A flow has both where its packets may also be sent direct, and none where it
-        is lost.
+        intermediate. A flow has both if its packets may also be sent direct, and none if it is
+        lost.
     """
     sets = (set_offset, set_edge, edge_row, edge_link)
     vias = len(via_set)
@@ -217,8 +217,8 @@ def hashed_routes(
 ):  # fmt: skip
     """Return one path of each flow, chosen at every row by the hash of the flow.
 
-    The hash also chooses the intermediate, or with probability `straight` none. The arguments not
-    listed are those of `split_routes`.
+    The hash also chooses the intermediate or, with probability `straight`, a direct path. The
+    arguments not listed are those of `split_routes`.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ def split_routes(
     -------
     offset, links, shares, pairs
         int64 [pairs + 1], int32 and float64, CSR: the links of each pair with their shares of the
-        flow (0 to 1), none without a path; and the number of pairs that `most` links are enough
-        for. If that is not all, links and shares are empty.
+        flow (0 to 1), no links for a pair without a path; and the number of pairs for which `most`
+        links are enough. Unless these are all pairs, links and shares are empty.
     """
     rows = len(set_id)
     vias = len(via_set)
@@ -393,7 +393,7 @@ def split_routes(
                     starts[i], goal, set_id, set_offset, set_edge, edge_row, state, order, done,
                     stack, cursor,
                 )  # fmt: skip
-        # order has each row after those that it sends to: its reverse leads from source to target.
+        # order has each row after those that it sends to; backwards, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0

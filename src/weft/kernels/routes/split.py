@@ -20,7 +20,7 @@ def split_loads(
         Of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
-        from the endpoint to its row, -1 when it is the row.
+        from the endpoint to its row, -1 when the endpoint is the row.
     group_offset, group_flow
         int64 and int32, CSR over rows: the flows to the destinations of each row.
     sources, destinations, weights
@@ -63,7 +63,7 @@ def split_loads(
                     row, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack,
                     cursor,
                 )  # fmt: skip
-        # order has each row after those that it sends to: its reverse leads from source to target.
+        # order has each row after those that it sends to; backwards, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0
@@ -87,8 +87,8 @@ def finish_order(
 ):
     """Append to order the rows that root can send through, each after those that it sends to.
 
-    state, order, stack and cursor are [rows]; done is the number of rows in order, and state is 0
-    for all others. Return the new number.
+    state, order, stack and cursor are [rows]. done is the number of rows in order; state is 0 for
+    all other rows. Return the new number.
     """
     stack[0] = root
     depth = 1

@@ -12,7 +12,7 @@ WRONG_HOST = 3
 
 @njit(cache=True, inline="always")
 def first_row(source, endpoint_row, endpoint_out, link_row):
-    """Return the first row of an endpoint's packets and the link to it (-1 when it is the row)."""
+    """Return an endpoint's first row and the link to it; -1 if the endpoint is that row."""
     link = endpoint_out[source]
     if link >= 0:
         return link_row[link], link
@@ -83,7 +83,7 @@ def table_loads(
         Of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
-        from the endpoint to its row, -1 when it is the row.
+        from the endpoint to its row, -1 when the endpoint is the row.
     no_path
         The port that means "no path".
     sources, destinations, lids, weights, order
@@ -161,20 +161,20 @@ def row_users(
     table, lids, targets, target_row, target_link, row_base, row_link, link_row, no_path, sources,
     slots, rows, endpoints,
 ):  # fmt: skip
-    """Count the flows over some links when every endpoint sends to every other, by rows.
+    """Count the flows over some links by pair of rows; every endpoint sends to every other.
 
     Parameters
     ----------
     table, row_base, row_link, link_row, target_row, target_link, no_path
         As in `table_loads`.
     lids, targets
-        int32 or int64: line of the table and endpoint of each destination, those of one row in
-        succession.
+        int32 or int64: table line and endpoint of each destination; destinations at the same row
+        are consecutive.
     sources
         int64 [rows]: endpoints that send through each row.
     slots, rows, endpoints
-        int32 [links]: a link's index in `row_link` and the row that it leaves; or, for a host's
-        link, -1, the row that it leads to and the endpoint that it leaves.
+        int32 [links]: slots is a link's index in `row_link` and rows the row that it leaves. For a
+        host's link, slots is -1, rows the row that it leads to, and endpoints the one it leaves.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def row_users(
 
     Notes
     -----
-    To one destination each row has one next hop, so the rows whose packets cross a link form a
+    Each row has one next hop to a destination, so the rows whose packets to it cross a link form a
     tree, which is searched from the link against the direction of the packets.
     """
     num_rows = len(row_base) - 1
