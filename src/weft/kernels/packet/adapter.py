@@ -165,8 +165,8 @@ def inject(net, ranks, number, link, lane, now):
     if sends[op] == DATA and ranks.left[op] < 0:
         ranks.left[op] = now
     message.left_bytes -= payload
-    # With more to send, the queue pair returns to the front of the queue, or to its end when its
-    # quantum is used up.
+    # If it has more to send, the queue pair returns to the front of the queue, or to the end of the
+    # queue when its quantum is used up.
     queue = net.lanes[link * rules.lanes + lane]
     queue.first_pair = pair.next
     if queue.first_pair < 0:
@@ -258,7 +258,7 @@ def deliver(net, ranks, slot, link, lane, now):
 
 @part_njit()
 def _overtakes(net, number, slot, arrival):
-    """Return whether a packet arrived before one sent earlier; if so, hold it until that arrives.
+    """Return whether a packet arrived before an earlier one; if so, hold it until that one arrives.
 
     Otherwise release the held packets that follow it without a gap.
     """

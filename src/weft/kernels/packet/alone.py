@@ -9,7 +9,7 @@ from weft.kernels.packet.route import RUNS, TABLES
 
 @njit(cache=True)
 def first_paths(topology, tables, kind, routes, limit):
-    """Return the links of routes; of candidates, those of the first of each set.
+    """Return the links of routes, by the first candidate of each set where there are candidates.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def first_paths(topology, tables, kind, routes, limit):
     routes
         `ROUTE` [routes].
     limit
-        Most links of a route.
+        Largest number of links of a route.
 
     Returns
     -------
@@ -81,8 +81,8 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
     -------
     int64 [messages], ps.
     """
-    # Packets are followed one by one until they have equal distances in time; from there on the
-    # times of all but the last packet, which may be shorter, are a product.
+    # Packets are followed one by one until their distances in time are equal. The times of the
+    # others, except the last packet, which may be shorter, then follow by multiplication.
     latency = np.zeros(len(route), dtype=np.int64)
     longest = np.int64(1)
     for number in range(len(offset) - 1):

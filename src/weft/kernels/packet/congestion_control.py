@@ -14,7 +14,7 @@ from weft.kernels.packet.choice import draw
 from weft.kernels.packet.lanes import duration
 from weft.kernels.records import record_type
 
-# Marks of a packet: congestion on its path (FECN), and of a notification (BECN).
+# Marks: of a packet that met congestion on its path (FECN), and of a notification (BECN).
 FECN = 1
 BECN = 2
 
@@ -210,10 +210,10 @@ def mark_packet(net, slot, link, lane):
     index = link * rules.lanes + lane
     taken, by = net.lanes[index], net.topology.links[link]
     if taken.routed_credits <= threshold or not by.asking:
-        # Without a request, none of these packets is the first of its queue: they wait for others.
+        # Without a request, no packet for this link is the first of its queue: all wait for others.
         return
     if taken.credits < rules.full_packet_credits:
-        # The cause is a full buffer at the far end; this port is its victim.
+        # The cause is a full buffer at the far end; this port is a victim.
         to_host = by.head_row < 0
         if settings.victims != ALL_PORTS and not (settings.victims == HOST_PORTS and to_host):
             return

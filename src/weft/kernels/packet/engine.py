@@ -35,7 +35,7 @@ NO_PATH = 5
 NO_TRACE = 6
 PAUSED = 7
 
-#: Most slots of the calendar, and of credit returns, that one event or grant takes.
+#: Largest number of calendar slots, and of credit returns, that one event or grant takes.
 ROOM = 16
 
 
@@ -128,8 +128,8 @@ def loop(choose, comes, sent):
     Returns
     -------
     kernel
-        ``run(net, ranks, until, most_events)`` simulates and returns DONE (all operations have
-        ended), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
+        ``run(net, ranks, until, most_events)`` simulates and returns DONE (no operations or packets
+        left), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
         events, but operations or packets left), NO_ROOM (more slots are needed), NO_PATH (a packet
         without an output link), NO_TRACE (more room for hops is needed) or PAUSED (at `until`).
 

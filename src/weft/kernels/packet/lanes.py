@@ -1,7 +1,7 @@
 """Credits of lanes, and the arbitration between the lanes of a link.
 
-`net` is a `weft.kernels.packet.net.Net`, `lane` a `LANE` or, with a link, its number; times are
-int64 ps.
+`net` is a `weft.kernels.packet.net.Net`; `lane` is a `LANE` or, in functions with an argument
+`link`, the number of a lane; times are int64 ps.
 """
 
 import numpy as np
@@ -85,7 +85,7 @@ def wake(net, link, time):
 
 @part_njit()
 def credits_now(credits, lane, now):
-    """Return the credits of a lane, with those that have returned by now.
+    """Return the credits of a lane, including those that have returned by now.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def send_back(net, link, lane_number, count, time, now):
             lane.is_short = 0
             wake(net, link, time)
         return
-    # With a speedup, packets leave an input port side by side, and a later one may be shorter.
+    # With a speedup, packets leave an input port side by side, and a later packet may end earlier.
     if returns[first].time_ps > time:
         back.next = first
         lane.first_return = index

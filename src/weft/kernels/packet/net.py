@@ -52,7 +52,7 @@ class Calendar(NamedTuple):
 
 
 class Credits(NamedTuple):
-    """Credit returns: one `POOL`, `RETURN` of each, and int32 stack of free ones."""
+    """Credit returns: one `POOL`, the `RETURN` records, and an int32 stack of free records."""
 
     state: Any
     returns: Any
@@ -75,7 +75,7 @@ class Adapters(NamedTuple):
     messages, sends
         `MESSAGE` of each operation, and uint8: what it sends (`weft.kernels.program.operations`).
     routes, pairs, connections
-        `ROUTE`, `PAIR` and `CONNECTION` of each.
+        `ROUTE` of each route, `PAIR` of each queue pair and `CONNECTION` of each connection.
     reordered
         `REORDER` of each connection; a single one where packets arrive in order.
     """
@@ -100,7 +100,7 @@ class RouteTables(NamedTuple):
     set_id, set_offset, candidates
         int32 [rows, rows], int32 [sets + 1] and `CANDIDATE`: see `weft.routes.CandidateRoutes`.
     endpoints
-        `ENDPOINT` of each.
+        `ENDPOINT` of each endpoint.
     lane_tables, lane_index, lane_rows
         uint8 [tables, 16], int32 and `LANE_ROW` of each row: see `weft.routes.VirtualLanes`.
     """

@@ -2,15 +2,15 @@
 
 Fields that are read and written together are one record of a cache line or less: an event touches
 a packet, a lane and a link somewhere in memory, and each costs one cache miss instead of one per
-number. Links, rows, packets (slots of the calendar) and other records are given by their index;
--1 is none. Credits are counted in units of `RULES.credit_bytes`.
+field. Links, rows, packets (slots of the calendar) and other records are given by their index;
+-1 means none. Credits are counted in units of `RULES.credit_bytes`.
 """
 
 from weft.kernels.records import record_type
 
 #: Infinite time, ps.
 NEVER = 2**62
-#: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` has lower ones.
+#: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` has lower values.
 WAKES = -1
 
 
@@ -29,7 +29,7 @@ LINK = record_type(
     queues="u2",  # number of queues per lane at the far end
     head_port="u2",  # port at its far end
     tail_port="u2",  # port at its near end
-    is_due="u1",  # 1 in the heap of links that may have a packet to grant
+    is_due="u1",  # 1 while it is in the heap of links that may have a packet to grant
 )
 
 #: Properties that many links share.
@@ -99,11 +99,11 @@ LANE = record_type(
     wire_bytes="i8",  # of these packets
     wait_ps="i8",  # sum of their waits from earliest possible to actual departure
     busy_ps="i8",  # sum of their durations on the link
-    credits="i4",  # of the sender
+    credits="i4",  # credits that the sender has
     first_return="i4",  # list of its credit returns
     last_return="i4",
     turn="i4",  # round robin: input port * lanes + incoming lane of the last grant
-    routed_credits="i4",  # of the packets that are routed to it and not granted
+    routed_credits="i4",  # credits that the packets routed to it and not yet granted take
     first_pair="i4",  # queue of an adapter's queue pairs
     last_pair="i4",
     is_short="u1",  # 1 while a packet waits for credits whose return has not been sent
@@ -146,7 +146,7 @@ MESSAGE = record_type(
 ROUTE = record_type(
     link="i4",  # first link
     address="i4",  # see `PACKET`
-    back="i4",  # route from its destination to its source, with congestion control
+    back="i4",  # route from its destination to its source, only with congestion control
     lane="u1",  # on the first link
     level="u1",  # service level
 )

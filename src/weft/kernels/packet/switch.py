@@ -92,7 +92,7 @@ def enqueue(net, slot, now):
     packet = net.calendar.packets[slot]
     incoming, lane = np.int64(packet.link), np.int64(packet.lane)
     out, size = np.int64(packet.out_link), np.int64(packet.wire_bytes)
-    # Onto a faster link, a packet departs so late that each of its bytes has arrived in time.
+    # To a faster link, a packet departs late enough that each of its bytes has arrived in time.
     late = duration(net, incoming, size) - duration(net, out, size)
     packet.time_ps = now + max(late, 0)
     net.lanes[out * net.rules.lanes + packet.out_lane].routed_credits += credits_of(net.rules, size)

@@ -23,8 +23,8 @@ def look(net, held, wants, wants_lane, why):
     net
         A `weft.kernels.packet.net.Net`.
     held, wants, wants_lane, why
-        int32, int32, int8 and uint8 [links, lanes], written: credits held, and of the packet that
-        has waited longest its output link, lane and reason; see `weft.sim.packet.Snapshots`.
+        int32, int32, int8 and uint8 [links, lanes], written: credits held, and output link, lane
+        and reason of the packet that has waited longest; see `weft.sim.packet.Snapshots`.
     """
     packets, rules, now = net.calendar.packets, net.rules, net.count.now_ps
     count = rules.lanes

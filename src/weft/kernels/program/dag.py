@@ -61,9 +61,9 @@ def out_of_order(op_offset, dep_offset, dep):
     Returns
     -------
     tuple
-        The first operation that depends on one of another rank and the index of this dependency in
-        `dep`, both -1 where there is none; and whether any operation up to there depends on itself
-        or a later one.
+        The first operation that depends on an operation of another rank and the index of this
+        dependency in `dep`, both -1 if there is none; and whether any operation up to that one
+        depends on itself or a later one.
     """
     later = False
     for rank in range(len(op_offset) - 1):
@@ -147,7 +147,7 @@ def by_key(keys, num_keys):
 
 @njit(cache=True)
 def edge_runs(number, op, on, start):
-    """Return the predecessors of each operation from a list of edges: sorted, each edge once.
+    """Return the predecessors of each operation, sorted and each once, from a list of edges.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ def edge_runs(number, op, on, start):
     Returns
     -------
     tuple
-        int64 [ops + 1] offsets, int32 predecessors and bool, True for waits for the start; the
-        last is empty where there is no such wait.
+        int64 [ops + 1] offsets, int32 predecessors and bool, True for waits for the start; the bool
+        array is empty if there is no such wait.
     """
     num_ops = len(number)
     offset = np.zeros(num_ops + 1, dtype=np.int64)

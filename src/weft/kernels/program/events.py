@@ -6,18 +6,19 @@ from weft.kernels.heaps import sift_down, sift_up
 from weft.kernels.lean import lean_njit
 
 # Kinds of events, in their order at one time: a processor is free, an operation has reached its
-# release, an operation ends, it begins to send, a message arrives.
+# release, an operation ends, an operation begins to send, a message arrives.
 FREE_NOW = 0
 START = 1
 END = 2
 BEGIN = 3
 ARRIVE = 4
-#: An item of the heap is kind << KIND_SHIFT | operation, for FREE_NOW the processor's number.
+#: An item of the heap is kind << KIND_SHIFT | operation; for FREE_NOW, the number of the processor
+#: is in place of the operation.
 KIND_SHIFT = 40
 OPERATION = (1 << KIND_SHIFT) - 1
 
-#: Times in ns that differ by less are equal: by SAME_TIME of the time, but at least SAME_NS and at
-#: most SAME_MOST_NS; and at least by the rounding error of late times.
+#: Times in ns count as equal if they differ by at most SAME_TIME times the time (limited to the
+#: range from SAME_NS to SAME_MOST_NS), or by at most the rounding error, ROUNDING times the time.
 SAME_TIME = 1e-12
 SAME_NS = 1e-9
 SAME_MOST_NS = 1.0
@@ -55,7 +56,7 @@ def pop_event(heap):
 
 @lean_njit()
 def merge_waiting(one, other, left, right):
-    """Merge two skew heaps of operations, the first in program order on top; return its top.
+    """Merge two skew heaps of operations, with the first in program order on top; return the top.
 
     Operations are counted from 1 here; 0 is an empty heap. `left` and `right` are int32 [ops].
     """

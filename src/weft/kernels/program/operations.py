@@ -93,7 +93,7 @@ def received(ranks, op, now, until):
 
 @inner_njit()
 def waits(ranks, op, until):
-    """Queue an operation if its processor is in use or others wait for it; return whether it is."""
+    """Queue an operation if its processor is in use or has a queue; return whether it is queued."""
     busy, queue = ranks.busy_until, ranks.first_waiting
     left, right = ranks.left_below, ranks.right_below
     rank = ranks.program.rank[op]
@@ -130,7 +130,7 @@ def _begins(ranks, op, now, until):
         return
     size = program.size_bytes[op]
     if left[op] < 0:
-        # Copies of one pair of ranks are made one after the other, in the order posted.
+        # Copies from one rank to another are made one after the other, in the order posted.
         copied = ranks.copied_until
         pair = ranks.copy_pair[op]
         left[op] = max(now, copied[pair])
@@ -159,7 +159,7 @@ def _copying(ranks, size_bytes):
 
 @inner_njit()
 def _begins_at(ranks, op, time, now, until):
-    """Send at a time; with `_begins`, the adapter's latency later where it crosses the network."""
+    """Call `_begins` at a time, or the adapter's latency later if the network is to be crossed."""
     if ranks.program.route[op] != LOCAL:
         time += ranks.rules.adapter_latency
     if time > until:
@@ -170,7 +170,7 @@ def _begins_at(ranks, op, time, now, until):
 
 @inner_njit()
 def _begin_rendezvous(ranks, send, now, until):
-    """Begin a rendezvous without request: both send and receive are posted."""
+    """Begin a rendezvous that needs no request; both send and receive are posted."""
     posted, rules = ranks.posted, ranks.rules
     requested, answered = posted[send] + rules.overhead, posted[ranks.program.match[send]]
     begin = max(requested, answered)
@@ -227,8 +227,8 @@ def starts(ranks, op, now, until):
             requested = ranks.left[op]
             ranks.left[op] = -1
             if requested == now < until:
-                # Flow level: the answer begins by an event, as if the request had arrived after
-                # the receive was posted; it takes some ns longer than modelled.
+                # Flow level: an event begins the answer, as if the request had arrived after the
+                # receive was posted, because a real request takes some ns longer than the model's.
                 push_event(ranks.heap, now, event(BEGIN, op))
             else:
                 _begins_at(ranks, op, now, now, until)
@@ -299,7 +299,7 @@ def program_events(ranks, now, until):
 
 @inner_njit()
 def start_ready(ranks, now, until):
-    """Start the operations that have become ready, in that order."""
+    """Start the operations that have become ready, in the order in which they became ready."""
     count = ranks.count
     while count.ready_head < count.ready_tail:
         op = np.int64(ranks.ready[count.ready_head])  # int64 throughout: one compiled version

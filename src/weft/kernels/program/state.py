@@ -22,10 +22,10 @@ HEAP_SIZE = counters("events")
 def rules_dtype(unit: Any) -> np.dtype[Any]:
     """Return the dtype of the settings of a run, with times of type *unit*.
 
-    `eager_bytes` is the size of the largest eager message; `handshake`: larger ones send a request
-    and an answer first. `overhead` is the processor's time at either end of a message,
+    `eager_bytes` is the size of the largest eager message; with `handshake`, a request and an
+    answer precede larger messages. `overhead` is the processor's time at either end of a message,
     `adapter_latency` the time between an adapter and its processor. A copy within a host takes
-    ``local_units_per_byte / local_gbps`` *unit* per byte, rounded where `local_whole`, and its
+    ``local_units_per_byte / local_gbps`` *unit* per byte, rounded if `local_whole` is set, and its
     message arrives `local_latency` later.
     """
     return np.dtype(
@@ -51,7 +51,7 @@ class Program(NamedTuple):
     kind, rank, size_bytes, match, cpu
         [ops], as in `weft.workload.Workload`; `cpu` is empty where all processors are 0.
     duration, release
-        *unit* [ops]: duration of a calculation, earliest start; `release` may be empty.
+        *unit* [ops]: duration of a calculation, and earliest start; `release` may be empty.
     successor_offset, successor, successor_on_start
         Operations that depend on each operation; see `weft.workload.Workload.after`.
     route
@@ -91,14 +91,15 @@ class Ranks(NamedTuple):
     heap
         A `Heap` of future events.
     timeline_op, timeline_time
-        int32 and *unit*: operations that wait only for their release, and its time, in order.
+        int32 and *unit*: operations that wait only for their release, and the time of each release,
+        in the order of time.
     pending
-        int32 [ops]: number of predecessors that have not started or ended.
+        int32 [ops]: number of predecessors whose start or end an operation still waits for.
     ready
         int32 [ops + 1]: queue of operations to start.
     posted, ended, left, arrived
-        *unit* [ops], -1 before: when an operation started and ended, its data began to depart, and
-        its message arrived.
+        *unit* [ops]: when an operation started and ended, its data began to depart, and its message
+        arrived; -1 until then.
     busy_until, first_waiting
         *unit* and int32 [ranks, processors]: when a processor becomes free, and the first operation
         that waits for it, counted from 1, 0 for none.

@@ -9,7 +9,7 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import UNREACHED
 
-#: Passes that sum loads; later ones sum their fourth powers.
+#: Number of passes that sum loads; later passes sum the fourth powers of loads.
 EVEN_PASSES = 3
 
 
@@ -19,10 +19,10 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
 
     hops[row] is the length of the path in edges, -1 where there is none. latest[row] is the
     highest number of a channel on which a path of that length leaves the row; channels that enter
-    the row must have a lower one. A row uses only channels to rows one level nearer to the goal.
+    the row must have a lower one. A row uses only channels to rows one hop nearer to the goal.
     Where that leaves a row without a path although one exists, each row of that path is pinned to
-    its outgoing channel of the highest number that leads to the goal: any channel that could
-    enter the row before still can. Return the number of rows reached; `rows` lists them by level.
+    the channel of the highest number by which it can reach the goal, so that any channel that could
+    enter it before still can. Return the number of rows reached; `rows` lists them, nearest first.
     """
     edge_offset, edge_row, edge_tail, reverse, _ = graph
     count_rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -117,7 +117,8 @@ def ordered_tables(
     destination_port
         int32 [destinations]: the port from its row to the destination, 0 for the row itself.
     num_endpoints, lmc, passes
-        Destinations from num_endpoints on are switches and add no load.
+        Destinations from num_endpoints on are switches and add no load; LID mask control; number of
+        passes.
     no_path
         The port that means "no path", the largest value of the table's type.
     load

@@ -14,11 +14,11 @@ def weighted_tables(
 ):  # fmt: skip
     """Fill the lines of the destinations in the given order.
 
-    Each destination runs Dijkstra's algorithm outwards; then every edge of its tree gains the
+    For each destination, Dijkstra's algorithm runs outwards; then every edge of the tree gains the
     weights of the rows that send over it. All weights begin at first_weight, more than any path
     can gain, so that paths stay minimal. Of paths of equal weight OpenSM takes the one that its
-    heap yields first: rows enter the heap by row_rank, and after them the adapter when the
-    destination is not the row itself.
+    heap yields first: rows enter the heap by row_rank, and then the adapter, if the destination is
+    not the row itself.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _up(heap, position, distance, at):
 
 @njit(cache=True)
 def _down(heap, position, distance, size):
-    """Move the root down, past the nearest child; of equally near ones the last."""
+    """Move the root down, each time past its nearest child (of equally near ones the last)."""
     node = heap[0]
     at = 0
     while 4 * at + 1 < size:

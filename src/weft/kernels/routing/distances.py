@@ -62,9 +62,9 @@ def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, que
     rows connected to the root; hops and queue are as in `bfs`. Return the number of rows reached;
     the queue lists them in the order of the search.
 
-    Each row first gets the shortest legal path of a search from the root (of equal ones that which
-    only leads down), as in OpenSM. Where that leaves rows without a path, the search is repeated
-    such that every row with a down path uses it, which connects all rows that the order connects.
+    Each row first gets the shortest legal path of a search from the root (of equal ones the path
+    that only leads down), as in OpenSM. If that leaves rows without a path, the search is repeated
+    such that every row with a down path uses it; then all rows that have a legal path get one.
     """
     tail = _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue)
     if tail < component_size:
@@ -143,9 +143,9 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
 def next_edges(edge_offset, edge_row, edge_up, ordered, hops, down, rows, count, first, edges):
     """List, for each of the rows, the first edges of its shortest (legal) paths.
 
-    Those of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), by port. With ordered
-    False they are all edges to a row one hop nearer; with True they must also lead along up*/down*
-    paths (see `updown`). Return the number of edges listed.
+    Those of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), by port. They are all
+    edges to a row one hop nearer; if `ordered`, only those that lead along up*/down* paths (see
+    `updown`). Return the number of edges listed.
     """
     filled = 0
     for i in range(count):

@@ -11,11 +11,11 @@ def dimension_tables(
     edge_offset, edge_row, edge_port, edge_key, order, destination_row, destination_port,
     num_endpoints, lmc, no_path, table,
 ):  # fmt: skip
-    """Fill tables so that every row sends by the lowest key that starts a shortest path.
+    """Fill tables so that every row sends by the edge of lowest key that starts a shortest path.
 
     Parallel edges of one row and key share their dimension's destinations: each LID takes the edge
-    with the fewest LIDs so far, of equal ones that which fewest other LIDs of the destination use,
-    of equal ones the lowest port. Destinations are routed in the given order, once for each offset
+    with the fewest LIDs so far, then with the fewest other LIDs of the same destination, then with
+    the lowest port. Destinations are routed in the given order, once for each offset
     of their LIDs; switches are not counted, and have one path for all their LIDs.
 
     Parameters
@@ -29,7 +29,8 @@ def dimension_tables(
     destination_port
         int32 [destinations]: the port from its row to the destination, 0 for the row itself.
     num_endpoints, lmc, no_path
-        Destinations from num_endpoints on are switches; the port that means "no path".
+        Destinations from num_endpoints on are switches; LID mask control; the port that means "no
+        path".
     table
         uint8 or uint16 [lids, rows], changed in place.
     """
@@ -83,7 +84,7 @@ def dimension_tables(
 
 @njit(cache=True)
 def _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges):
-    """List as edges[first[i]:first[i + 1]] those of lowest key from queue[i] to a nearer row."""
+    """List the edges of lowest key from queue[i] to nearer rows: edges[first[i]:first[i + 1]]."""
     first[1] = 0
     for i in range(1, count):
         row = queue[i]

@@ -51,7 +51,7 @@ def _least(group, port_start, used):
 
 @njit(cache=True)
 def _idle(row, hops, with_siblings, start, family, served, changed):
-    """Return whether no row below gets a shorter path via this one and its groups are sorted."""
+    """Return whether a row's groups are sorted and no row below gets a shorter path via the row."""
     if changed[row] or served[family[row]] > hops:
         return False
     return not with_siblings or start[3 * row + 2] == start[3 * row + 1]
@@ -73,7 +73,7 @@ def _go_down(
     root, came_from, first_hops, with_siblings, start, order, head, position, port_start,
     remote_port, group_up, port_up, changed, next_down, adapters, family, served, hops, line, stack,
 ):  # fmt: skip
-    """Give every row below `root` the port towards it where that is shorter.
+    """Give every row below `root` the port towards `root` where that shortens the row's path.
 
     Return whether any adapter got a path. Groups are searched least loaded first. Loads grow only
     on paths that end at a row with adapters. Rows of one family have the same rows below: after
@@ -169,9 +169,9 @@ def _route(
 ):  # fmt: skip
     """Route one destination from the row that it hangs from.
 
-    At each row the ports of the rows below are set first. Then the least loaded group up is
-    followed, which adds to the loads on the main path, and the same is done from there. All other
-    groups up follow as secondary paths, then the cables within the level.
+    At each row the ports of the rows below are set first. Then, on the main path, the least loaded
+    group up is followed, which adds to its load, and the same is done from there. All other groups
+    up follow as secondary paths, then the groups to rows of the same rank.
     """
     depth = 0
     frames[0].row = target
@@ -236,7 +236,7 @@ def _route(
                     frame.next_group = up + 1
         if frame.phase == _ROOT:
             while push < 0 and frame.next_group < siblings - down:
-                # With credit left a root goes down again, from its next group down.
+                # If credit is left, the search goes down from the root again, by its next group.
                 push = head[order[down + frame.port]]
                 push_main = frame.main
                 push_credit = frame.credit - 1
@@ -349,7 +349,7 @@ def ftree_tables(
     head
         int32 [groups]: the row that the group leads to, -1 for an adapter.
     position
-        int32 [groups]: of equally loaded groups the lowest is first.
+        int32 [groups]: among equally loaded groups, the group of the lowest position is first.
     port_start, remote_port
         int32 CSR over groups: the port at the other end of each port.
     family

@@ -1,8 +1,8 @@
 """Shortest paths over routers and lines that keep to an order of dimensions where they can.
 
 Rows are routers or switches of lines. Line l as a whole is one more node, number ``rows + l``. A
-joint is the set of parallel cables between a router and one switch of a line. Those of a node are
-``of_node[node_offset[node]:node_offset[node + 1]]`` of `Joints`.
+joint is the set of parallel cables between a router and one switch of a line. The joints of a node
+are ``of_node[node_offset[node]:node_offset[node + 1]]`` of `Joints`.
 
 The switches of line l are ``switches[start[l]:start[l + 1]]`` of `Lines`; rank[row] is a switch's
 index among them. From ``base[t]`` on, three arrays describe for every switch of t's line its path
@@ -143,7 +143,8 @@ def inner_paths(
     inner_hops, inner_down, inner_order
         uint16, uint8 and int32: filled with `hops`, `down` and `order` of `Lines`.
     lost
-        int64 [lines]: filled with the pairs of switches with joints that no legal path connects.
+        int64 [lines]: filled with the number of pairs of switches that have joints but no legal
+        path between them.
     """
     vertices = len(rank)
     hops = np.empty(vertices, dtype=np.uint16)
@@ -201,10 +202,10 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     """Fill the forwarding tables of all destinations, in the order of `targets.rows`.
 
     Each path crosses as few lines as possible. Of these paths the one with the fewest turns against
-    the order (from a line to one of no later dimension) is used; of equal ones, a router takes the
-    earliest dimension, and a line the exit with the least traffic from such turns so far. Of
-    parallel cables, and of the legal paths inside a line, the least loaded is used. The flows of
-    every tree are added to the loads; paths to switches add none.
+    the order (from a line to one whose dimension is not later) is used. Among equal paths, a router
+    takes the earliest dimension, and a line the exit with the least traffic from such turns so far.
+    Of parallel cables, and of the legal paths inside a line, the least loaded is used. The flows of
+    every tree are added to the loads, except those to switches.
 
     Parameters
     ----------
@@ -220,8 +221,8 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     steps
         int32 [rows, nodes]: scratch; [0, nodes] for a single pass.
     turns
-        uint8 [rows, rows]: filled with the turns against the order on the path to the first row
-        from the second, at most 255, which also means "no path".
+        uint8 [rows, rows]: filled with the number of turns against the order on the path from the
+        second row to the first; at most 255, which also means "no path".
     table
         uint8 or uint16 [destinations, rows]: filled with ports.
     """
@@ -255,8 +256,8 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     inner_flow = np.zeros(rows, dtype=np.int64)
     passing = np.zeros(rows, dtype=np.int64)
     chosen = np.empty(rows, dtype=np.int32)
-    # Of each joint: the rate, and the flows so far that leave a line by it and turn against the
-    # order.
+    # The rate of each joint, and the number of flows so far that leave a line by it and turn
+    # against the order.
     width = np.zeros(len(router_of), dtype=np.float64)
     strays = np.zeros(len(router_of), dtype=np.float64)
     for j in range(len(router_of)):
@@ -326,7 +327,7 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
 
 @njit(cache=True)
 def _note_turns(lines, queue, count, rows, against, turns):
-    """Fill the turns of every row's path; all switches of a line get those of the line."""
+    """Fill the number of turns of every row's path; all switches of a line have the same number."""
     turns[:] = 255
     for i in range(count):
         node = queue[i]
@@ -360,7 +361,7 @@ def _search(joints, root, rows, hops, queue):
 
 @njit(cache=True)
 def _choose(joints, queue, count, rows, hops, width, strays, step, against):
-    """Choose each node's next joint, for all nodes but the first; see `hdor_tables`."""
+    """Choose the next joint of every node but the first; see `hdor_tables`."""
     step[queue[0]] = -1
     against[queue[0]] = 0
     for i in range(1, count):

@@ -7,7 +7,7 @@ closes a cycle, or the edges between are reordered. Dependency ``k`` of edge ``e
 head; two words of bits hold the lanes that contain it and those in which it would close a cycle.
 
 Most paths that a lane cannot accept are rejected without a search, by a bit matrix of the edges
-that follow each edge. It is recomputed from time to time; an old one stays valid, because a lane
+that follow each edge. It is recomputed from time to time; an old matrix stays valid, because a lane
 never loses a dependency.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Most edges for which the bit matrix is kept, up to 8 MB per lane.
+#: Largest number of edges for which the bit matrix is kept (up to 8 MB per lane).
 MOST_COUNTED = 8192
 
 #: The bit matrix is recomputed after visits to this many times the number of edges, which take
@@ -50,13 +50,13 @@ def fit_paths(
         uint8 [rows]: 1 where paths from the row need a lane.
     groups
         uint8 [lids, rows]: group of each path. Paths are assigned by group, within a group by LID,
-        and of one LID nearest to the destination first.
+        and for one LID from the row nearest to the destination to the farthest.
     num_groups
         Number of groups.
     max_lanes
-        At most 16.
+        Largest number of lanes, at most 16.
     max_work, enough
-        Give up after visiting max_work edges once at least `enough` lanes are in use.
+        Give up when more than max_work edges have been visited and `enough` lanes are in use.
     position
         int32 [max_lanes, edges]: each edge's position in the order of each lane, initially any
         order, changed in place.
@@ -191,8 +191,8 @@ def add_path(
     """Add the path from a row to a lane, or leave the lane as it was.
 
     Return the number of edges visited, negative when the path does not fit. A dependency that
-    closes a cycle alone is barred from the lane for good. held and barred are uint16
-    [dependencies], bits of lanes; position is that of the lane; behind is from `empty_behind`;
+    closes a cycle by itself is barred from the lane for good. held and barred are uint16
+    [dependencies], bits of lanes; position is the lane's order; behind is from `empty_behind`;
     effort, int64 [lanes], counts the visits since the bit matrix was computed; fresh [rows] and
     mark, later, earlier and room [edges] are scratch.
     """
@@ -333,7 +333,7 @@ def insert_dependency(
 
 @njit(cache=True)
 def _reorder(position, earlier, before, later, count, room):
-    """Give the positions of both sets to the edges of `earlier` first."""
+    """Give the positions of both sets first to the edges of `earlier`, then to those of `later`."""
     _sort_by_position(earlier, before, position)
     _sort_by_position(later, count, position)
     i = j = 0
@@ -390,7 +390,7 @@ def order_edges(
     Returns
     -------
     int
-        Number of edges on cycles or behind one, which are last in the order: 0 when one lane
+        Number of edges on cycles or behind a cycle, which are last in the order: 0 when one lane
         suffices.
     """
     rows = len(row_base) - 1

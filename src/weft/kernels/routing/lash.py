@@ -15,8 +15,8 @@ def layered_paths(
     """Choose the edge by which each row sends to each target, and the lane of the path.
 
     From the target outwards, every row takes a shortest path in the lowest lane that accepts one
-    without a cycle. Among those it takes the least loaded path so far; with `frugal`, one whose
-    dependencies the lane already contains has precedence.
+    without a cycle. Among these paths it takes the one that is least loaded so far; with `frugal`,
+    a path whose dependencies the lane already contains has precedence.
 
     Parameters
     ----------
@@ -155,16 +155,16 @@ def spread_paths(
     edge_cost, counts, flow_from
         As in `layered_paths`.
     lids, lid_row
-        int32: lines of the table, and the row that each leads to; those of one row in succession.
+        int32: lines of the table, and the row that each leads to; lines to one row are consecutive.
     position
         int32 [lanes, edges]: each edge's position in the order of each lane.
     passes
-        How often each line is chosen.
+        How often the paths of each line are chosen.
     load
         int64 [edges]: flows on each edge, changed in place.
     table
         uint8 or uint16 [all lids, rows]: lines whose paths each lead forward in some lane. A line
-        is replaced by less loaded paths where all rows that need a lane have such a path.
+        is replaced by less loaded paths if these, too, lead forward from all rows that need a lane.
     lane_of
         uint8 [lids, rows]: filled with the lowest lane of each path that needs one, else 0.
     """
@@ -215,7 +215,7 @@ def spread_paths(
 def _cheapest_forward(
     queue, count, first, options, edge_row, edge_cost, counts, position, load, cost, lanes, ahead
 ):
-    """Choose an edge for every row but the first; return False when one that counts has none."""
+    """Choose an edge for all rows but the first; False if a row that counts has no forward path."""
     goal = queue[0]
     cost[goal] = 0.0
     lanes[goal] = (1 << len(position)) - 1
@@ -305,7 +305,7 @@ def widen_orders(
     row_base, slot_edge, table, lids
         As in `weft.kernels.routing.lane_assignment.fit_paths`: the present paths.
     lanes
-        uint8 [lids, rows]: their lanes.
+        uint8 [lids, rows]: the lanes of the present paths.
     position
         int32 [lanes, edges]: each edge's position in the order of each lane, changed in place. The
         dependencies of the present paths lead forward before and after.

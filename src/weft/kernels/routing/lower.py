@@ -31,7 +31,7 @@ def colour_paths(
     table
         uint8 or uint16 [lids, rows], changed in place.
     sl
-        uint8 [rows, lids], changed in place, 255 where unset; [1, 1] when all paths have one level.
+        uint8 [rows, lids], changed in place, 255 where unset; [1, 1] if all paths have the same.
     chosen
         uint8 [paths]: filled with each path's LID offset.
 
@@ -81,7 +81,7 @@ def extend_rows(
 ):  # fmt: skip
     """Give rows without an entry for a LID the port to the nearest row that has one.
 
-    Of equally near rows the first of the search is used, the target's own row before all others.
+    Of equally near rows, the target's own row is used, else the first that the search finds.
 
     Parameters
     ----------

@@ -34,11 +34,11 @@ def _sort(values, count):
 
 @njit(cache=True)
 def _admit(f, e, graph, state, order, channel_at, space, trail):
-    """Mark the dependency of f on e as used, or blocked if it closes a cycle; return if it is used.
+    """Mark the dependency of f on e: blocked if it closes a cycle, else used; return if it is used.
 
-    When e is before f in the order, the channels that follow e are searched for f, up to its
+    When e is before f in the order, the channels that follow e are searched for f, up to f's
     position. If f is not among them, they swap positions with those that precede f (Pearce and
-    Kelly 2006). trail[0] counts the marked dependencies, listed from trail[1] on.
+    Kelly 2006). trail[0] counts the marked dependencies, which are listed from trail[1] on.
     """
     edge_offset, edge_row, edge_tail, reverse, dependency = graph
     seen, stack, after, before, moved = space
@@ -126,10 +126,10 @@ def _undo(state, trail, since):
 def _admit_redirect(
     row, other_edge, by, level, graph, hops, chosen, state, order, channel_at, space, trail
 ):
-    """Admit what is needed for a row to send by other_edge instead; return whether it is admitted.
+    """Admit what a row needs to send by other_edge instead; return whether all is admitted.
 
-    Needed are the dependencies on other_edge of channel `by` and of all that already enter the
-    row, and that of other_edge on the next channel.
+    It needs the dependencies on other_edge of channel `by` and of all channels that already enter
+    the row, and the dependency of other_edge on the next channel.
     """
     edge_offset, edge_row, _, reverse, _ = graph
     onward = chosen[edge_row[other_edge]]
@@ -162,9 +162,9 @@ def _grow(
 ):  # fmt: skip
     """Choose an edge for each row towards the goal, level by level, within a lane's dependencies.
 
-    Each row takes the cheapest path via a row one level nearer whose dependency is admitted. Where
-    all are blocked, a nearer row may be redirected to another of its shortest paths (local
-    backtracking); where that fails too, the row is tried again on the next level. Return the
+    Each row takes the cheapest path via a row one level nearer whose dependency is admitted. If all
+    these dependencies are blocked, a nearer row may be redirected to another of its shortest paths
+    (local backtracking); if that fails too, the row is tried again on the next level. Return the
     number of rows reached, listed by level, and the excess: the edges by which paths are longer
     than minimal, times their rows' weights, at most `limit`. The search stops at the limit, and
     the excess is the limit when a row of positive weight is not reached.
@@ -264,9 +264,9 @@ def share_lanes(
     """Grow a tree towards each goal in a lane that admits it, and mark its dependencies as used.
 
     Each lane first gets the dependencies of its paths along the escape tree. Then each goal
-    without a lane gets the first lane in which all rows of positive weight have minimal paths;
-    where there is none, the lane of the least excess among those that reach all rows, or else the
-    last lane, in which the escape tree must lead to the goal.
+    without a lane gets the first lane in which all rows of positive weight have minimal paths. If
+    there is no such lane, it gets the lane of the least excess (see `_grow`) among those that reach
+    all rows, or else the last lane, in which the escape tree must lead to the goal.
 
     Parameters
     ----------

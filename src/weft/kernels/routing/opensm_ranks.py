@@ -15,10 +15,10 @@ MOST_HOPS = 254
 def _port_hops(
     edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits, queue
 ):  # fmt: skip
-    """Fill hops[e] with the edges to the goal from the tail of edge e when the path starts with e.
+    """Fill hops[e] with the number of edges of the path to the goal that starts with edge e.
 
-    As in OpenSM, a row propagates the hops of its best port, but the steps allowed after it depend
-    on the step that queued it last, which may belong to another port. Where cables connect
+    As in OpenSM, a row propagates the hops of its best port, but the steps allowed next depend on
+    the step that queued the row last, which may belong to another port. Where cables connect
     switches of one rank, paths can therefore lead down and up again.
     """
     rows = len(least)
@@ -73,7 +73,7 @@ def ranked_tables(
     row_order, target_offset, target_destination, destination_port, num_endpoints, no_path, table
         As in `counted_tables`.
     most_hops
-        Longer paths, in edges, are left out.
+        Paths of more edges are left out.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(len(edge_row), dtype=np.int32)

@@ -6,7 +6,8 @@ from weft.kernels.cache import njit
 from weft.kernels.routing.distances import bfs, next_edges, updown
 from weft.kernels.routing.tables import carry, sort_by_hops
 
-#: A peak that more than one in this number of edges share comes from the topology, not from trees.
+#: If more than one in this number of edges has the peak load, the topology causes the peak, not the
+#: choice of trees.
 SHARED = 8
 #: Relative difference below which loads count as equal.
 SAME = 1e-9
@@ -23,7 +24,7 @@ def lower_peaks(
     """Lead trees around the edges of the largest load times cost, as long as that lowers it.
 
     A tree that uses an edge of the peak is chosen again, and replaced only when the new tree uses
-    no such edge. When no tree can be replaced, the next lower load is the peak, at most `DEPTH`
+    no such edge. If no tree can be replaced, the next lower load becomes the peak, at most `DEPTH`
     times, since room there may help later. Nothing changes when more than one in `SHARED` edges
     have the peak load. The arguments not listed are those of
     `weft.kernels.routing.tables.balanced_tables`.
@@ -154,7 +155,7 @@ def _over(queue, count, chosen, flow, load, edge_cost, limit):
 def _around(queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over, chosen):
     """Choose every row's edge by the fewest edges over the limit, then by the least cost.
 
-    The flow that a row adds is estimated as that of the tree before.
+    The flow that a row adds is estimated by its flow in the previous tree.
     """
     cost[queue[0]] = 0.0
     over[queue[0]] = 0

@@ -39,7 +39,8 @@ def balanced_tables(
     destination_port
         int32 [destinations]: the port from its row to the destination, 0 for the row itself.
     num_endpoints, lmc, passes
-        Destinations from num_endpoints on are switches and add no load.
+        Destinations from num_endpoints on are switches and add no load; LID mask control; number of
+        passes.
     no_path
         The port that means "no path", the largest value of the table's type.
     load
@@ -59,7 +60,7 @@ def balanced_tables(
     senders = np.int64(0)
     for row in range(rows):
         senders += row_sources[row]
-    # Each LID offset is balanced separately: a flow uses one of them.
+    # Each LID offset is balanced separately, because a flow uses only one offset.
     for round_ in range(passes << lmc):
         offset = round_ & ((1 << lmc) - 1)
         again = round_ >= (1 << lmc)
@@ -126,7 +127,7 @@ def _unlike(
     table, lid, lids, offset, again, queue, count, first, edges, edge_row, edge_port, edge_cost,
     load, senders, cost, chosen,
 ):  # fmt: skip
-    """Choose as `_cheapest`, at a higher cost per other LID of the destination on an edge."""
+    """Choose as `_cheapest`; every other LID of the destination on an edge adds to its cost."""
     cost[queue[0]] = 0.0
     for i in range(1, count):
         row = queue[i]
@@ -168,15 +169,15 @@ def counted_tables(
     """Fill tables as OpenSM does, by the number of destinations already routed via each port.
 
     Rows are targets in row_order, with their destinations in the listed order: first all
-    endpoints, then all switches, which are not counted. Every row sends by the port of the least
-    count among those that start a shortest path, of equal ones the lowest.
+    endpoints, then all switches, which are not counted. Among the ports that start a shortest path,
+    every row sends by the one of the least count, of equal ones by the lowest.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port
         Of `weft.fabrics.graph.SwitchGraph`.
     row_order
-        int32 [rows].
+        int32 [rows]: the rows, in the order in which they are targets.
     target_offset, target_destination, destination_port, num_endpoints, no_path
         As in `balanced_tables`.
     table
@@ -244,7 +245,7 @@ def dmodk_tables(
     rank
         int32 [endpoints]: index of the endpoint among the leaves of the tree.
     row_start, row_end
-        int32 [rows]: range of ranks below the row.
+        int32 [rows]: range of the indices `rank` of the endpoints below the row.
     child_size
         int64 [rows]: endpoints below each child of the row.
     up_divisor, down_divisor

@@ -44,10 +44,10 @@ def unite_squares(offset, other, edge, parent, flip):
         int32 CSR over rows: the neighbours, ascending, and the undirected edge to each. An edge
         points from its lower row to its higher one.
     parent
-        int32 [edges], changed in place: from 0, 1, 2, ... to the representative of each class.
+        int32 [edges], changed in place: representative of each edge's class, initially 0, 1, 2, ...
     flip
-        uint8 [edges], changed in place: from 0 to 1 where an edge points against its
-        representative.
+        uint8 [edges], changed in place: 1 where an edge points against its representative,
+        initially 0.
 
     Returns
     -------
@@ -97,8 +97,8 @@ def adjacent_edges(offset, other, one, two, square, strong):
         int32, filled: the edges of each pair, as indices in `other`. There must be room for every
         pair of neighbours of every row.
     square, strong
-        uint8, filled: 1 when the edges are two sides of a square; 1 when they are not, but each of
-        them and the same third edge are.
+        uint8, filled: square is 1 when the edges are two sides of a square; strong is 1 when they
+        are not, but each of them is in a square with the same third edge.
 
     Returns
     -------
@@ -163,9 +163,9 @@ def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, s
     """Choose the group 2 d + (1 up, 0 down) by which each row sends to a target row, -1 for none.
 
     As in OpenSM's torus-2QoS, the path leads along the first dimension that differs towards the
-    switch where it turns, in the shorter direction or, when that is cut, in the other; when that
-    switch is missing, in the shorter direction as far as cables lead. Where no step is possible,
-    the next dimension is tried.
+    switch where it turns, in the shorter direction or, when that direction is cut, in the other.
+    When that switch is missing, it leads in the shorter direction as far as there are cables. Where
+    no step is possible, the next dimension is tried.
     """
     dimensions = len(radix)
     for row in range(len(chosen)):
@@ -197,7 +197,7 @@ def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, s
 def _repair_steps(target, step, last_first, chosen, state, trail):
     """Let rows without a path send to a neighbour that has one; return the number of such rows.
 
-    Rows next to those with a path are first. The neighbours are tried from the first dimension to
+    Rows next to rows with a path come first. The neighbours are tried from the first dimension to
     the last, or with `last_first` in reverse.
     """
     rows = len(chosen)
@@ -256,8 +256,8 @@ def torus_tables(
         balanced by flows. Otherwise, as in OpenSM, ties do not cross the dateline and parallel
         cables are used round-robin.
     whole, last_first
-        Whether no cable or switch is missing, so that every path arrives; and if not, the order
-        for `_repair_steps`.
+        Whether no cable or switch is missing, so that every path arrives; and, if some are missing,
+        the order for `_repair_steps`.
     coordinate, stride, grid
         int32 [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c
         is grid[sum(c * stride)], -1 where it is missing.
@@ -265,7 +265,7 @@ def torus_tables(
         int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and
         the number of steps possible in that direction.
     rows
-        int32 [rows]: the row of the fabric.
+        int32 [rows]: the number of each row in the fabric.
     group_offset, group_port, group_cost
         int32, int32 and float64, CSR over row * 2 dimensions + group: the ports of parallel
         cables, and the cost of one flow (1 / rate, per Gbit/s).

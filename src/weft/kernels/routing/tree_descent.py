@@ -7,7 +7,7 @@ from weft.kernels.cache import njit
 
 @njit(cache=True)
 def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
-    """Return a row and target whose candidates lead both ways, or up after down; else (-1, -1).
+    """Find a row and target whose candidates lead both up and down, or up after down.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
     Returns
     -------
     row, target
-        Rows, the first such pair.
+        The first such pair of rows; (-1, -1) if there is none.
     """
     rows = len(level)
     # State of a row: 0 not reached, 1 reached by paths up only, 2 by a path that has led down.
