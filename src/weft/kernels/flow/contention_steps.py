@@ -38,7 +38,7 @@ def demand(coefficients, out):
 
 @njit(cache=True, inline="always")
 def full_rate_penalty(coefficients, out, here, total, most):
-    """Return the penalty that an edge's conflicts with full-rate senders cause: rho' of rule (b).
+    """Return the penalty that conflicts with full-rate senders alone cause: rho' of rule (b).
 
     `here` is the number of full-rate senders to the edge's destination. For the destinations of
     all `out` edges of its source, `total` is the sum of these numbers and `most` the largest.

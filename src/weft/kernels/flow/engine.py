@@ -97,7 +97,7 @@ def _sort(numbers, begin, end):
 
 @inner_njit()
 def _serve(ranks, level, maxmin, penalty, op, now):
-    """Send the operations of a queue pair's queue, from the first one to one that takes time."""
+    """Send the operations of a queue pair's queue from the first on, until one takes time."""
     size, route, left = ranks.program.size_bytes, ranks.program.route, ranks.left
     paths, rules = level.paths, level.rules
     while True:

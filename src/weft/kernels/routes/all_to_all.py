@@ -98,7 +98,7 @@ def all_to_all_table_loads(
 
 @njit(cache=True)
 def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
-    """Recount flows, only those of rows whose path arrives; return how many others there are.
+    """Recount the flows without rows whose path does not arrive; return the flows left out.
 
     `delivers` is whether the goal's own table entry leads to the destination.
     """

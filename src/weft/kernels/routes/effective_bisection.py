@@ -50,15 +50,15 @@ def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
     """Fill the mean share of the injection rate that the flows of each sample get.
 
     A flow gets the least of 1 / (load * link_cost) over its links, and 0 when it has none. A flow
-    that has a detour takes whichever path has the smaller largest load * link_cost; if these are
-    equal, the direct path. The flows choose one after the other, and again when all have chosen.
+    that has a detour takes the path whose largest load * link_cost is smaller, or the direct path
+    if both are equal. The flows choose one after the other, and again when all have chosen.
 
     Parameters
     ----------
     offset, link
         int64 [samples * flows + 1] and int32, CSR: the links of each flow's direct path.
     about_offset, about
-        The same of paths via an intermediate (detours); empty when no flow has one.
+        The same for paths via an intermediate (detours); empty when no flow has a detour.
     link_cost
         float64 [links]: injection rate divided by the link's rate.
     flows

@@ -115,7 +115,7 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
 
 @njit(cache=True)
 def _draw_path(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
-    """Choose at random from a line's sets to its end; return (row, random state, number of links).
+    """Choose at random from a line's sets to the end; return (row, random state, links in all).
 
     The row is -1 when the path is too long for `links`.
     """

@@ -174,7 +174,7 @@ def row_users(
         int64 [rows]: endpoints that send through each row.
     slots, rows, endpoints
         int32 [links]: slots is a link's index in `row_link` and rows the row that it leaves. For a
-        host's link, slots is -1, rows the row that it leads to, and endpoints the one it leaves.
+        host's link, slots is -1, rows the row at its head, and endpoints the endpoint at its tail.
 
     Returns
     -------

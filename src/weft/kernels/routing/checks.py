@@ -163,7 +163,7 @@ def list_unrouted(
     table, lmc, host_endpoint, target_row, target_link, host_row, row_base, row_link, link_row,
     no_path, pairs,
 ):  # fmt: skip
-    """List, by destination, the pairs of hosts whose source does not reach every LID of it.
+    """List, by destination, the pairs of hosts whose source does not reach all LIDs of the other.
 
     Parameters
     ----------
