@@ -191,8 +191,8 @@ class Routes(FrozenArrays):
         Returns
         -------
         tuple of ndarray
-            Offsets and links, as `links` returns them, of direct paths, and then the same of paths
-            via an intermediate (two empty arrays if there are no intermediates). A flow that has
+            Offsets and links, as `links` returns them, of direct paths, and then of paths via an
+            intermediate (two empty arrays if there are no intermediates). A flow that has
             both paths may use either.
         """
         none = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)

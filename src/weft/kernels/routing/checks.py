@@ -105,7 +105,7 @@ def check_tables(
     Returns
     -------
     lost, apart, loops, lost_rows
-        Pairs without a path, those among them that no cables connect, LIDs with a loop, and (row,
+        Pairs without a path, pairs among them that no cables connect, LIDs with a loop, and (row,
         LID) pairs that cables connect but the table does not.
     """
     rows = len(row_base) - 1

@@ -41,7 +41,7 @@ def _sort_by_load(order, start, stop, count, position):
 
 @njit(cache=True)
 def _least(group, port_start, used):
-    """Return the least used port of a group, of equal ones the first."""
+    """Return the least used port of a group, the first if several are equal."""
     best = port_start[group]
     for port in range(best + 1, port_start[group + 1]):
         if used[port] < used[best]:

@@ -15,7 +15,7 @@ def balanced_tables(
     """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
     Each destination gets a tree of paths. From the target outwards, every row takes the edge with
-    the least sum of load times cost over the rest of the path, of equal ones the lowest port.
+    the least sum of load times cost over the rest of the path, or the lowest port among equals.
     Then the tree's flows, one from each host, are added to the loads, so that later trees avoid
     them. On every pass but the first a tree's own flows are subtracted and its paths chosen again.
     With an LMC, the LIDs of one destination avoid each other's edges first of all.
@@ -170,7 +170,7 @@ def counted_tables(
 
     Rows are targets in row_order, with their destinations in the listed order: first all
     endpoints, then all switches, which are not counted. Among the ports that start a shortest path,
-    every row sends by the one of the least count, of equal ones by the lowest.
+    every row sends by the port of the least count; if several have it, by the lowest of them.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def counted_tables(
 
 @njit(cache=True)
 def sort_by_hops(queue, count, hops, sorted_rows):
-    """Sort the first `count` rows of the queue by hops; the order of equal ones stays."""
+    """Sort the first `count` rows of the queue by hops (stable)."""
     buckets = np.zeros(len(hops) + 1, dtype=np.int32)
     for i in range(count):
         buckets[hops[queue[i]] + 1] += 1
