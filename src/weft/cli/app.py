@@ -102,7 +102,7 @@ def program(words: Sequence[str] = ()) -> cyclopts.App:
     Parameters
     ----------
     words
-        The command line. Commands that are not on it have one line of help and are not imported.
+        The command line. Commands that it does not name have one line of help and are not imported.
     """
     app = cyclopts.App(
         name="weft",
@@ -130,7 +130,7 @@ def run(words: Sequence[str]) -> int:
     Returns
     -------
     int
-        Exit status: 0, 2 on bad input (one line on standard error), or that of the command.
+        Exit status of the command, by default 0; 2 on bad input, with one line on standard error.
     """
     warnings.showwarning = _show_warning
     flags, words = split_flags(words)
@@ -158,7 +158,7 @@ def run(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        # Functions that write files raise an InputError; this error is of standard output.
+        # Functions that write files raise an InputError, so this is an error of standard output.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail(f"cannot write the output: {error.strerror or error}")

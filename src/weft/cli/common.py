@@ -151,7 +151,7 @@ def check_files(*given: tuple[str, str | Path | None, Sequence[str]]) -> None:
     Parameters
     ----------
     given
-        For each option its name, its file or None, and the allowed suffixes (empty: any).
+        Name of each option, its file or None, and the allowed suffixes (none if all are allowed).
 
     Raises
     ------
@@ -200,7 +200,7 @@ def check_folder(option: str, name: str | Path | None) -> None:
     Raises
     ------
     InputError
-        If it is a file, or cannot be created or written to.
+        If the name is that of a file, or the folder cannot be created or written to.
     """
     if name is None:
         return

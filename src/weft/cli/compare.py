@@ -40,7 +40,7 @@ from weft.report.comparison_data import PatternRun
 from weft.report.comparison_page import write_comparison_page
 from weft.routing import engine
 
-#: Columns of the engine table on a terminal; the page and --table have all.
+#: Columns of the engine table on a terminal; the page and --table have all columns.
 COLUMNS = (
     "engine",
     "valid",
@@ -170,7 +170,7 @@ def show(result: Comparison, out: Console) -> None:
 
 
 def _remarks(result: Comparison) -> list[str]:
-    """Return findings, notes and refusals, each once, after the names of its engines."""
+    """Return findings, notes and refusals, each once and preceded by the engines it concerns."""
     remarks: dict[str, list[str]] = {}
     refused: dict[str, list[str]] = {}
     for outcome in result.outcomes:
@@ -216,7 +216,7 @@ def _engines(result: Comparison, width: int) -> Table:
 
 
 def _table_width(columns: Iterable[int]) -> int:
-    """Return the width of a table: each column has a space on both sides and a line."""
+    """Return the width of a table: each column has a space on both sides and a vertical rule."""
     return 1 + sum(column + 3 for column in columns)
 
 

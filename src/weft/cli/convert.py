@@ -66,7 +66,7 @@ def convert_command(
 
 
 def _is_of_workloads(to: str | None, output: Path | None) -> bool:
-    """Return whether the output format is one of workloads."""
+    """Return whether the output format is a format of workloads."""
     if to is not None:
         name = to.partition(":")[0].strip()
         if name not in writer and name not in workload_writer:

@@ -101,7 +101,7 @@ def _version(name: str) -> str | None:
 
 
 def _cache() -> dict[str, Any]:
-    """Return the folder of the kernel cache, the number of kernels, and if it is writable."""
+    """Return the folder of the kernel cache, its number of kernels, and whether it is writable."""
     cache = Path(splitmix64._cache.cache_path or ".")
     # Next to the sources, each source folder has a cache folder.
     folder = Path(weft.__file__).parent if cache.name == "__pycache__" else cache.parent

@@ -20,14 +20,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        Words of the command line; those of the process by default.
+        Words of the command line; by default, the arguments of this process.
 
     Returns
     -------
     int
-        Exit status: 0, 2 on bad input (one line on standard error), or that of the command.
+        Exit status of the command, by default 0; 2 on bad input, with one line on standard error.
     """
-    # Imports are most of the time of a short command, and there is nothing to clean up yet.
+    # Imports take most of the time of a short command, and there is nothing to clean up yet.
     with _left_at_once() if arguments is None else nullcontext():
         from weft.cli.app import run
 

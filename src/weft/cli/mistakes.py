@@ -11,7 +11,8 @@ import cyclopts
 
 from weft.core.errors import STANDARD_INPUT
 
-#: A negative number (also with a unit or in a list) or a truth value: after an option, its value.
+#: A word that, after an option, is the option's value: a negative number (perhaps with a unit, or
+#: the first of a list) or a truth value.
 _VALUE = re.compile(r"-(?:\.?\d\S*|inf|nan)|true|false|yes|no", re.IGNORECASE)
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Given:
-    """Options as texts of the command line, which are later converted to settings."""
+    """Options as texts from the command line, which are later converted to settings."""
 
     items: ClassVar[Mapping[str, Setting]]
 
@@ -26,7 +26,7 @@ class Given:
         return getattr(self, name) not in (None, (), False)
 
     def value(self, name: str) -> Any:
-        """Return the text of an option, the names of its list, or the value that a flag sets."""
+        """Return an option's text, its names if it takes a list, or the value that a flag sets."""
         item, value = self.items[name], getattr(self, name)
         if item.option.compared == "names":
             return tuple(part for text in value for part in split_names(text))

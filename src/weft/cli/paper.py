@@ -18,7 +18,7 @@ from weft.core.registry import Entry, convert
 from weft.core.signals import ended_by
 from weft.studies import paper
 
-#: Type of a study's option -> type on the command line; all others are text, lists with commas.
+#: Type of a study's option -> type on the command line. Other options are text; a list has commas.
 _KINDS: dict[Any, Any] = {
     bool: bool, int: Whole, int | None: Whole | None, float: float, Path | None: Path | None,
 }  # fmt: skip

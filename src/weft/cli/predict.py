@@ -30,7 +30,7 @@ from weft.contention.model import predict_elapsed, predict_steps
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 
-#: Number of edges above which the table has no column of penalties (thousands per edge).
+#: Number of edges above which the table has no column of penalties, as an edge may have thousands.
 MOST_PENALTIES = 1000
 #: Names of the values that ``--json`` prints for an edge.
 _EDGE = (
@@ -131,7 +131,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _digits(completion: NDArray[np.float64], elapsed: NDArray[np.float64]) -> int:
-    """Return the digits that show four of the shortest time even at late clock times."""
+    """Return how many digits show the shortest duration to four digits, even at late times."""
     shortest = elapsed[elapsed > 0]
     if not len(shortest):
         return 6

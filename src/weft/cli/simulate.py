@@ -40,7 +40,7 @@ from weft.sim.packet import PacketResult
 KNOWN = frozenset({"complete", "partial"})
 #: Exit status when a run stopped early or failed, or no engine fits.
 NOT_WHOLE = 1
-#: Default time between snapshots for a page; long runs keep fewer.
+#: Default time between snapshots for a page; it is doubled during long runs.
 SNAPSHOT_NS = 100.0
 #: Seconds before progress is shown, and between its lines if standard error is not a terminal.
 QUIET_S, LINE_S = 1.0, 5.0

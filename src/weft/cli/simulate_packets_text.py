@@ -16,16 +16,16 @@ from weft.report.hops import hops_text
 from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import HotSpots
 
-#: Number of links, queues and hops of traced messages that are printed; files have all.
+#: Number of links, queues and hops of traced messages that are printed; files have all of them.
 LINKS, QUEUES, HOPS = 8, 8, 60
-#: Number of congestion trees, of buffers of each, and of snapshots that are searched for them.
+#: Number of printed congestion trees, of printed buffers per tree, and of searched snapshots.
 TREES, BUFFERS, SNAPSHOTS = 3, 12, 200
 
 _Form = Callable[[Any], str]
 
 
 def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.DataFrame]) -> None:
-    """Print busiest links and queues, order, conservation, hot spots and traced messages.
+    """Print busiest links and queues, reordering, conservation, hot spots and traced messages.
 
     Parameters
     ----------

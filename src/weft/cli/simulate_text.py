@@ -19,7 +19,7 @@ from weft.experiment.run_level import duration
 from weft.experiment.spec import RUN, HardwarePart
 from weft.sim.packet import PacketResult
 
-#: Number of phases and links of one run that are printed; files have all.
+#: Number of phases and links of one run that are printed; files have all of them.
 PHASES, LINKS = 24, 8
 
 _AXES = ("engine", "level", "sharing", "policy", "workload", "placement")
@@ -82,7 +82,7 @@ _LEFT = {
     "status", "busiest_link",
 }  # fmt: skip
 
-#: Columns that are left out, in this order, if the terminal is too narrow; files have all.
+#: Columns that are left out, in this order, if the terminal is too narrow; files have them.
 _DISPENSABLE = (
     "reordering_ns", "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns",
     "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages", "early_packets",
@@ -173,7 +173,7 @@ def _only_written(experiment: Experiment) -> list[str]:
 
 
 def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the makespan, or the shortest and longest of runs with one sharing model."""
+    """Return the makespan of a single run, or the extremes of runs with one sharing model."""
     timed = [row for row in rows if row["makespan_ns"] is not None]
     if len(rows) == 1 and timed:
         return [f"Makespan: {duration(timed[0]['makespan_ns'])}."]
@@ -229,7 +229,7 @@ def _settings(experiment: Experiment) -> list[str]:
         lines.append(f"faults: {_pairs(faults)}")
     lines.append(f"settings: {_pairs(data)}")
     if packets or (timed and experiment.hardware != HardwarePart()):
-        # The flow level has only these.
+        # The flow level has only these properties of hardware.
         only = None if packets else {"mtu", "header"}
         hardware = experiment.hardware.model_dump(include=only, exclude={"switch_latency"})
         lines.append(f"hardware: {_pairs(hardware)}")
@@ -336,5 +336,5 @@ def _table(
 
 
 def _width(need: Mapping[str, int]) -> int:
-    """Return the width of a table: each column has a space on both sides and a line."""
+    """Return the width of a table: each column has a space on both sides and a vertical rule."""
     return 1 + sum(width + 3 for width in need.values())

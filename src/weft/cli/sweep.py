@@ -184,7 +184,7 @@ def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...])
 
 
 def _loads(text: str) -> list[float]:
-    """Return the loads of a list, or of a range that includes its last."""
+    """Return the loads of a list or of a range, whose last load is included."""
     try:
         parts = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:

@@ -66,12 +66,12 @@ def warm_comparisons() -> Iterator[Part]:
 
 
 def warm_rare() -> Iterator[Part]:
-    """Yield parts that few fabrics need: wide switches, broken trees, rings, lowered paths."""
+    """Yield parts that few fabrics need: wide switches, broken trees, rings, paths as tables."""
     tree = build("xgft:2;2,2;1,2")
     wide = FabricBuilder("switch with more than 254 ports")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
-    # Ports of two bytes have kernels of their own; compile those of the engines that fit.
+    # Kernels for port numbers of two bytes; compile those of the engines that fit.
     yield partial(compare, wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
     yield partial(_lowered, tree)
     broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])

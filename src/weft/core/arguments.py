@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.errors import InputError, NotApplicable
 
 _INT64 = np.iinfo(np.int64)
-#: Largest number that counts and indexes in 32 bits.
+#: Largest count or index that fits into 32 bits.
 MAX_INT32 = 2**31 - 1
 _MEMORY = re.compile(r"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -38,7 +38,7 @@ def whole_number(value: object, what: str, low: int = 0, high: int = _INT64.max)
     Raises
     ------
     InputError
-        If it is not a whole number or out of range.
+        If the value is not a whole number or is out of range.
     """
     try:
         if isinstance(value, bool | np.bool_):
@@ -72,7 +72,7 @@ def one_of(value: object, known: Sequence[str], what: str) -> str:
     Raises
     ------
     InputError
-        If it is not a text or not known.
+        If the value is not one of the known texts.
     """
     if not isinstance(value, str) or value not in known:
         *others, last = known
@@ -86,7 +86,7 @@ def finite_number(value: Any, what: str, low: float = 0.0, *, above: bool = Fals
     Raises
     ------
     InputError
-        If it is not a finite number or out of range.
+        If the value is not a finite number or is out of range.
     """
     number = float("nan")
     if not isinstance(value, bool) and isinstance(value, Real):
@@ -119,17 +119,17 @@ def whole_numbers(
     low, high
         Smallest and largest allowed value.
     shape
-        Lengths of the axes, each None for any. None accepts one number and all shapes, and
-        returns a list.
+        Length of each axis, None for any length. If `shape` itself is None, a single number and
+        arrays of all shapes are accepted and returned as a list.
     each
-        Instead of `shape`: one number for all, or this many numbers; this many are returned.
+        Number of numbers to return, instead of `shape`: values are this many, or one for all.
     of
         Objects that the range counts, for messages: ``"hosts of torus:4x4"``.
 
     Returns
     -------
     ndarray
-        int64 of that shape.
+        int64, of the shape that `shape` or `each` demands.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def need_memory(needed: int, what: str, instead: str) -> None:
     what
         Object that needs them, with its size: ``"distances of 70,000 switches"``.
     instead
-        Remedy, for the message.
+        Text of the message on what to do instead.
 
     Raises
     ------

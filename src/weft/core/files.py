@@ -63,8 +63,8 @@ def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If it is not valid TOML, nests too deeply, or has a number of thousands of digits; with
-        the file and, if known, the line.
+        If the text is not valid TOML, nests too deeply, or has a number with thousands of digits;
+        the error names the file and, if known, the line.
     """
     try:
         return tomllib.loads(text)
@@ -86,7 +86,7 @@ def is_source(text: str | Path) -> bool:
 
 
 def _standard_input() -> bytes:
-    """Read all of standard input; refuse a second time."""
+    """Read all of standard input; refuse to read it twice."""
     stream = sys.stdin
     if stream is None or stream.closed:
         raise InputError("is closed", file=STANDARD_INPUT[0])
@@ -130,7 +130,7 @@ def make_folder(path: str | Path) -> Path:
 
 
 def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file by a function that takes a stream of bytes; see `write_bytes`.
+    """Write a file with a function that takes a stream of bytes; see `write_bytes`.
 
     Raises
     ------

@@ -20,8 +20,8 @@ def read_only(array: Array) -> Array:
 class FrozenArrays:
     """Base of dataclasses with read-only arrays, which copies and pickles preserve.
 
-    NumPy's own copies and pickles are writable. To Numba those are another type, for which another
-    process would compile every kernel again.
+    NumPy's own copies and pickles are writable. To Numba, writable arrays have another type, so a
+    process that receives them would compile every kernel again.
     """
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class FrozenArrays:
         return values, [array for array in _arrays(values) if not array.flags.writeable]
 
     def __setstate__(self, state: tuple[dict[str, Any], list[NDArray[Any]]]) -> None:
-        # After copying and unpickling, arrays of the list are the same objects as the attributes.
+        # After copying and unpickling, arrays in the list are the same objects as the attributes.
         values, fixed = state
         vars(self).update(values)
         for array in fixed:

@@ -24,14 +24,14 @@ Shared_contra = TypeVar("Shared_contra", contravariant=True)
 Task_contra = TypeVar("Task_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
-#: Time for a signal to reach this process, if its sender ends the workers first.
+#: Wait after workers have died: a signal that killed them may be about to reach this process.
 _A_MOMENT_S = 0.5
 
 
 class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
     """Function of a module, called with shared data, one task, and a function to call regularly.
 
-    An exception of `watch` ends the run; its argument is ignored.
+    An exception that `watch` raises ends the run; the argument of `watch` is ignored.
     """
 
     def __call__(
@@ -79,14 +79,14 @@ def run_all(
     ----------
     run
         Function that runs a task. An interrupt takes effect between tasks and when `run` calls
-        `watch`, which should be several times a second.
+        `watch`, so `run` should call it several times a second.
     shared
         Data of all runs; each process receives it once.
     tasks
-        Independent tasks; the longest first balance the cores best.
+        Independent tasks; cores are balanced best if the longest tasks come first.
     processes
-        Number of processes; 1 is this process. Workers ignore SIGINT, which a terminal sends to
-        all processes.
+        Number of processes; if it is 1, this process runs the tasks. Workers ignore SIGINT, which
+        a terminal sends to all processes.
     done
         Called with the number of finished tasks and of all tasks, first with 0.
 
@@ -95,7 +95,8 @@ def run_all(
     list
         Result of each task, in order; None for tasks that an interrupt prevented.
     bool
-        Whether all tasks ran: False after a KeyboardInterrupt. All workers have ended.
+        Whether all tasks ran; False after a KeyboardInterrupt. In both cases all workers have
+        ended.
 
     Raises
     ------

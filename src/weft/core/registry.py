@@ -2,7 +2,7 @@
 
 A registry finds its entries by importing every module of its package, and the modules that other
 distributions declare under its entry-point group. Options are text from the command line or values
-from Python; both are converted by the annotations of the function's parameters.
+from Python; both are converted to the types with which the function's parameters are annotated.
 
 A spec is ``name:arguments``. Arguments are key=value pairs separated by commas; a value may be a
 list (``m=6,6,6``) or dimensions (``4x4x4``). An entry with the fact `positional` also takes its
@@ -170,7 +170,7 @@ class Registry:
                     importlib.import_module(module.name)
                 for point in entry_points(group=self._group):
                     self._load_plugin(point)
-                self._loaded = True  # not after a failure: the next call fails with its cause
+                self._loaded = True  # not set after a failure: the next call raises it again
             finally:
                 self._loading = False
 
@@ -203,11 +203,11 @@ class Registry:
         return [entry.name for entry in self]
 
     def of_suffix(self, path: object) -> list[Entry]:
-        """Return the file formats with a suffix of this file name."""
+        """Return the file formats that have a suffix with which this file name ends."""
         return [each for each in self if str(path).endswith(tuple(each.facts["suffixes"]))]
 
     def of_file(self, path: str | Path, format: str | None = None) -> Entry:
-        """Return the file format of this name, or else the first for the file's suffix.
+        """Return the file format called `format`; if None, the first one for the file's suffix.
 
         Raises
         ------
@@ -353,8 +353,8 @@ def _items(hint: Any) -> set[Any]:
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)``, or an empty text if no name is similar.
 
-    Names are similar that differ only in case and punctuation, else those that `difflib` finds,
-    else those that begin with `name`. Takes about 0.1 s for 50,000 names.
+    Similar names differ only in case and punctuation; if there are none, `difflib` searches; if it
+    finds none, names that begin with `name` are similar. For 50,000 names this takes about 0.1 s.
     """
     known = list(names)
     plain = _plain(name)
@@ -403,7 +403,7 @@ def convert(value: Any, hint: Any, what: str) -> Any:
         return converted
     except ValidationError as error:
         first = error.errors()[0]
-        # For a list, the wrong item.
+        # If the value is a list, show only the wrong item.
         wrong = first["input"] if _is_list(hint) and first["loc"] else value
         raise InputError(f"{what}: {shown(wrong)} does not fit: {in_words(first)}") from None
 

@@ -39,8 +39,8 @@ class Option:
     written
         Type in files and on the command line, if it differs from the type in Python.
     compared
-        Files and commands take a list, and each item is compared in runs of its own: ``names``,
-        which commas may separate, or ``texts``.
+        If files and commands take a list, each item of which makes runs of its own to compare:
+        ``names`` (commas may separate the items) or ``texts``.
     plural
         Second name on the command line, which takes several words.
     levels
@@ -84,7 +84,7 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """The option on the command line; empty without one."""
+        """The option on the command line; empty if there is none."""
         if self.option.flag is None:
             return ""
         return "--" + (self.option.flag or self.key).replace("_", "-")
@@ -185,7 +185,7 @@ def known_fields(
     whose
         Owner of the settings, for messages: ``"the flow level"``.
     elsewhere
-        Returns for a name a text on another owner that has it, empty without one.
+        Function that returns a text about another owner of the named setting; empty if none has it.
 
     Raises
     ------

@@ -41,10 +41,11 @@ def stoppable() -> Iterator[None]:
 
     Batch systems send SIGTERM before they kill; an exception lets the code clean up.
 
-    Compiled code calls Python as it returns and does not check for exceptions: one raised there
-    ends in a crash. NumPy sometimes converts it to a TypeError, and Python ignores exceptions of
-    finalizers and of callbacks from C, of which a compilation has many. A signal that arrives at
-    such a moment is sent again, and so is a signal whose exception was ignored all the same.
+    Compiled code calls Python functions as it returns and does not check for exceptions: an
+    exception raised there causes a crash. NumPy sometimes converts an exception to a TypeError, and
+    Python ignores exceptions of finalizers and of callbacks from C, of which a compilation has
+    many. A signal that arrives at such a moment is sent again, and so is a signal whose exception
+    was ignored nevertheless.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread receives signals
@@ -73,7 +74,7 @@ def stoppable() -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if os.getpid() != process:
-            # A forked process ends by the default action.
+            # The default action ends a forked process.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif ending:
