@@ -44,9 +44,9 @@ PATTERNS = (
 )
 #: Number of links of each run whose flows are listed.
 BUSIEST = 24
-#: Largest number of flows on a link that are listed by host; more are listed by switch.
+#: Up to this many flows on a link are listed by host; more are listed by switch.
 USERS = 32
-#: Largest number of flows of an all-to-all that are listed by host.
+#: Largest number of flows of an all-to-all for which the flows on a link are listed.
 MAX_LISTED_FLOWS = 2**22
 
 #: Why the flows on a link are unknown: candidates, without and with intermediates.
@@ -80,12 +80,12 @@ def compare(
     fabric
         The fabric.
     engines
-        Engines, with options as in ``"updn:roots=center"``. Default: all, also with OpenSM's own
-        balancing, and ``updn:roots=center`` if ``updn`` finds no roots.
+        Engines, with options as in ``"updn:roots=center"``. Default: all; engines of OpenSM also
+        with its own balancing; and ``updn:roots=center`` if ``updn`` finds no roots.
     patterns
         Traffic patterns, with options as in ``"shift:offset=3"``. Default: `PATTERNS`.
     samples, seed
-        Number of random bisections, and seed of them and of random patterns.
+        Number of random bisections, and seed of these bisections and of random patterns.
     two_way
         Whether both halves of a bisection send at the same time.
 
@@ -142,7 +142,7 @@ def compare(
 
 
 def default_engines() -> list[str]:
-    """Return every engine that needs no file, and those of OpenSM with its own balancing."""
+    """Return every engine that needs no file, and OpenSM's engines with its own balancing."""
     specs = [e.name for e in engine if "needs" not in e.facts]
     theirs = (e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts)
     return list(dict.fromkeys((*specs, *theirs)))
@@ -187,7 +187,7 @@ def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]
 
 
 def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the flows on each link over its rate relative to the fastest host cable."""
+    """Return the flows on each link, divided by its rate relative to the fastest host cable."""
     share = host_rate_gbps(fabric) / fabric.link_rate_gbps
     loads: NDArray[np.float64] = flows.astype(np.float64) * share
     return loads
@@ -257,7 +257,7 @@ def _run_patterns(
 def _run(
     fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
 ) -> PatternRun:
-    """Return the run of one engine and one pattern, given as its flows, its loads, or both."""
+    """Return the run of an engine and a pattern, which is given as flows, loads, or both."""
     routes = outcome.routes
     assert routes is not None
     flows = None
@@ -288,7 +288,7 @@ def _run(
 
 
 def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the most loaded links between rows and to hosts, with their reverse links."""
+    """Return the most loaded links between rows and of hosts, with their reverse links."""
     chosen = []
     for inter in (True, False):
         links = np.flatnonzero((inner_links(fabric) == inter) & (load > 0))

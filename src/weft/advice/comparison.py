@@ -25,10 +25,10 @@ from weft.routing.engines.updn import chosen_roots, roots_by_distance
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import Bisection
 
-#: Gains over OpenSM's own tables from which static tables are recommended: in bisection bandwidth,
-#: or in contention of the most loaded link under all-to-all. Static tables do not reroute after a
-#: failure, and a leaf switch with 20 uplinks loses the first gain with one cable. The second is
-#: larger because it concerns a single link and a single pattern.
+#: Static tables are recommended if they gain at least one of these over OpenSM's own tables: in
+#: bisection bandwidth, or in contention of the most loaded link under all-to-all. Static tables do
+#: not reroute after a failure, and a leaf switch with 20 uplinks loses the first gain when one
+#: cable fails. The second is larger because it concerns a single link and a single pattern.
 GAIN = 0.05
 PEAK_GAIN = 0.25
 
@@ -109,8 +109,8 @@ class Gain:
     bandwidth
         Relative gain of the mean effective bisection bandwidth.
     low, high
-        95 % interval of that, from the differences in each random bisection (all engines have the
-        same bisections); NaN for a single bisection.
+        95 % interval of `bandwidth`, from the differences in each random bisection (all engines
+        have the same bisections); NaN for a single bisection.
     peak, other_peak
         Largest contention of a link between forwarding nodes under all-to-all, of this engine and
         of the other; exact.
@@ -189,7 +189,7 @@ class Comparison:
     def recommended(self) -> Outcome | None:
         """The best engine of OpenSM itself, which reroutes after failures.
 
-        Or `best`, if its gain is significant or no engine of OpenSM is valid.
+        It is `best` instead if the gain of `best` is significant or no engine of OpenSM is valid.
         """
         best, theirs = self.best, self.best_of_opensm
         if best is None or theirs is None:
@@ -329,7 +329,7 @@ def best_and_why(result: Comparison) -> str:
 
 
 def no_tables(result: Comparison) -> str:
-    """Return a sentence on a better engine that OpenSM cannot load; empty without one."""
+    """Return a sentence on a better engine that OpenSM cannot load; empty if there is none."""
     best = result.best
     if best is None or best.bisection is None:
         return ""

@@ -32,9 +32,9 @@ def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
     Parameters
     ----------
     fabric
-        Any fabric. Missing cables and uneven uplinks are searched for if switches have levels by
-        their distance from the hosts, with cables only between neighbouring levels; missing
-        cables also on a torus or mesh.
+        Any fabric. Missing cables and uneven uplinks are searched for if the distances of switches
+        from the hosts are levels, with cables only between neighbouring levels. Without such
+        levels, missing cables are searched for on a torus or mesh.
 
     Returns
     -------
@@ -46,10 +46,11 @@ def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
     - A cable is degraded if it is slower than most cables of its kind (between switches, or to
       hosts) at each of its switches.
     - Peers are switches of one level that share at least half of their upper neighbours. A cable
-      is missing if a switch has fewer cables to a neighbour than most of its peers. A switch with
-      half of the peers' cables or less, or with the same total number, has uneven uplinks instead.
-    - Uplinks of a leaf switch are uneven if it has fewer, to fewer switches, or a lower total rate
-      than most leaf switches, and missing or degraded cables do not explain it.
+      is missing if a switch has fewer cables to a neighbour than most of its peers have. A switch
+      that has at most half as many uplinks as its peers (and at least two fewer), or at least as
+      many, has uneven uplinks instead.
+    - Uplinks of a leaf switch are uneven if they are fewer, lead to fewer switches, or have a lower
+      total rate than those of most leaf switches, and missing or degraded cables do not explain it.
     """
     rows = []
     slow = slow_cables(fabric)
@@ -86,8 +87,8 @@ _FEW_SLOW = 2
 def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     """Return cables that are slower than most of their kind at both ends, with the peers' rate.
 
-    A rate at more than half of the switches is by design (such as slower cables between the groups
-    of a dragonfly) and is not reported.
+    If more than half of the switches have slow cables of one rate, these cables are slower by
+    design (such as those between the groups of a dragonfly) and are not reported.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
         new = np.concatenate(([True], (np.diff(node) != 0) | (np.diff(rate[at]) != 0)))
         start = np.flatnonzero(new) if len(node) else np.zeros(0, dtype=np.int64)
         count = np.diff(np.concatenate((start, [len(node)])))
-        best = np.lexsort((rate[at[start]], count))  # later ones overwrite
+        best = np.lexsort((rate[at[start]], count))  # later entries overwrite earlier ones
         common[kind, node[start[best]]] = rate[at[start[best]]]
         typical[kind, node[start[best]]] = at[start[best]]
     slow = []
@@ -128,7 +129,7 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
 
 
 def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[bool, float]]:
-    """Return kinds and rates of slow cables at more than half of the switches."""
+    """Return the kinds and rates of slow cables that more than half of the switches have."""
     designed = set()
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     rate = fabric.cable_rate_gbps
@@ -145,7 +146,7 @@ def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tu
 
 
 def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int]]:
-    """Return pairs of switches with fewer cables than peers of the lower one have to the upper one.
+    """Return pairs of switches with fewer cables than the lower one's peers have to the upper one.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
 
 
 def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
-    """Return neighbours on a torus or mesh without a cable, in the form of `missing_cables`."""
+    """Return neighbours on a torus or mesh that no cable connects, as `missing_cables` does."""
     try:
         tori = find_tori(fabric)
     except NotApplicable:

@@ -14,7 +14,7 @@ from weft.sim.packet import PacketResult
 from weft.sim.packet import result as packet
 from weft.sim.packet.series import link_series
 
-#: Tables of the packet level only; hops and series only with a trace and snapshots.
+#: Tables that only the packet level has; hops need a trace, and series need snapshots.
 NAMES = ("queues", "hops", "series")
 
 #: Columns that identify the message of a hop.
@@ -25,7 +25,7 @@ HOP_COLUMNS = {**_SENDER, **packet.HOP_COLUMNS}
 
 
 def makers(result: PacketResult) -> dict[str, Callable[[], pl.DataFrame]]:
-    """Return a function that makes each of these tables."""
+    """Return a function for each table of `NAMES` that the result has."""
     functions: dict[str, Callable[[], pl.DataFrame]] = {"queues": result.queues}
     if len(result.hop):
         functions["hops"] = lambda: _hops(result)

@@ -234,7 +234,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
 
 
 def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """Return the rows of a run in the table of jobs; none without a result."""
+    """Return the rows of a run in the table of jobs; none if the run has no result."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return []

@@ -84,7 +84,7 @@ class Stage:
 
     @property
     def share(self) -> float:
-        """Finished share of the active run, 0 to 1, by bytes or else by messages."""
+        """Finished share of the active run, 0 to 1: of bytes or messages, or of the time limit."""
         now = self.progress
         if now is None:
             return 0.0
@@ -190,14 +190,13 @@ def perform(
     Yields
     ------
     Outcome
-        Outcomes in the order of `Experiment.runs`. With several runs, one that does not fit or
-        fails is an outcome, and the others continue. After an interrupted run there are no more.
+        Outcomes in the order of `Experiment.runs`. With several runs, a run that does not fit or
+        fails yields an outcome too, and the others continue. An interrupted run yields the last.
 
     Raises
     ------
     InputError
-        If the experiment is wrong, if possible before the first run; with a single run, also if
-        it fails.
+        If the experiment is wrong (if possible, before the first run), or a single run fails.
     NotApplicable
         If the engine or placement of a single run does not fit.
     """
@@ -268,7 +267,7 @@ class _Jobs:
         Raises
         ------
         InputError
-            If one is wrong.
+            If a workload or placement is wrong.
         """
         choices = dict.fromkeys(run.jobs for run in runs)
         self._once = len(choices) == 1
@@ -300,7 +299,7 @@ class _Jobs:
             return reason
 
     def _idle(self, number: int, text: str) -> Workload | None:
-        """Return an empty workload with as many ranks as this one; None if it does not fit."""
+        """Return an empty workload with a job's number of ranks; None if the job does not fit."""
         if (number, text) not in self._ranks:
             work = self._workload(number, text)
             if isinstance(work, NotApplicable):

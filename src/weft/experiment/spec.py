@@ -347,7 +347,7 @@ class Experiment(Runs):
         ]
 
     def _methods(self, engine: str) -> list[tuple[str, Level, Sharing | None, str | None]]:
-        """Return an engine with every level and its sharing models or policies."""
+        """Combine an engine with every level and the level's sharing models or policies."""
         listed: list[tuple[str, Level, Sharing | None, str | None]] = []
         for level in self.level:
             if level == "flow":
@@ -396,6 +396,6 @@ class Run:
 
     @property
     def placements(self) -> str:
-        """Placements of the jobs, as one text; once if all are equal."""
+        """Placements of the jobs, as one text; a single one if all are equal."""
         placements = [placement for _, placement in self.jobs]
         return placements[0] if len(set(placements)) == 1 else " + ".join(placements)

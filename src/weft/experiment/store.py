@@ -42,8 +42,8 @@ class Store:
     Parameters
     ----------
     folder
-        Output folder, created if it does not exist. Earlier results in it are replaced, and their
-        other tables removed.
+        Output folder, created if it does not exist. Earlier results in it are replaced; tables that
+        only they have are removed.
     experiment
         The experiment; a copy with every key is written next to the tables.
 

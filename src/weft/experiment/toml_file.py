@@ -26,7 +26,7 @@ _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 
 #: Pydantic's names of the types that a value was tried as.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
-#: Names of tables, indices in lists, and the key.
+#: Path of a key: names of tables, indices in lists, and the name of the key itself.
 _Path = tuple[str | int, ...]
 
 
@@ -39,7 +39,7 @@ def read_experiment(path: str | Path) -> Experiment:
     ------
     InputError
         If the file cannot be read or is not valid TOML, a key is unknown or missing, or a value
-        does not fit; with the file and line.
+        does not fit; the error names the file and line.
     """
     text = read_text(path)
     experiment = check(parse_toml(text, path), file=path, text=text)
@@ -67,12 +67,12 @@ def check(
     Raises
     ------
     InputError
-        If a key is wrong; with the key and its line.
+        If a key is wrong; the error names the key and its line.
     """
     try:
         return Experiment.model_validate(dict(data))
     except ValidationError as error:
-        # Unknown keys first: a misspelt key also gives an error for the missing one.
+        # Report unknown keys first: a misspelt key is also reported as a missing one.
         first, *others = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         path = _plain(first["loc"])
         line = _line(text, path) if text is not None else None
@@ -114,7 +114,7 @@ def _explain(error: Any, path: _Path, flags: bool) -> str:
 
 
 def _flag(words: Sequence[str]) -> str:
-    """Return the option that sets a key, given the names of its tables and its own."""
+    """Return the option that sets a key, given the names of its tables and of the key."""
     if words[0] == "hardware":
         return " ".join(("--hardware", *words[1:]))
     kind = {"fabric": Source, "faults": Faults, "job": JobPart, "output": OutputPart}.get(words[0])
@@ -146,7 +146,7 @@ def _model(table: _Path) -> type[BaseModel]:
 
 
 def _table(hint: Any) -> type[BaseModel] | None:
-    """Return the model of a table in a type, or None."""
+    """Return the model of the table that a type contains, or None if it contains none."""
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return hint
     if get_origin(hint) in {tuple, Annotated, Union, UnionType}:

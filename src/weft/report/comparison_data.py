@@ -87,7 +87,8 @@ class PatternRun:
     flows
         float64 [links]: number of flows on each link.
     load
-        float64 [links]: flows over the link's rate relative to the fastest host cable.
+        float64 [links]: flows divided by the link's rate, which is relative to the fastest host
+        cable.
     users
         Link -> flows that cross it, for the most loaded links.
     unrouted_share
@@ -154,9 +155,9 @@ class Page:
     notes
         Notes on the method, such as options and seeds.
     answer
-        The best engine and the reasons; empty for none.
+        The best engine and the reasons; empty if there is none.
     best
-        The best engine, with which the page opens; empty for the first.
+        The best engine, with which the page opens; if empty, it opens with the first one.
     """
 
     fabric: Fabric

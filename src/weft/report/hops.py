@@ -29,7 +29,7 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
     -------
     str
         Times in ns: when a packet could have left without contention, when it left, how long it
-        waited, how long of this behind packets of its queue, and when its last byte left.
+        waited, how much of this wait was behind packets of its queue, and when its last byte left.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def load_curves(
     Raises
     ------
     InputError
-        If there is nothing to draw, or the number of labels is not that of the curves.
+        If there is nothing to draw, or there is not one label per curve.
     """
     from matplotlib.lines import Line2D
 

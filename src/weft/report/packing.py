@@ -1,8 +1,8 @@
 """Arrays and text packed into base64 for a page; `data.js` unpacks them.
 
-A blob is compressed by zlib. It has the length of the head as a little-endian uint32; the head,
-JSON with ``arrays`` (name, type, byte offset, number of values) and ``values`` (plain JSON); and
-the arrays, each at a multiple of eight bytes.
+A blob is compressed by zlib. It consists of the length of the head as a little-endian uint32, the
+head, and the arrays, each of which begins at a multiple of eight bytes. The head is JSON with
+``arrays`` (name, type, byte offset, number of values) and ``values`` (plain JSON).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def coded(name: str, values: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
 
 
 def plain_json(value: Any) -> str:
-    """Return JSON without spaces, in the given order; NaN and infinity are errors."""
+    """Return JSON without spaces, with keys in the given order; NaN and infinity are errors."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -84,8 +84,8 @@ def plot(
     quantity
         Name and unit of `load`, for the colour bar.
     label_hottest
-        Number of links to label, the most loaded first; links between switches, or all links if
-        there are none between switches.
+        Number of links to label, the most loaded first. Only links between switches are labelled;
+        if there are none, any links.
     size_inches
         Width and height.
 

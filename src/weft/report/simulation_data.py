@@ -31,7 +31,7 @@ MAX_RANKS, MAX_SPANS, MAX_MESSAGES = 256, 200_000, 20_000
 #: Number of busiest links with a chart over time.
 STRIPS = 8
 
-#: Utilisations and occupancies are bytes in units of 1/250; 255 means 1.02 or more.
+#: Utilisations and occupancies are stored as one byte in units of 1/250; 255 means 1.02 or more.
 PARTS = 250
 
 
@@ -69,7 +69,7 @@ def moments(result: PacketResult) -> Moments:
     chosen = later
     notes = []
     if total > most:
-        # Closer together at times with more traffic.
+        # Choose snapshots closer together at times with more traffic.
         sent = np.diff(shots.busy_ps[later].sum(axis=1), prepend=0.0)
         weight = 0.25 / total + 0.75 * sent / max(sent.sum(), 1.0)
         chosen = later[_evenly(np.cumsum(weight), most)]
@@ -165,7 +165,7 @@ def trees_blob(
 
 
 class _Messages:
-    """Counter of messages that are posted and have not arrived, by host of the sender."""
+    """Counter, by the sender's host, of messages that are posted and have not arrived."""
 
     def __init__(self, result: PacketResult) -> None:
         work = result.workload
@@ -183,9 +183,9 @@ class _Messages:
         self.here = self.source[now], self.target[now]
 
     def of(self, hosts: NDArray[np.int64], receiver: int) -> tuple[int, int]:
-        """Return the number of messages from these hosts, and of those to others than `receiver`.
+        """Return the number of messages from these hosts, and how many are not for `receiver`.
 
-        The second is -1 for an unknown receiver.
+        The second number is -1 if the receiver is unknown (-1).
         """
         among = np.zeros(self.hosts, dtype=bool)
         among[hosts] = True
@@ -266,7 +266,7 @@ def _nodes_per_tree(trees_of: Sequence[Sequence[CongestionTree]]) -> int:
 
 
 def _evenly(weights: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Return at most `most` indices with about even steps of cumulative weights, and the last."""
+    """Return at most `most` indices at about even steps of cumulative weights; the last is one."""
     chosen, count = np.array([len(weights) - 1]), most
     while count <= 64 * most:
         wanted = weights[-1] * (np.arange(1, count + 1) / count) * (1 - 1e-12)

@@ -1,7 +1,8 @@
 """`write_simulation_page`: a run of the packet level as one self-contained HTML file.
 
 A slider selects a time of the run; the drawing, the congestion trees and the timelines of ranks
-show it. Like the page of a comparison it holds all its data and makes no network requests.
+show the state at that time. Like the page of a comparison, this page holds all its data and makes
+no network requests.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def time_text(time_ns: float) -> str:
 
 
 def _known_time(time_ns: float | None) -> str:
-    """Return a time as text, or a dash if the run ended before it."""
+    """Return a time as text, or a dash for None: the run ended before that time."""
     return "–" if time_ns is None else time_text(time_ns)
 
 

@@ -38,9 +38,9 @@ class Scope:
     links
         int64: the links, ascending.
     name
-        Their name in texts.
+        Name of these links in texts.
     whole
-        Whether they are all usable links, because there is none between switches.
+        Whether these are all usable links, because no link is between switches.
     """
 
     links: NDArray[np.int64]
@@ -77,7 +77,8 @@ def statistics(load: NDArray[np.float64]) -> dict[str, float | None]:
 def curve(load: NDArray[np.float64]) -> tuple[list[float], list[float]]:
     """Return the empirical distribution: ascending loads, and the share of links up to each.
 
-    Of more than `CURVE_POINTS` points, as many are kept, evenly spaced in share; each is exact.
+    If there are more than `CURVE_POINTS` points, at most that many are kept, without changes and
+    at about even steps of the share.
     """
     if not len(load):
         return [], []

@@ -72,7 +72,8 @@ def plot_timelines(
     begin_ns, end_ns
         Interval to draw; the whole run by default.
     messages
-        Whether to draw the messages between these ranks; by default if at most `MAX_MESSAGES`.
+        Whether to draw the messages between these ranks; by default, they are drawn if there are
+        at most `MAX_MESSAGES`.
     title
         Heading; empty for none.
     size_inches

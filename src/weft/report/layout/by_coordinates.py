@@ -26,8 +26,8 @@ class Grid:
     caption
         Explanation of the layout.
     away
-        float64 [core, 2]: direction of the fan of a node's hosts; None places them below right,
-        beside cables along both axes.
+        float64 [core, 2]: direction of the fan of a node's hosts. If None, the hosts are below
+        right of the node, between its cables along the axes.
     """
 
     core: Points
@@ -38,7 +38,8 @@ class Grid:
 def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
     """Place the core nodes by their coordinates, or return None if these are not sufficient.
 
-    A coordinate of -1 means all nodes of a line: such a node is drawn beside its middle.
+    The switch of a line has a coordinate of -1, which stands for all positions along the line; the
+    switch is drawn beside the middle of the line.
     """
     where = fabric.coordinates[wiring.core].astype(np.int64)
     dimensions = where.shape[1]
@@ -69,7 +70,8 @@ def by_coordinates(fabric: Fabric, wiring: Wiring) -> Grid | None:
 def _beside_lines(wiring: Wiring, where: Nodes, full: NDArray[np.bool_], size: Nodes) -> Points:
     """Return coordinates in which the switches of a line are beside it.
 
-    Each is at the mean of its neighbours, at a distance that grows with its hops from the line.
+    Such a switch is beside the mean position of its neighbours, at a distance that grows with its
+    hops from the line.
     """
     position = where.astype(np.float64)
     if position.shape[1] == 1:
@@ -118,7 +120,7 @@ def _oblique(coordinate: Points, size: Nodes) -> Points:
 
 
 def _nested(coordinate: Points, size: Nodes) -> Points:
-    """Place dimensions alternately across and down; each pair repeats the grid before it."""
+    """Place dimensions alternately across and down; each pair repeats the grid of those before."""
     extent, position = [1.0, 1.0], np.zeros((len(coordinate), 2))
     size = np.pad(size, (0, coordinate.shape[1] - len(size)), constant_values=1)
     for dimension in range(coordinate.shape[1]):

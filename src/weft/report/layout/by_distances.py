@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist, squareform
 Points = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 
-#: Largest number of nodes with distances between all pairs; above, only distances to pivots.
+#: Up to this many nodes, all pairwise distances are used; beyond, only distances to pivots.
 MAX_DENSE = 1000
 PIVOTS = 100
 SWEEPS = 150
@@ -88,7 +88,7 @@ def _pivot_scaling(hops: Points) -> Points:
     largest = axes[np.argmax(np.abs(np.round(axes, 9)), axis=0), np.arange(axes.shape[1])]
     position: Points = centred @ (axes * np.where(largest < 0, -1.0, 1.0))
     spread = np.abs(position).max() or 1.0
-    # Separate nodes with equal distances to all pivots, which would have one position.
+    # Separate nodes with equal distances to all pivots, which would be drawn at one position.
     angle = np.arange(len(hops)) * np.pi * (3 - np.sqrt(5))
     offset = 0.02 * spread * np.stack((np.cos(angle), np.sin(angle)), axis=1)
     return position + offset
@@ -135,7 +135,7 @@ def _aligned(position: Points) -> Points:
 
 
 class _Shelf:
-    """Packer of components side by side, in rows as wide as the first one or eight units."""
+    """Packer of components side by side, in rows as wide as the first component, at least 8."""
 
     def __init__(self) -> None:
         self._width = 0.0

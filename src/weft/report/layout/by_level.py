@@ -14,7 +14,7 @@ from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
 from weft.routing.engine_registry import row_sources
 from weft.routing.engines.updn import roots_by_distance
 
-#: Largest share of cables between switches of one level, for inferred levels.
+#: Inferred levels are used if at most this share of the cables connects rows of one level.
 MAX_LEVEL_SHARE = 0.1
 
 
@@ -27,7 +27,7 @@ class Levels:
 
 
 def labelled_levels(fabric: Fabric, core: Nodes) -> Levels | None:
-    """Return the levels that the fabric has for its core nodes, or None without several levels."""
+    """Return the levels that the fabric gives its core nodes, or None if there are not several."""
     known = fabric.level[core].astype(np.int64)
     if len(core) and (known >= 0).all() and known.max() > known.min():
         # Hosts that forward have level 0; the lowest level drawn is 1.
@@ -50,8 +50,8 @@ def inferred_levels(fabric: Fabric, a: Nodes, b: Nodes) -> Levels | None:
     Returns
     -------
     Levels or None
-        Distances from the hosts, or else from the roots that ``updn`` finds; the first with which
-        nearly all cables connect different levels.
+        Levels by distance from the hosts or, if too many cables then connect rows of one level,
+        from the roots that ``updn`` finds; None if that does not help either.
     """
     if not len(a) or not row_sources(fabric).any():
         return None
@@ -85,13 +85,13 @@ def _distance(count: int, a: Nodes, b: Nodes, sources: Nodes) -> Nodes:
     return np.where(np.isfinite(hops), hops, -1).astype(np.int64)
 
 
-#: Largest number of cables whose crossings are reduced; larger fabrics are named in order.
+#: Up to this many cables, crossings are reduced; in larger fabrics, switches are in order of names.
 MAX_SWEPT = 20_000
-#: Share of the crossings above which the order of names is kept.
+#: If more than this share of the crossings would remain, the order of names is kept.
 WORTH_SWEEPING = 0.7
-#: Aimed width over height of a drawing.
+#: Desired width of a drawing, divided by its height.
 ASPECT = 1.6
-#: Distance between a switch and the first row of its hosts, over the distance of levels.
+#: Distance between a switch and the top of its block of hosts, divided by the distance of levels.
 HOST_GAP = 0.22
 
 
@@ -143,7 +143,7 @@ def by_level(wiring: Wiring, rank: Nodes, level: Nodes) -> Points:
 
 
 def _avoid_long_rows(position: Points, wiring: Wiring, core_level: Nodes, storey: float) -> None:
-    """Raise every other switch of a level with internal cables, so that these are visible."""
+    """On levels with cables between their own switches, raise every other switch to show them."""
     inside = core_level[wiring.a] == core_level[wiring.b]
     for height in np.unique(core_level[wiring.a[inside]]):
         members = np.flatnonzero(core_level == height)
@@ -159,7 +159,7 @@ def _columns(hosts: int) -> int:
 def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
     """Return the order of all core nodes from left to right, used for each level.
 
-    Switches connected below a level (a pod) are together; within them the order is that of the
+    Switches connected below a level (a pod) are together; within a pod the order is that of the
     names, unless barycentre sweeps remove many crossings.
     """
     count, top = len(level), int(level.max())
@@ -179,7 +179,7 @@ def _tree_order(wiring: Wiring, rank: Nodes, level: Nodes) -> Nodes:
 
 
 def _swept(wiring: Wiring, order: Nodes, level: Nodes) -> Nodes:
-    """Return the order after barycentre sweeps, or the given one if they gain too little."""
+    """Return the order after barycentre sweeps, or the given order if sweeps gain too little."""
     if len(wiring.a) > MAX_SWEPT:
         return order
     matrix = wiring.matrix()
@@ -227,7 +227,7 @@ def _inversions(values: NDArray[np.float64]) -> int:
 
 
 def spaced(wanted: NDArray[np.float64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the numbers closest to the wanted ones (least squares) with their order and the gaps.
+    """Return the numbers closest to `wanted` (least squares) that keep its order and the gaps.
 
     Parameters
     ----------

@@ -9,7 +9,8 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.report.layout.wiring import Nodes, Points, Wiring
 
-#: Maximum number of groups of a tree level; squares along the longer side of other drawings.
+#: Maximum number of groups on a tree level; number of squares along the longer side of other
+#: drawings.
 MOST_PER_LEVEL = 40
 SQUARES = 24
 
@@ -25,9 +26,10 @@ def groups(wiring: Wiring, level: Nodes, position: Points) -> Nodes:
     Returns
     -------
     ndarray
-        int64 [nodes], numbered from 0; -1 for a node without a cable to the others. A tree is
-        grouped by pods below its top level, and the top level by equal neighbours; other drawings
-        by squares of equal size; hosts by the groups of their switches.
+        int64 [nodes]: group, from 0; -1 for a node without a cable to the others. In a tree,
+        switches are grouped by pod, and those of the top level by equal neighbours. In other
+        drawings, switches are grouped by squares of equal size. The hosts of a group of switches
+        are a group of their own.
     """
     group = np.full(len(level), -1, dtype=np.int64)
     core = wiring.core
@@ -74,7 +76,7 @@ def _by_level(wiring: Wiring, level: Nodes, x: NDArray[np.float64]) -> Nodes:
 
 def _by_square(position: Points) -> Nodes:
     low = position.min(axis=0)
-    # Whole units, so that all squares have the same number of nodes of a grid.
+    # Round sides to whole units, so that all squares have the same number of nodes of a grid.
     side = np.ceil((np.ptp(position, axis=0).max() + 1) / SQUARES)
     column, row = np.floor((position - low) / side).astype(np.int64).T
     return np.asarray(column * (int(row.max()) + 1) + row)

@@ -20,14 +20,15 @@ from weft.report.layout.by_level import by_level, inferred_levels, labelled_leve
 from weft.report.layout.groups import groups
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_rank, park_loose
 
-#: Bend between neighbouring parallel cables, and largest bend of all of them, over their length.
+#: Difference in bend of neighbouring parallel cables, and limit of the sum of these differences;
+#: both are divided by the length of the cables.
 PARALLEL_BEND = 0.05
 PARALLEL_SPREAD = 0.4
-#: Distance in units at which a cable passes a node in its way, plus a share of its length, which
-#: separates detours around the same nodes.
+#: A cable passes a node in its way at a distance of these units plus this share of the cable's
+#: length; the share separates detours around the same nodes.
 DETOUR = 0.2
 DETOUR_SHARE = 0.06
-#: Decimals of positions, so that they do not depend on the linear algebra library.
+#: Decimals to which positions are rounded, lest they depend on the linear algebra library.
 DECIMALS = 3
 
 
@@ -45,12 +46,12 @@ class Layout:
         float64 [nodes, 2], y upwards.
     bend
         float64 [cables]: a cable is a quadratic curve from the node of lower number to the other;
-        its control point is this share of its length to the left of its middle.
+        its control point is to the left of the cable's middle, by this share of the cable's length.
     level
         int64 [nodes]: the tree level of a node, -1 if the layout is not by level.
     group
-        int64 [nodes]: nodes that are drawn as one if there are too many cables; -1 for a node
-        without a cable to the others.
+        int64 [nodes]: group of the nodes that are drawn as one if there are too many cables; -1
+        for a node without a cable to the others.
     """
 
     kind: str
@@ -95,7 +96,7 @@ def layout(fabric: Fabric) -> Layout:
 
 
 def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None) -> Points:
-    """Add hosts: in a fan in the direction given for each node, or below right of it."""
+    """Add each node's hosts: in a fan in its direction in `away`; if None, below right of it."""
     position = np.zeros((len(wiring.core_of), 2))
     position[wiring.core] = core
     if len(core) > 1:
@@ -119,7 +120,7 @@ def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None
 
 
 def _fan(count: int, outwards: Points, room: float) -> Points:
-    """Return points around the origin, in arcs on its outer side if that is known."""
+    """Return points around the origin; if `outwards` is not 0, in arcs on that side."""
     per_arc = 9
     arc, index = np.divmod(np.arange(count), per_arc)
     in_arc = np.minimum(count - arc * per_arc, per_arc)
@@ -146,7 +147,7 @@ def _bends(fabric: Fabric, wiring: Wiring, position: Points, level: Nodes) -> ND
     number[order] = np.arange(len(pair)) - np.repeat(start, counts)
     step = np.minimum(PARALLEL_BEND, PARALLEL_SPREAD / np.maximum(copies, 1))
     bend = (number - (copies - 1) / 2) * step
-    # Between neighbouring levels of a tree there are no nodes.
+    # Cables between neighbouring levels of a tree pass no nodes.
     doubtful = (level[ends].min(axis=0) < 0) | (np.abs(np.diff(level[ends], axis=0)[0]) != 1)
     doubtful &= (wiring.core_of[ends] >= 0).all(axis=0)
     blocked = np.flatnonzero(doubtful)
