@@ -19,7 +19,7 @@ async function unpack(id) {
   return found;
 }
 
-// An array that was stored as a table of its values and an index into it, or as it is.
+// Return an array that was stored as it is, or as a table of its values and indices into the table.
 function expanded(found, name) {
   if (found[name]) return found[name];
   const table = found[name + "Table"], index = found[name + "Index"];
@@ -35,7 +35,7 @@ const number = (value) => {
   if (Number.isInteger(value) || Math.abs(value) >= 1e4) return Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
   return String(Number(value.toPrecision(4)));
 };
-// As short as a scale needs it: 3.67M for 3674160.
+// Return a number as a short text for a scale: 3.67M for 3674160.
 const compact = (value) => {
   const [unit, letter] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1, ""]].find(([least]) => Math.abs(value) >= least) ?? [1, ""];
   return unit > 1 ? `${Number((value / unit).toPrecision(3))}${letter}` : number(value);
@@ -133,17 +133,17 @@ class FabricData {
     return words[this.kind[node]] + (this.kind[node] && this.forwards[node] ? " that forwards" : "");
   }
 
-  // A user of a link in words: a host by name, a switch as what hangs from it.
+  // Return a user of a link in words: a host by name, a switch as "hosts of" it.
   userName(node) {
     return this.kind[node] === 0 ? `hosts of ${this.names[node]}` : this.names[node];
   }
 
-  // Whether a cable ends at an adapter that does not pass packets on.
+  // Return whether a cable ends at an adapter that does not forward packets.
   toHost(cable) {
     return !(this.forwards[this.aNode[cable]] && this.forwards[this.bNode[cable]]);
   }
 
-  // Whether the page's numbers and curves speak of a cable.
+  // Return whether the page's statistics and curves cover a cable.
   inScope(cable) {
     return this.facts.scopeIsAll || (this.kind[this.aNode[cable]] === 0 && this.kind[this.bNode[cable]] === 0);
   }

@@ -1,8 +1,8 @@
 // The drawing: cables by load, nodes, names, the selection. It knows nothing of the rest of the page.
 
-// Cables in view up to which each is drawn; beyond, those between two groups of nodes are one line.
+// Up to this many cables in view, each is drawn; else one line stands for all between two groups.
 const MOST_CABLES = 5000;
-// Share of the drawing that lines may cover, those on top of each other counted twice.
+// Share of the drawing that lines may cover; where two lines overlap, the area counts twice.
 const MOST_INK = 0.3;
 const BINS = 64;
 const SELECTED = { light: "#0b5fc0", dark: "#74b5ff" };
@@ -47,7 +47,7 @@ class Drawing extends View {
     const start = new Int32Array(BINS + 1);
     for (let b = 0; b < BINS; b++) start[b + 1] = start[b] + count[b];
     this.order = new Int32Array(this.fabric.numCables);
-    // Within a class, hotter later: by a sort of each class.
+    // Sort each class, so that hotter cables are drawn later.
     const next = start.slice();
     for (let c = 0; c < this.fabric.numCables; c++) this.order[next[this.bin[c]]++] = c;
     if (run) {
@@ -162,7 +162,7 @@ class Drawing extends View {
     if (this.showNames) this.paintNames(context, mode);
   }
 
-  // How to read the drawing, and what stands for what in it.
+  // Explain how to read the drawing and what its symbols stand for.
   caption(inView) {
     const { facts } = this.fabric, parts = [facts.layoutText];
     if (!facts.hostsDrawn && facts.hosts) parts.push(`The ${number(facts.hosts)} hosts and their cables are too many to draw: a switch tells how many it has, and the search finds each.`);
@@ -215,7 +215,7 @@ class Drawing extends View {
       const inside = this.bundles.inside[number], [left, top, width, height] = this.box(group);
       const ink = group.hosts ? this.colours[mode].host : this.colours[mode].ink;
       context.fillStyle = inside ? this.colours[mode].scale[this.bin[inside.cable]] ?? ink : ink;
-      // A gap keeps boxes side by side apart.
+      // Leave a gap between neighbouring boxes.
       context.fillRect(left + 0.5, top, Math.max(width - 1, 1), height);
       if (inside) {
         context.strokeStyle = ink;
@@ -348,7 +348,7 @@ class Drawing extends View {
       if (width === undefined) this.labelWidths.set(text, width = context.measureText(text).width);
       const size = this.nodeSize(node), half = width / 2 + 3;
       const px = Math.max(half, Math.min(this.screenX(x[node]), this.width - half));
-      // Above a switch, below a host; the other side when the first is taken.
+      // Put the label above a switch or below a host, or on the other side if that place is taken.
       const sides = kind[node] === 0 ? [-1, 1] : [1, -1];
       for (const side of sides) {
         const py = this.screenY(y[node]) + (side < 0 ? -size / 2 - 5 : size / 2 + 12);
@@ -389,7 +389,7 @@ class Drawing extends View {
       const width = this.cableWidth(this.bin[c], this.hostCable[c] === 1) / 2;
       const distance = Math.max(0, curveDistance(x1, y1, x3, y3, x2, y2, px, py) - width - 1);
       const load = this.run ? this.run.cable[c] : 0;
-      // What is drawn on top wins where several run through one point.
+      // Where several cables run through one point, choose the one drawn on top.
       if (distance <= reach && (distance < nearest || (distance === nearest && load > hottest))) {
         nearest = distance; hottest = load; best = { kind: "cable", cable: c };
       }
@@ -410,7 +410,7 @@ class Drawing extends View {
   }
 }
 
-// Cables between two groups of nodes taken as one, and those inside a group.
+// Bundles of cables: one for each pair of connected groups of nodes, and one inside each group.
 class Bundles {
   constructor(fabric) {
     const { group, kind, x, y, numNodes, numCables, aNode, bNode } = fabric, byPair = new Map();
@@ -437,7 +437,7 @@ class Bundles {
     for (const bundle of all) if (bundle.a === bundle.b) this.inside[bundle.a] = bundle;
   }
 
-  // The busiest cable of each, and the busiest lines last.
+  // Find the busiest cable of each bundle, and order bundles so that the busiest is drawn last.
   load(run) {
     for (const bundle of [...this.between, ...this.inside.filter(Boolean)]) {
       bundle.cable = bundle.cables[0];

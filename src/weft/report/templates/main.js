@@ -50,7 +50,7 @@ class App {
     let open = false;
     window.addEventListener("beforeprint", () => {
       this.retheme(false);
-      if (refused) [open, refused.open] = [refused.open, true]; // paper cannot be unfolded
+      if (refused) [open, refused.open] = [refused.open, true]; // one cannot unfold it on paper
     });
     window.addEventListener("afterprint", () => {
       this.retheme(this.theme.matches);
@@ -157,7 +157,7 @@ class App {
     if (look) this.drawing.lookAtNode(node);
   }
 
-  // What is selected must be in the drawing, where hosts can be drawn at all.
+  // Show the hosts if a host is selected and the page can draw hosts.
   reveal(host) {
     if (!host || this.drawing.showHosts || !this.page.hostsDrawn) return;
     byId("show-hosts").checked = true;
@@ -185,13 +185,13 @@ class App {
     this.showChart();
   }
 
-  // Nodes that the users of the selected link stand for.
+  // Return the nodes at the ends of the flows on the selected link.
   ends() {
     if (!this.run || this.selection?.kind !== "cable") return null;
     const links = this.selection.link === undefined ? [2 * this.selection.cable, 2 * this.selection.cable + 1] : [this.selection.link];
     const nodes = (key) => links.flatMap((link) => (this.run.users.get(link)?.[key] ?? []).map(([node]) => node));
     const ends = { sources: nodes("sources"), destinations: nodes("destinations"), parts: {} };
-    // Of many, the page has those with the most flows only.
+    // If there are many, the page has only those with the most flows.
     for (const [kind, key] of [["sources", "sourceCount"], ["destinations", "destinationCount"]]) {
       const count = links.reduce((sum, link) => sum + (this.run.users.get(link)?.[key] ?? 0), 0);
       ends.parts[kind] = { marked: ends[kind].length, count };
@@ -278,7 +278,7 @@ class App {
       colour: series[place.get(run.engineName) % series.length], dash: DASHES[place.get(run.engineName) % DASHES.length],
     }));
     if (!this.scaleChosen) {
-      // A linear axis would squeeze the curve shown into its first twentieth.
+      // Use a log axis if a linear one would squeeze the chosen curve into its first twentieth.
       const tops = curves.map((curve) => curve.x.at(-1) ?? 0), shown = curves.find((curve) => curve.chosen);
       byId("log-load").checked = Boolean(shown) && Math.max(...tops) > 20 * (shown.x.at(-1) ?? 0);
     }

@@ -25,7 +25,7 @@ class Details {
     const ends = element("p", { class: "about" }, "Cable between ",
       selectionButton(fabric.names[fabric.aNode[cable]], () => this.app.selectNode(fabric.aNode[cable])), " and ",
       selectionButton(fabric.names[fabric.bNode[cable]], () => this.app.selectNode(fabric.bNode[cable])), `, ${facts.join(", ")}`);
-    // The chosen direction first, else the busier one.
+    // List the chosen direction first or, if none is chosen, the busier one.
     let first = link;
     if (first === undefined) first = run && run.load[2 * cable + 1] > run.load[2 * cable] ? 2 * cable + 1 : 2 * cable;
     this.box.replaceChildren(ends, this.way(first, run, true), this.way(first ^ 1, run, false));

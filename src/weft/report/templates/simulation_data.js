@@ -11,7 +11,7 @@ function timeText(ns) {
   return `${Number(ns.toPrecision(4))}\u00a0ns`;
 }
 
-// A share as the page keeps it: whole parts, the smallest of which stands for all below.
+// Return a share as text. Shares are whole parts; one part stands for all smaller shares.
 const shareText = (share) => (share > 0 && share <= 1 / PARTS ? "under 0.6\u00a0%" : percent(share));
 
 // Links at every moment; a moment is the interval that a snapshot closes, and the state at its end.
@@ -30,7 +30,7 @@ class Moments {
 
   beginNs(frame) { return frame ? this.endNs[frame - 1] : 0; }
 
-  // A value of a link: shares up to 1, or packets that wait on average.
+  // Return a value of a link: a share up to 1, or the mean number of waiting packets.
   value(quantity, frame, link) {
     const slot = this.slot[link];
     if (slot === undefined || slot < 0) return 0;
@@ -44,7 +44,7 @@ class Moments {
     return values;
   }
 
-  // The moment that a time lies in.
+  // Return the number of the moment that contains a time.
   frameAt(ns) {
     let low = 0, high = this.count - 1;
     while (low < high) {
@@ -118,13 +118,13 @@ class RankData {
   constructor(found) {
     Object.assign(this, found);
     this.rows = this.rank.length;
-    // Spans of each row, as offsets into the list, which is by row.
+    // Offsets of each row's spans in the list of spans, which is ordered by row.
     this.spanStart = new Int32Array(this.rows + 1);
     for (const row of this.spanRow) this.spanStart[row + 1]++;
     for (let row = 0; row < this.rows; row++) this.spanStart[row + 1] += this.spanStart[row];
   }
 
-  // What a row does at a time: its states.
+  // Return the states of a row at a time.
   statesAt(row, ns) {
     const found = [];
     for (let s = this.spanStart[row]; s < this.spanStart[row + 1]; s++) {
@@ -133,7 +133,7 @@ class RankData {
     return found;
   }
 
-  // Messages of a row that are posted and have not arrived at a time.
+  // Count the messages from and to a row that are posted and have not arrived at a time.
   underWay(row, ns) {
     let out = 0, incoming = 0;
     for (let m = 0; m < this.from.length; m++) {

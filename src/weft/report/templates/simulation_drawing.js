@@ -1,7 +1,7 @@
 // The drawing of a simulation: the fabric at one moment, with its congestion trees on top.
 
 const MOST_ARROWS = 500;
-// Series of colours for trees: those far from the colours of load first.
+// Indices of the colours of trees; colours that differ most from those of loads come first.
 const TREE_SERIES = [0, 2, 3, 6, 4, 5, 1];
 
 class SimulationDrawing extends Drawing {
@@ -24,14 +24,14 @@ class SimulationDrawing extends Drawing {
     return series[TREE_SERIES[tree.number % TREE_SERIES.length]];
   }
 
-  // The host that a link inside it belongs to, -1 for links of cables.
+  // Return the host that a link is inside, -1 for a link of a cable.
   insideNode(link) {
     return link < 2 * this.fabric.numCables ? -1 : this.inside[(link - 2 * this.fabric.numCables) >> 1];
   }
 
   paintNodes(context, mode) {
     const shown = this.chosenTree === null ? this.trees : this.trees.filter((tree) => tree.root === this.chosenTree);
-    // The largest last, so that nothing hides it.
+    // Paint the largest tree last, so that nothing hides it.
     for (const tree of [...shown].reverse()) this.paintTree(context, tree);
     for (const tree of [...shown].reverse()) this.paintRoot(context, tree);
     super.paintNodes(context, mode);
@@ -79,7 +79,7 @@ class SimulationDrawing extends Drawing {
       const cable = tree.root >> 1;
       if (this.hiddenCable(cable)) return;
       this.arrow(context, tree.root, colour, 9);
-      // Beside the arrow.
+      // Place the label beside the arrow.
       const [fromX, fromY] = this.onCable(cable, 0.47);
       [px, py] = this.onCable(cable, 0.53);
       const length = Math.hypot(px - fromX, py - fromY) || 1, side = py > fromY ? 1 : -1;
@@ -100,7 +100,7 @@ class SimulationDrawing extends Drawing {
     context.fillText(text, px, py + 4);
   }
 
-  // An arrowhead on a directed link, the way that packets go.
+  // Draw an arrowhead on a link, in the direction of its packets.
   arrow(context, link, colour, size) {
     const cable = link >> 1;
     const tail = link & 1 ? this.fabric.bNode[cable] : this.fabric.aNode[cable];

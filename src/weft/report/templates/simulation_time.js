@@ -63,7 +63,7 @@ class TimeChart {
     this.draw(inside);
   }
 
-  // Only the cursor has moved, or anything may have changed.
+  // Draw only the cursor, which has moved, or everything.
   draw(cursorOnly = false) {
     if (!cursorOnly) this.stale = true;
     if (this.waiting || !this.width) return;
@@ -190,7 +190,7 @@ class TimeChart {
 
   paintRanks(context) {
     const { ranks } = this.app, height = this.rowHeight, gap = height > 6 ? 2 : height > 3 ? 1 : 0;
-    // Waiting below, computing on top; each a part of the row's height.
+    // Paint waiting first and computing on top; each state takes a share of the row's height.
     for (const [state, share] of [["receiving", 1], ["sending", 0.62], ["computing", 1]]) {
       const number = ranks.states.indexOf(state);
       context.fillStyle = this.stateColour(state);
@@ -223,7 +223,7 @@ class TimeChart {
     }
   }
 
-  // Messages of the chosen rank: from leaving to arrival, from row to row.
+  // Draw the messages of the chosen rank as lines from departure to arrival, from row to row.
   paintMessages(context, colours) {
     const { ranks } = this.app, middle = (row) => this.ranksTop + (row + 0.5) * this.rowHeight;
     const top = this.ranksTop + this.chosenRow * this.rowHeight;

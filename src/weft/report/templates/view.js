@@ -194,7 +194,7 @@ class View {
     canvas.addEventListener("pointerleave", () => this.events.hover(null));
     canvas.addEventListener("dblclick", (event) => this.zoomAt(...at(event), 2));
     canvas.addEventListener("wheel", (event) => {
-      // Once all is in view, the wheel scrolls the page again.
+      // When the whole drawing is in view, the wheel scrolls the page instead.
       if (event.deltaY > 0 && this.scale <= this.fitScale * 1.001) return;
       event.preventDefault();
       const step = event.deltaMode === 1 ? 16 : 1;
