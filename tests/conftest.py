@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from weft.cli import common
 
-# No test depends on the machine's speed: examples have no deadline, nor does generating them.
+# No test depends on the machine's speed: neither examples nor their generation have a deadline.
 # Other settings are hypothesis's own: fixed examples on CI, random ones elsewhere.
 settings.register_profile("weft", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weft")

@@ -9,7 +9,7 @@ from weft.fabrics import Fabric, LinkKind
 
 
 def neighbours(fabric: Fabric, name: str) -> dict[int, str]:
-    """Name at the other end of each cabled port of a node."""
+    """Return the name of the node at the other end of each cabled port of a node."""
     node = fabric.find_node(name)
     links = np.flatnonzero(fabric.link_from == node)
     return {

@@ -14,8 +14,8 @@ def grid(
 ) -> Fabric:
     """Return routers on a grid of these sizes, with one switch per line.
 
-    Parallel cables cycle through `rates`. Routers are named r and their coordinates; lines are
-    named s and the coordinates of their routers, with x for the coordinate that varies.
+    Parallel cables cycle through `rates`. The name of a router is r and its coordinates. The name
+    of a line's switch is s and the coordinates of its routers, with x for the one that varies.
     """
     build = FabricBuilder(f"grid {sizes}", dimensions=len(sizes))
     places = list(product(*map(range, sizes)))

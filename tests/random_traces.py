@@ -190,7 +190,7 @@ class Syntax:
 
 
 class Sense:
-    """Texts of programs that run, without collectives: what the reference reads."""
+    """Random programs that run and have no collectives, so that the reference can run them."""
 
     def __init__(self, seed: int):
         self.random = Random(seed)

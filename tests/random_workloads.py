@@ -12,9 +12,9 @@ def random_workload(
 ) -> Workload:
     """Return messages in one order common to all ranks, so that no rank waits forever.
 
-    Some are blocking at one end, but none at both where a rendezvous could not complete; there
-    are calculations, puts with and without a release time, waits for some and for all, tags and
-    communicators.
+    Some messages block at one end, but none blocks at both ends if its rendezvous could not
+    complete. There are calculations, puts with and without a release time, waits for some and for
+    all, tags and communicators.
     """
     random = np.random.default_rng(seed)
     builder = WorkloadBuilder(ranks, name=f"random {seed}")

@@ -15,13 +15,13 @@ from weft.fabrics.topology import topology
 
 
 def representatives(entry: Entry) -> set[str]:
-    """Examples of a family that `make test` uses."""
+    """Return the examples of a family that `make test` uses."""
     specs = entry.facts["examples"]
     return {specs[0], *[spec for spec in specs if "cables=" in spec][:1]}
 
 
 def marks(entry: Entry, spec: str) -> list[pytest.MarkDecorator]:
-    """Marks of a test on an example."""
+    """Return the marks of a test on an example."""
     return [] if spec in representatives(entry) else [pytest.mark.slow]
 
 

@@ -13,7 +13,7 @@ MASK = (1 << 64) - 1
 
 
 def cheapest_tables(fabric: Fabric, passes: int) -> np.ndarray:
-    """Return minhop's table: per destination the shortest-path tree of least total load."""
+    """Return minhop's table: for each destination, the shortest-path tree of least total load."""
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
     row_of = {node: row for row, node in enumerate(rows)}
     graph = switch_graph(fabric)

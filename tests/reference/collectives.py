@@ -58,7 +58,7 @@ def follow(
     start
         Initial state of a rank.
     size
-        Bytes of a block, from a rank that sends or combines it and the block.
+        Function that returns the bytes of a block, given a rank that sends or combines it, and it.
     message, calculation
         Duration of a message of a size, and of a calculation of a given duration.
     """
@@ -111,7 +111,7 @@ def follow(
         return new
 
     def state_of(rank: int, seen: int) -> State:
-        """Return the state of a rank after these receives, applied in program order."""
+        """Return the state of a rank after the receives `seen`, applied in program order."""
         if seen not in known[rank]:
             last = 1 << (seen.bit_length() - 1)
             earlier = state_of(rank, seen ^ last)
@@ -194,7 +194,7 @@ def begins(name: str, n: int, root: int, parts: int, index: int) -> State:
 
 
 def result(name: str, n: int, root: int, parts: int, index: int, sizes) -> State:
-    """Return the state of a rank after it as MPI defines it, without empty blocks."""
+    """Return the state of a rank after a collective as MPI defines it, without empty blocks."""
     everyone = Counter(range(n))
     if name == "bcast":
         return {block: Counter([root]) for block in range(parts)}

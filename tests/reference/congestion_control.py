@@ -42,7 +42,7 @@ class PlainRate:
             self.next_tick = None
 
     def delay(self, takes: int, now: int) -> int:
-        """Return the delay after a packet of a duration that leaves now."""
+        """Return the delay that follows a packet which leaves now and takes this long."""
         self.until(now)
         shift, multiplier = self.control.cct[self.index]
         return takes // 2**shift * multiplier
@@ -61,8 +61,8 @@ class Hop(NamedTuple):
 def paths_of(result: Any) -> list[list[Hop]]:
     """Return the hops of each packet in order, from a run with all messages traced.
 
-    Notifications have no number; those of a message leave and move in order, so the n-th on one
-    link is the n-th on the next.
+    Notifications have no number. Those of one message stay in order, so the n-th notification on
+    one link is the n-th on the next link.
     """
     paths: dict[tuple[int, int], list[Hop]] = defaultdict(list)
     count: dict[tuple[int, int], int] = defaultdict(int)
@@ -89,7 +89,8 @@ def marked_again(result: Any) -> dict[int, int]:
         rate = fabric.link_rate_gbps[hop.link]
         return hardware.credits_of(round((hop.gone - hop.left) * rate / 8000))
 
-    # By link: (routed, left, credits) of packets that wait for it; (taken, returned, credits).
+    # By link: (routed, left, credits) of packets that wait for it, and (taken, returned, credits)
+    # of packets that cross it.
     waits: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     takes: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for path in paths:

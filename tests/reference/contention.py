@@ -57,7 +57,10 @@ def _demand(graph, edge, model):
 
 
 def _sum_c(graph, edge, model, counted):
-    """Return C(e): demand of counted conflicts at e's destination, and in part at its siblings'."""
+    """Return C(e): demand of the counted conflicts at e's destination and at those of its siblings.
+
+    The part of the siblings is multiplied by the model's back pressure.
+    """
 
     def at(e):
         return sum((_demand(graph, o, model) for o in _others(graph, e) if counted(o)), Fraction(0))
@@ -84,7 +87,7 @@ def _k(graph, edge, model):
 
 
 def _among_full_rate(graph, edge, model):
-    """Return an edge's penalty from its conflicts with sources of out-degree 1 alone."""
+    """Return the penalty that an edge has if only sources of out-degree 1 conflict with it."""
 
     def full_rate(other):
         return graph.out_degree(other[0]) == 1

@@ -56,7 +56,7 @@ def _lane(routes: Routes, row: int, port_in: int, port_out: int, level: int) -> 
 
 
 def _entry(fabric: Fabric, node_port: tuple[int, int]) -> tuple[int, int]:
-    """Return (node, port) where packets of an endpoint enter; port 0 of a node that forwards."""
+    """Return (node, port) at which packets of an endpoint enter; (node, 0) if its node forwards."""
     if fabric.forwards[node_port[0]]:
         return node_port[0], 0
     link = out_link(fabric, *node_port)

@@ -29,7 +29,7 @@ def factors(graph: nx.Graph) -> list[set[frozenset[int]]]:
 
 
 def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None) -> np.ndarray:
-    """Return ports by destination and row; without dimensions, by the lowest nearer port."""
+    """Return ports by destination and row; without dimensions, the lowest port leading nearer."""
     graph = switch_graph(fabric)
     plain = nx.Graph(graph)
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
@@ -100,7 +100,10 @@ def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None
 
 
 def _choose(ports: list[int], behind: dict[int, int], taken: Counter[int]) -> int:
-    """Return the port of fewest adapters; among equals one of fewer own LIDs than all before."""
+    """Return the port with fewest adapters behind it.
+
+    Of equal ports, a later one is chosen if it has fewer LIDs of this adapter than all before it.
+    """
     chosen, fewest = ports[0], taken[ports[0]]
     for port in ports[1:]:
         if behind[port] < behind[chosen]:

@@ -129,8 +129,8 @@ class PlainFlow:
                 )
                 hops = float(sum(self.paths[op].values()))
                 self.latency[op] = cables + (hops - 1) * switch_latency_ns
-        # Links that the contention-graph model shares besides adapters: those that some path
-        # crosses neither first nor last.
+        # Links that the contention-graph model shares besides adapters: those that are neither the
+        # first nor the last link of some path.
         self.inner = [False] * fabric.num_links
         for path in self.paths.values():
             for link in list(path)[1:-1]:
@@ -172,7 +172,11 @@ class PlainFlow:
                 self.wake[event].append(op)
 
     def at(self, time: float, action: Callable[[], None], first: int | None = None) -> None:
-        """Schedule an action; operations that waited for a processor first, in program order."""
+        """Schedule an action.
+
+        At one time, operations that waited for a processor (with `first`) precede others, in
+        program order.
+        """
         order = (0, first) if first is not None else (1, 0)
         heapq.heappush(self.queue, (max(time, self.now), *order, next(self.turn), action))
 
@@ -320,7 +324,7 @@ class PlainFlow:
                 self.begun.add(op)
                 begin = self.now
                 if self._packet(op):
-                    # A message of one packet starts after those of the adapter's other queue pairs.
+                    # A message of one packet starts when the adapter has sent its earlier packets.
                     adapter = self.hosts[self.work.rank[op]]
                     first = next(iter(self.paths[op]))
                     lasts = float(self._wire(op) * self.paths[op][first])
@@ -385,7 +389,7 @@ class PlainFlow:
     def _occupied(
         self, processor: tuple[int, int], takes: float, op: int, again: Callable[[], None]
     ) -> bool:
-        """Occupy a processor if it is free; otherwise retry when it may be."""
+        """Occupy a processor if it is free; otherwise retry when it may be free."""
         if self.free[processor] > self.now + 1e-12 * self.now + 1e-9:
             self.at(self.free[processor], again, op)
             return False

@@ -13,7 +13,7 @@ from weft.routes import TableRoutes
 
 
 def neighbours(fabric: Fabric, node: int) -> dict[int, int]:
-    """Return the port to each neighbour, the lowest of parallel ones; ports ascending."""
+    """Return the port to each neighbour (the lowest of parallel ones), in ascending order."""
     ports: dict[int, int] = {}
     for port in range(1, int(fabric.num_ports[node]) + 1):
         link = out_link(fabric, node, port)

@@ -12,7 +12,7 @@ Uses = Mapping[int, Fraction]
 def max_min_rates(
     capacity: Mapping[int, Fraction], flows: Mapping[Hashable, Uses]
 ) -> dict[Hashable, Fraction]:
-    """Return the rates: all rise together, and a flow's stops when one of its links is full."""
+    """Return the rates: all rise together, and each stops when one of the flow's links is full."""
     rates: dict[Hashable, Fraction] = {}
     while len(rates) < len(flows):
         rising = {name: uses for name, uses in flows.items() if name not in rates}
@@ -35,7 +35,7 @@ def is_max_min_fair(
     *,
     slack: float = 1e-9,
 ) -> bool:
-    """Return whether no link is overloaded and each flow is fastest at one of its full links."""
+    """Return whether no link is overloaded and each flow is the fastest on some full link."""
     load = dict.fromkeys(capacity, 0.0)
     fastest = dict.fromkeys(capacity, 0.0)
     for name, uses in flows.items():

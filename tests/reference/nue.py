@@ -68,7 +68,7 @@ def admit_tree(
 def grow(
     channels: Channels, lane: Lane, goal: int, load: list[int]
 ) -> tuple[dict[int, int], NextChannel, list[int]]:
-    """Return hops and next channel of each row that is reached, and the rows in that order."""
+    """Return hops and next channel of each reached row, and the rows in the order of reaching."""
     hops, chosen, cost, listed = {goal: 0}, {}, {goal: 0.0}, [goal]
     level = 0
     frontier = [goal]
@@ -174,7 +174,10 @@ def share(
 def ascending(
     channels: Channels, order: list[int], goal: int, counting: set[int]
 ) -> tuple[dict[int, int], dict[int, int], NextChannel]:
-    """Return hops, highest index of a first channel and pins, for ascending paths to a goal."""
+    """Return by row, for ascending paths to a goal: hops, index of the first channel, and pins.
+
+    A pin is the only channel that a row may take, lest other rows have no path.
+    """
     end = len(order)
     highest = {goal: end}
     while True:
@@ -229,9 +232,10 @@ def tables(
     passes: int,
     even_passes: int,
 ) -> list[NextChannel]:
-    """Return each row's channel towards each (goal, whether it has load), balanced; goals ascend.
+    """Return the channel of each row towards each destination, with balanced loads.
 
-    `order` has, for each goal, the index of each channel in the order of its lane.
+    `destinations` are (goal, whether it has load), with ascending goals. `order` has, for each
+    goal, the index of each channel in the order of its lane.
     """
     load = [0] * len(channels.tail)
     lines: list[NextChannel] = [{} for _ in destinations]
@@ -286,7 +290,7 @@ def tables(
 
 
 def _paths(channels: Channels, line: NextChannel, goal: int) -> list[tuple[int, list[int]]]:
-    """Return each row of a line with all channels of its path."""
+    """Return each row of a table line with all channels of its path."""
     result = []
     for start in line:
         row, path = start, []

@@ -61,7 +61,7 @@ def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int,
 
 
 def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
-    """Return each destination's node and port of attachment, OpenSM's order, and the endpoints."""
+    """Return each destination's node and port of attachment, OpenSM's order, and endpoint count."""
     forwards = set(np.flatnonzero(fabric.forwards).tolist())
     node_ports = destinations(fabric)
     endpoints = sum(node >= fabric.num_switches for node, _ in node_ports)

@@ -19,7 +19,7 @@ from weft.routes import Routes
 from weft.sim.packet.hardware import Hardware
 from weft.workload import Kind, Workload
 
-# Kinds of events of the program, in the order of one instant [24 b].
+# Kinds of events of the program, in their order at one instant [24 b].
 PROCESSOR, RELEASE, END, JOIN, ARRIVE = range(5)
 # Messages of an operation: request and answer of a rendezvous, and the data.
 REQUEST, ANSWER, DATA = range(3)
@@ -118,7 +118,7 @@ class PlainPackets:
         return messages
 
     def _owner(self, op: int, part: int) -> int:
-        """Return the operation that a message belongs to: one of the rank that sends it [24]."""
+        """Return the operation of a message; it is an operation of the sending rank [24]."""
         return int(self.work.match[op]) if part == ANSWER else op
 
     def _large(self, op: int) -> bool:
@@ -199,7 +199,7 @@ class PlainPackets:
         return self.overhead if kind in (Kind.SEND, Kind.PUT) else 0
 
     def _must_wait(self, op: int) -> bool:
-        """Queue an operation if its processor is busy or has a queue; return whether it was."""
+        """Queue an operation if its processor is busy or has a queue; return whether it did."""
         processor = self._processor(op)
         queue = self.waiting[processor]
         if not queue and self.busy[processor] <= self.now:

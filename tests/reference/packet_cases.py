@@ -21,13 +21,13 @@ from weft.workload import Workload, WorkloadBuilder
 PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
 #: Duration of a full packet at 80 Gbit/s, latency of a cable, latency of a switch; ps.
 D, L, R = 102_400, 10_000, 100_000
-#: From the first byte leaving a host to the last byte's arrival, through one switch.
+#: Time from the departure of a full packet's first byte to its arrival, through one switch.
 THROUGH = L + R + L + D
 
 
 @dataclass
 class Case:
-    """A run in which rank i is host i, and its expected times in ps by operation."""
+    """A run in which rank i is on host i, and its expected times in ps by operation."""
 
     fabric: Fabric
     routes: Routes
@@ -63,7 +63,8 @@ def case(fabric: Fabric, work: Workload, arrived: list[int], **more: Any) -> Cas
 
 
 def one_packet_by_cables_of_two_rates() -> Case:
-    # It starts on the faster cable D - D / 2 later, and on the slower one behind it at once.
+    # On the faster cable, the packet waits D - D / 2 before it starts; on the next, slower cable it
+    # starts at once.
     begins = L + R + D // 2
     arrives = begins + L + R + L + D
     fabric = fabric_of([0, 1], [(0, 1)], faster=160.0)
@@ -89,9 +90,9 @@ def two_hosts_share_the_link_to_a_third() -> Case:
 
 
 def two_flows_by_one_input_against_one_by_another() -> Case:
-    """A share of 1/4, 1/4 and 1/2 while all three send."""
-    # Host 3 receives; 0 and 1 use the trunk, 2 is attached to the last switch. Its first two
-    # packets leave before the first one arrives by the trunk; then the inputs alternate.
+    """While all three hosts send, they get shares of 1/4, 1/4 and 1/2."""
+    # Host 3 receives; 0 and 1 use the trunk, 2 is attached to the last switch. The first two
+    # packets of host 2 leave before any arrives by the trunk; then the inputs alternate.
     work = puts(4, (0, 3, 8000), (1, 3, 8000), (2, 3, 8000))
     turns = L + R + 2 * D
     arrives = [turns + slot * D + L + D for slot in (20, 21, 11)]
@@ -100,7 +101,7 @@ def two_flows_by_one_input_against_one_by_another() -> Case:
 
 def a_parking_lot() -> Case:
     """Hosts 0, 1 and 2 are attached along a line of switches towards host 3."""
-    # The trunk before the last switch carries 1 1 0 1 0 1 0 1 0 1 0 1 0 1 0 0.
+    # The trunk before the last switch carries packets of 1 1 0 1 0 1 0 1 0 1 0 1 0 1 0 0.
     work = puts(4, (0, 3, 8000), (1, 3, 8000), (2, 3, 8000))
     turns = L + R + 2 * D
     arrives = [turns + slot * D + L + D for slot in (21, 19, 11)]
@@ -145,12 +146,12 @@ def _two_lanes(arbitration: VlArbitration, sizes: tuple[int, int], slots: tuple[
 
 
 def lanes_by_weights_of_two_and_one() -> Case:
-    # 0 0 1 0 0 1 1 1
+    # Lanes in the order of packets: 0 0 1 0 0 1 1 1
     return _two_lanes(VlArbitration(low=((0, 32), (1, 16))), (4000, 4000), (4, 7))
 
 
 def a_lane_of_high_priority_with_a_limit() -> Case:
-    # 1 1 1 1 0 1 1 1 1 0 0 0: 4096 bytes may pass before a packet of low priority.
+    # 1 1 1 1 0 1 1 1 1 0 0 0: after 4096 bytes of high priority, a packet of low priority leaves.
     tables = VlArbitration(high=((1, 255),), low=((0, 1),), limit=1)
     return _two_lanes(tables, (4000, 8000), (11, 8))
 
@@ -182,7 +183,7 @@ def one_queue_pair_sends_in_order() -> Case:
 
 
 def _behind_a_blocked_packet(hardware: Hardware, slot: int) -> Case:
-    """Host 2's packet for 3 waits for those of 0 and 1; the packet behind it is for host 4."""
+    """Host 2's packet for 3 waits for those of 0 and 1; its next packet is for host 4."""
     work = puts(5, (0, 3, 1000), (1, 3, 1000), (2, 3, 1000), (2, 4, 1000))
     arrives = [slot * D + THROUGH for slot in (0, 1, 2, slot)]
     return case(fabric_of([0] * 5, []), work, arrives, hardware=hardware)
@@ -231,7 +232,7 @@ def through_a_host_that_forwards() -> Case:
     hardware = replace(PLAIN, forward_latency_ns=200)
     forward, inner = 200_000, D // 2
     in_network = forward + 2 * (L + R + L + forward)
-    # Into the last adapter by a link of twice the rate.
+    # The packet enters the last adapter through a link of twice the rate.
     return case(
         fabric, puts(4, (0, 3, 1000)), [in_network + D - inner + inner], hardware=hardware,
         left={0: 0}, ended={0: inner},

@@ -105,7 +105,7 @@ def load(net, x, at):
 
 
 def least_loaded(net, x, number, row, first, count):
-    """Return the candidate of least load, drawn among equal ones."""
+    """Return the candidate of least load; if several have it, draw one of them."""
     least, equal = load(net, x, first), 0
     for at in range(first, first + count):
         least = min(least, load(net, x, at))
@@ -156,7 +156,7 @@ def choose_by_weight(net, link):
 
 
 def choose_entry(net, link, lanes, weights, current, left):
-    """Return the lane of the current entry or of the next one that is marked; update the entry."""
+    """Return the marked lane of the current entry or of the next entry that has one; update it."""
     entry = current[link]
     if left[link] > 0 and lanes[entry] < net.num_vls and net.among[lanes[entry]] == 1:
         return lanes[entry]

@@ -47,7 +47,7 @@ def num_flits(net, num_bytes):
 
 
 def push(net, time, kind, link, item, flit):
-    """Add an event to the heap; those of an instant are ordered by kind, then by link."""
+    """Add an event to the heap; events of one instant are ordered by kind, then by link."""
     order = (kind << 32) | link
     index = net.number[EVENTS]
     net.number[EVENTS] += 1
@@ -101,7 +101,7 @@ def drop_first(net):
 
 
 def set_out(net, before, packet, link, lane, begin, takes):
-    """Start a packet's crossing: on a link, or into memory for link -1; flit by flit."""
+    """Start to move a packet, flit by flit, over a link or, for link -1, into memory."""
     net.number[FREE_CROSSINGS] -= 1
     assert net.number[FREE_CROSSINGS] >= 0, "too many packets on their way"
     x = net.free_crossing[net.number[FREE_CROSSINGS]]

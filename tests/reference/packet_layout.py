@@ -52,7 +52,7 @@ class Message:
 
 
 def inner_links(fabric: Fabric) -> dict[int, int]:
-    """Return the link into each host that forwards; the one out of it has the next number."""
+    """Return the link into each host that forwards; the link out of it has the next number."""
     hosts = [node for node in fabric.host_nodes if fabric.forwards[node]]
     return {int(node): fabric.num_links + 2 * at for at, node in enumerate(hosts)}
 

@@ -134,7 +134,7 @@ def grant_in_switch(net, out, time):
 
 
 def join(net, message):
-    """Append a message to its queue pair, and that to its line if the pair was empty [16]."""
+    """Append a message to its queue pair; if the pair was empty, append it to its line [16]."""
     qp = net.msg_qp[message]
     net.msg_next[message] = -1
     first = net.qp_first[qp] < 0

@@ -46,7 +46,7 @@ class Packet:
 
 
 class Played:
-    """Events of a run in order; switches only, as hosts do not forward."""
+    """Events of a run in order, at switches only, as hosts do not forward."""
 
     def __init__(self, result: PacketResult, routes: CandidateRoutes):
         fabric, hardware = result.fabric, result.hardware
@@ -111,7 +111,10 @@ class Played:
         return [(int(self.routes.set_edge[at]), at) for at in range(first, last)]
 
     def load(self, edge: int, lane: int, time: int, by: str) -> int:
-        """Return credits of an edge's lane: needed by waiting packets, taken of its buffer."""
+        """Return the credits that packets waiting for an edge's lane need, and those in use.
+
+        `by` is ``queue`` for the former only, ``credits`` for the latter only, or ``both``.
+        """
         index = int(self.link_of[edge]), lane
         total = 0
         if by != "credits":
@@ -193,7 +196,7 @@ class PlainRound:
         return None if costs[0] <= costs[1] + self.threshold else via
 
     def links(self, goal: int, via: int | None, row: int) -> int:
-        """Return the number of links to the goal, over first candidates."""
+        """Return the number of links to the goal on the path of first candidates."""
         routes, count = self.played.routes, 0
         while row != goal or via is not None:
             if via is not None and routes.via[row] == via:
@@ -206,7 +209,7 @@ class PlainRound:
 
 
 class PlainAdaptive(PlainRound):
-    """The least loaded candidate, per packet or, with a gap, per flowlet; on one lane."""
+    """The least loaded candidate on one lane, chosen per packet or, with a gap, per flowlet."""
 
     def __init__(self, played: Played, *, by: str, gap: int, entries: int):
         super().__init__(played, threshold=0, by=by)
@@ -260,14 +263,14 @@ class PlainConga:
                 count[tail] += 1
         self.flowlets: dict[tuple[int, int], tuple[int, int]] = {}
         self.sizes: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        #: By switch, peer and tag: metric and time of the last feedback; the same of feedback to
-        #: return, and whether it is new. By switch and peer: the tag returned last.
+        #: By switch, peer and tag: metric and time of the last feedback received; metric and time
+        #: of feedback to return, and whether it is new. By switch and peer: tag returned last.
         self.heard: dict[tuple[int, int, int], tuple[int, int]] = {}
         self.pending_feedback: dict[tuple[int, int, int], tuple[int, int, bool]] = {}
         self.last_tag: dict[tuple[int, int], int] = defaultdict(int)
 
     def _pods(self) -> dict[int, int]:
-        """Return the lowest switch of each one's component, without the third level."""
+        """Return the lowest switch of each switch's component; the third level is left out."""
         pod = {row: row for row, level in self.level.items() if level < 2}
         for _ in pod:
             for tail, head in self.edges:
@@ -290,7 +293,7 @@ class PlainConga:
         return other if self.level[row] == 0 else self.pod[other]
 
     def estimate(self, link: int, time: int) -> float:
-        """Return the bytes sent, decayed at each tick since."""
+        """Return the bytes that a link has sent, decayed at each tick since then."""
         now, total = time // self.t_dre, 0.0
         done = 0
         for tick, size in self.sizes[link]:

@@ -144,9 +144,9 @@ class Network(NamedTuple):
     c_next: Any
     free_crossing: Any
 
-    # By link and lane: credits at the sender, held by packets, and in return; bytes in the buffer
-    # behind it; credits needed by packets routed to it; input granted last by round robin; packets
-    # and bytes that left.
+    # By link and lane: credits at the sender, held by packets, and on the way back; bytes in the
+    # buffer behind it; credits needed by packets routed to it; input granted last by round robin;
+    # packets and bytes that left.
     credits: Any
     held: Any
     returning: Any

@@ -50,7 +50,7 @@ class Trees:
         }
 
     def flows(self, d: int) -> dict[int, int]:
-        """Return the flow that each row of a tree forwards, including that of rows below it."""
+        """Return the flow that each row of a tree forwards, including the flow of rows below it."""
         goal = self.goals[d]
         flow = {here: self.senders[here] for here in self.far[goal]}
         for here in sorted(self.far[goal], key=self.far[goal].__getitem__, reverse=True):

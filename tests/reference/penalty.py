@@ -54,7 +54,7 @@ def rates(
 
 
 def fair_level(demands: Sequence[tuple[Fraction, Fraction]], capacity: Fraction) -> Fraction | None:
-    """Return the rate at which (demand, part) flows are cut to fill a link; None if they fit."""
+    """Return the rate to which flows (demand, part) are cut to fill a link; None if they fit."""
     if sum(demand * part for demand, part in demands) <= capacity:
         return None
     left, weight = capacity, sum(part for _, part in demands)

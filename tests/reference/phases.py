@@ -42,7 +42,7 @@ def end(fabric: Fabric, way: tuple[tuple[int, int], ...], row: int) -> int:
 def minimal_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[Way] | None:
-    """Return paths without an intermediate, None when one does not arrive."""
+    """Return paths without an intermediate; None if some path does not arrive."""
     paths = list(ways(fabric, routes, routes.set_id[target], source))
     return paths if all(end(fabric, way, source) == target for way, _ in paths) else None
 
@@ -50,7 +50,7 @@ def minimal_paths(
 def indirect_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[Way] | None:
-    """Return paths via all intermediates but the ends' own; None when one does not arrive."""
+    """Return paths via all intermediates but those of the ends; None if a path does not arrive."""
     via = routes.via
     others = set(range(routes.num_intermediates)) - {int(via[source]), int(via[target])}
     paths = []

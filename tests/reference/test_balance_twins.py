@@ -30,7 +30,7 @@ def test_minhop_takes_the_least_loaded_shortest_paths(seed: int, passes: int) ->
 
 @pytest.mark.parametrize("seed", range(20, 32))
 def test_lowering_peaks_agrees_with_the_reference(seed: int) -> None:
-    """From unbalanced tables, whose peaks can be lowered most."""
+    """The tables before lowering are unbalanced, so that peaks can be lowered most."""
     fabric = random_fabric(seed, switches=14, hosts=40)
     table = plain.cheapest_tables(fabric, 1)
     expected = peaks.lowered(fabric, table)

@@ -101,7 +101,7 @@ def test_marks_and_delays_of_runs(seed: int) -> None:
         else:
             sent[path[0].op].append(path[0])
     assert sum(len(times) for times in notified_at.values()) == marked.sum()
-    # Each host has one message, so its queue pair is the only one of its level and port.
+    # Each host has one message, so its queue pair is the only one of its service level and port.
     pair = result.connections.pair
     for op, hops in sent.items():
         rate, is_delayed, earliest = PlainRate(control), 0, 0

@@ -65,7 +65,7 @@ def test_every_rule_occurs_among_the_random_graphs() -> None:
 
 @pytest.mark.parametrize("few", [0, 256], ids=["reached", "all"])
 def test_completion_times_agree_with_exact_events(monkeypatch, few: int) -> None:
-    """Also with the kernel for large graphs, which recomputes only the edges an event affects."""
+    """The kernel for large graphs, which recomputes only the edges an event affects, agrees too."""
     monkeypatch.setattr(contention, "_FEW_EDGES", few)
     random = np.random.default_rng(5)
     for round_ in range(60):
@@ -110,7 +110,7 @@ def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far:
     completion, elapsed = predict_elapsed(*ends, sizes, starts, float(inverse))
     exact = [float(end - Fraction(start)) for end, start in zip(expected, starts, strict=True)]
     np.testing.assert_allclose(elapsed, exact, rtol=1e-12)
-    # Only one rounding, of the clock.
+    # The only error is one rounding, that of the clock time.
     np.testing.assert_allclose(completion, [float(t) for t in expected], rtol=2.3e-16)
     steps = predict_steps(*ends, sizes, starts, float(inverse))
     np.testing.assert_allclose(steps.elapsed_s, exact, rtol=1e-12)

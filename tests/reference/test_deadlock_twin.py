@@ -23,7 +23,7 @@ CASES = 150
 
 
 def random_lanes(fabric: Fabric, random: np.random.Generator) -> VirtualLanes:
-    """Return random VLs of the 16 SLs, several SLs on one VL; one table, or by port pair."""
+    """Return random VLs of the 16 SLs, several SLs on one VL; one table, or one per port pair."""
     vls = int(random.integers(1, 4))
     if random.random() < 0.5:
         return VirtualLanes.uniform(random.integers(0, vls, 16))
@@ -80,7 +80,7 @@ def table_case(seed: int) -> tuple[Fabric, TableRoutes]:
 
 
 def path_case(seed: int) -> tuple[Fabric, PathRoutes]:
-    """Return walks of random length from each endpoint, for pairs that end where they stop."""
+    """Return walks of random length from random endpoints, each as the path of some pair."""
     random = np.random.default_rng(seed)
     fabric = random_fabric(seed, switches=2 + seed % 5, hosts=5, loopbacks=seed % 2)
     graph, ends = fabric.graph, fabric.num_host_endpoints
@@ -155,7 +155,7 @@ def graph_of(fabric: Fabric, routes: Routes, management: bool) -> nx.DiGraph:
 
 
 def check(fabric: Fabric, routes: Routes, management: bool) -> bool:
-    """Compare the proof with the packet walk; return whether arriving is a cycle."""
+    """Compare the proof with the packet walk; return whether there is a cycle."""
     routes.check(fabric)
     expected = dependency_graph(fabric, routes, management=management)
     if len(fabric.graph.edge_row):
@@ -178,7 +178,7 @@ def check(fabric: Fabric, routes: Routes, management: bool) -> bool:
 
 
 def check_verdict(fabric: Fabric, routes: Routes, management: bool, components: bool) -> None:
-    """Check the validator's verdict: exact, or "may" when lanes are unknown and one has a cycle."""
+    """Check the validator's verdict: exact, or "may" for a cycle of links if SLs are unknown."""
     verdict = validate(fabric, routes, management=management)
     assert verdict.deadlock == ("can" if components else "no")
     assert verdict.ok <= (not components)

@@ -65,7 +65,7 @@ def test_any_dimensions_are_routed_by_the_two_algorithms(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_damaged_paths_are_minimal_with_as_few_turns_as_tables_allow(seed: int) -> None:
-    """Checked by definition on rows and lines, following the resulting tables."""
+    """The paths of the resulting tables are compared with the definition, on rows and lines."""
     spec = ["kns:k=4,n=2", "kns:k=3,n=3", "bcube:n=3,k=2", "kns:k=5,n=2,hosts=2,cables=2"][seed % 4]
     complete = build(spec)
     lost = [node for node in range(complete.num_switches) if node % 11 == seed]
@@ -118,7 +118,7 @@ def test_more_lanes_reduce_flows_delayed_by_others(spec: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_parallel_cable_with_the_lowest_resulting_load_is_chosen(seed: int) -> None:
-    """On cables of unequal rates, where one flow more or less changes the choice."""
+    """The cables have unequal rates, so that one flow more or less changes the choice."""
     random = np.random.default_rng(seed)
     cables = 12
     back = np.arange(2 * cables, dtype=np.int32) ^ 1

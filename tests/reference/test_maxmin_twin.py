@@ -105,7 +105,7 @@ def test_rates_and_changes_agree_while_flows_start_and_end(
                 case.add(slot, int(random.integers(30)))
                 added.add(slot)
         if filled and random.random() < 0.5:
-            # As when revision takes too long: later revisions start from this full solution.
+            # Pretend that revision takes too long: later revisions start from this full solution.
             case.state.count.patience = -MOST_PATIENCE * 1000
         listed = case.solve()
         if filled:

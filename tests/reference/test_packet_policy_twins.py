@@ -131,7 +131,7 @@ def test_feedback_rotates_and_prefers_changed_metrics(seed: int) -> None:
 def test_estimators_decay_at_each_tick(seed: int) -> None:
     random = np.random.default_rng(seed)
     rate, levels, alpha, quanta = float(random.choice([25, 100, 400])), set(), random.random(), 8
-    period = int(random.uniform(0.5, 2) * 16e6 / rate)  # about half of it is used
+    period = int(random.uniform(0.5, 2) * 16e6 / rate)  # traffic uses about half of the rate
     rules = record(kernel.RULES)
     rules["tick_ps"], rules["levels"] = period, quanta
     rules["left"], rules["scale"] = 1 - alpha, quanta * 8000 * alpha / period

@@ -113,7 +113,7 @@ def test_one_switch_with_equal_links_is_the_model(model: PenaltyModel) -> None:
 
 
 def test_more_demand_of_a_shared_source_reaches_full_rate_senders() -> None:
-    # Node 0 is the receiver; 1 is the full-rate sender, 2, 3 and 4 send more. Another flow from 2
+    # Node 0 is the receiver; 1 is the full-rate sender; 2, 3 and 4 have more flows. One more from 2
     # changes no count at the receiver when demand does not depend on the out-degree.
     model = PenaltyModel(in_exponent=0.0)
     pairs = [

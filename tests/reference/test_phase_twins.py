@@ -100,7 +100,7 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
 def routed_pairs(
     fabric: Fabric, routes: CandidateRoutes
 ) -> list[tuple[int, int, list[plain.Way], list[plain.Way]]]:
-    """Return pairs of hosts with all their paths, and with those that go directly."""
+    """Return pairs of hosts with all their paths, and with their direct paths."""
     pairs = []
     for a, b, source, target in host_pairs(fabric):
         if source >= 0 and target >= 0:

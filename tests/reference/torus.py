@@ -27,7 +27,7 @@ def in_square(graph: nx.Graph, v: int, a: int, b: int) -> bool:
 
 
 def straight_for_sure(graph: nx.Graph, v: int, a: int, b: int) -> bool:
-    """Return whether v-a and v-b share no square but each shares one with the same third edge."""
+    """Return whether v-a and v-b share no square but both share one with some edge v-c."""
     return not in_square(graph, v, a, b) and any(
         in_square(graph, v, a, c) and in_square(graph, v, b, c) for c in graph[v] if c not in (a, b)
     )
@@ -37,10 +37,10 @@ Place = tuple[int, ...]
 
 
 class Grid:
-    """Switches at coordinates and cables, some of them missing.
+    """Switches with coordinates, and their cables; some of both are missing.
 
-    `tie_up` is whether ties on even rings go up for a target; None selects the direction that does
-    not cross the dateline.
+    `tie_up` is whether a path to a target goes up if both directions of an even ring are equally
+    long; None selects the direction that does not cross the dateline.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Grid:
     def sl(
         self, at: Place, target: Place, tie_up: bool | None, counts: Callable[[int], bool]
     ) -> int:
-        """Return bit d where the path on a complete torus crosses the dateline of dimension d."""
+        """Return the SL; bit d is 1 if the path on a complete torus crosses the dateline of d."""
         level = 0
         for d in range(len(self.radix)):
             if at[d] != target[d] and counts(d):
