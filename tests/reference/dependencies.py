@@ -19,7 +19,7 @@ Channel = tuple[int, int]
 
 
 def dependency_graph(fabric: Fabric, routes: Routes, *, management: bool = False) -> nx.DiGraph:
-    """Return the channels that carry traffic, and edges from each to those that depend on it."""
+    """Return the channels that carry traffic, with an edge from each to those it depends on."""
     graph = nx.DiGraph()
     if isinstance(routes, TableRoutes):
         walks = list(_by_tables(fabric, routes, management))
@@ -41,7 +41,7 @@ def cycles(graph: nx.DiGraph) -> list[set[Channel]]:
 
 
 def senders(fabric: Fabric, management: bool) -> list[int]:
-    """Return the numbers of the destinations that send and receive."""
+    """Return the indices of the endpoints that send and receive."""
     hosts = range(fabric.num_switches, fabric.num_switches + fabric.num_hosts)
     node_ports = enumerate(destinations(fabric))
     return [number for number, (node, _) in node_ports if management or node in hosts]

@@ -49,7 +49,7 @@ USERS = 32
 #: Largest number of flows of an all-to-all for which the flows on a link are listed.
 MAX_LISTED_FLOWS = 2**22
 
-#: Why the flows on a link are unknown: candidates, without and with intermediates.
+#: Reasons why the flows on a link cannot be listed: for candidates without and with intermediates.
 _NO_USERS = (
     "{engine} does not fix the path of a flow: each switch chooses among several ports for every "
     "packet. The flows on a link cannot be listed."

@@ -148,7 +148,7 @@ class _Graph:
             chosen = part[self.host_vertex[part] >= 0]
             at, loose = self.host_vertex[chosen], self.host_loose[chosen]
             pull = np.bincount(at[loose], minlength=self.size)
-            # A pull of more than all its cables keeps a host vertex on its side.
+            # A terminal edge heavier than all cables of a host vertex is never cut.
             pull[at[~loose]] += 1 + np.asarray(self.cables.sum(axis=1))[at[~loose]]
             pulled = np.flatnonzero(pull)
             ends = (np.full(len(pulled), end), pulled)
@@ -256,8 +256,8 @@ def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
     weight = graph.loose + graph.fixed
     half = graph.num_hosts // 2
     low, high = half - graph.idle, graph.num_hosts - half
-    # Price of a host beyond balance: a loose host can be cut off at the cost of its one cable; a
-    # host vertex cannot, so the price is the largest number of neighbours of a host vertex.
+    # Penalty for each host by which the halves are unequal: a loose host can be cut off at the cost
+    # of its one cable; a host vertex cannot, so the price is the largest number of neighbours of a host vertex.
     price = int(np.diff(offset)[graph.fixed > 0].max(initial=0)) or 1
 
     side = side.copy()

@@ -8,14 +8,15 @@ from weft.kernels.records import record_type
 #: Hops of a row that the search from the current destination has not reached.
 UNSET = 65535
 
-# Phases of a frame of the search upwards: where it continues.
+# Phases of a frame of the search upwards: the part of the search that comes next.
 _ENTER, _SECONDARY, _SIBLINGS, _BACK_DOWN, _ROOT = range(5)
 
 #: A frame of the search downwards: the row, the next of its groups, whether (`made`) an adapter
 #: below it got a path, and the group and port of the step to the next frame.
 DOWN = record_type(row="i4", next_group="i4", made="i4", group="i4", port="i4")
 #: A frame of the search upwards: the row and the row before it, whether it is on the main path, how
-#: often a root may go down again, hops to the target, the phase, and the rest as in `DOWN`.
+#: many more times the search may go down again from a root, the row's hops to the destination, the
+#: phase, and the rest as in `DOWN`.
 UP = record_type(
     row="i4", came_from="i4", main="i4", credit="i4", hops="i4", phase="i4", next_group="i4",
     group="i4", port="i4", made="i4",
@@ -76,8 +77,9 @@ def _go_down(
     """Give every row below `root` the port towards `root` where that shortens the row's path.
 
     Return whether any adapter got a path. Groups are searched least loaded first. Loads grow only
-    on paths that end at a row with adapters. Rows of one family have the same rows below: after
-    one of them was searched from the same or a shorter distance, the others are skipped.
+    on paths that end at a row with adapters. Rows of one family have the same rows below: once one
+    of them has been searched at the same or a smaller distance to the destination, the others are
+    skipped.
     """
     depth = 0
     stack[0].row = root
@@ -167,11 +169,12 @@ def _route(
     port_start, remote_port, group_up, port_up, group_down, port_down, changed, next_down, adapters,
     family, served, hops, line, no_path, stack, frames,
 ):  # fmt: skip
-    """Route one destination from the row that it hangs from.
+    """Route one destination from the row that it is attached to.
 
-    At each row the ports of the rows below are set first. Then, on the main path, the least loaded
-    group up is followed, which adds to its load, and the same is done from there. All other groups
-    up follow as secondary paths, then the groups to rows of the same rank.
+    At each row the ports of the rows below are set first. Then the main path goes up through the
+    least loaded group, whose load grows by one; the row above is treated the same way. After that,
+    the other upward groups are searched as secondary paths, then the groups to rows of the same
+    rank.
     """
     depth = 0
     frames[0].row = target
@@ -236,7 +239,7 @@ def _route(
                     frame.next_group = up + 1
         if frame.phase == _ROOT:
             while push < 0 and frame.next_group < siblings - down:
-                # If credit is left, the search goes down from the root again, by its next group.
+                # While `credit` is above 0, search down again through the root's next group.
                 push = head[order[down + frame.port]]
                 push_main = frame.main
                 push_credit = frame.credit - 1
@@ -330,9 +333,9 @@ def ftree_tables(
     rank, levels, is_leaf, start, order, head, position, port_start, remote_port, family,
     job_destination, job_row, job_port, job_main, job_credit, no_path, table,
 ):  # fmt: skip
-    """Fill the lines of all destinations of a list of jobs, as OpenSM's `ftree`.
+    """Fill the table entries of the destination of each job, as OpenSM's `ftree` does.
 
-    The ports of a row form groups, one per neighbour.
+    A job is one destination to route. The ports of a row form groups, one per neighbour.
 
     Parameters
     ----------
@@ -343,9 +346,9 @@ def ftree_tables(
     is_leaf
         bool [rows].
     start, order
-        int32 [3 rows + 1], int32 [groups]: order[start[3 r]:start[3 r + 1]] are row r's groups
-        down (to adapters or rows of greater rank), up to start[3 r + 2] those to rows of the same
-        rank, up to start[3 r + 3] those up. `order` is changed in place.
+        int32 [3 rows + 1], int32 [groups]: order[start[3 r + i]:start[3 r + i + 1]] are row r's
+        groups that lead down (i = 0, to adapters or rows of greater rank), to rows of the same
+        rank (1), and up (2). `order` is changed in place.
     head
         int32 [groups]: the row that the group leads to, -1 for an adapter.
     position
@@ -355,11 +358,11 @@ def ftree_tables(
     family
         int32 [rows]: equal for rows that have the same rows below.
     job_destination, job_row, job_port
-        int32 [jobs]: the destination (-1 for a missing one that only adds to the loads), its row,
-        and the row's port to it, 0 for the row itself.
+        int32 [jobs]: the destination (-1 for an absent host that is routed only to count its
+        load), its row, and the row's port to it (0 if the destination is the row itself).
     job_main, job_credit
-        int32 [jobs]: whether the job adds to the loads upwards, and how often its paths may lead
-        up again after down.
+        int32 [jobs]: whether the job adds to the loads upwards, and how many times its paths may
+        go up again after they have gone down.
     no_path
         The port that means "no path".
     table

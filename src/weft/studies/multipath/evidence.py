@@ -18,8 +18,8 @@ TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
 #: Definitions of load on which every claim is tested, the paper's first.
 CLAIM_BASES = (PAPER, *TIERS)
 
-#: An improvement is "rapid" if the first of these shares of it is reached at 4 QPs, and "saturated"
-#: from the point on at which the second share is reached.
+#: Shares of the whole improvement: one of at least RAPID at 4 QPs counts as "rapid"; from SATURATED
+#: on it counts as "saturated".
 RAPID, SATURATED = 0.5, 0.9
 #: "High utilisation": at least this share of the links carries load.
 HIGH = 0.9
