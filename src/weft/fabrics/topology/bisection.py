@@ -257,7 +257,8 @@ def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
     half = graph.num_hosts // 2
     low, high = half - graph.idle, graph.num_hosts - half
     # Penalty for each host by which the halves are unequal: a loose host can be cut off at the cost
-    # of its one cable; a host vertex cannot, so the price is the largest number of neighbours of a host vertex.
+    # of its one cable; a host vertex cannot, so the penalty is the largest number of neighbours of
+    # a host vertex.
     price = int(np.diff(offset)[graph.fixed > 0].max(initial=0)) or 1
 
     side = side.copy()
