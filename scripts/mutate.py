@@ -74,10 +74,15 @@ TARGETS = {
         "tests/unit/test_validator.py tests/unit/test_deadlock_cycle.py "
         "tests/reference/test_deadlock_twin.py tests/unit/test_phases.py"
     ),
-    "fabrics/formats/*.py": "tests/unit/test_formats*.py tests/property/test_formats_property.py",
+    "fabrics/formats/*.py": (
+        "tests/unit/test_formats*.py tests/unit/test_load.py "
+        "tests/property/test_formats_property.py"
+    ),
     "opensm/files/*.py": (
         "tests/unit/test_opensm*.py tests/unit/test_subnet_folder.py "
-        "tests/unit/test_subnet_osmlog.py tests/property/test_opensm_files_property.py"
+        "tests/unit/test_subnet_osmlog.py tests/unit/test_torus_conf.py "
+        "tests/property/test_opensm_files_property.py tests/oracle/test_opensm_files.py "
+        "tests/oracle/test_audit.py tests/oracle/test_export.py"
     ),
     "workload/formats/*.py": (
         "tests/unit/test_workload_files.py tests/unit/test_workload_tit.py "
