@@ -1,8 +1,9 @@
-"""Every setting is declared once: Python, files, the command line and docs/options.md agree."""
+"""Every setting is declared once: Python, files, the command line and the reference agree."""
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -55,6 +56,10 @@ def test_the_reference_has_everything_registered_and_every_command() -> None:
     for kind, registry in KINDS.items():
         for entry in registry:
             assert f"\n## {entry.name}\n" in written[kind]
+            section = written[kind].partition(f"\n## {entry.name}\n")[2].partition("\n## ")[0]
+            rows = [line for line in section.splitlines() if line.startswith("| `")]
+            for option in entry.options:
+                assert any(re.search(rf"[`, ]{option}[`=,]", row) for row in rows), (entry, option)
     assert all(f"## weft {command}\n" in written["commands"] for command in COMMANDS)
     assert all(f"   {name}\n" in written["api"] for name in weft.__all__)
     assert "`makespan_ns`" in written["columns"]

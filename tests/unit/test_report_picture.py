@@ -7,15 +7,15 @@ from weft.core.errors import InputError
 from weft.fabrics.topology import build
 from weft.report.labels import MOST, short_names, shortened
 from weft.report.layout import layout
-from weft.report.picture import PIECES, cable_curves, draw_png
+from weft.report.picture import PIECES, cable_curves, plot
 
 
 def test_picture_is_a_png_and_the_same_each_time(tmp_path):
     fabric = build("xgft:2;4,4;1,2")
     load = np.arange(fabric.num_links, dtype=float)
     first, second = tmp_path / "a.png", tmp_path / "b.png"
-    draw_png(fabric, load, first, title="a title with $ and $_", size_inches=(6, 4), dpi=100)
-    draw_png(fabric, load, second, title="a title with $ and $_", size_inches=(6, 4), dpi=100)
+    plot(fabric, load, title="a title with $ and $_", size_inches=(6, 4)).write(first, dpi=100)
+    plot(fabric, load, title="a title with $ and $_", size_inches=(6, 4)).write(second, dpi=100)
     data = first.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", data[16:24]) == (600, 400)
@@ -27,9 +27,9 @@ def test_picture_shows_the_load(tmp_path):
     fabric = build("torus:4x4")
     quiet, busy = tmp_path / "quiet.png", tmp_path / "busy.png"
     load = np.zeros(fabric.num_links)
-    draw_png(fabric, load, quiet, size_inches=(4, 3), dpi=60)
+    plot(fabric, load, size_inches=(4, 3)).write(quiet, dpi=60)
     load[0] = 5.0
-    draw_png(fabric, load, busy, size_inches=(4, 3), dpi=60)
+    plot(fabric, load, size_inches=(4, 3)).write(busy, dpi=60)
     assert quiet.read_bytes() != busy.read_bytes()
 
 
@@ -38,16 +38,16 @@ def test_load_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, load
     fabric = build("xgft:2;4,4;1,2;1,2")
     assert fabric.num_links == 64
     with pytest.raises(InputError, match="64 finite numbers"):
-        draw_png(fabric, load, tmp_path / "a.png")
+        plot(fabric, load).write(tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
 
 
 def test_folder_that_is_not_there(tmp_path):
     fabric = build("xgft:1;2;1")
     with pytest.raises(InputError, match="cannot be written"):
-        draw_png(fabric, np.zeros(fabric.num_links), tmp_path / "no" / "a.png")
+        plot(fabric, np.zeros(fabric.num_links)).write(tmp_path / "no" / "a.png")
     with pytest.raises(InputError, match="folder"):
-        draw_png(fabric, np.zeros(fabric.num_links), tmp_path)
+        plot(fabric, np.zeros(fabric.num_links)).write(tmp_path)
 
 
 def test_curves_begin_and_end_at_their_nodes():

@@ -4,7 +4,7 @@ import pytest
 
 from weft.core.errors import InputError
 from weft.fabrics.topology import build
-from weft.report.timeline_picture import draw_timelines
+from weft.report.timeline_picture import plot_timelines
 from weft.routing import route
 from weft.sim.simulate import simulate
 from weft.workload import load_workload
@@ -20,7 +20,7 @@ def result():
 def test_picture_is_a_png_and_the_same_each_time(result, tmp_path):
     first, second = tmp_path / "a.png", tmp_path / "b.png"
     for path in (first, second):
-        draw_timelines(result, path, title="a $title$", size_inches=(6, 4), dpi=100)
+        plot_timelines(result, title="a $title$", size_inches=(6, 4)).write(path, dpi=100)
     data = first.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", data[16:24]) == (600, 400)
@@ -34,7 +34,7 @@ def test_ranks_time_and_messages_can_be_chosen(result, tmp_path):
         ({}, {"ranks": (2, 5)}, {"begin_ns": 1000.0, "end_ns": 4000.0}, {"messages": True})
     ):
         path = tmp_path / f"{number}.png"
-        draw_timelines(result, path, size_inches=(5, 3), dpi=60, **options)
+        plot_timelines(result, size_inches=(5, 3), **options).write(path, dpi=60)
         pictures.add(path.read_bytes())
     assert len(pictures) == 4
 
@@ -44,5 +44,5 @@ def test_ranks_time_and_messages_can_be_chosen(result, tmp_path):
 )
 def test_empty_selections_are_refused(result, tmp_path, options):
     with pytest.raises(InputError, match="expected"):
-        draw_timelines(result, tmp_path / "a.png", **options)
+        plot_timelines(result, **options).write(tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []

@@ -117,7 +117,7 @@ def compare_command(
     out = console()
     show(result, out)
     emit(
-        engines=result.table, patterns=result.runs_table, advice=advice(result),
+        engines=result.table, patterns=result.runs_table, advice=lambda: advice(result),
         refusals={each.name: each.refusal for each in result.outcomes if each.refusal},
     )  # fmt: skip
     if timing:

@@ -85,7 +85,7 @@ def _expected() -> str:
 
 
 def _list(kind: str, out: Console) -> None:
-    emit(**{kind: [_facts(entry) for entry in KINDS[kind]]})
+    emit(**{kind: lambda: [_facts(entry) for entry in KINDS[kind]]})
     table = Table(title=kind, title_justify="left")
     table.add_column("name")
     table.add_column("options")

@@ -76,10 +76,12 @@ def emit(**results: Any) -> None:
     Parameters
     ----------
     **results
-        Frames, dataclasses, mappings, lists and plain values, by name.
+        Frames, dataclasses, mappings, lists and plain values, by name. A function without
+        arguments is called only with ``--json``.
     """
     if given("--json"):
-        _results.update({name: _finite(value) for name, value in results.items()})
+        for name, value in results.items():
+            _results[name] = _finite(value() if callable(value) else value)
 
 
 def _finite(value: Any) -> Any:

@@ -39,7 +39,7 @@ def _command(entry: Entry) -> Callable[..., int]:
         with announced_compile():
             study = entry.function(**bound)
         claims = getattr(study, "claims_frame", None)
-        emit(text=study.text(), files=study.files, **({} if claims is None else {"claims": claims}))
+        emit(text=study.text, files=study.files, **({} if claims is None else {"claims": claims}))
         sys.stdout.write(study.text().rstrip("\n") + "\n")
         for path in study.files:
             print(path)

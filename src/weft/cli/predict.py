@@ -106,7 +106,7 @@ def predict_command(
     else:
         out.print(_table(graph, result, completion, elapsed, inverse, digits))
     emit(
-        edges=[
+        edges=lambda: [
             dict(zip(_EDGE, row, strict=True))
             for row in zip(
                 graph.names, graph.sources, graph.destinations, graph.size_bytes, graph.start_s,

@@ -1,7 +1,7 @@
 """Settings, each declared once as a field of a class with a type, a default and a docstring.
 
 The class is a frozen dataclass or a table of an experiment file. The checks of Python arguments,
-keys of files, options of commands and tables of docs/options.md are generated from its fields.
+keys of files, options of commands and tables of the reference are generated from its fields.
 """
 
 from __future__ import annotations

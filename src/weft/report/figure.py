@@ -29,7 +29,7 @@ class NotebookFigure(Figure):
         data = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="figure" style="max-width: 100%" src="data:image/png;base64,{data}">'
 
-    def write(self, path: str | Path, dpi: int, format: str = "png") -> None:
+    def write(self, path: str | Path, dpi: int = 150, format: str = "png") -> None:
         """Write the figure; the file is replaced only when it is complete.
 
         Parameters

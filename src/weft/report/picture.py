@@ -1,8 +1,7 @@
-"""`plot` and `draw_png`: drawing of a fabric with its cables coloured by load."""
+"""`plot`: drawing of a fabric with its cables coloured by load."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,28 +38,6 @@ def cable_curves(fabric: Fabric, drawing: Layout) -> NDArray[np.float64]:
     return curve
 
 
-def draw_png(
-    fabric: Fabric, load: ArrayLike | None, path: str | Path, *, dpi: int = 150, **options: Any
-) -> None:
-    """Write the drawing of `plot` as a PNG.
-
-    Parameters
-    ----------
-    fabric, load, **options
-        As for `plot`.
-    path
-        The file; it is replaced only when the picture is complete.
-    dpi
-        Dots per inch.
-
-    Raises
-    ------
-    InputError
-        As for `plot`, or if the file cannot be written.
-    """
-    plot(fabric, load, **options).write(path, dpi)
-
-
 def plot(
     fabric: Fabric,
     load: ArrayLike | None = None,
@@ -92,7 +69,7 @@ def plot(
     Returns
     -------
     NotebookFigure
-        A matplotlib figure, which notebooks show; `draw_png` writes one.
+        A matplotlib figure, which notebooks show; its `write` makes a file.
 
     Raises
     ------

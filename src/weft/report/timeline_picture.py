@@ -1,9 +1,8 @@
-"""`draw_timelines`: the states of ranks over time, as a picture for a paper."""
+"""`plot_timelines`: the states of ranks over time, as a picture for a paper."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
@@ -27,28 +26,6 @@ _STATES = {
 }
 #: Largest number of messages that are drawn by default.
 MAX_MESSAGES = 400
-
-
-def draw_timelines(
-    result: PacketResult, path: str | Path, *, dpi: int = 150, **options: Any
-) -> None:
-    """Write the drawing of `plot_timelines` as a PNG.
-
-    Parameters
-    ----------
-    result, **options
-        As for `plot_timelines`.
-    path
-        The file; it is replaced only when the picture is complete.
-    dpi
-        Dots per inch.
-
-    Raises
-    ------
-    InputError
-        As for `plot_timelines`, or if the file cannot be written.
-    """
-    plot_timelines(result, **options).write(path, dpi)
 
 
 def plot_timelines(
@@ -82,7 +59,7 @@ def plot_timelines(
     Returns
     -------
     NotebookFigure
-        A matplotlib figure, which notebooks show; `draw_timelines` writes one.
+        A matplotlib figure, which notebooks show; its `write` makes a file.
 
     Raises
     ------

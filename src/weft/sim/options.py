@@ -76,7 +76,7 @@ class RunSettings(Settings):
         request; a larger send waits for its receive (rendezvous) and ends when its last byte has
         left.
     handshake
-        Whether a rendezvous exchanges a request and an answer before its data leaves.
+        Request and answer of a rendezvous, exchanged before its data leaves.
     overhead_ns
         Time of the processor at either end of each message (o of LogP).
     switch_latency_ns
