@@ -15,6 +15,7 @@ from numba.core import serialize
 from tests.simulate_runs import RING, TOLD, TREE, run
 
 from weft.cli import simulate as command
+from weft.core.signals import AGAIN_S, raise_deferred, stoppable
 from weft.experiment import check
 from weft.experiment.run import Stage, perform
 from weft.experiment.store import Store
@@ -220,6 +221,25 @@ def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, w
     assert (child.returncode, out) == (status, "")
     assert f"weft: {word}: " in err
     assert not folder.exists()
+
+
+def test_a_deferred_signal_is_raised_between_two_calls_of_a_kernel() -> None:
+    """Sent again, it would only be handled as the next call returns, which is unsafe too."""
+    code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
+    space: dict[str, Any] = {"signal": signal, "__name__": serialize.__name__}
+    exec(compile(code, serialize.__file__, "exec"), space)
+    ended = []
+
+    def loop() -> None:
+        space["called"]()
+        ended.append("called")
+        raise_deferred()
+        ended.append("raised nothing")
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        loop()
+    time.sleep(2 * AGAIN_S)  # the signal is not sent again
+    assert ended == ["called"]
 
 
 def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypatch) -> None:

@@ -26,6 +26,8 @@ FROM_C = frozenset({"__del__", "__hash__", "__eq__"})
 
 #: Signals that ended the running command.
 _came: list[int] = []
+#: Signals that arrived at an unsafe moment and are still to be handled.
+_deferred: list[int] = []
 
 
 def ended_by() -> tuple[str, int]:
@@ -52,6 +54,7 @@ def stoppable() -> Iterator[None]:
         return
     process = os.getpid()
     _came.clear()
+    _deferred.clear()
 
     ending = False
     timers: list[threading.Timer] = []
@@ -59,9 +62,14 @@ def stoppable() -> Iterator[None]:
     def again(number: int) -> None:
         # Keep timers that have not started yet: this signal arrived before their start.
         timers[:] = [each for each in timers if each.ident is None or each.is_alive()]
-        timers.append(threading.Timer(AGAIN_S, os.kill, (process, number)))
+        _deferred.append(number)
+        timers.append(threading.Timer(AGAIN_S, resend, (number,)))
         timers[-1].daemon = True
         timers[-1].start()
+
+    def resend(number: int) -> None:
+        if _deferred:  # otherwise `raise_deferred` has taken it
+            os.kill(process, number)
 
     lost: list[int] = []
 
@@ -82,6 +90,7 @@ def stoppable() -> Iterator[None]:
         elif at_a_bad_time(frame):
             again(number)
         else:
+            _deferred.clear()
             _came.append(number)
             raise KeyboardInterrupt
 
@@ -111,6 +120,18 @@ def stoppable() -> Iterator[None]:
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def raise_deferred() -> None:
+    """Raise the KeyboardInterrupt of a signal that arrived at an unsafe moment.
+
+    Loops around kernels call this. A signal that is sent again can only be handled when a kernel
+    returns, which is an unsafe moment itself.
+    """
+    if _deferred:
+        _came.append(_deferred[-1])
+        _deferred.clear()
+        raise KeyboardInterrupt
 
 
 def at_a_bad_time(frame: FrameType | None) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import InputError, WeftError
+from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.flow import engine as kernel
 from weft.kernels.flow.state import COUNT, RULES, Flows, Level, Paths
@@ -284,6 +285,7 @@ class _State:
         while True:
             began = time.perf_counter()
             why = kernel.run(self.ranks, self.level, *self.sharing, instants)
+            raise_deferred()
             if progress:
                 done = self.ranks.count
                 progress(

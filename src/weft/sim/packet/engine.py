@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError
+from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
 from weft.routes import Routes
@@ -187,6 +188,7 @@ def _run(
         began = time.perf_counter()
         try:
             why = state.step(instants)
+            raise_deferred()
             done, count = state.ranks.count, state.net.count
             now = Progress(
                 int(done.ended), workload.num_ops, int(done.arrived),
