@@ -18,7 +18,7 @@ def test_a_trace_becomes_a_schedule(capsys: pytest.CaptureFixture[str], tmp_path
     trace, schedule = tmp_path / "ping.tit", tmp_path / "ping.goal"
     trace.write_text(PING)
     assert main(["convert", str(trace), "-o", str(schedule)]) == 0
-    assert capsys.readouterr().err == "note: ranks compute 1e+09 flop/s; 1 computations\n"
+    assert capsys.readouterr().err == "note: ranks compute at 1e+09 flop/s in 1 computations\n"
     assert same(read_workload(schedule), read_workload(trace))
     assert main(["convert", str(schedule), "--to", "goal"]) == 0
     assert capsys.readouterr().out == schedule.read_text()

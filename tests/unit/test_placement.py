@@ -244,7 +244,7 @@ def test_rank_files(tmp_path, text) -> None:
         ("h0\nh1\n", r"ranks: placement file: rank 2 has no host; .* for 2 of 3 ranks"),
         ("h0\nh1\nh2\n\nh3\n", r"ranks:5: .*rank 3 does not exist; there are 3 ranks"),
         ("rank 0=h0\nrank 2=h1\n", r"rank 1 has no host"),
-        ("rank 0=h0\nrank 0=h1\n", r"ranks:2: .*rank 0 has its host on line 1 already"),
+        ("rank 0=h0\nrank 0=h1\n", r"ranks:2: .*rank 0 already has a host, in line 1"),
         ("rank 0=h0\nh1\n", r"ranks:2: .*expected rank N=HOST"),
         ("rank 0=h0\nrank x=h1\n", r"ranks:2: .*expected rank N=HOST"),
         ("rank 0=h0 slot=\n", r"ranks:1: .*expected rank N=HOST"),

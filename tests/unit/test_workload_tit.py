@@ -66,7 +66,7 @@ def test_messages_and_computations() -> None:
     assert program(workload, 1) == [("recv", 0, 800, 7), ("send", 0, 40, 8)]
     assert [waits(workload, op) for op in range(6)] == [[], [0], [1], [2], [], [4]]
     assert workload.name == "x"
-    assert workload.notes == ("ranks compute 2e+09 flop/s; 1 computations",)
+    assert workload.notes == ("ranks compute at 2e+09 flop/s in 1 computations",)
 
 
 def test_waits_name_what_was_begun() -> None:
@@ -124,8 +124,8 @@ def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
     )
     assert workload.num_ops == 2
     assert workload.notes == (
-        "test does not wait; 1 of them",
-        "2 waits are for messages that were already waited for; they are ignored",
+        "1 test actions do not wait",
+        "2 waits for messages that were already waited for are ignored",
     )
 
 
@@ -410,4 +410,4 @@ def test_a_real_trace(shared: Path) -> None:
         "barrier": 16, "bcast": 9, "allreduce": 6, "alltoall": 5, "alltoallv": 2, "gather": 1
     }  # fmt: skip
     assert same(workload, builder.build())
-    assert workload.notes == ("ranks compute 1e+09 flop/s; 1632 computations",)
+    assert workload.notes == ("ranks compute at 1e+09 flop/s in 1632 computations",)

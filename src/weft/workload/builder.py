@@ -21,19 +21,21 @@ class WorkloadBuilder(ProgramOrder):
     """Builder of a workload: appends operations to the programs of ranks.
 
     Every method that adds an operation takes one rank or an array of distinct ranks and adds one
-    operation to the program of each; other arguments are one value for all ranks or an array of
-    one value per rank. It returns the operations' handles: an int for one rank, else int64 [ranks].
+    operation to the program of each rank; other arguments are one value for all ranks or an array
+    of one value per rank. The method returns the handles of the operations: an int for one rank,
+    else int64 [ranks].
 
     A rank's next operation waits for the rank's last blocking operations (`calc`, `send`, `recv`,
     `sendrecv`) and for operations passed to `wait` or covered by `waitall`. An operation with
-    ``after`` is outside program order: it waits only for the operations in ``after``, later ones do
-    not wait for it, and `waitall` does not include it; `wait` and ``after`` may name it. Peers are
+    ``after`` is outside program order: it waits only for the operations in ``after``, later
+    operations do not wait for it, and `waitall` does not include it; `wait` and ``after`` may name
+    its handle. Peers are
     world ranks, whatever the communicator.
 
     Parameters
     ----------
     num_ranks
-        Ranks, numbered from 0.
+        Number of ranks; ranks are numbered from 0.
     name
         Name of the workload in messages and results.
 
@@ -68,12 +70,14 @@ class WorkloadBuilder(ProgramOrder):
         cpu
             Processor of the rank, 0 to 255; it runs one calculation at a time.
         after
-            Operations to wait for, in place of the rank's last ones; for one rank only.
+            Handles of the operations to wait for, instead of the rank's last operations; only for a
+            single rank.
 
         Raises
         ------
         InputError
-            On a rank that does not exist or a negative or infinite duration.
+            If a rank does not exist, a duration is negative or infinite, or a processor is outside
+            0 to 255.
         """
         if np.any(np.asarray(cpu) != 0):
             self._uses_cpus = True
@@ -94,8 +98,8 @@ class WorkloadBuilder(ProgramOrder):
         Raises
         ------
         InputError
-            On a rank or communicator that does not exist, a size below 0 or above 2^56, or a tag
-            below 0 in a workload with collectives, for which those tags are reserved.
+            If a rank or communicator does not exist, a size is below 0 or above 2^56, or a tag is
+            below 0 in a workload with collectives, for which tags below 0 are reserved.
         """
         return self._message(Kind.SEND, ranks, to, size_bytes, tag, comm, True, after)
 
@@ -148,7 +152,7 @@ class WorkloadBuilder(ProgramOrder):
         release_ns: ArrayLike = 0.0,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Add a non-blocking put, begun at `release_ns` or later. Raises what `send` raises."""
+        """Add a non-blocking put that starts at `release_ns` or later. Raises what `send` does."""
         return self._message(Kind.PUT, ranks, to, size_bytes, tag, 0, False, after, release_ns)
 
     def sendrecv(
@@ -166,13 +170,12 @@ class WorkloadBuilder(ProgramOrder):
         Parameters
         ----------
         to, source
-            The two peers; -1 for a rank that does not send, or does not receive
-            (MPI_PROC_NULL).
+            Ranks to send to and to receive from; -1 (MPI_PROC_NULL) for no send or no receive.
 
         Raises
         ------
         InputError
-            As `send`.
+            In the cases of `send`.
         """
         who = self._ranks(ranks)
         target, origin = (
@@ -225,17 +228,17 @@ class WorkloadBuilder(ProgramOrder):
         ranks
             [ops]: rank of each operation; the operations of one rank are in program order.
         kind
-            [ops], values of `Kind`.
+            [ops]: kind of each operation, a value of `Kind`.
         peer, size_bytes, tag, comm
             [ops]: peer, size, tag and communicator of a message. For a key operation, `tag` is the
             key and `size_bytes` is the tag. Ignored for calculations.
         duration_ns, cpu
             [ops]: duration and processor of a calculation.
         phase
-            [ops]: numbers of phases, in the order of the calls of `phase`; 0 for no phase. If left
-            out, the current phase.
+            [ops]: phase of each operation. Phases are numbered from 1 in the order of their first
+            calls of `phase`; 0 is no phase. If left out, the current phase.
         release_ns
-            [ops]: as for `put`.
+            [ops]: earliest start of each operation, as for `put`.
 
         Returns
         -------
@@ -244,7 +247,7 @@ class WorkloadBuilder(ProgramOrder):
         Raises
         ------
         InputError
-            As `send` and `calc`.
+            In the cases of `send` and `calc`.
         """
         who = np.asarray(ranks).reshape(-1)
         self._ranks(np.unique(who))
@@ -265,7 +268,7 @@ class WorkloadBuilder(ProgramOrder):
         def checked(
             some: NDArray[np.bool_], values: ArrayLike, low: float, high: float, what: str, are: str
         ) -> Any:
-            """Return one value per operation; those of `some` are checked to be in the range."""
+            """Return one value per operation, after checking the range of those at `some`."""
             array = self._each(values, len(who), what)
             self._check(array[some], low, high, who[some], what, are)
             return array
@@ -297,7 +300,7 @@ class WorkloadBuilder(ProgramOrder):
     def reserved_tag(self, comm: int) -> Iterator[int]:
         """Reserve a tag of a communicator for the operations added in the context.
 
-        The n-th reserved tag of a communicator is -n; after 2^31 of them tags are reused. A
+        The n-th reserved tag of a communicator is -n; after 2^31 reservations, tags are reused. A
         workload with reserved tags has no other messages with tags below 0, so that no other
         message can match a message of a collective.
 
@@ -330,7 +333,7 @@ class WorkloadBuilder(ProgramOrder):
         Raises
         ------
         InputError
-            On a rank that does not exist or is listed twice.
+            If a rank does not exist or is listed twice.
         """
         self._ranks(np.atleast_1d(members))
         self._comms.append(name or str(len(self._comms)))
@@ -347,11 +350,11 @@ class WorkloadBuilder(ProgramOrder):
         Raises
         ------
         InputError
-            On a send or receive without a match, a message larger than its receive, a dependency
-            between ranks, or operations that wait for each other in a cycle; the message names
-            the operations and their ranks. Also if the messages have more than 2^62 bytes in all.
+            If a send or receive has no match, a message is larger than its receive, a dependency
+            is between ranks, or operations wait for each other in a cycle; the error names the
+            operations and their ranks. Also if the messages have more than 2^62 bytes in all.
         """
-        # One column at a time, to keep the peak of memory low with millions of operations.
+        # Columns are reordered one at a time, which limits peak memory for millions of operations.
         offset, order = by_key(np.ascontiguousarray(self._ops.column(0)), self.num_ranks)
         number = np.empty(len(order), dtype=np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
@@ -399,7 +402,7 @@ class WorkloadBuilder(ProgramOrder):
 
 
 def _ordered(column: NDArray[Any], order: NDArray[np.int32]) -> NDArray[Any]:
-    """Return a column in another order; pages of an all-zero column are never written."""
+    """Return a column in another order; memory pages of an all-zero column are never written."""
     if column.strides == (0,) and len(column) and not column[0]:
         return np.zeros(len(column), dtype=column.dtype)
     return column[order]
@@ -451,7 +454,7 @@ class RankProgram:
         return self
 
     def wait(self, *handles: int) -> RankProgram:
-        """Wait for these operations, or for all non-blocking ones when none is named."""
+        """Wait for the operations of these handles; without handles, for all non-blocking ones."""
         if handles:
             self._builder.wait(self._rank, handles)
         else:

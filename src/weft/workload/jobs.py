@@ -22,11 +22,11 @@ from weft.workload.workload import Kind, Workload
 Overlap = Literal["refuse", "share"]
 _OVERLAPS = ("refuse", "share")
 
-#: Operations with a communicator.
+#: Kinds of operations that have a communicator.
 _ON_COMM = (Kind.SEND, Kind.RECV, Kind.KEY_REQUEST, Kind.KEY_DONE)
-#: Largest number of operations; operation numbers have 32 bits.
+#: Largest number of operations of all jobs; operation numbers have 32 bits.
 _MAX_OPS = 2**31 - 2
-#: Latest start: beyond it double precision is coarser than a nanosecond.
+#: Latest start of a job in ns; double precision is coarser than 1 ns for larger numbers.
 _LATEST_NS = 2.0**52
 
 
@@ -37,15 +37,15 @@ class Job:
     Parameters
     ----------
     workload
-        Programs of its ranks.
+        Programs of the job's ranks.
     name
-        Name in messages and results, without a colon; names of several jobs must differ.
+        Name in messages and results; it has no colon, and names of several jobs must differ.
     placement
-        Placement of its ranks: a name with options, or the host number of each rank.
+        Placement of the job's ranks: a name with options, or the host number of each rank.
     ranks_per_host, distribution, hosts
         As for `weft.workload.placement.place`.
     start_ns
-        Start time.
+        Start time of the job.
     """
 
     workload: Workload
@@ -64,12 +64,12 @@ class JobMix(FrozenArrays):
     Parameters
     ----------
     workload
-        All operations. Each job has communicators of its own, one for its world included, so that
-        messages of different jobs never match.
+        Operations of all jobs. Each job has its own communicators, including one for its world, so
+        that messages of different jobs never match.
     hosts
         int32 [ranks]: host of each rank.
     job
-        int32 [ranks]: number of each rank's job.
+        int32 [ranks]: index of each rank's job.
     first_rank
         int64 [jobs + 1]: ranks of job ``j`` are ``first_rank[j]:first_rank[j + 1]``.
     first_phase
@@ -77,9 +77,9 @@ class JobMix(FrozenArrays):
     names, workloads
         Names of the jobs, and of their workloads.
     start_ns
-        float64 [jobs].
+        float64 [jobs]: start time of each job.
     notes
-        Assumptions of the readers of the workloads.
+        Assumptions that the readers of the workload files made.
     """
 
     workload: Workload
@@ -126,14 +126,14 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     Returns
     -------
     JobMix
-        The jobs; a single one keeps its communicators and phases.
+        The jobs as one workload; a single job keeps its communicators and phases.
 
     Raises
     ------
     InputError
-        On two jobs with the same name, a start time below 0, two jobs on one host if that is
-        refused, too few hosts, or what `weft.workload.placement.place` refuses; the message names
-        the job.
+        If two jobs have the same name, a start time is below 0, there are too few hosts, two jobs
+        are on one host although that is refused, or `weft.workload.placement.place` raises it; the
+        message names the job.
     NotApplicable
         When the fabric lacks what a placement needs, such as coordinates.
     """
@@ -171,7 +171,7 @@ def place_jobs(
     Raises
     ------
     InputError, NotApplicable
-        As `combine`.
+        In the cases of `combine`.
     """
     check_fabric(fabric)
     if overlap not in _OVERLAPS:
@@ -181,7 +181,7 @@ def place_jobs(
         )
     _check(jobs)
     placed: list[NDArray[np.int32]] = []
-    user = np.full(fabric.num_hosts, -1, dtype=np.int32)  # the first job on each host
+    user = np.full(fabric.num_hosts, -1, dtype=np.int32)  # index of the first job on each host
     for number, job in enumerate(jobs):
         try:
             hosts = _placed(job, fabric, user, jobs, overlap)
@@ -222,7 +222,7 @@ def _check(jobs: Sequence[Job]) -> None:
 def _placed(
     job: Job, fabric: Fabric, user: NDArray[np.int32], jobs: Sequence[Job], overlap: Overlap
 ) -> NDArray[np.int32]:
-    """Return the hosts of a job's ranks; `user` is the earlier job of each host, or -1."""
+    """Return the hosts of a job's ranks; `user` is the first job on each host, or -1."""
     options: dict[str, Any] = {
         "ranks_per_host": job.ranks_per_host,
         "distribution": job.distribution,
@@ -274,7 +274,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
     phases = _starts([len(part.phase_names) for part in parts])
 
     def joined(name: str, shifts: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Concatenate an array of all parts; entries of 0 or more are shifted."""
+        """Concatenate an array of all parts; entries of 0 or more get the shift of their part."""
         arrays = [getattr(part, name) for part in parts]
         if shifts is not None:
             arrays = [
@@ -289,7 +289,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
         return np.concatenate([*moved, shifts[-1:]])
 
     def optional(name: str, fill: Any, length: str) -> NDArray[Any]:
-        """Concatenate an optional array; a part without it gets `fill`; empty if no part has it."""
+        """Concatenate an optional array; `fill` stands for missing ones unless all are missing."""
         arrays = [getattr(part, name) for part in parts]
         if not any(len(array) for array in arrays):
             return np.asarray(arrays[0])

@@ -16,7 +16,7 @@ from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
 from weft.workload.workload import Workload
 
-#: Size of each message of a pattern without a size.
+#: Size of each message of a workload that is loaded from the spec of a pattern.
 PATTERN_BYTES = parse_bytes("64KiB")
 
 
@@ -38,17 +38,18 @@ def load_workload(
         application, and an application over a collective or pattern. A pattern is one message of 64
         KiB for each of its flows; the application ``pattern`` has more options.
     num_ranks
-        Number of ranks; required for a spec. Most files give their own number, which `num_ranks`,
-        if given, must equal.
+        Number of ranks; required for a spec. Most files give the number of ranks; if
+        `num_ranks` is given, too, the numbers must be equal.
     format
-        Format of the file; recognised by its name or contents when left out.
+        Format of the file; if left out, it follows from the file's name or contents.
     options
         Options of the format or of the application.
 
     Raises
     ------
     InputError
-        When `spec_or_path` is none of these, or the file, spec or options are wrong.
+        When `spec_or_path` is neither a file nor a known name, or the file, spec or options are
+        wrong.
     NotApplicable
         When the workload does not exist for this number of ranks.
 

@@ -18,7 +18,7 @@ def check_order(workload: Workload) -> None:
     Raises
     ------
     InputError
-        In both cases; the message names the operations.
+        If there is such a dependency or a cycle; the message names the operations.
     """
     op, at, later = out_of_order(workload.op_offset, workload.dep_offset, workload.dep)
     if op >= 0:
@@ -59,7 +59,7 @@ def match_messages(workload: Workload) -> Workload:
     Raises
     ------
     InputError
-        On a send or receive without a match or a message larger than its receive.
+        If a send or receive has no match, or a message is larger than its receive.
     """
     sends = np.flatnonzero(workload.kind == Kind.SEND)
     receives = np.flatnonzero(workload.kind == Kind.RECV)
@@ -88,7 +88,7 @@ def match_messages(workload: Workload) -> Workload:
 def _channels(
     workload: Workload, sends: NDArray[np.int64], receives: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return keys of sends and receives; source, destination, tag and comm determine the key."""
+    """Return a key per send and per receive; source, destination, tag and comm determine it."""
     ranks = workload.num_ranks
     sent = workload.rank[sends].astype(np.int64) * ranks + workload.peer[sends]
     received = workload.peer[receives].astype(np.int64) * ranks + workload.rank[receives]
@@ -97,8 +97,8 @@ def _channels(
         return sent, received
     pairs = ranks**2
     if pairs * (int(label.max(initial=0)) + 1) >= 2**63:
-        # Numbering only the pairs that occur avoids the overflow: there are at most as many as
-        # operations.
+        # Numbering only the pairs that occur avoids the overflow: their number is at most that of
+        # the operations.
         distinct, pair = np.unique(np.concatenate([sent, received]), return_inverse=True)
         pairs = len(distinct)
         sent, received = pair[: len(sends)], pair[len(sends) :]
@@ -140,7 +140,10 @@ def _refuse_unmatched(
 def _surplus(
     ops: NDArray[np.int64], keys: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return each key's last operations, in excess of its count in `others`; both are sorted."""
+    """Return, for each key, the last operations beyond the key's count in `others`.
+
+    `keys` and `others` are sorted.
+    """
     occurrence = np.arange(len(keys)) - np.searchsorted(keys, keys)
     matches = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)
     return ops[occurrence >= matches]

@@ -12,7 +12,7 @@ from weft.core.errors import InputError
 from weft.core.units import MAX_BYTES
 from weft.workload.workload import Kind
 
-#: Least capacity of a column whose values differ, in rows.
+#: Smallest capacity of a column whose values differ, in values.
 _ROOM = 256
 
 
@@ -49,7 +49,7 @@ class Rows:
     def column(self, number: int) -> NDArray[Any]:
         """Return a column of all rows so far, with a stride of 0 where all values are equal.
 
-        It may be a view of a buffer that the next appended row moves.
+        The array may be a view of a buffer that is moved when the next row is appended.
         """
         self._flush()
         return self._columns[number].view()
@@ -93,7 +93,7 @@ class _Column:
 
 #: Largest number of operations of a workload; operation numbers have 32 bits.
 MAX_OPS = 2**31 - 2
-#: No operation.
+#: No operation, or no peer.
 NONE = -1
 
 INT32 = np.iinfo(np.int32)
@@ -117,7 +117,7 @@ class ProgramOrder:
     Parameters
     ----------
     num_ranks
-        Ranks, numbered from 0.
+        Number of ranks; ranks are numbered from 0.
     name
         Name of the workload in messages.
     """
@@ -155,12 +155,12 @@ class ProgramOrder:
         return self._count
 
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return handles sorted by rank and then by program order, as the workload numbers them.
+        """Return all handles by rank, then program order: the order of operations in a workload.
 
         Returns
         -------
-        int64 [ranks + 1] and int64 [ops]: the operations of rank ``r`` have the handles
-        ``handles[offset[r]:offset[r + 1]]``.
+        ``offset``, int64 [ranks + 1], and ``handles``, int64 [ops]: the operations of rank ``r``
+        have the handles ``handles[offset[r]:offset[r + 1]]``.
         """
         rank = self._ops.column(0)
         offset = np.zeros(self.num_ranks + 1, dtype=np.int64)
@@ -168,14 +168,14 @@ class ProgramOrder:
         return offset, np.argsort(rank, kind="stable")
 
     def requires(self, op: ArrayLike, on: ArrayLike, *, start: ArrayLike = False) -> None:
-        """Let an operation wait for the end of another of the same rank, or only for its start.
+        """Let operation `op` wait for the end, or only for the start, of operation `on`.
 
-        Each argument is one value or an array with one value per pair.
+        Each argument is one value or an array with one value per pair of operations.
 
         Raises
         ------
         InputError
-            When there is no such operation; `build` checks that both are of one rank.
+            When a handle is unknown; `build` checks that both operations are of one rank.
         """
         if isinstance(op, int | np.integer) and isinstance(on, int | np.integer):
             self._edges.add(self._known_one(op), self._known_one(on), start)
@@ -184,25 +184,25 @@ class ProgramOrder:
         if len(ops) != len(others) and 1 not in {len(ops), len(others)}:
             raise InputError(
                 f"{len(ops)} operations cannot wait for {len(others)} others; expected equal "
-                "numbers, or one"
+                "numbers, or one operation on one side"
             )
         ops, others = np.broadcast_arrays(ops, others)
         self._edges.extend(len(ops), ops, others, self._each(start, len(ops), "start"))
 
     def wait(self, ranks: ArrayLike, handles: ArrayLike) -> None:
-        """Let the next operation of each rank also wait for these operations.
+        """Let the next operation of each rank also wait for the operations of given handles.
 
         Parameters
         ----------
         ranks
             One rank or several.
         handles
-            [ranks] or [k, ranks], or [k] for a single rank; -1 for none.
+            Handles, [ranks] or [k, ranks], or [k] for a single rank; -1 for no operation.
 
         Raises
         ------
         InputError
-            When the shapes do not match.
+            When a rank or handle is unknown, or the shapes do not match.
         """
         if isinstance(ranks, int | np.integer) and 0 <= ranks < self.num_ranks:
             self._wait_one(int(ranks), handles)
@@ -228,7 +228,7 @@ class ProgramOrder:
         Parameters
         ----------
         ranks
-            One rank or several; all when left out.
+            One rank or several; all ranks when left out.
         """
         who = np.arange(self.num_ranks) if ranks is None else self._ranks(ranks)
         chosen = np.zeros(self.num_ranks, dtype=np.bool_)
@@ -268,7 +268,7 @@ class ProgramOrder:
                 f"ranks are 0 to {self.num_ranks - 1}"
             )
         if len(who) > 1 and np.any(np.diff(who) <= 0) and len(np.unique(who)) < len(who):
-            raise InputError("a rank is listed twice in one call; each takes one operation")
+            raise InputError("a rank is listed twice in one call; each rank takes one operation")
         return who
 
     def _known(self, handles: ArrayLike, *, none: bool = False) -> NDArray[np.int64]:
@@ -293,7 +293,9 @@ class ProgramOrder:
         except ValueError:
             raise InputError(f"{what} {values!r} is neither a number nor an array") from None
         if array.ndim and array.shape not in {(count,), (1,)}:
-            raise InputError(f"{what}: {array.shape} values are not one for each of {count} ranks")
+            raise InputError(
+                f"{what}: array of shape {array.shape}; expected a value for each of {count} ranks"
+            )
         if whole and array.size and array.dtype.kind not in "iu":
             raise InputError(f"{what} {values!r} is not a whole number")
         return np.broadcast_to(array, count)
@@ -405,7 +407,7 @@ class ProgramOrder:
         blocking: bool | None = True,
         after: Iterable[int] | None = None,
     ) -> Any:
-        """Append one operation to each rank; `blocking` is None if the caller adds the wait."""
+        """Add one operation to each program; `blocking` is None if the caller adds the wait."""
         self._check_calc(np.size(ranks), duration_ns, cpu)
         if isinstance(ranks, int | np.integer):
             one = (peer, size_bytes, tag, duration_ns, release_ns, cpu)
@@ -476,14 +478,20 @@ class ProgramOrder:
             raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
 
     def _wait_pair(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Let next operations wait for `handles` only, which wait for all earlier operations."""
+        """Let each rank's next operation wait only for the two `handles` of the rank.
+
+        The operations of these handles wait for all earlier ones.
+        """
         first = np.where(handles[0] != NONE, handles[0], handles[1])
         second = np.where(handles[0] != NONE, handles[1], NONE)
         moves = first != NONE
         self._last[who[moves]], self._also[who[moves]] = first[moves], second[moves]
 
     def _join(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
-        """Let next operations also wait for `handles`; an empty calc combines more than two."""
+        """Let each rank's next operation also wait for `handles`.
+
+        An empty calculation combines more than two dependencies.
+        """
         if len(handles) == 1:
             free = (self._last[who] == NONE) | (self._also[who] == NONE)
             if free.all():
@@ -524,11 +532,11 @@ class ProgramOrder:
             self._edges.add(join, handle, False)
 
     def _close(self, ops: NDArray[np.int64]) -> None:
-        """Remove operations that now have a wait from the open ones."""
+        """Remove `ops`, which now have a wait, from the open operations."""
         if not self._open or not len(ops):
             return
         rest = []
-        named = np.sort(ops)  # outside the loop, which may have as many iterations as handles
+        named = np.sort(ops)  # sorted once: the loop may have as many iterations as `ops`
         for rank, op in self._open:
             kept = named[np.minimum(np.searchsorted(named, op), len(named) - 1)] != op
             if kept.any():
@@ -540,7 +548,7 @@ def _numbers(values: ArrayLike, what: str) -> NDArray[np.int64]:
     """Return whole numbers as an array."""
     try:
         array = np.asarray(values)
-    except ValueError:  # rows of unequal lengths
+    except ValueError:  # nested lists of unequal lengths
         raise InputError(f"{what} must be whole numbers, not {values!r}") from None
     if array.dtype.kind not in "iu" and array.size:
         raise InputError(f"{what} must be whole numbers, not {values!r}")

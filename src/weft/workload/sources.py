@@ -20,7 +20,7 @@ Distribution = Literal["fixed", "uniform", "exponential"]
 WARM_UP, MEASURED = "warm-up", "measured"
 #: Largest number of messages of a workload; generating them takes about 8 GB.
 MAX_MESSAGES = 2**26
-#: Largest flat array that is drawn at once.
+#: Largest number of intervals that are drawn at once.
 _BLOCK = 2**22
 
 
@@ -41,25 +41,25 @@ def open_loop(
 
     A source is a rank from which the pattern has a flow; other ranks send nothing. Each source
     sends at the times of an independent renewal process with mean interval
-    T = 8 size / (load rate_gbps) ns, from time 0 to before warmup + duration:
+    T = 8 size / (load · rate_gbps) ns, from time 0 to before warmup + duration:
 
     - ``fixed``: one message every T; the first at a time drawn uniformly from 0 to T, so that
       sources are not synchronised.
     - ``uniform``: intervals drawn uniformly from 0 to 2T.
     - ``exponential``: exponential intervals, a Poisson process.
 
-    In the last two cases, the first message is sent after one such interval. Sizes are drawn
-    independently for each message, with mean `size` exactly:
+    In the last two cases, the first message is sent after one such interval. The size of each
+    message is drawn independently; its expected value is `size` exactly:
 
     - ``fixed``: all sizes are `size`.
     - ``uniform``: each whole number from 1 to 2 size - 1 with equal probability.
     - ``exponential``: the geometric distribution on 1, 2, ..., which is an exponential one rounded
-      up to whole bytes; limited to 2^56.
+      up to whole bytes; sizes are limited to 2^56.
 
-    A message has the destination of one of the pattern's flows from its source. Patterns that draw
-    flows independently (those with an option `flows`: uniform, hot-spot) draw one for every
-    message, unless `flows` is given. Otherwise the flows are drawn once, from the pattern's own
-    seed, and each message of a source takes one of the source's flows with equal probability.
+    The destination of a message is that of one of the pattern's flows from the message's source. A
+    pattern with an option `flows` (uniform, hot-spot) draws a new flow for every message, unless
+    `flows` is given. Otherwise the flows are drawn once, from the pattern's own seed, and each
+    message of a source takes one of the source's flows with equal probability.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def open_loop(
         Offered load: mean rate of a source divided by `rate_gbps`. It is above 0; if it is above 1,
         queues grow without limit.
     rate_gbps
-        Rate that is a load of 1, such as the rate of a host's cable.
+        Rate at a load of 1, such as the rate of an adapter's link.
     size
         Mean size in bytes, 1 or more, or text such as ``4KiB``.
     size_distribution, interarrival
@@ -90,10 +90,10 @@ def open_loop(
     Raises
     ------
     InputError
-        On an unknown pattern, option or distribution, or a value that does not fit.
+        If a pattern, option or distribution is unknown, or a value is out of range.
     NotApplicable
-        When the pattern does not exist for this number of ranks, or there are more than
-        `MAX_MESSAGES`.
+        When the pattern does not exist for this number of ranks, or there would be more
+        than `MAX_MESSAGES` messages.
     """
     mean, duration, warmup = _checked(
         size, load, rate_gbps, duration_ns, warmup_ns, size_distribution, interarrival, seed
@@ -167,7 +167,7 @@ def _checked(
 def _arrivals(
     random: np.random.Generator, sources: int, interval: float, end: float, kind: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the number of messages of each source before the end, and their times, by source."""
+    """Return the number of messages of each source before the end; their times, by source."""
     if kind == "fixed":
         first = random.uniform(0.0, interval, sources)
         count = np.maximum(0, np.ceil((end - first) / interval)).astype(np.int64)

@@ -14,7 +14,7 @@ from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.kernels.program.dag import successors
 
-#: Largest number of dependencies of a workload that is simulated; their numbers have 32 bits.
+#: Largest number of dependencies of a simulated workload; their indices have 32 bits.
 _MAX_DEPS = 2**31 - 1
 
 
@@ -28,14 +28,14 @@ class Kind(IntEnum):
     RECV = 2
     #: Message that needs no receive, such as an RDMA write.
     PUT = 3
-    #: Request and return of a routing key (Routing Keys, section IV-B).
+    #: Request and return of a routing key (the Routing Keys paper, section IV-B).
     KEY_REQUEST = 4
     KEY_DONE = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Workload(FrozenArrays):
-    """Program of each rank, as one acyclic graph over flat arrays; immutable.
+    """Programs of all ranks as flat arrays; dependencies form an acyclic graph. Immutable.
 
     Operations of a rank are contiguous and in program order, which is also the order in which its
     sends and receives are posted. `WorkloadBuilder` makes workloads and checks them.
@@ -47,35 +47,36 @@ class Workload(FrozenArrays):
     op_offset
         int64 [ranks + 1]: operations of rank ``r`` are ``op_offset[r]:op_offset[r + 1]``.
     kind
-        uint8 [ops], a `Kind`.
+        uint8 [ops]: `Kind` of each operation.
     peer
         int32 [ops]: rank at the other end of a message; -1 if there is none.
     size_bytes
-        int64 [ops]: size of a message; of a receive, its largest size; of a key operation, which
-        has no size, its tag.
+        int64 [ops]: size of a message that is sent; for a receive, the largest size that it takes;
+        for a key operation, which has no size, its tag.
     tag, comm
-        int32 [ops]: tag and communicator of a message; of a key operation, its key and
-        communicator. Like `phase`, each is a view of a single value if all operations have the same
-        value.
+        int32 [ops]: tag and communicator of a message; for a key operation, its key and
+        communicator. If all values of `tag`, `comm` or `phase` are equal, the array may be a view
+        of a single value.
     duration_ns
         float64 [ops]: duration of a calculation.
     phase
-        int32 [ops], index in `phase_names`.
+        int32 [ops]: index in `phase_names` of the phase of each operation.
     dep_offset, dep
-        int64 [ops + 1] and int32: the operations of the same rank that each one waits for.
+        int64 [ops + 1] and int32 [dependencies]: operation ``i`` waits for the operations
+        ``dep[dep_offset[i]:dep_offset[i + 1]]`` of the same rank.
     dep_on_start
-        bool, as `dep`: whether the dependency is on the start of the other operation rather than
-        on its end; empty when all are on the end.
+        bool [dependencies]: whether the dependency is on the start of the other operation rather
+        than on its end; empty when all dependencies are on the end.
     match
-        int32 [ops]: the receive of a send and the send of a receive, -1 elsewhere.
+        int32 [ops]: for a send, its receive; for a receive, its send; -1 for other operations.
     release_ns
-        float64 [ops]: earliest start of an operation; empty if no operation has one.
+        float64 [ops]: earliest start of each operation; may be empty if all are 0.
     cpu
         uint8 [ops]: processor of the rank on which a calculation runs; empty when all are 0.
     comm_names
         Names of the communicators; communicator 0 is the world.
     notes
-        Assumptions of the reader of the file, for the user.
+        Assumptions that the reader of the file made.
     """
 
     name: str
@@ -99,12 +100,12 @@ class Workload(FrozenArrays):
 
     @property
     def num_ranks(self) -> int:
-        """Ranks, including those without operations."""
+        """Number of ranks, including those without operations."""
         return len(self.op_offset) - 1
 
     @property
     def num_ops(self) -> int:
-        """Operations of all ranks."""
+        """Number of operations of all ranks."""
         return len(self.kind)
 
     @cached_property
@@ -114,14 +115,16 @@ class Workload(FrozenArrays):
 
     @cached_property
     def messages(self) -> NDArray[np.int64]:
-        """int64 [messages]: the sends and puts."""
+        """int64 [messages]: operations that are sends or puts."""
         return np.flatnonzero((self.kind == Kind.SEND) | (self.kind == Kind.PUT))
 
     @cached_property
     def after(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-        """Successors: int32 [ops + 1] offsets, int32 operations, bool if they wait for the start.
+        """Successors of each operation: the operations that wait for it, in three arrays.
 
-        The last array is empty if no dependency is on a start.
+        int32 [ops + 1]: index of the first successor of each operation in the other two arrays;
+        int32 [dependencies]: the successors; bool [dependencies]: whether the successor waits only
+        for the start. The last array is empty if no dependency is on a start.
         """
         if len(self.dep) > _MAX_DEPS:
             raise InputError(

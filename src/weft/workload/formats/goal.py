@@ -39,7 +39,7 @@ from weft.workload.formats.workload_format_registry import (
 )
 from weft.workload.workload import Kind, Workload
 
-#: Wildcard for any tag or any source, as 32 bits.
+#: Wildcard for any tag: -1 as an unsigned number of 32 bits.
 ANY = 2**32 - 1
 #: Longest duration of a calculation that is exact in nanoseconds, 104 days.
 MAX_NS = 2**53
@@ -64,7 +64,7 @@ _ITEM = re.compile(
 )
 _SIZE, _DURATION, _WAITS, _OTHER = 3, 8, 10, 13
 _TOKEN = re.compile(rf"{_LABEL}|-?\d+|\S", re.ASCII)
-#: Characters parsed at a time, to limit the memory for a large block.
+#: Number of characters parsed at a time, to limit the memory for a large block.
 _PIECE = 2**22
 
 
@@ -149,7 +149,7 @@ class _GoalReader:
             columns.kind,
             peer=np.array(columns.peer, dtype=np.int64),
             size_bytes=np.array(columns.size, dtype=np.int64),
-            # Unsigned 32 bits reinterpreted as signed: tags stay distinct.
+            # Unsigned 32-bit tags are reinterpreted as signed ones and stay distinct.
             tag=np.array(columns.tag, dtype=np.uint32).view(np.int32),
             duration_ns=columns.duration,
             cpu=columns.cpu,
@@ -165,8 +165,8 @@ class _GoalReader:
 
     def _notes(self, columns: _Columns) -> list[str]:
         notes = {
-            "cpu": "the cpu of sends and receives is ignored: their overhead is on cpu 0; {:,}",
-            "nic": "the nic of sends and receives is ignored: routes choose the adapter; {:,}",
+            "cpu": "the cpu of {:,} sends and receives is ignored: their overhead is on cpu 0",
+            "nic": "the nic of {:,} sends and receives is ignored: routes choose the adapter",
         }
         return [notes[what].format(count) for what, count in columns.left_out.items() if count]
 
@@ -281,7 +281,7 @@ class _GoalReader:
         return InputError(message, file=self._file, line=self._line(at))
 
     def _lines(self, block: _Block, *groups: int) -> Iterator[tuple[int, re.Match[str]]]:
-        """Yield a block's matches that have one of the groups, and their positions in the file."""
+        """Yield the position in the file and the match of each line with one of the groups."""
         for match in _ITEM.finditer(block.body):
             if any(match[group] for group in groups):
                 yield block.at + _visible(block.body, match.start()), match
@@ -331,7 +331,7 @@ def _wildcard(what: str, means: str) -> str:
 
 
 def _fault(line: str) -> str:
-    """Return the error of a line that is not an item."""
+    """Return the error message for a line that has none of the forms of GOAL."""
     tokens = [*_TOKEN.findall(line), ""]
     at = 0
 
@@ -383,8 +383,9 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
     """Write GOAL schedules, the text format of LogGOPSim and its relatives.
 
     All dependencies are written, so that reading gives the same workload. GOAL has no
-    communicators: each tag in a communicator, and each tag that is a wildcard in GOAL, is replaced
-    by an unused tag, so that the same messages match; comments at the top list these tags.
+    communicators: each tag in a communicator other than the world, and each tag that is a wildcard
+    in GOAL, is replaced by an unused tag, so that the same messages match. Comments at the top list
+    these tags.
 
     Parameters
     ----------
@@ -396,8 +397,8 @@ def write(workload: Workload, *, whole_ns: bool = False) -> str:
     Raises
     ------
     NotApplicable
-        If the workload has a put, a routing key, a release time, or a duration that is not an
-        integer number of nanoseconds: GOAL has none of these.
+        If the workload has a put, a routing key, a release time, or a duration that exceeds 2^53 ns
+        or is not a whole number of nanoseconds. GOAL cannot express these.
     """
     durations = _durations(workload, whole_ns)
     _check(workload)
@@ -471,7 +472,7 @@ def _first(workload: Workload, ops: NDArray[np.int64]) -> str:
 
 
 def _tags(workload: Workload) -> tuple[list[int], list[str]]:
-    """Return the GOAL tags of all operations, and comments on the replaced ones."""
+    """Return the GOAL tags of all operations, and comments on the replaced tags."""
     tags = workload.tag.view(np.uint32).astype(np.int64)
     message = (workload.kind == Kind.SEND) | (workload.kind == Kind.RECV)
     moved = np.flatnonzero(message & ((workload.comm != 0) | (tags == ANY)))

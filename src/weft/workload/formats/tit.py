@@ -32,8 +32,8 @@ from weft.workload.collectives import collective, collective_on
 from weft.workload.formats.workload_format_registry import at_operation, workload_reader
 from weft.workload.workload import Kind, Workload
 
-#: Bytes of SMPI's datatypes by number: double, int, char, short, long, float, byte, then those that
-#: only newer versions have.
+#: Sizes in bytes of SMPI's datatypes, by number: double, int, char, short, long, float, byte; types
+#: from 7 on exist only in newer versions.
 TYPE_BYTES = {
     0: 8, 1: 4, 2: 1, 3: 2, 4: 8, 5: 4, 6: 1, 7: 8, 8: 1, 9: 1, 10: 2, 11: 4, 12: 8, 13: 8, 14: 16,
     15: 4, 16: 1, 17: 1, 18: 2, 19: 4, 20: 8, 21: 1, 22: 2, 23: 4, 24: 8, 25: 8, 26: 16, 27: 32,
@@ -54,7 +54,7 @@ class Line:
     rank: int
     action: str
     words: list[str]
-    #: Bytes of an element if the line has no datatype.
+    #: Size in bytes of an element if the line has no datatype.
     default_bytes: int = 1
     at: int = 0
 
@@ -76,7 +76,7 @@ class Line:
         return self.words[self.at - 1]
 
     def whole(self, what: str, low: int = 0, high: int = MAX_BYTES) -> int:
-        """Read an integer, also in float notation, which SimGrid uses for large ones."""
+        """Read an integer; it may be in float notation, which SimGrid uses for large integers."""
         word = self._take(what)
         try:
             value = int(word) if len(word) < 20 else float(word)
@@ -134,7 +134,7 @@ class Line:
         return TYPE_BYTES[number]
 
     def bytes(self, count: int, element: int) -> int:
-        """Return the bytes of a count of elements."""
+        """Return the size in bytes of `count` elements of `element` bytes."""
         if count * element > MAX_BYTES:
             raise self.error(f"{count} elements of {element} bytes are more than 2^56 bytes")
         return count * element
@@ -150,7 +150,8 @@ class Call:
     """A rank's call of a collective operation.
 
     `send` and `recv` are the size in bytes of every block, or one size per rank; None if the trace
-    does not give them. `flops` is the calculation of a reduction, after the communication.
+    does not give the size. `flops` is the number of floating-point operations of a reduction, which
+    follow the communication.
     """
 
     line: Line
@@ -188,7 +189,7 @@ def _allreduce(line: Line, num_ranks: int) -> Call:
 
 
 def _scan(line: Line, num_ranks: int) -> Call:
-    # The tracer writes a scan like a message: partner -1, tag 0, then the count.
+    # SimGrid's tracer writes a scan like a message: partner -1, tag 0, then the count.
     if line.left > 2:
         line.whole("-1", -1, -1)
         line.whole("0", 0, 0)
@@ -297,9 +298,9 @@ def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str
     builder
         Builder of the workload to extend.
     calls
-        Calls by rank.
+        Call of each rank.
     algorithms
-        Algorithms of collectives other than the default.
+        Algorithm of each collective that does not use the default algorithm.
 
     Raises
     ------
@@ -329,7 +330,7 @@ def lower(builder: WorkloadBuilder, calls: list[Call], algorithms: dict[str, str
 
 
 def _sizes(calls: list[Call]) -> Any:
-    """Return the sizes for `collective_on`."""
+    """Return the sizes that `collective_on` takes, after comparing those of all ranks."""
     first = calls[0]
     root = calls[first.root]
     if first.name == "alltoallv":
@@ -398,7 +399,7 @@ def _too_much(sender: Call, size: Any, receiver: Call, received: Any) -> InputEr
 
 _LINE = re.compile(r"\s*p?(\d{1,10})[ \t]+([A-Za-z_]+)(?:[ \t\r\n]|$)", re.ASCII)
 _LAST = 2**31 - 2
-#: Longest computation, 30 million years; sums of many such computations remain finite.
+#: Longest computation in ns, 30 million years; sums of many such computations remain finite.
 MAX_NS = 1e24
 
 
@@ -458,7 +459,7 @@ def read(
     file
         Path of the trace or list, for messages and to locate the listed files.
     flops_per_s
-        Speed of a rank, for the time of computations and reductions.
+        Floating-point operations per second of a rank, for the time of computations and reductions.
     tags
         Whether sends and receives have tags, as they do since SimGrid 3.20; if left out, this
         follows from the number of their arguments.
@@ -597,7 +598,7 @@ def _states_tags(programs: list[_Program]) -> bool:
 def _counts_from_one(programs: list[_Program]) -> bool:
     """Return whether partners in sendrecv are process numbers from 1, as SimGrid's tracer writes.
 
-    They are if the number of ranks occurs as a partner and 0 does not.
+    This is the case if the number of ranks occurs as a partner and 0 does not.
     """
     partners = {
         word
@@ -631,14 +632,14 @@ class _Replay:
         self._from_one = _counts_from_one(programs)
         self._builder = WorkloadBuilder(self._num_ranks, name=Path(os.path.abspath(file)).stem)
         self._at = [0] * self._num_ranks
-        #: Bytes of an element by rank; 0 before init.
+        #: For each rank, the default size in bytes of an element; 0 before init.
         self._element = [0] * self._num_ranks
-        #: For each rank: handles of open messages, whose key is source, destination and tag; and in
-        #: `_waited` the keys of messages that were waited for.
+        #: For each rank, the handles of open messages by source, destination and tag; `_waited` has
+        #: the source, destination and tag of messages that were waited for.
         self._open: list[dict[tuple[int, int, int], deque[int]]]
         self._open = [{} for _ in programs]
         self._waited: list[set[tuple[int, int, int]]] = [set() for _ in programs]
-        #: First operation of each line, and the lines.
+        #: First operation of each line that may add operations, and file and number of the line.
         self._starts: list[int] = []
         self._lines: list[tuple[str, int]] = []
         self._unknown_size = False
@@ -670,12 +671,12 @@ class _Replay:
     def _note(self) -> None:
         notes = self._builder.notes
         texts = {
-            "flops": f"ranks compute {self._flops_per_s:g} flop/s; {{}} computations",
+            "flops": f"ranks compute at {self._flops_per_s:g} flop/s in {{}} computations",
             "init": "{} ranks have no init; counts without a datatype are bytes",
-            "test": "test does not wait; {} of them",
-            "late": "{} waits are for messages that were already waited for; they are ignored",
+            "test": "{} test actions do not wait",
+            "late": "{} waits for messages that were already waited for are ignored",
             "comm": "{} communicators are created, but traces do not give their ranks: all "
-            "collectives are of all ranks",
+            "ranks take part in all collectives",
         }
         notes += [
             text.format(self._note_counts[key])
@@ -693,7 +694,7 @@ class _Replay:
     # -- one rank ----------------------------------------------------------------------------------
 
     def _advance(self, rank: int) -> Call | None:
-        """Advance to the rank's next collective; return None at its end."""
+        """Advance to the rank's next collective and return it; None at the end of the program."""
         program = self._programs[rank]
         while self._at[rank] < len(program.lines):
             line = program.line(self._at[rank], rank)
@@ -704,7 +705,7 @@ class _Replay:
                     self._count_note("comm")
                 continue
             if action == "init":
-                # SMPI checks only whether there is an argument: then elements are doubles.
+                # SMPI checks only whether there is an argument; if so, elements are doubles.
                 self._element[rank] = 8 if line.words else 1
                 continue
             if not self._element[rank]:

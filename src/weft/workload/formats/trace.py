@@ -48,12 +48,12 @@ def read(
     parameters: tuple[str, ...] = (),
     max_operations: int = MAX_OPERATIONS,
 ) -> Workload:
-    """Read the MPI trace language: one program for all ranks, symbolic or dense.
+    """Read the MPI trace language: one program for all ranks, with expressions or numbers.
 
     Parameters
     ----------
     text, file
-        Contents and name of a file.
+        Contents and name of the file.
     ranks
         Number of ranks; required if the program has no RANKS line.
     seed
@@ -82,14 +82,14 @@ def read(
 
 @workload_writer("trace", suffixes=(".trace",))
 def write(workload: Workload, *, fold: bool = False) -> str:
-    """Write the MPI trace language, dense or folded.
+    """Write the MPI trace language: the program of each rank, or a folded program for all ranks.
 
     Parameters
     ----------
     workload
         Workload to write.
     fold
-        Write common statements of ranks once, and repetitions as loops.
+        Write statements that ranks have in common once, and repetitions as loops.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from weft.core.registry import Entry, Registry
 from weft.workload.workload import Workload
 
 #: Facts of a reader: `suffixes` of its files, and `sniff`, a function of text and path that returns
-#: whether they are of the format. For a folder, the text is the list of its files.
+#: whether the file has the format. For a folder, the text is the list of its files.
 workload_reader = Registry(
     "readable workload format",
     "weft.workload.formats",
@@ -58,8 +58,8 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     format
         Name of the format; if left out, it follows from the file name's suffix or the contents.
     options
-        Options of the format. Every format has `ranks`: required if the file does not determine the
-        number of ranks, else checked against it.
+        Options of the format. Every format has `ranks`, the number of ranks: required if the
+        file does not determine this number, else compared with it.
 
     Raises
     ------

@@ -21,8 +21,8 @@ def _bits(name: str, num_hosts: int) -> int:
     bits = num_hosts.bit_length() - 1
     if num_hosts != 1 << bits:
         raise NotApplicable(
-            f"{name} permutes the bits of a host number and needs a power of two of hosts, "
-            f"which {num_hosts} is not"
+            f"{name} permutes the bits of a host number, so the number of hosts must be a power of "
+            f"two, not {num_hosts}"
         )
     return bits
 
@@ -78,16 +78,16 @@ def transpose(num_hosts: int, *, square: bool = False) -> Pairs:
     Parameters
     ----------
     num_hosts
-        Number of hosts; an even power of two.
+        Number of hosts: an even power of two or, with `square`, a square number.
     square
-        Arrange the hosts in a square of k rows of k, for any k: the host in row y, column x sends
-        to row x, column y. Where both forms are defined, their flows are the same.
+        Arrange the hosts in a square with any side length; the host at (x, y) sends to the host at
+        (y, x). For an even power of two, the flows are the same as without this option.
     """
     if square:
         side = isqrt(num_hosts)
         if side * side != num_hosts:
             raise NotApplicable(
-                f"transpose of a square needs a square number of hosts, which {num_hosts} is not"
+                f"transpose of a square needs a square number of hosts, not {num_hosts}"
             )
         return permutation(np.arange(num_hosts).reshape(side, side).T.reshape(-1))
     bits = _bits("transpose", num_hosts)

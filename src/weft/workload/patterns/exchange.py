@@ -19,7 +19,7 @@ B_EFF = "Rabenseifner and Koniges 2001 (b_eff); Luszczek et al. 2006 (HPC Challe
 
 @pattern("all-to-all", aliases=("alltoall",), source="MPI_Alltoall, all of its messages at once")
 def all_to_all(num_hosts: int) -> Pairs:
-    """Every host sends to every other."""
+    """Every host sends to every other host."""
     check_flows("all-to-all", num_hosts, num_hosts * (num_hosts - 1))
     # Flows are sorted by destination, which is fastest for following forwarding tables.
     hosts = np.arange(num_hosts, dtype=np.int64)
@@ -37,7 +37,7 @@ def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
     num_hosts
         Number of hosts.
     offset
-        Distance from source to destination; may be negative.
+        Number of the destination minus that of the source; may be negative.
     """
     if offset % num_hosts == 0:
         raise NotApplicable(
@@ -49,12 +49,13 @@ def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
 
 @pattern("ring-natural", aliases=("ring",), source=B_EFF)
 def ring_natural(num_hosts: int, *, two_way: bool = True) -> Pairs:
-    """Hosts in a ring by number, each sending to its left and its right neighbour.
+    """Every host sends to its left and right neighbour in a ring of hosts ordered by number.
 
     Parameters
     ----------
     num_hosts
-        Number of hosts; with two, each receives two flows, as left and as right neighbour.
+        Number of hosts; of two hosts, each is the left and the right neighbour of the other and
+        receives two flows.
     two_way
         Send to both neighbours, as b_eff does; otherwise to the right one only.
     """
@@ -63,7 +64,7 @@ def ring_natural(num_hosts: int, *, two_way: bool = True) -> Pairs:
 
 @pattern("ring-random", source=B_EFF)
 def ring_random(num_hosts: int, *, two_way: bool = True, seed: int = 0) -> Pairs:
-    """Hosts in a ring in random order, each sending to its left and its right neighbour.
+    """Every host sends to its left and right neighbour in a ring of hosts in random order.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ DALLY = "Dally and Towles 2004, table 3.1"
 
 
 def _moved(dims: tuple[int, ...], steps: list[int]) -> NDArray[np.int64]:
-    """Return for each host the host `steps` further in each dimension, with wrap-around."""
+    """Return, for each host, the host `steps` further in each dimension, with wrap-around."""
     hosts = np.arange(np.prod(dims), dtype=np.int64).reshape(dims[::-1])
     back = [-step for step in reversed(steps)]
     return np.roll(hosts, back, axis=tuple(range(len(dims)))).reshape(-1)
@@ -32,7 +32,7 @@ def neighbour(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
     num_hosts
         Number of hosts.
     dims
-        Hosts in each dimension, the fastest first.
+        Number of hosts in each dimension, the fastest dimension first.
     """
     dims = grid("neighbour", num_hosts, dims)
     return permutation(_moved(dims, [1] * len(dims)))
@@ -40,14 +40,14 @@ def neighbour(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
 
 @pattern("tornado", source=DALLY)
 def tornado(num_hosts: int, *, dims: tuple[int, ...] | None = None) -> Pairs:
-    """d(x) = s(x) + ceil(k/2) - 1 mod k in every dimension: almost half of each ring.
+    """d(x) = s(x) + ceil(k/2) - 1 mod k in every dimension: almost halfway round each ring.
 
     Parameters
     ----------
     num_hosts
         Number of hosts.
     dims
-        Hosts in each dimension, the fastest first.
+        Number of hosts in each dimension, the fastest dimension first.
     """
     dims = grid("tornado", num_hosts, dims)
     steps = [(radix + 1) // 2 - 1 for radix in dims]
@@ -69,8 +69,8 @@ def stencil(num_hosts: int, *, dims: tuple[int, ...] | None = None, wrap: bool =
     num_hosts
         Number of hosts.
     dims
-        Hosts in each dimension, the fastest first; in a dimension of 2 hosts with wrap-around, both
-        neighbours are the same host, which receives two flows.
+        Number of hosts in each dimension, the fastest dimension first. In a dimension of 2 hosts
+        with wrap-around, both neighbours are the same host, which receives two flows.
     wrap
         Whether the first and the last host of a dimension are neighbours.
     """

@@ -36,9 +36,9 @@ class Pairs(FrozenArrays):
     Parameters
     ----------
     sources, destinations
-        int64 [flows], host numbers; a flow may be listed several times.
+        int64 [flows]: source and destination host of each flow; a flow may be listed several times.
     spec
-        The pattern with all its options, as `traffic` reads it.
+        Spec of the pattern with all its options, which `traffic` accepts.
     """
 
     sources: NDArray[np.int64]
@@ -80,7 +80,7 @@ def traffic(num_hosts: int, spec: str, **options: Any) -> Pairs:
     Raises
     ------
     InputError
-        On an unknown pattern or option, or a value that is wrong for any number of hosts.
+        If a pattern or option is unknown, or a value is wrong for any number of hosts.
     NotApplicable
         When the pattern does not exist for this number of hosts; the message gives the number and
         the reason.
@@ -116,7 +116,7 @@ def need(condition: bool, message: str) -> None:
     Raises
     ------
     InputError
-        With `message`, when the condition is false.
+        When the condition is false; the text is `message`.
     """
     if not condition:
         raise InputError(message)
@@ -128,7 +128,7 @@ def check_flows(name: str, num_hosts: int, flows: int) -> None:
     Raises
     ------
     NotApplicable
-        When there are more than `MAX_FLOWS`.
+        When there are more than `MAX_FLOWS` flows.
     """
     if flows > MAX_FLOWS:
         raise NotApplicable(
@@ -137,7 +137,7 @@ def check_flows(name: str, num_hosts: int, flows: int) -> None:
 
 
 def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the hosts in each dimension, the fastest first; one dimension without `dims`.
+    """Return the number of hosts in each dimension; without `dims` there is one dimension.
 
     Raises
     ------

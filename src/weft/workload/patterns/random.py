@@ -18,7 +18,7 @@ from weft.workload.patterns.pattern_registry import (
 
 @pattern("random-permutation", aliases=("permutation",), source="Dally and Towles 2004, table 3.1")
 def random_permutation(num_hosts: int, *, fixed_points: bool = False, seed: int = 0) -> Pairs:
-    """Every host sends to one host and receives from one.
+    """Every host sends to one host and receives from one host.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
     num_hosts
         Number of hosts.
     flows
-        Flows from each host, drawn independently.
+        Number of flows from each host, whose destinations are drawn independently.
     seed
         Seed of the random numbers.
     """
@@ -60,7 +60,7 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
 
 @pattern("bisect", aliases=("bisection",), source="Hoefler, Schneider and Lumsdaine 2008")
 def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
-    """A random half of the hosts sends to the other half; of an odd number, one host is idle.
+    """A random half of the hosts sends to the other half; one host of an odd number is idle.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
     two_way
         Whether the other half also sends to the first.
     seed
-        Seed of the halves and the pairs.
+        Seed of the random halves and pairs.
     """
     half = num_hosts // 2
     order = generator(seed).permutation(num_hosts)
@@ -89,22 +89,21 @@ def hot_spot(
     flows: int = 1,
     seed: int = 0,
 ) -> Pairs:
-    """A share of the flows goes to hot hosts, the rest to uniformly random destinations.
+    """A share of the flows goes to hot hosts, the rest to destinations drawn uniformly.
 
     Parameters
     ----------
     num_hosts
         Number of hosts.
     fraction
-        Share of all flows that are sent to hot hosts, 0 to 1. It is exact, up to rounding to whole
-        flows; but if there is a single hot host, the flows from this host are never sent to a hot
-        host.
+        Share of all flows, rounded to whole flows, whose destinations are drawn among the hot
+        hosts, 0 to 1. A single hot host cannot send to itself, so its flows are not among them.
     targets
-        Number of hot hosts, drawn at random; 1 where neither this nor `hosts` is given.
+        Number of hot hosts, drawn at random; 1 if neither `targets` nor `hosts` is given.
     hosts
-        Numbers of the hot hosts, in place of `targets`.
+        Numbers of the hot hosts, instead of `targets`.
     flows
-        Flows from each host, drawn independently.
+        Number of flows from each host, whose destinations are drawn independently.
     seed
         Seed of the random numbers.
     """

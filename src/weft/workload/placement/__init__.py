@@ -1,12 +1,12 @@
-"""Placement: the host of each rank, one file per family of strategies.
+"""Placements, which give the host of each rank; one file per family of placements.
 
-A file with one function adds a strategy::
+A file with one function adds a placement::
 
     @placement("backwards", explicit=False)
     def backwards(room: Room) -> NDArray[np.int32]:
         return room.fill(room.hosts[::-1])
 
-The fact `explicit` is true if the user names the hosts, and false if the strategy picks them among
+The fact `explicit` is true if the user names the hosts, and false if the placement picks them among
 the allowed hosts.
 """
 

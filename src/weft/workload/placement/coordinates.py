@@ -30,13 +30,13 @@ def coordinates(
         fabrics. For an MPI Cartesian communicator with the fabric's three dimensions, of which the
         last varies fastest, use ``axes=2,1,0``.
     snake
-        Go through every second line backwards, so that consecutive hosts are one step apart along
-        one axis, if no host is missing.
+        Reverse the order of every second line. If no host is missing, consecutive hosts are then
+        one step apart along one axis.
 
     Raises
     ------
     InputError
-        On an axis that the fabric does not have, or one listed twice.
+        If the fabric does not have an axis, or an axis is listed twice.
     NotApplicable
         When the fabric has no coordinates, or neither a host nor its switch has any.
     """
@@ -49,7 +49,7 @@ def coordinates(
 
 
 def host_coordinates(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the coordinates of hosts, or else of their leaf switches; int32 [hosts, axes].
+    """Return int32 [hosts, axes]: coordinates of each host, or of its leaf switch if it has none.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def _axes(axes: tuple[int, ...] | None, number: int) -> list[int]:
 
 
 def _snaked(keys: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return coordinates, fastest axis first, with every second line reversed."""
+    """Return coordinates with every second line reversed; the fastest axis is the first."""
     result = keys.copy()
     # A line is reversed if the sum of its slower coordinates is odd; from one line to the next, one
     # of these coordinates changes by 1.

@@ -35,18 +35,19 @@ def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
 def block(
     room: Room, *, size: int | None = None, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
-    """Leaf switch by leaf switch: all hosts of one leaf, or a block of them, then the next leaf's.
+    """Hosts leaf switch by leaf switch: all hosts of a leaf, or a block, before the next leaf.
 
     Parameters
     ----------
     room
         Allowed hosts and number of ranks.
     size
-        Number of hosts in a block; after one block of every leaf follows the next block of the
-        first leaf. If left out, all hosts of a leaf are one block.
+        Number of hosts in a block; the second block of the first leaf follows the first block of
+        the last leaf. If left out, all hosts of a leaf are one block.
     order
-        Order of the leaves: by their first allowed host (``hosts``), by switch ``number``, by
-        number of allowed hosts, the ``most`` first (which uses the fewest leaves), or ``random``.
+        Order of the leaves: by the position of their first allowed host (``hosts``), by switch
+        number (``number``), by descending number of allowed hosts, which uses the fewest leaves
+        (``most``), or random (``random``).
     seed
         Seed of the random order.
 
@@ -64,17 +65,18 @@ def block(
 def cyclic(
     room: Room, *, size: int = 1, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
-    """Round robin over the leaf switches: one host of each, then the next host of each.
+    """Hosts round robin over the leaf switches: one host of each, then the next host of each.
 
     Parameters
     ----------
     room
         Allowed hosts and number of ranks.
     size
-        Hosts of each leaf per round.
+        Number of hosts of each leaf per round.
     order
-        Order of the leaves: by their first allowed host (``hosts``), by switch ``number``, by
-        number of allowed hosts, the ``most`` first, or ``random``.
+        Order of the leaves: by the position of their first allowed host (``hosts``), by switch
+        number (``number``), by descending number of allowed hosts (``most``), or random
+        (``random``).
     seed
         Seed of the random order.
 
@@ -110,7 +112,7 @@ def _dealt(room: Room, size: int | None, order: Order, seed: int) -> NDArray[np.
         "random": draw.permutation(len(nodes)),
     }
     leaf_key = keys[order]
-    # Index of each host among those of its leaf, in the order of the allowed hosts.
+    # Index of each host among the hosts of its leaf, in the order of the allowed hosts.
     grouped = np.argsort(which, kind="stable")
     start = np.concatenate(([0], np.cumsum(count)[:-1]))
     index = np.empty(len(which), dtype=np.int64)

@@ -30,14 +30,14 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     room
         Allowed hosts and number of ranks.
     list
-        Names or GUIDs, each once, with numbers in brackets: ``n[1-3,7]``, ``n[001-036]``,
-        ``n[0-14/2]``, ``rack[0-3]n[0-9]``. The name of a machine with several adapters denotes
-        all of them; a name in double quotes is literal.
+        Names or GUIDs, each at most once; brackets hold numbers: ``n[1-3,7]``, ``n[001-036]``,
+        ``n[0-14/2]``, ``rack[0-3]n[0-9]``. The name of a machine with several adapters
+        denotes all its adapters; a name in double quotes is literal.
 
     Raises
     ------
     InputError
-        On an unknown host, a host named twice or not allowed, or fewer hosts than the ranks need.
+        If a host is unknown, not allowed or named twice, or the ranks need more hosts.
     """
     # Commas separate the values of an option as well as the items of a host list.
     names = expand(",".join(list))
@@ -55,9 +55,9 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
 def file(room: Room, *, path: str) -> NDArray[np.int32]:
     """Hosts from a rank file: Open MPI's ``rank N=HOST slot=…``, or one host per line.
 
-    In a file of one host per line, the n-th host is that of rank n, counted from 0. ``#`` begins a
+    In a file of one host per line, the n-th host runs rank n, counted from 0. ``#`` begins a
     comment; empty lines are ignored. Slots bind a rank to cores and are ignored. ``+n4`` is the
-    fifth of the allowed hosts.
+    fifth allowed host.
 
     Parameters
     ----------
@@ -69,9 +69,8 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
     Raises
     ------
     InputError
-        On an unknown host, a host that is not allowed, a rank that is listed twice or does not
-        exist, or a line of neither form; the error gives the line. Also when a rank has no host, or
-        the file is for another number of ranks.
+        If a host is unknown or not allowed, a rank is listed twice or does not exist, or a line has
+        neither form; the error gives the line. Also if a rank has no host.
     """
     room.refuse_distribution("a rank file")
     placed = np.full(room.num_ranks, -1, dtype=np.int32)
@@ -86,7 +85,7 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
         try:
             rank, name = _entry(line, ranked, len(line_of))
             if rank in line_of:
-                raise InputError(f"rank {rank} has its host on line {line_of[rank]} already")
+                raise InputError(f"rank {rank} already has a host, in line {line_of[rank]}")
             if rank >= room.num_ranks:
                 raise InputError(
                     f"rank {rank} does not exist; there are {room.num_ranks:,} ranks, from 0"

@@ -28,11 +28,11 @@ def random(
     room
         Allowed hosts and number of ranks.
     seed
-        Equal seeds give equal placements.
+        Seed of the random order; equal seeds give equal placements.
     over
-        Unit of the random order: with ``hosts`` the hosts are permuted and filled with ranks
-        according to the distribution; with ``seats`` each rank draws one of the seats, of which
-        every host has `ranks_per_host`. The two differ only if a host has several seats.
+        What is put in random order. With ``hosts``, the hosts are permuted and filled with ranks
+        according to the distribution. With ``seats``, every host has `ranks_per_host` seats, and
+        each rank gets a random free seat. The results differ only if hosts have several seats.
 
     Raises
     ------

@@ -70,9 +70,9 @@ class Room:
         Parameters
         ----------
         order
-            Hosts, each at most once.
+            Hosts in the order of use, each at most once.
         what
-            Description of the hosts in the message; `offered` when left out.
+            Description of the hosts in the error message; `offered` when left out.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class Room:
         used = order[: -(-self.num_ranks // self.seats)]
         rank = np.arange(self.num_ranks, dtype=np.int64)
         run = _run(self.distribution, self.seats)
-        # Every `run` consecutive ranks share a host; these groups go round robin over the hosts.
+        # Groups of `run` consecutive ranks go round robin over the hosts.
         return used[(rank // run) % max(len(used), 1)].astype(np.int32)
 
     def need(self, hosts: int, what: str = "") -> None:
@@ -127,7 +127,8 @@ class Room:
         Raises
         ------
         InputError
-            When there is no such host, or it is a machine with several adapters.
+            When there is no such host, the name is that of a machine with several adapters, or the
+            host has no cable or is not allowed.
         """
         (host,) = self._checked_allowed(name, [find_host(self.fabric, name)])
         return host
@@ -143,7 +144,7 @@ class Room:
 
 
 def _run(distribution: str | None, seats: int) -> int:
-    """Return the number of consecutive ranks on one host before those on the next host."""
+    """Return how many consecutive ranks are on one host before the next rank is on another."""
     if distribution is None or distribution == "block":
         return seats
     if distribution == "cyclic":
@@ -186,16 +187,16 @@ def place(
         A placement, by name or with options: ``"linear"``, ``"random:seed=3"``,
         ``"hosts:node[001-036]"``; or the host number of each rank.
     ranks_per_host
-        Maximum number of ranks per host. If left out, it is 1; a placement that itself gives the
-        host of each rank then has no limit.
+        Maximum number of ranks per host. If left out, it is 1, or unlimited for a placement that
+        itself gives the host of each rank.
     distribution
         Distribution of consecutive ranks over the hosts in use, as in Slurm: ``block`` (the
         default) fills a host before the next one, ``cyclic`` assigns one rank to each host in
-        round-robin order, and ``plane=N`` assigns N ranks at a time. Not for placements that give
-        the host of each rank.
+        round-robin order, and ``plane=N`` assigns N ranks at a time. Placements that themselves
+        give the host of each rank do not allow a distribution.
     hosts
         Hosts that may be used, in the order of use: a Slurm host list, names or GUIDs, or numbers.
-        All hosts with a cable when left out.
+        If left out, all hosts with a cable.
     offered
         Description of `hosts` in messages.
     **options
@@ -209,8 +210,8 @@ def place(
     Raises
     ------
     InputError
-        On an unknown placement, option or host, a host without a cable, more ranks than fit, or a
-        rank without a host.
+        If a placement, option or host is unknown, a host has no cable, a rank has no host, or the
+        ranks do not fit.
     NotApplicable
         When the fabric lacks what the placement needs; the message gives the reason.
     """
@@ -235,12 +236,12 @@ def place(
 
 
 def is_explicit(spec: str | ArrayLike) -> bool:
-    """Return whether a placement names its hosts and does not pick among the allowed ones.
+    """Return whether a placement names its hosts instead of picking among the allowed hosts.
 
     Raises
     ------
     InputError
-        On an unknown placement.
+        If the placement is unknown.
     """
     return not isinstance(spec, str) or bool(_placements.parse(spec)[0].facts.get("explicit"))
 
@@ -265,7 +266,7 @@ def allowed_hosts(
     Raises
     ------
     InputError
-        On an unknown host, one without a cable, or one given twice.
+        If a host is unknown, has no cable or is given twice.
     """
     if hosts is None:
         return np.flatnonzero(fabric.host_endpoint >= 0).astype(np.int32)
@@ -311,12 +312,12 @@ def find_host(fabric: Fabric, name: str) -> int:
 
 
 def find_hosts(fabric: Fabric, name: str) -> list[int]:
-    """Return the host number of this label or GUID, or the numbers of all adapters of a machine.
+    """Return the number of the host of this name or GUID, or of all hosts of this machine.
 
     Raises
     ------
     InputError
-        As `find_host` does.
+        In the cases of `find_host`, except for the name of a machine.
     """
     try:
         return [find_host(fabric, name)]

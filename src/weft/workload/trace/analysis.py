@@ -1,4 +1,4 @@
-"""Checks of names before a program runs, also in statements that no rank reaches."""
+"""Checks of names before a program runs, including those in statements that no rank reaches."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ class _Analysis:
         raise TraceError(f"unknown name {name!r}{did_you_mean(name, known)}", at)
 
     def _scope_call(self, node: nodes.Call, scope: str) -> bool:
-        """Check ``rank(grid)``, ``x(grid)``, ``dim(x)`` or ``dim(grid, x)``; False for others."""
+        """Check ``rank(grid)``, ``x(grid)``, ``dim(x)`` or ``dim(grid, x)``; else return False."""
         function, arguments = node.function, node.arguments
         is_axis = any(function in axes for axes in self._axes.values())
         if function == "dim":

@@ -1,4 +1,4 @@
-"""Collectives of a program, in every communicator of a scope at once."""
+"""Execution of a collective statement in all communicators of a scope at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.workload.trace.quantities import BYTES
 from weft.workload.trace.scopes import Ints
 from weft.workload.trace.values import Context, Value, whole
 
-#: Algorithms in which each rank sends at least n - 1 messages.
+#: Algorithms in which each of n ranks sends at least n - 1 messages.
 _QUADRATIC = ("ring", "pairwise")
 #: Largest number of pairs in the size matrix of one ALLTOALLV.
 _MAX_PAIRS = 2**26
@@ -106,7 +106,7 @@ def _refuse_missing(
 
 
 def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: str = "") -> Ints:
-    """Return an integer per rank of the world: 0 outside `context`, or if there is no node."""
+    """Return int64 [world ranks]: values of a node; 0 outside `context`, or without a node."""
     values = np.zeros(len(context.scope.group), dtype=np.int64)
     if node is not None:
         values[context.ranks] = whole(node, context, what, unit)
@@ -127,7 +127,7 @@ def _agreed(values: Ints, members: Ints, what: str, statement: nodes.Collective)
 
 
 def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints:
-    """Return the bytes from each rank of a communicator to each other, int64 [n, n]."""
+    """Return int64 [n, n]: bytes from each rank of a communicator to each rank."""
     n = len(members)
     if n * n > _MAX_PAIRS:
         raise TraceError(f"{statement.name} of {n:,} ranks has too many pairs", statement.at)

@@ -13,19 +13,19 @@ from weft.workload.trace.errors import TraceError
 from weft.workload.trace.scopes import Ints, Scope, balanced, grouped
 from weft.workload.trace.values import Context, condition, same_everywhere, whole
 
-#: Largest number of ranks in one list.
+#: Largest number of ranks in one list, and of a program.
 MAX_LISTED = 10_000_000
 
 
 def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: int) -> Scope:
-    """Return the scope of a definition.
+    """Return the scope that a statement defines.
 
     Parameters
     ----------
     statement
         The definition.
     parent
-        The scope that it is derived from.
+        The scope that the new scope is derived from.
     context
         Names and values for all ranks of the parent.
     comm
@@ -63,7 +63,10 @@ def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: 
 
 
 def _split(parent: Scope, ranks: Ints, colors: Ints, keys: Ints) -> list[Ints]:
-    """Return communicators sorted by parent and colour, ranks by key and rank in the parent."""
+    """Return the ranks of each new communicator.
+
+    Communicators are sorted by parent communicator and colour, ranks by key and rank in the parent.
+    """
     members = np.flatnonzero(colors >= 0)
     group = parent.group[ranks]
     # The ranks are in the parent's order, and the sort is stable.
@@ -94,7 +97,7 @@ def _lists(ranges: Sequence[nodes.Range], parent: Scope, context: Context) -> li
 
 
 def listed(ranges: Sequence[nodes.Range], context: Context) -> Ints:
-    """Return the numbers in ranges; they must be the same for all ranks.
+    """Return the numbers in ranges, whose bounds and steps must be the same on all ranks.
 
     Raises
     ------
@@ -138,8 +141,8 @@ def _cart(name: str, definition: nodes.Cart, parent: Scope, context: Context, co
     if dims is None:
         grid = " x ".join("AUTO" if dim is None else str(dim) for dim in extents)
         raise TraceError(
-            f"a grid of {grid} does not fill the {size} ranks of {parent.name}; for fewer, "
-            "first define a scope of them, as in SCOPE part = LIST ALL [0..7]",
+            f"a grid of {grid} does not fill the {size} ranks of {parent.name}; for fewer "
+            "ranks, first define a scope of them, as in SCOPE part = LIST ALL [0..7]",
             definition.at,
         )
     periodic = definition.axes if definition.periodic is None else definition.periodic

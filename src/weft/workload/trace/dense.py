@@ -1,4 +1,4 @@
-"""Workloads as steps, and dense traces: the program of each rank, with numbers only."""
+"""Conversion of workloads to statements (steps), and to dense traces, which have only numbers."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Dense:
     builder
         Builder that holds all operations.
     lines
-        int64 [ops], line of each operation, by its handle.
+        int64 [ops]: number of the text's line with each operation, by handle.
     """
 
     builder: WorkloadBuilder
@@ -71,7 +71,7 @@ def read_dense(text: str, ranks: int | None, max_operations: int) -> Dense | Non
     text
         The contents of a trace file.
     ranks
-        Required number of ranks, or None.
+        Number of ranks that the text must have; None for any number.
     max_operations
         Largest number of operations.
     """
@@ -104,7 +104,7 @@ class _Block:
     requests: dict[str, int] = field(default_factory=dict)
 
     def add(self, kind: int, line: int, row: tuple[Any, ...]) -> int:
-        """Append an operation: peer, size, tag, comm, duration, cpu and release."""
+        """Append an operation; `row` is its peer, size, tag, comm, duration, cpu and release."""
         op = len(self.kind)
         self.kind.append(kind)
         self.line.append(line)

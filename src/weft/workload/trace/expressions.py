@@ -51,14 +51,14 @@ class ExpressionParser(ABC):
         return self.token.text.upper() if self.token.kind == "name" else ""
 
     def accept(self, operator: str) -> bool:
-        """Consume an operator if it is the current token; return whether it is."""
+        """Consume an operator if it is the current token; return whether it was."""
         matches = self.token.kind == "operator" and self.token.text == operator
         if matches:
             self.advance()
         return matches
 
     def accept_word(self, word: str) -> bool:
-        """Consume a word if it is the current token; return whether it is."""
+        """Consume a word if it is the current token; return whether it was."""
         matches = self.word() == word
         if matches:
             self.advance()

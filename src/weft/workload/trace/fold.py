@@ -2,8 +2,8 @@
 
 Ranks whose statements differ only in numbers form a group. If the numbers of a statement follow a
 rule over the ranks of the group (such as a peer at a fixed distance), the statement is written once
-for all ranks, otherwise once for each value. Repeated blocks of statements become loops, even if
-numbers in them grow by a constant step.
+for all ranks, otherwise once for each combination of numbers. Repeated blocks of statements become
+loops, even if numbers in them grow by a constant step.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def _group(
         if len(known) == len(rules):
             items.append(_line(shape, known))
             continue
-        # Without a rule, there is one line for each distinct value and the ranks that have it.
+        # Without rules, there is one line for each combination of numbers and the ranks that have
+        # these numbers.
         table = np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
         _, inverse = np.unique(table, axis=0, return_inverse=True)
         for value in range(int(inverse.max()) + 1):
@@ -157,7 +158,7 @@ def _group(
 
 
 def _peers_of(shape: tuple[object, ...]) -> tuple[int, ...]:
-    """Return the indices of a row's peers, counted from the end."""
+    """Return the indices of the peers among a statement's numbers, counted from the end."""
     if shape[0] == SENDRECV:
         return (-1, -2)
     if shape[0] in ("SEND", "ISEND", "RECV", "IRECV", "PUT"):

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-#: Operators of other languages and their equivalents.
+#: Characters of other languages and their equivalents.
 _OTHER = {"!": "not", "&": "and", "|": "or", "^": "xor(a, b)", "'": '"', ";": "a new line"}
 
 
@@ -32,7 +32,7 @@ class Token(NamedTuple):
     column: int
     #: For a newline or the end of the file, the comment before it.
     comment: str = ""
-    #: Offset after the token; the next token is adjacent if it begins there.
+    #: Offset in the text after the token; an adjacent token begins there.
     end: int = 0
 
     @property

@@ -37,8 +37,8 @@ from weft.workload.workload import Workload
 
 #: Default of the largest number of operations of a program.
 MAX_OPERATIONS = 50_000_000
-#: Largest number of loop iterations, including those without operations, or `max_operations`
-#: divided by `_OPERATIONS_PER_ITERATION` if that is larger.
+#: Largest number of loop iterations, including iterations without operations; if it is larger,
+#: `max_operations` divided by `_OPERATIONS_PER_ITERATION` applies.
 MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
 _NAMED = re.compile(r"operation (\d+) of rank (\d+)")
@@ -73,8 +73,12 @@ def trace_workload(
     Raises
     ------
     TraceError
-        If the program has an error, does not fit the number of ranks, or has sends and receives
-        that do not match; the error gives file, line and column.
+        If the program has an error, such as a grid that does not fit the number of ranks or a send
+        without a matching receive; the error gives file, line and column.
+    InputError
+        If the number of ranks is not given, or a parameter is unknown or has a wrong value.
+    NotApplicable
+        If the program is for another number of ranks.
     """
     try:
         dense = None if parameters else read_dense(text, ranks, max_operations)

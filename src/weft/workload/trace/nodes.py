@@ -35,7 +35,7 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """A function of values, or of a scope."""
+    """A call of a function of values, or of a scope."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -108,7 +108,7 @@ class Range(Node):
 
 @dataclass(frozen=True)
 class Cart(Node):
-    """A Cartesian grid over the ranks of a scope; a dimension of None is automatic."""
+    """A Cartesian grid over the ranks of a scope; a dimension of None is chosen automatically."""
 
     parent: str
     axes: tuple[str, ...]
@@ -244,7 +244,7 @@ class Phase(Statement):
 
 @dataclass(frozen=True)
 class Dependency(Node):
-    """The end, or the start, of the operation `back` positions earlier in the rank's program."""
+    """Dependency on the end (or start) of the operation `back` positions earlier in the program."""
 
     back: int
     start: bool = False

@@ -71,7 +71,7 @@ class Operations:
                 self._enter_phase(text, context.ranks)
 
     def _parts(self, ranks: Ints) -> Iterator[slice | np.ndarray[Any, Any]]:
-        """For each phase, set the builder to it and yield the indices of its ranks in `ranks`."""
+        """Let the builder enter each phase; yield the indices in `ranks` of the phase's ranks."""
         if self._same_phase:
             self.builder.phase(self._phases[self._phase[0]])
             yield slice(None)

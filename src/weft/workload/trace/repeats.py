@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Largest length of a repeated block, in items.
+#: Largest number of items in a repeated block.
 MAX_PERIOD = 400
 #: Limit of numbers that grow in a loop; below it sums are exact.
 _EXACT = 2**53
@@ -22,7 +22,7 @@ Real = int | float
 
 @dataclass(frozen=True)
 class Linear:
-    """``base`` plus, for each enclosing loop, named by its counter, a step per iteration."""
+    """``base`` plus the sum of counter times step over ``terms``, one term per enclosing loop."""
 
     base: Real
     terms: tuple[tuple[str, Real], ...] = ()
@@ -39,7 +39,7 @@ class Line:
     numbers
         Numbers that may differ between iterations.
     terms
-        Growth of each number per iteration, for each loop counter; empty outside loops.
+        For each number, pairs of a loop counter and the growth per iteration; empty outside loops.
     """
 
     key: tuple[Any, ...]
@@ -109,10 +109,10 @@ def _grown(item: Item, steps: Sequence[Real], counter: str) -> Item:
 
 
 def compress(items: Sequence[Item]) -> list[Item]:
-    """Return the items with repeated blocks made loops, short blocks first, until none repeats.
+    """Replace repeated blocks of items by loops, short blocks first, until no block repeats.
 
-    Numbers may grow only in loops of three or more iterations, since two do not establish a rule. A
-    loop is made only if it saves lines.
+    Numbers may grow only in loops of three or more iterations, since two iterations do not
+    establish a rule. A loop is made only if it saves lines.
     """
     result = list(items)
     keys, numbers = _numbered(result), [item.numbers for item in result]
@@ -138,12 +138,12 @@ def _numbered(items: list[Item]) -> NDArray[np.int64]:
 def _with_period(
     items: list[Item], keys: NDArray[np.int64], numbers: list[tuple[Real, ...]], period: int
 ) -> list[Item]:
-    """Return the items with the repeated blocks of `period` items made loops."""
+    """Return the items with repeated blocks of `period` items replaced by loops."""
     equal = keys[period:] == keys[:-period]
     if not equal.any():
         return items
-    # For each item, the number of consecutive items from there on that equal, by their keys, the
-    # item one period later.
+    # run[i]: number of consecutive items from item i on whose key equals that of the item one
+    # period later.
     breaks = np.append(np.flatnonzero(~equal), len(equal))
     run = breaks[np.searchsorted(breaks, np.arange(len(equal)))] - np.arange(len(equal))
     result: list[Item] = []

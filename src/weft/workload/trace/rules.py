@@ -23,8 +23,8 @@ class Rule:
     ----------
     kind
         ``fixed``: independent of the rank. ``relative``: rank + d. ``ring``: (rank + d) % size.
-        ``mirror``: d - rank. ``xor``: xor(rank, d). ``grid``: d steps along one periodic axis of a
-        grid. ``affine``: a + b * rank.
+        ``mirror``: d - rank. ``xor``: xor(rank, d). ``grid``: the rank d steps further along one
+        periodic axis of a grid. ``affine``: a + b * rank.
     numbers
         Numbers of the rule that may grow in a loop.
     fixed
@@ -62,7 +62,7 @@ class Rule:
             case "affine":
                 return _plus(value, _times(fixed[0], _RANK))
         stride, extent = fixed
-        # Replace the coordinate along the axis by the one d further.
+        # Replace the coordinate along the axis by the coordinate d steps further.
         along = nodes.Binary("//", _RANK, nodes.Number(str(stride))) if stride > 1 else _RANK
         size = nodes.Number(str(extent))
         moved = nodes.Binary("%", _plus(along, value), size)
@@ -102,8 +102,8 @@ def rule_of_peers(ranks: Ints, peers: Ints, num_ranks: int) -> Rule | None:
     if np.all(peers == peers[0]):
         return Rule("fixed", (int(peers[0]),))
     away = peers - ranks
-    # If these are all ranks, only a distance of 0 does not wrap around. The ring rule covers it,
-    # and a loop may then grow the distance.
+    # If all ranks are in the group, the only constant distance without wrap-around is 0. The ring
+    # rule includes it and allows the distance to grow in a loop.
     if np.all(away == away[0]) and len(ranks) < num_ranks:
         return Rule("relative", (int(away[0]),))
     around = away % num_ranks

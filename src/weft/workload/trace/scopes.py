@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """One communicator, or several disjoint ones with the same name (rows of a grid, a split).
+    """One communicator, or several disjoint ones with the same name (lines of a grid, a split).
 
     Parameters
     ----------
@@ -23,14 +23,15 @@ class Scope:
         Number of the communicator in the builder. Disjoint communicators share the number, since
         their messages cannot match each other.
     group
-        int64 [ranks], communicator of the scope that each rank of the world belongs to; -1 for
-        none.
+        int64 [world ranks]: index in the scope of each rank's communicator; -1 for none.
     local
-        int64 [ranks], rank in the communicator; -1 for none.
+        int64 [world ranks]: rank in the communicator; -1 for none.
     offset, ranks
-        int64; the ranks of communicator ``g`` are ``ranks[offset[g]:offset[g + 1]]``.
+        int64 [communicators + 1] and int64: the world ranks of communicator ``g`` are
+        ``ranks[offset[g]:offset[g + 1]]``.
     axes, dims, periodic
-        The grid, the last axis varying fastest as in MPI; empty if there is no grid.
+        Name and extent of each axis of the grid, and whether it is periodic; empty without a grid.
+        The last axis varies fastest, as in MPI.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Scope:
         return np.asarray(self.ranks[self.offset[self.group[ranks]] + local])
 
     def members(self, group: int) -> Ints:
-        """Return the world ranks of one communicator, in its order."""
+        """Return the world ranks of one communicator, in the communicator's order."""
         return self.ranks[self.offset[group] : self.offset[group + 1]]
 
     def coordinates(self, ranks: Ints) -> list[Ints]:
@@ -75,7 +76,7 @@ class Scope:
 
 
 def world_scope(num_ranks: int) -> Scope:
-    """Return the scope ALL of every rank, as MPI_COMM_WORLD."""
+    """Return the scope ALL, which has every rank, like MPI_COMM_WORLD."""
     everyone = np.arange(num_ranks, dtype=np.int64)
     return Scope(
         "ALL", 0, np.zeros(num_ranks, dtype=np.int64), everyone,
@@ -84,7 +85,7 @@ def world_scope(num_ranks: int) -> Scope:
 
 
 def grouped(name: str, comm: int, num_ranks: int, groups: list[Ints]) -> Scope:
-    """Return a scope of communicators, each a list of world ranks in its order."""
+    """Return a scope with one communicator per array of world ranks; the order is kept."""
     group = np.full(num_ranks, -1, dtype=np.int64)
     local = np.full(num_ranks, -1, dtype=np.int64)
     for number, members in enumerate(groups):
@@ -99,7 +100,7 @@ def grouped(name: str, comm: int, num_ranks: int, groups: list[Ints]) -> Scope:
 def balanced(size: int, dims: list[int | None]) -> list[int] | None:
     """Return dimensions with the product `size`; those given as None are balanced, descending.
 
-    Return None if the size is not a multiple of the product of the fixed dimensions.
+    Return None if the given dimensions do not allow this product.
     """
     fixed = math.prod(dim for dim in dims if dim is not None)
     free = sum(dim is None for dim in dims)

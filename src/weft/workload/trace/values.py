@@ -21,7 +21,7 @@ _WHAT = {"": "a plain number", "bytes": "a size", "time": "a time"}
 
 
 class Value(NamedTuple):
-    """A number or truth value for all ranks, or an array with one per rank."""
+    """A number or truth value for all ranks, or an array with one value per rank."""
 
     data: Any
     unit: str = PLAIN
@@ -33,7 +33,7 @@ class Value(NamedTuple):
 
     @property
     def is_truth(self) -> bool:
-        """Whether it is a truth value, not a number."""
+        """Whether the value is a truth value, not a number."""
         return self.data.dtype == np.bool_ if self.is_array else isinstance(self.data, bool)
 
 
@@ -42,7 +42,7 @@ class Variable:
     """An assigned value: one for all ranks, or int64, float64 or bool [world ranks]."""
 
     value: Value
-    #: Ranks that have a value; None for all.
+    #: bool [world ranks]: whether the rank has a value; None if all ranks have one.
     known: NDArray[np.bool_] | None = None
 
 
@@ -136,7 +136,7 @@ def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.boo
 
 
 def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> Any:
-    """Return the value of an expression as an integer: an int, or int64 for each rank.
+    """Return the value of an expression as an integer: an int, or int64 [ranks].
 
     Raises
     ------
@@ -235,7 +235,10 @@ def scope_value(function: str, scope: Scope, at: Place, context: Context) -> Val
     """Return ``rank``, ``size`` or a coordinate in a named scope."""
     missing = scope.group[context.ranks] < 0
     if missing.any():
-        raise TraceError(f"{function}({scope.name}){context.rank_text(missing)}: not a member", at)
+        raise TraceError(
+            f"{function}({scope.name}){context.rank_text(missing)}: the rank is not in this scope",
+            at,
+        )
     if function == "rank":
         return Value(scope.local[context.ranks])
     if function == "size":
