@@ -43,7 +43,7 @@ class Job:
     placement
         Placement of the job's ranks: a name with options, or the host number of each rank.
     ranks_per_host, distribution, hosts
-        As for `weft.workload.placement.place`.
+        Arguments of `weft.workload.placement.place`, which describes them.
     start_ns
         Start time of the job.
     """

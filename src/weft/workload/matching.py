@@ -53,8 +53,8 @@ def _cycle(workload: Workload, done: NDArray[np.bool_]) -> list[int]:
 def match_messages(workload: Workload) -> Workload:
     """Match the sends and receives of a workload.
 
-    Of the sends and receives with the same source, destination, tag and communicator, the n-th
-    send matches the n-th receive, both in program order (MPI's non-overtaking rule).
+    Among the sends and receives with the same source, destination, tag and communicator, the n-th
+    send matches the n-th receive in program order (MPI's non-overtaking rule).
 
     Raises
     ------
