@@ -217,7 +217,7 @@ def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
     clash = edited(dumped, tmp_path / "b", "guid2lid", "0x0001 0x0001", "0x0001 0x0002")
     actual = audit([clash])
     assert kinds(actual) == ["LIDs"]
-    assert "guid2lid gives 1 LIDs to two ports: LID 2 of" in actual.findings[0].text
+    assert "in guid2lid, 1 LIDs are of two ports: LID 2 of" in actual.findings[0].text
 
 
 def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
     (folder / "opensm-lfts.dump").write_text(swapped + text[first:])
     actual = audit([folder])
     assert [f.text.partition(":")[0] for f in actual.findings if f.kind == "LIDs"][:2] == [
-        "the tables give 2 LIDs to two ports",
+        "in the tables, 2 LIDs are of two ports",
         "2 ports have different LIDs in different tables",
     ]
     fabric = load(KNS)
@@ -238,7 +238,7 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
     lid[:3] = 1, 3, 3
     fabric = replace(fabric, lid=lid, lmc=np.zeros(len(lid), np.uint8))
     assert any(
-        "the fabric gives 1 LIDs to two ports" in f.text for f in audit([dumped], fabric).findings
+        "in the fabric, 1 LIDs are of two ports" in f.text for f in audit([dumped], fabric).findings
     )
 
 
@@ -304,7 +304,7 @@ def test_single_files_are_recognised_by_their_contents(dumped: Path, tmp_path: P
     for given, reason in {
         (tmp_path / "a",): "there is no fabric",
         (tmp_path / "d",): "found neither a dump of tables",
-        (tmp_path / "b", tmp_path / "f"): "is a second file of the kind of",
+        (tmp_path / "b", tmp_path / "f"): "is of the same kind as",
         (tmp_path / "g",): "is not a file of OpenSM",
     }.items():
         with pytest.raises(InputError, match=reason):

@@ -116,14 +116,14 @@ def test_lanes_survive_a_round_trip(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("0x0000000000200001", "0x7", ":20: 0x0000000000000007 is not a GUID of tiny; expected"),
-        ("Switch 0x0000000000200000", "Spam", ":1: expected a heading or a row of a table"),
+        ("Switch 0x0000000000200000", "Spam", ":1: expected a heading or a line of a table"),
         ("1   3   :", "1   9   :", ":9: SW1 has no table from port 1 to port 9"),
         ("1   3   :", "1   1   :", ":9: SW1 already has a table from port 1 to port 1"),
         ("1   3   : 0 ", "1   3   : 16", ":9: a VL must be 0 to 15, not 16"),
         (f"1   3   :{IDENTITY}", "", "1 tables of switches are missing, the first from port 1 to"),
         ("0   0   :", "1   0   :", r":17: H\[1\] has no table from port 1 to port 0"),
         (f"0   0   :{IDENTITY}", "", r"1 tables of adapters are missing, the first of H\[1\]"),
-        ("1   3   :", "1   3   ", ":9: expected a heading or a row"),
+        ("1   3   :", "1   3   ", ":9: expected a heading or a line"),
     ],
 )
 def test_broken_lanes_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_broken_matrix_is_refused(old: str, new: str, message: str, tmp_path: 
     assert old in MATRIX
     with pytest.raises(InputError, match=message):
         read_lid_matrix(tiny(), write(tmp_path, MATRIX.replace(old, new, 1)))
-    with pytest.raises(InputError, match="has no row of hops"):
+    with pytest.raises(InputError, match="has no line of hops"):
         read_lid_matrix(tiny(), write(tmp_path, "# nothing\n"))
 
 

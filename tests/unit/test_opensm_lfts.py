@@ -209,14 +209,14 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (OPENSM + OPENSM, ":17: SW1 already has a table in line 1"),
         (
             OPENSM.replace("6 lids", "7 lids", 1),
-            ":8: the table of .* has 6 rows, but its last line says",
+            ":8: the table of .* has 6 entries, but its last line says",
         ),
         (OPENSM[:-90], ":9: the table of switch 0x0+200001 that begins here has no end"),
         (
             DUMP_FTS.replace("0x0006 002 : ", "# "),
-            ":10: .* has 5 rows, but its last line says 6; part",
+            ":10: .* has 5 entries, but its last line says 6; part",
         ),
-        (DUMP_FTS.replace("6 valid", "5 valid"), ":10: .* has 6 rows, but its last line says 5"),
+        (DUMP_FTS.replace("6 valid", "5 valid"), ":10: .* has 6 entries, but its last line says 5"),
         (OPENSM.replace("6 lids dumped\n", "")[:-1], ":14: the file ends within a line"),
         (OPENSM.replace("0x0004 002", "0x0004 009"), ":5: LID 4 leaves SW1 by port 9, but SW1 has"),
         (OPENSM.replace("0x0004 002", "0x0004 256"), ":5: expected a LID and a port"),
@@ -234,8 +234,8 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (OPENSM.replace("100003", "100001", 1), ":13: LID 4 is of port 0x0+100003 here and"),
         (OPENSM.replace("100003", "100005", 1), ":13: LID 4 is of port 0x0+100003"),
         (OPENSM.replace(" guid ", " uuid "), ":1: expected the GUID of a switch"),
-        (LINE + OPENSM, ":1: the row .0x0004 .* belongs to no switch"),
-        ("6 lids dumped\n" + OPENSM, ":1: a count of rows belongs to no switch"),
+        (LINE + OPENSM, ":1: the entry .0x0004 .* belongs to no switch"),
+        ("6 lids dumped\n" + OPENSM, ":1: a count of entries belongs to no switch"),
         (OPENSM.replace("Unicast lids", "Multicast mlids"), ":1: is a dump of multicast tables"),
         (OPENSM.replace("0x00000000001", "0x00000000009"), "none of its 4 ports"),
     ],
@@ -337,6 +337,6 @@ def test_long_files_are_read_piece_by_piece(
     monkeypatch.setattr("weft.opensm.files.lft_lines._CHUNK", chunk)
     assert read_lfts(pair(), write(tmp_path, OPENSM)).table.tolist() == TABLE
     with pytest.raises(
-        InputError, match=r":16: the table of .* has 6 rows, but its last line says 8"
+        InputError, match=r":16: the table of .* has 6 entries, but its last line says 8"
     ):
         read_lfts(pair(), write(tmp_path, OPENSM[: -len("6 lids dumped\n")] + "8 lids dumped\n"))

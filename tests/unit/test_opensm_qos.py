@@ -136,9 +136,9 @@ def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("sl: 7", "sl: 16", ":24: a service level must be 0 to 15, not '16'"),
-        ("        sl: 7\n", "", ":22: level 'other' has no sl"),
-        ("name: DEFAULT", "name: usual", "has no level DEFAULT"),
-        ("-name: other", "-name: none", ":36: there is no level 'none'"),
+        ("        sl: 7\n", "", ":22: qos-level 'other' has no sl"),
+        ("name: DEFAULT", "name: usual", "has no qos-level DEFAULT"),
+        ("-name: other", "-name: none", ":36: there is no qos-level 'none'"),
         ("source: some\n", "source: none\n", ":29: there is no port group 'none'"),
         ("{5:#x}", "0x77", ":6: 0x0000000000000077 is not a port GUID of"),
         ("{5:#x}", "seven", ":6: expected a port GUID, found 'seven'"),
@@ -150,7 +150,7 @@ def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
         ("qos-levels\n    qos", "levels\n    qos", ":16: expected a section such as qos-levels"),
         ("port-groups\n    port-group", "port-groups\n    group", ":2: expected port-group or end"),
         ("        name: some   # a comment\n", "", ":2: a port-group has no name"),
-        ("        qos-level-name: DEFAULT\n", "", ":28: a rule has no level"),
+        ("        qos-level-name: DEFAULT\n", "", ":28: a rule has no qos-level-name"),
     ],
 )
 def test_a_broken_policy_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:

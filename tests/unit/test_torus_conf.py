@@ -74,7 +74,7 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         ("torus 4q 5 6", 1, "expected three radices"),
         ("torus -4 5 6", 1, "expected three radices"),
         ("torus 0 5 6", 1, "a radix must be at least 1"),
-        (X5 + "torus 5 1 1", 3, "a second line"),
+        (X5 + "torus 5 1 1", 3, "there is already a line"),
         (X5 + "wp_link 1 2", 3, "unknown keyword 'wp_link'"),
         ("torus 5 1 1\nxp_link 1", 2, "expected two switch GUIDs after 'xp_link'"),
         ("torus 5 1 1\nxp_link 1 spine", 2, "expected two switch GUIDs after 'xp_link'"),
@@ -89,8 +89,8 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         (X5 + "port_order 1 256", 3, "port_order: '256' is not a port number"),
         (X5 + "next_seed", 3, "a seed has no xp_link or xm_link, but x has radix 5"),
         ("torus 5 3 1\nyp_link 1 2", 2, "a seed has no xp_link or xm_link"),
-        ("torus 4 1 1\nxp_link 1 2", 2, "a seed has no xm_link, but a ring of four needs both"),
-        ("torus 4 1 1\nxm_link 1 2", 2, "a seed has no xp_link, but a ring of four needs both"),
+        ("torus 4 1 1\nxp_link 1 2", 2, "a seed has no xm_link, but a ring of four switches"),
+        ("torus 4 1 1\nxm_link 1 2", 2, "a seed has no xp_link, but a ring of four switches"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, line: int | None, message: str) -> None:

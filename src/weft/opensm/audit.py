@@ -37,7 +37,7 @@ _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
 BETTER = ("hdor", "ftree", "dmodk", "updn", "minhop")
 #: Engines that are tried if none of `BETTER` gives valid routes.
 LAST_RESORT = ("torus-2QoS", "dfsssp")
-#: Loads are unbalanced if another engine's worst load is below this share of the tables' worst
+#: Loads are unbalanced if another engine's worst load is at most this share of the tables' worst
 #: load.
 UNBALANCED = 0.5
 #: Maximum number of most loaded links in the report.
@@ -62,7 +62,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """Load of a directed link between switches by the flows of all host pairs."""
+    """A link between switches, and its load by the flows of all host pairs.
+
+    The load is the number of flows divided by the link's relative rate, as in `Audit.worst`.
+    """
 
     link: str
     flows: int
@@ -88,7 +91,7 @@ class Audit:
         Largest and mean load of the links between switches by the flows of all host pairs, divided
         by their relative rates; NaN without tables.
     links
-        The most loaded links, without those that carry no flow.
+        The most loaded links that carry flows, in descending order of load.
     better, better_worst
         An engine of weft with a smaller worst load, and that load; empty and NaN if there is none.
     """
@@ -299,7 +302,7 @@ class _Auditor:
     # -- LIDs --------------------------------------------------------------------------------
 
     def compare_seen(self) -> NDArray[np.int32]:
-        """Compare the ports with those that OpenSM discovered; use the LIDs in OpenSM's list."""
+        """Compare ports and cables with those that OpenSM discovered; use and return its LIDs."""
         fabric = self.fabric
         assert self.dumps.subnet
         seen = read_seen(self.dumps.subnet)
@@ -378,9 +381,9 @@ class _Auditor:
             for lid, a, b in Lids(sources["the fabric"], fabric.lmc).clashes
         ]
         if shared:
-            self.wrong("LIDs", f"the fabric gives {len(shared)} LIDs to two ports: {few(shared)}")
+            self.wrong("LIDs", f"in the fabric, {len(shared)} LIDs are of two ports: {few(shared)}")
         if clashes:
-            self.wrong("LIDs", f"guid2lid gives {len(clashes)} LIDs to two ports: {few(clashes)}")
+            self.wrong("LIDs", f"in guid2lid, {len(clashes)} LIDs are of two ports: {few(clashes)}")
 
     # -- routes ------------------------------------------------------------------------------
 
@@ -420,7 +423,7 @@ class _Auditor:
         return routes
 
     def levels(self, matrix: NDArray[np.uint8], routes: TableRoutes) -> NDArray[np.uint8] | None:
-        """Return service levels by the source's row; None if hosts of one row differ."""
+        """Return service levels, uint8 [rows, LIDs]; None if they differ for sources at one row."""
         fabric, graph = self.fabric, self.fabric.graph
         count = fabric.num_endpoints
         sl = np.zeros((graph.num_rows, fabric.num_destinations << routes.lmc), dtype=np.uint8)
@@ -429,7 +432,7 @@ class _Auditor:
         for row in np.unique(rows[rows >= 0]):
             here = np.flatnonzero(rows == row)
             own = matrix[here]
-            # Ignore the level from a port to itself.
+            # Ignore the service level from a port to itself.
             own[np.arange(len(here)), here] = own[(np.arange(len(here)) + 1) % len(here), here]
             if np.any(own != own[0]):
                 self.unknown_levels = (
@@ -543,7 +546,7 @@ class _Auditor:
 def _weights(
     fabric: Fabric, routes: Routes, inner: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Return each link's flows divided by its rate (fastest cable: 1), their maximum and mean."""
+    """Return each link's flows over its relative rate, and their maximum and mean on `inner`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flows = all_to_all_loads(fabric, routes).per_link

@@ -40,7 +40,7 @@ from weft.routing.validation.validate import Validation, validate
 
 #: The exported fabric, including its faults.
 NETWORK = "fabric.ibnetdiscover"
-#: Files of an export; a folder with only these can be replaced by a new export.
+#: Files of an export; a new export can replace a folder that contains no other files.
 _OWN = {*FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY}
 #: Debian's folder of OpenSM's persistent state.
 CACHE = "/var/cache/opensm"
@@ -86,10 +86,10 @@ def tables_for(
     fabric, routes
         The fabric and its routes.
     sm_host
-        Host on which OpenSM runs, which gets the first LIDs; by default the first host with a
-        cable.
+        Host on which OpenSM runs, which gets the first LIDs; by default the host that
+        `predict_lids` chooses.
     lids
-        LIDs of a running subnet; by default those that OpenSM assigns.
+        LIDs of the ports of a running subnet; by default those that OpenSM will assign.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def check_lids(fabric: Fabric, lmc: int) -> None:
     Raises
     ------
     NotApplicable
-        If more LIDs are needed; the message gives the numbers.
+        If the ports need more LIDs than InfiniBand has; the message gives both numbers.
     """
     wanted = (fabric.num_endpoints << lmc) + fabric.num_switches
     if wanted > MAX_LID:
@@ -172,10 +172,10 @@ def export(
     folder
         Path of the folder; it is written completely or not at all.
     install
-        Path of the folder on the machine of OpenSM, for its opensm.conf; by default the path of
-        `folder`.
+        Path that the folder will have on OpenSM's machine, for the paths in opensm.conf; by default
+        the path of `folder`.
     sm_host
-        Host on which OpenSM runs.
+        Host on which OpenSM runs, as for `tables_for`.
     management
         Include paths from and to switches in the deadlock proof.
     force
@@ -186,9 +186,10 @@ def export(
     Raises
     ------
     NotApplicable
-        If OpenSM cannot express the routes, or they are not valid and `force` is not set.
+        If OpenSM cannot express the routes, or the routes are not valid and `force` is not set.
     InputError
-        If the folder cannot be written, or contains other files.
+        If the routes belong to another fabric, or the folder cannot be written or contains other
+        files and `overwrite` is not set.
     """
     target = Path(folder)
     check_target(target, overwrite)
@@ -252,8 +253,8 @@ def check_target(target: Path, overwrite: bool) -> None:
     other = sorted(entry.name for entry in target.iterdir() if entry.name not in _OWN)
     what = f"such as {other[0]}" if other else f"but no {SUMMARY}"
     raise InputError(
-        f"contains files that are not of an export, {what}; choose a new folder, or replace all of "
-        "them with --overwrite",
+        f"contains files that are not of an export, {what}; choose a new folder, or use "
+        "--overwrite to replace the whole folder",
         file=target,
     )
 
@@ -326,7 +327,7 @@ def _commands(
     names: Sequence[str],
     sources: Sequence[str],
 ) -> str:
-    """Return the commands to run, on this machine and on that of OpenSM.
+    """Return the commands to run on this machine and on the machine of OpenSM.
 
     Parameters
     ----------
@@ -335,12 +336,12 @@ def _commands(
     place, here
         Path of the folder on the machine of OpenSM, and on this machine.
     names
-        Settings of opensm.conf that the folder's lines replace.
+        Names of the settings of opensm.conf that the export replaces.
     sources
-        Fabric argument of `weft` on this machine and on that of OpenSM.
+        Fabric argument of `weft` on this machine, and on the machine of OpenSM.
     """
     engine = tables.settings["routing_engine"]
-    # With lanes, all lane settings of the site are replaced, also those only for adapters.
+    # If there are lane settings, they replace all of the site's, including those for adapters only.
     replaced = "|".join(dict.fromkeys("qos\\w*" if n.startswith("qos") else n for n in names))
     columns = "awk '/^Unicast/{print $9} /^0x/{print $1,$2}'"
     dumped = f'{columns} "$DUMPS/{DUMP}"'
@@ -427,9 +428,9 @@ def _readme(
     files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
     hold: tuple[str, ...] = (
         "The tables are valid for exactly these switches, adapters and cables. Other switches get",
-        "an empty table. If a cable or switch fails, OpenSM keeps the tables: pairs with a path",
-        "through it have none, but OpenSM reports SUBNET UP. Then export again from a new",
-        "ibnetdiscover, and send OpenSM a SIGHUP, which makes it read the tables.",
+        "an empty table. If a cable or switch fails, OpenSM keeps the tables and reports",
+        "SUBNET UP, although pairs whose path crosses the failed part have no path. Then export",
+        "again from new output of ibnetdiscover, and send OpenSM a SIGHUP: it reads the tables.",
     )
     if LFTS not in tables.files:
         hold = ("OpenSM computes the tables itself, and again if a cable fails.",)

@@ -19,16 +19,16 @@ from weft.routing.structure.torus_seed import configuration
 
 
 def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dict[str, str]]:
-    """Return files and settings of opensm.conf for the service levels and lanes of routes.
+    """Return files and settings of opensm.conf, by name, for service levels and lanes of routes.
 
-    Both are empty for routes on one lane. Otherwise they are a QoS policy that answers each path
-    query with the pair's service level, and one SL to VL table for all ports.
+    Both are empty if the routes use only SL 0 and VL 0. Otherwise the file is a QoS policy with the
+    service level of each pair of ports, and the settings are one SL to VL table for all ports.
 
     Raises
     ------
     NotApplicable
-        If OpenSM cannot express them: the lane depends on the ports, or the service level on the
-        LID of a destination port.
+        If the lane depends on a packet's ports at a switch, or the service level differs between
+        the LIDs of one port, since OpenSM's files cannot express this.
     """
     used = np.unique(routes.sl)
     if not used.any() and not routes.lanes.tables[:, 0].any():
@@ -43,7 +43,13 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
 
 
 def carried(fabric: Fabric, routes: Routes) -> str:
-    """Return how OpenSM can load the routes: ``tables``, its ``own`` engine, or empty."""
+    """Return how OpenSM can use the routes.
+
+    Returns
+    -------
+    str
+        ``tables`` if OpenSM loads them, ``own`` if its own engine computes them, else empty.
+    """
     if not isinstance(routes, TableRoutes):
         return ""
     if routes.lanes.is_uniform:
@@ -59,19 +65,19 @@ def torus_files(
 ) -> tuple[dict[str, str], dict[str, str]] | None:
     """Return files and settings with which OpenSM's own torus-2QoS computes the same routes.
 
-    The lanes depend on a packet's input and output port at a switch. OpenSM's options cannot
-    express that, but its torus-2QoS engine programs such lanes.
+    In torus-2QoS, the lane depends on a packet's input and output port at a switch. OpenSM's
+    options cannot express that, but its torus-2QoS engine programs such lanes.
 
     Returns
     -------
     tuple or None
-        Files and settings; None for routes of other engines and for lanes that options can
-        express.
+        Files and settings of opensm.conf, by name; None for routes of other engines and for lanes
+        that options can express.
 
     Raises
     ------
     NotApplicable
-        If OpenSM computes other tables.
+        If the tables that OpenSM computes differ from those of the routes.
     """
     if routes.engine != "torus-2QoS" or routes.lanes.is_uniform:
         return None

@@ -1,4 +1,4 @@
-"""Dumps of a running OpenSM: kinds of files, and tables with possible errors."""
+"""Files that a running OpenSM writes: their kinds, and tables that may have errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LANES_FOLLOW = "#in out :"
 
 @dataclass(frozen=True)
 class Dumps:
-    """Files of one subnet manager; None for missing ones."""
+    """Paths of the files of one subnet manager; None for missing files."""
 
     lfts: Path | None = None
     sl2vl: Path | None = None
@@ -49,13 +49,13 @@ class Dumps:
 
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
-    """Find the kind of each file: by OpenSM's names, for files outside folders also by contents.
+    """Find the kind of each file: by its name in OpenSM, and if given as a file, also by contents.
 
     Raises
     ------
     InputError
-        If a file or folder does not exist, the kind of a file is unknown, or two files are of one
-        kind.
+        If a file or folder does not exist, or a path is a file of unknown kind or of the same kind
+        as another file.
     """
     files: dict[str, Path] = {}
     for path in paths:
@@ -67,7 +67,7 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
         else:
             kind = _kind(path)
             if kind in files and not files[kind].samefile(path):
-                raise InputError(f"is a second file of the kind of {files[kind]}", file=path)
+                raise InputError(f"is of the same kind as {files[kind]}", file=path)
             files[kind] = path
     return Dumps(**files)
 
@@ -107,7 +107,7 @@ class Loaded:
     routes
         Routes without the invalid entries.
     base
-        int32 [destinations]: LID of each port in the dump, 0 for ports that are not in it.
+        int32 [destinations]: base LID of each port in the dump, 0 for ports without an entry.
     problems
         Kind and text of each error.
     """
@@ -127,7 +127,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     path
         The dump.
     spans
-        First and last LID by port GUID from another file, for entries without a GUID.
+        First and last LID of each port GUID in another file, used for entries without a GUID.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     destination, lid_of, unknown = _keys(fabric, dump.keys, of_guid, spans)
     if unknown:
         problems.append(
-            ("stale", f"rows for {len(unknown)} LIDs of ports that are not in the fabric: "
+            ("stale", f"entries for {len(unknown)} LIDs of ports that are not in the fabric: "
              f"{few([str(lid) for lid in sorted(unknown)])}")
         )  # fmt: skip
     lmc, base = _lids(fabric, destination, lid_of)
@@ -209,7 +209,7 @@ def _keys(
     of_guid: dict[int, int],
     spans: dict[int, tuple[int, int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], set[int]]:
-    """Return the destination and LID of each key, and the LIDs of unknown ports."""
+    """Return the destination (-1 if unknown) and LID of each key, and the LIDs of unknown ports."""
     by_lid: dict[int, int] = {}
     for guid, (first, last) in spans.items():
         if guid in of_guid:
@@ -230,7 +230,7 @@ def _keys(
 def _lids(
     fabric: Fabric, destination: NDArray[np.int64], lid_of: NDArray[np.int64]
 ) -> tuple[int, NDArray[np.int32]]:
-    """Return the LMC and base LIDs of the keys."""
+    """Return the LMC, and the base LID of each destination, 0 for destinations without a key."""
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     known = destination >= 0
     low = np.full(fabric.num_destinations, 1 << 20, dtype=np.int64)
@@ -251,7 +251,7 @@ def _lid_problems(
     lid_of: NDArray[np.int64],
     lmc: int,
 ) -> list[tuple[str, str]]:
-    """Return the errors of LIDs: a LID of two ports, or a port with LIDs of two ranges."""
+    """Return kind and text of errors: LIDs of two ports, and ports with LIDs in two ranges."""
     owner: dict[int, int] = {}
     shared = []
     for lid, guid in keys:
@@ -263,7 +263,9 @@ def _lid_problems(
     split = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
     problems = []
     if shared:
-        problems.append(("LIDs", f"the tables give {len(shared)} LIDs to two ports: {few(shared)}"))
+        problems.append(
+            ("LIDs", f"in the tables, {len(shared)} LIDs are of two ports: {few(shared)}")
+        )
     if len(split):
         names = few([destination_name(fabric, int(port)) for port in split])
         problems.append(

@@ -1,4 +1,4 @@
-"""Lists of GUIDs, one per line: the roots, compute nodes, I/O nodes and order of routing.
+"""Files with one GUID per line: root switches, compute nodes, I/O nodes, or the routing order.
 
 OpenSM reads them with ``-a`` (``root_guid_file``), ``-u`` (``cn_guid_file``), ``-G``
 (``io_guid_file``) and ``-X`` (``guid_routing_order_file``). Text after a GUID, such as a name, is a
@@ -44,14 +44,14 @@ def read_guids(fabric: Fabric, path: str | Path, *, kind: GuidKind) -> NDArray[n
     path
         The file: a GUID at the start of each line, comments from ``#``.
     kind
-        ``root`` for switches, listed by node GUID; ``cn`` and ``io`` for adapter ports and
-        ``order`` for all ports, listed by port GUID.
+        ``root``: node GUIDs of switches. ``cn`` and ``io``: port GUIDs of adapters. ``order``: port
+        GUIDs of adapters and switches.
 
     Returns
     -------
     NDArray
-        int32, in the order of the file: nodes (which for switches are rows) for ``root``,
-        endpoints for ``cn`` and ``io``, destinations for ``order``.
+        int32 [GUIDs], in the order of the file: switches for ``root``, endpoints for ``cn`` and
+        ``io``, destinations for ``order``.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def listed_nodes(
         Names or GUIDs of nodes, GUIDs of ports (not for ``root``), or ``@FILE`` for a file that
         `read_guids` reads.
     kind
-        As for `read_guids`. An adapter means all its ports.
+        As for `read_guids`. The name or GUID of an adapter stands for all its ports.
     what
         Name of the option, for messages: ``"updn: option roots"``.
 
@@ -141,8 +141,8 @@ def listed_nodes(
 def parse_guids(text: str, file: str) -> list[tuple[int, int]]:
     """Return the GUIDs of a list and their line numbers, in order.
 
-    OpenSM reads a number without ``0x`` as decimal; here 16 digits are read as hexadecimal, with a
-    `FormatWarning`.
+    OpenSM reads a number without ``0x`` as decimal. This function reads 16 digits without ``0x`` as
+    hexadecimal, with a `FormatWarning`.
 
     Raises
     ------

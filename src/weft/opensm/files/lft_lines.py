@@ -1,7 +1,7 @@
 """Parser of dumps of forwarding tables, independent of a fabric.
 
-Supported are OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of ``ibroute``,
-``dump_fts`` and ``dump_lfts.sh`` with any options, and files written by hand for OpenSM's ``-U``::
+It reads OpenSM's ``opensm-lfts.dump`` and ``opensm.fdbs``, the output of ``ibroute``, ``dump_fts``
+and ``dump_lfts.sh`` with any options, and files written by hand for OpenSM's ``-U``::
 
     Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000 ('SW1'):
     0x0001 001 # Channel Adapter portguid 0x0000000000100001: 'H1'
@@ -51,7 +51,7 @@ def shown(line: str) -> str:
 
 @dataclass
 class Block:
-    """The entries of one switch: indices in `Dump.keys`, ports and line numbers."""
+    """Table of one switch: for each entry, the index of its key in `Dump.keys`, port and line."""
 
     guid: int
     name: str
@@ -86,7 +86,7 @@ _CHUNK = 1 << 16
 
 
 def _pieces(text: str) -> Iterator[list[str]]:
-    """Yield the lines of a text in chunks, since dumps can have hundreds of megabytes."""
+    """Yield the lines of a text, some at a time, since dumps can have hundreds of megabytes."""
     start = 0
     while start <= len(text):
         end = text.find("\n", start + _CHUNK)
@@ -101,11 +101,11 @@ class _Parser:
         self.blocks: list[Block] = []
         self.keys: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
-        #: Indices of keys by the text of their LID and comment, and ports by their text.
+        #: Index of a key by the texts of its LID and comment; below, port number by its text.
         self.known: dict[tuple[str, str], int] = {}
         self.ports = {f"{port:03}": port for port in range(NO_PATH + 1)}
         self.strange: list[tuple[int, str]] = []
-        #: Key * 256 + port by text of a line: tables of different switches mostly share lines.
+        #: Key index * 256 + port by the text of a line; most lines occur in several tables.
         self.rows: dict[str, int] = {}
 
     def fail(self, message: str, line: int) -> InputError:
@@ -152,7 +152,7 @@ class _Parser:
     def _block(self, line: str, number: int) -> Block:
         """Return the table that an entry belongs to."""
         if not self.blocks or self.blocks[-1].closed:
-            raise self.fail(f"the row {shown(line)} belongs to no switch", number)
+            raise self.fail(f"the entry {shown(line)} belongs to no switch", number)
         return self.blocks[-1]
 
     def _row(self, line: str, raw: str, number: int) -> None:
@@ -206,7 +206,7 @@ class _Parser:
                 raise self.fail(f"expected the GUID of a switch, found {shown(line)}", number)
             self.blocks.append(Block(int(match[1], 16), "", number, -1, -1))
         elif line.startswith("Multicast mlids"):
-            raise self.fail("is a dump of multicast tables; expected unicast ones", number)
+            raise self.fail("is a dump of multicast tables; expected unicast tables", number)
         elif match := _FOOTER.fullmatch(line):
             self._footer(int(match[1]), bool(match[2]), number)
         elif not _HEADINGS.fullmatch(line):
@@ -231,13 +231,13 @@ class _Parser:
 
     def _footer(self, count: int, valid: bool, number: int) -> None:
         if not self.blocks or self.blocks[-1].closed:
-            raise self.fail("a count of rows belongs to no switch", number)
+            raise self.fail("a count of entries belongs to no switch", number)
         block = self.blocks[-1]
         rows = len(block.keys)
         if count != rows and (valid or count != block.last):
             raise self.fail(
-                f"the table of switch {block.guid:#018x} has {rows} rows, but its last line says "
-                f"{count}; part of the file is missing",
+                f"the table of switch {block.guid:#018x} has {rows} entries, but its last line "
+                f"says {count}; part of the file is missing",
                 number,
             )
         block.closed = True
@@ -267,7 +267,7 @@ class _Parser:
 def parse_dump(text: str, file: str) -> Dump:
     """Parse a dump.
 
-    Other lines, such as messages of the tools, are ignored with a `FormatWarning`.
+    Lines outside tables, such as messages of the tools, are ignored with a `FormatWarning`.
 
     Raises
     ------

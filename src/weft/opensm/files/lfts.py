@@ -2,11 +2,11 @@
 
 Entries are interpreted as by OpenSM's ``-R file -U``. An entry with a port GUID is for that port,
 independent of its present LIDs; the low bits of the entry's LID are the offset within the LMC. An
-entry without a GUID is for the port that has the LID. OpenSM leaves the table of a switch that is
-not in the file empty, ignores tables of unknown switches, and after a malformed entry routes by
-minhop, all without a message. Here these are errors, except for tables of unknown switches: since
-the switches may have failed, their tables are left out with a warning. Entries that lead to such a
-switch are kept, and the validator reports the lost paths.
+entry without a GUID is for the port that has the LID. If a switch is not in the file, OpenSM leaves
+its table empty. OpenSM ignores tables of unknown switches, and after a malformed entry routes by
+minhop, all without a message. `read_lfts` raises an error in these cases, except for unknown
+switches: since they may have failed, it leaves out their tables with a warning. Entries that lead
+to an unknown switch are kept, and the validator reports the lost paths.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_lfts(
     Returns
     -------
     TableRoutes
-        The routes; the entry of a switch's single LID is repeated at all offsets.
+        The routes. A switch has only one LID; its entry is repeated at all LID offsets.
 
     Raises
     ------
@@ -87,11 +87,11 @@ class _Resolver:
         self.line = self._first_lines()
         #: Tables of the fabric's switches.
         self.blocks = [block for block in dump.blocks if block.guid in self.switch]
-        #: Warnings about parts that are left out, issued if there is no error.
+        #: Warnings about parts that are left out; they are issued only if there is no error.
         self.left_out: list[str] = []
 
     def _first_lines(self) -> dict[int, int]:
-        """Return the first line number of each key."""
+        """Return the number of the first line with each key."""
         lines: dict[int, int] = {}
         for block in self.dump.blocks:
             for key, line in zip(block.keys, block.lines, strict=True):
@@ -194,8 +194,8 @@ class _Resolver:
             raise self.fail(f"none of its {len(strangers)} ports is in {self.fabric.name}")
         if strangers:
             self.left_out.append(
-                f"{len(strangers)} ports are not in {self.fabric.name}; their rows were left out: "
-                + few([f"{guid:#018x}" for guid in sorted(strangers)]),
+                f"{len(strangers)} ports are not in {self.fabric.name}; their entries were left "
+                "out: " + few([f"{guid:#018x}" for guid in sorted(strangers)]),
             )
         return destinations, ranges
 
@@ -226,7 +226,7 @@ class _Resolver:
     def _lid_map(
         self, ranges: dict[int, list[int]], lids: Lids | None, lmc: int
     ) -> dict[int, tuple[int, int]]:
-        """Return the destination and offset of each LID, for entries without a GUID."""
+        """Return the destination and LID offset of each LID, for entries without a GUID."""
         fabric = self.fabric
         if all(guid >= 0 for _, guid in self.dump.keys):
             return {}
@@ -282,8 +282,8 @@ class _Resolver:
             if not by_guid and not (table_line >= 0).any():
                 raise self.fail(f"none of its {len(lost)} LIDs is one of {self.fabric.name}")
             self.left_out.append(
-                f"{len(lost)} LIDs are not of a port of {self.fabric.name}; their rows were left "
-                "out: " + few([str(lid) for lid in lost]),
+                f"{len(lost)} LIDs are not of a port of {self.fabric.name}; their entries were "
+                "left out: " + few([str(lid) for lid in lost]),
             )
         return table_line
 
@@ -336,7 +336,7 @@ def _arrays(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -> str:
-    """Return routes as a dump of OpenSM, which it also reads with ``-U``.
+    """Return routes in the format of OpenSM's dump, which OpenSM also reads with ``-U``.
 
     Parameters
     ----------
@@ -351,8 +351,8 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
     Returns
     -------
     str
-        Switches in OpenSM's order, by GUID with reversed bytes; entries have port GUIDs, so that
-        they are independent of the LIDs. Ports without a LID are left out.
+        Text of the dump. Switches are in OpenSM's order, by GUID with reversed bytes. Entries have
+        port GUIDs, which make them independent of the LIDs. Ports without a LID are left out.
 
     Raises
     ------
@@ -397,7 +397,7 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
 def _rows_by_lid(
     fabric: Fabric, routes: TableRoutes, lids: Lids
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """Return the LIDs in order, the table line of each, and the dump's comment on its port."""
+    """Return all LIDs, ascending, the table line of each, and the dump's comment on its port."""
     base, lmc = lids.base.astype(np.int64), lids.lmc.astype(np.int64)
     adapters = np.flatnonzero(base[: fabric.num_endpoints])
     other = adapters[lmc[adapters] != routes.lmc]

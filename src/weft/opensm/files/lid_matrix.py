@@ -1,7 +1,7 @@
 """OpenSM's matrix of hops, ``opensm-lid-matrix.dump``, which it reads with ``-M``.
 
-Each switch has one text line per switch LID: the fewest hops, then the hops by each port, in
-hexadecimal, with ``ff`` for no path::
+For each switch, the file has one line per switch LID: the fewest hops to that LID, then the hops
+through each port. Numbers are hexadecimal; ``ff`` means no path::
 
     Switch: guid 0x0000000000200000
     0x0002: 00 ff ff 02 # portguid 0x0000000000200000
@@ -44,8 +44,8 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     Returns
     -------
     NDArray
-        uint8 [switches, targets, 1 + most ports]: hops by each port, 255 without a path; the value
-        of port 0 is the minimum of all ports.
+        uint8 [switches, target switches, 1 + largest number of ports]: hops to the target through
+        each port, 255 without a path; the entry of port 0 is the fewest hops.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     least = np.where(hops == UNREACHED, NO_PATH, hops).astype(np.uint8)
     matrix = np.full((count, count, graph.max_port + 1), NO_PATH, dtype=np.uint8)
     matrix[:, :, 0] = least.T
-    # Hops are symmetric, so those from a neighbour to all targets are a row of `least`.
+    # Hops are symmetric, so `least` also has the hops from each neighbour to all targets.
     by_port = least[graph.edge_row]
     by_port[by_port != NO_PATH] += 1
     matrix[graph.edge_tail, :, graph.edge_port] = by_port
@@ -79,7 +79,7 @@ def lid_matrix(
     fabric
         Fabric of the matrix.
     hops
-        Matrix as from `shortest_hops`, which is the default.
+        Matrix in the form of `shortest_hops`; by default the result of that function.
     lids
         LIDs, by default those that OpenSM assigns; switches without a LID are left out.
 
@@ -122,20 +122,20 @@ def read_lid_matrix(
         The dump.
     lids
         LIDs for lines without a port GUID; by default those of the fabric, or if it has none,
-        those that OpenSM assigns. Lines with a GUID are independent of LIDs, as in tables (OpenSM
-        itself uses the LIDs of this file, even in lines with a GUID).
+        those that OpenSM assigns. In lines with a GUID, the LID is ignored, although OpenSM itself
+        uses it.
 
     Returns
     -------
     NDArray
-        Matrix as from `shortest_hops`; 255 for missing entries.
+        Matrix in the form of `shortest_hops`; 255 for missing entries.
 
     Raises
     ------
     InputError
-        If a line is malformed, a switch is of another fabric or has two entries, a line has more
-        ports than the switch, or a LID or GUID is not that of a switch; the message gives file and
-        line.
+        If a line is malformed, a switch is of another fabric or has two lines for one target, a
+        line has more ports than the switch, or a LID or GUID is not that of a switch; the message
+        gives file and line.
     NotApplicable
         If a host forwards.
     """
@@ -160,7 +160,7 @@ def read_lid_matrix(
             if switch < 0:
                 problem = f"switch 0x{header[1]} is not in {fabric.name}"
         elif row is None or switch < 0:
-            problem = f"expected 'Switch: guid 0x…' or a row of hops, found {shown(line)}"
+            problem = f"expected 'Switch: guid 0x…' or a line of hops, found {shown(line)}"
         else:
             target = of_lid.get(int(row[1], 16), -1)
             if row[3]:
@@ -179,5 +179,5 @@ def read_lid_matrix(
         if problem:
             raise InputError(problem, file=path, line=number)
     if not seen:
-        raise InputError("has no row of hops", file=path)
+        raise InputError("has no line of hops", file=path)
     return matrix

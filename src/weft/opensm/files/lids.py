@@ -1,22 +1,23 @@
 """Prediction of the LIDs that OpenSM assigns, from the fabric, its present LIDs and guid2lid.
 
-With the prediction, tables, lanes and policies can be written before OpenSM 3.3.23 assigns the LIDs
-in its first sweep. Its rules, from the source of its LID manager and checked against the program:
+With the prediction, tables, lanes and policies can be written before OpenSM assigns the LIDs in its
+first sweep. The rules are those of OpenSM 3.3.23, from the source of its LID manager and checked
+against the program:
 
-- The subnet manager's own port is first, then all ports that it can reach, ordered by GUID with
-  reversed bytes.
-- An adapter port gets 2^LMC LIDs, a switch one, unless its port 0 is enhanced and ``lmc_esp0`` is
-  set.
-- A port in ``guid2lid`` gets the LID from there if it is aligned to the LMC and the entry has
-  enough LIDs; if it has more, the first 2^LMC are used.
-- Any other port keeps its present LID if it is aligned and none of its LIDs is in ``guid2lid`` for
+- The subnet manager's own port gets its LIDs first, then all ports that it can reach, in the order
+  of their GUIDs with reversed bytes.
+- An adapter port gets 2^LMC LIDs. A switch gets one LID, or 2^LMC if its port 0 is enhanced and
+  ``lmc_esp0`` is set.
+- A port with an entry in ``guid2lid`` gets the first LIDs of the entry, if the entry is aligned to
+  the LMC and has enough LIDs.
+- Any other port keeps its present LIDs if they are aligned and none of them is in ``guid2lid`` for
   another port or was assigned before.
 - Every other port gets the lowest aligned LIDs of the first free range that is large enough. LIDs
   skipped for alignment are not used later, not even for switches.
 - Free ranges are determined before any assignment: all LIDs except those in ``guid2lid`` and those
   that ports can keep. If the present LIDs of two ports overlap, only the later port is considered,
-  so the earlier one's LID can be assigned a second time. OpenSM really does this;
-  `Lids.clashes` lists ports that share a LID.
+  so OpenSM may assign the LID of the earlier port a second time. `Lids.clashes` lists ports that
+  share a LID.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from weft.core.files import read_text
 from weft.fabrics import Fabric, NodeKind
 from weft.opensm.files.ports import MAX_LID, port_guids
 
-#: An LMC is three bits.
+#: Largest LMC, which has three bits.
 MAX_LMC = 7
 
 
@@ -93,17 +94,17 @@ def predict_lids(
     lmc
         OpenSM's LMC (``-l``).
     sm
-        Node on which OpenSM runs, by number, name or GUID; it uses the first port with a cable. By
-        default the first host with a cable in port 1, the only port that programs on ibsim can
-        use, or if there is no such host, the first host with a cable.
+        Node on which OpenSM runs, by number, name or GUID; OpenSM uses the node's first port with a
+        cable. By default, the first host with a cable in port 1, the only port that programs on
+        ibsim can use; if there is no such host, the first host with a cable.
     cache
-        First and last LID by port GUID from earlier runs, such as from `read_guid2lid`.
+        First and last LID of each port GUID in earlier runs, such as from `read_guid2lid`.
     wide_switches
         Switches that get 2^LMC LIDs, because their port 0 is enhanced and ``lmc_esp0`` is set.
     reassign
         Whether present LIDs and the cache are ignored (``-r``).
     max_lid
-        Largest LID of the switches' tables.
+        Largest LID that the switches' tables can hold.
 
     Raises
     ------
@@ -185,7 +186,7 @@ class _Ports:
 
 
 def _reached(fabric: Fabric, ports: _Ports, own: int) -> NDArray[np.bool_]:
-    """Return the ports that directed-routed packets reach via switches: bool [ports]."""
+    """Return whether the subnet manager reaches each port via switches: bool [ports]."""
     switches = fabric.num_switches
     inner = np.flatnonzero((fabric.link_from < switches) & (fabric.link_to < switches))
     matrix = csr_array(
@@ -198,7 +199,7 @@ def _reached(fabric: Fabric, ports: _Ports, own: int) -> NDArray[np.bool_]:
     part[at_switch] = label[ports.peer[at_switch]]
     part[fabric.num_endpoints : fabric.num_destinations] = label
     reached: NDArray[np.bool_] = part == part[own]
-    if part[own] < 0:  # a cable connects two adapters
+    if part[own] < 0:  # a cable connects the manager's adapter to another adapter
         slot = fabric.port_offset[ports.peer[own]] + ports.peer_port[own] - 1
         reached = ports.guid == fabric.port_guid[slot]
         reached[own] = True
@@ -231,7 +232,7 @@ class _Manager:
         self.start: dict[int, int] = {}
 
     def remember(self, cache: dict[int, tuple[int, int]]) -> None:
-        """Record the ranges of guid2lid, without invalid and misaligned ones."""
+        """Record the ranges of guid2lid, except invalid and misaligned ranges."""
         owner: dict[int, int] = {}
         size = 1 << self.lmc
         for guid, (first, last) in cache.items():
@@ -271,7 +272,7 @@ class _Manager:
             lid = end + 1
 
     def _range(self, port: int) -> range:
-        """Return the present LIDs of a port; an end that is not a unicast LID counts as 0."""
+        """Return the present LIDs of a port; a first or last LID above the limit counts as 0."""
         first = self.have[port]
         last = first + (1 << self.had_lmc[port]) - 1
         return range(first if first <= MAX_LID else 0, (last if last <= MAX_LID else 0) + 1)
@@ -323,7 +324,7 @@ _ENTRY = re.compile(r"0[xX]([0-9a-fA-F]{1,16})\s+0[xX]([0-9a-fA-F]{1,4})\s+0[xX]
 
 
 def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
-    """Read the first and last LID by port GUID from a guid2lid file.
+    """Read the first and last LID of each port GUID from a guid2lid file.
 
     Raises
     ------
@@ -354,5 +355,5 @@ def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
 
 
 def guid2lid(lids: Mapping[int, tuple[int, int]]) -> str:
-    """Return the text of a guid2lid file from the first and last LID by port GUID."""
+    """Return the text of a guid2lid file from the first and last LID of each port GUID."""
     return "".join(f"{guid:#018x} {a:#06x} {b:#06x}\n\n" for guid, (a, b) in lids.items())

@@ -1,4 +1,4 @@
-"""Routing events in OpenSM's log: engines that failed, and the engine of the tables."""
+"""Routing events in OpenSM's log: engines that failed, and the engine that computed the tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 ENGINES = (
     "minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp",
 )  # fmt: skip
-#: Engines that give no tables unless OpenSM programs lanes.
+#: Engines that compute no tables unless OpenSM's option ``qos`` is set.
 NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
 
 _LINE = re.compile(
@@ -25,8 +25,8 @@ _REASON = re.compile(r"\w+: (?:ERR \w+: )?(.*)")
 _EXPLAINS = re.compile(r"disabling|fall ?back|cannot|can't|not enough|fail|unable|invalid", re.I)
 _ERROR = 0x01
 _SYSTEM = 0x80
-#: Errors after which ports share a LID or are omitted: no free LID, a guid2lid that is ignored or
-#: changed, a GUID that two nodes or ports have.
+#: Errors after which ports share a LID or have none: no free LID, an ignored or changed guid2lid,
+#: or a GUID of two nodes or ports.
 _GRAVE = re.compile(r"ERR (?:030[67]|031[2-7]|0D01|0D1[25C]|0D13):")
 #: Maximum number of different errors in a message.
 _SHOWN = 3
@@ -71,7 +71,7 @@ def is_log(text: str) -> bool:
 
 
 def is_foreign(text: str) -> bool:
-    """Return whether a text has lines, but none in the format that `sweeps` reads."""
+    """Return whether a text has lines, but no line in the format that `sweeps` reads."""
     lines = [line for line in text.splitlines() if line.strip()]
     return bool(lines) and not any(_LINE.match(line) for line in lines)
 
@@ -82,7 +82,7 @@ def sweeps(text: str) -> list[Sweep]:
     Parameters
     ----------
     text
-        Contents of opensm.log, at least of level INFO (``-D 0x03``, which is the default).
+        Contents of an opensm.log that includes level INFO (``-D 0x03``, which is the default).
     """
     result: list[Sweep] = []
     engine, failed, errors, reason = "", dict[str, str](), list[str](), ""
@@ -123,7 +123,7 @@ def sweeps(text: str) -> list[Sweep]:
 
 
 def last_sweep(text: str) -> Sweep | None:
-    """Return the last of `sweeps`, for logs of any length; None if there is none."""
+    """Return the last heavy sweep of a log, None if there is none; only the log's end is parsed."""
     start, steps = len(text), 1
     last: list[Sweep] = []
     while start > 0 and not last:
@@ -144,12 +144,12 @@ def last_error(text: str) -> str:
 
 
 def complaints(errors: Iterable[str]) -> str:
-    """Return errors of a log as the end of a message, most frequent first; empty without errors.
+    """Return errors of a log as text to append to a message, most frequent first.
 
     Parameters
     ----------
     errors
-        Lines of level ERROR, such as those of a `Sweep`.
+        Lines of level ERROR, such as those of a `Sweep`; without errors, the text is empty.
     """
     counts = Counter(map(_reason, errors))
     if not counts:
@@ -160,7 +160,7 @@ def complaints(errors: Iterable[str]) -> str:
 
 
 def version(text: str) -> str:
-    """Return the version, such as ``3.3.23`` of "OpenSM 3.3.23"; empty if the log has none."""
+    """Return the version of OpenSM in a log, such as ``3.3.23``; empty if the log has none."""
     match = re.search(r"-> OpenSM (\S+)", text)
     return match[1] if match else ""
 

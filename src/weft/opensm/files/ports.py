@@ -81,7 +81,7 @@ def explain_guid(fabric: Fabric, guid: int) -> str:
 
 
 def node_types(fabric: Fabric) -> list[str]:
-    """Return each node's type in OpenSM's words."""
+    """Return the type of each node as OpenSM writes it."""
     words = ["Switch"] * fabric.num_switches + ["Channel Adapter"] * fabric.num_hosts
     for node in range(len(words), fabric.num_nodes):
         kind = kind_of(

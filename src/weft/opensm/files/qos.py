@@ -1,9 +1,9 @@
-"""Service levels in OpenSM's QoS files: a policy per pair of ports, and options for SL to VL.
+"""Service levels in OpenSM's QoS files: a policy for pairs of ports, and SL to VL options.
 
-OpenSM's ``-R file`` programs tables but no SLs. With ``-Q -Y qos-policy.conf`` it answers path
-queries with the SL of the first match rule whose source and destination groups contain the two
-ports, else of the level ``DEFAULT``. Rules are for ports, so a policy cannot express SLs that
-differ between the LIDs of one port.
+OpenSM's ``-R file`` programs tables but no SLs. With ``-Q -Y qos-policy.conf`` OpenSM answers a
+path query with the SL of the first match rule whose source and destination groups contain the two
+ports. If no rule matches, it uses the SL of the qos-level ``DEFAULT``. Rules are for ports, so a
+policy cannot express SLs that differ between the LIDs of one port.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PER_LINE = 6
 
 
 def endpoint_sls(fabric: Fabric, routes: TableRoutes) -> NDArray[np.uint8]:
-    """Return the service level between each two endpoints, uint8 [endpoints, endpoints].
+    """Return the service level of each pair of endpoints, uint8 [sources, destinations].
 
     Raises
     ------
@@ -67,8 +67,9 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
     Returns
     -------
     str
-        Text of the file. Ports with the same levels share groups, rules exist only for levels other
-        than the most common one, and rules are by source or by destination, whichever is shorter.
+        Text of the file. Ports with the same service levels share a group. Pairs with the most
+        common service level need no rule. Rules are grouped by source or by destination, whichever
+        gives the shorter file.
 
     Raises
     ------
@@ -85,10 +86,11 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
 
 
 class _Policy:
-    """Rules for the rows of a matrix of service levels.
+    """Rules for a matrix of service levels, which are grouped by the port of the first axis.
 
-    Equal rows form a class. One rule gives the most common level of the class for any other end. It
-    follows all rules that specify both ends; such a rule can be for several classes.
+    Ports with equal service levels form a class. The rules that specify both ports of a pair are
+    first; one such rule can apply to several classes. The rules after them specify only the port of
+    the first axis, and give the most common service level of its class.
     """
 
     def __init__(self, sls: NDArray[np.uint8], default: int):
@@ -163,8 +165,8 @@ def qos_options(
     Parameters
     ----------
     lanes
-        One table for all ports: lanes of routes, or a list of up to 16 VLs, one per SL; SLs that
-        are not in the list use VL 0.
+        One table for all ports: lanes of routes, or a list of up to 16 VLs, one per SL; SLs beyond
+        the end of the list use VL 0.
     max_vls
         Number of lanes in use, 1 to 15; by default as many as the tables need.
     adapters, switches
@@ -174,15 +176,15 @@ def qos_options(
     Returns
     -------
     str
-        Options with equal arbitration weights for all lanes; with OpenSM's defaults, VL 0 has
-        another priority than the rest.
+        Lines with the options. Arbitration weights are equal for all lanes, while in OpenSM's
+        defaults VL 0 has another priority than the other lanes.
 
     Raises
     ------
     NotApplicable
         If the lanes depend on the port, which only an engine of OpenSM can program.
     InputError
-        If a table has more than 16 entries or an invalid VL.
+        If a table has more than 16 entries or an invalid VL, or `max_vls` is out of range.
     """
     if isinstance(lanes, VirtualLanes):
         if not lanes.is_uniform:
@@ -243,7 +245,7 @@ _PASSED = {
 
 @dataclass
 class _Item:
-    """A group, level or rule, with its entries and their lines."""
+    """A port group, qos-level or match rule: values of its entries and their lines by keyword."""
 
     kind: str
     line: int
@@ -255,11 +257,11 @@ class _Item:
 
 
 def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
-    """Return the service level of a plain path query between each two endpoints.
+    """Return the service level of a path query for each pair of endpoints.
 
-    Groups by port GUID and by node type are supported. Rules for a service, class or partition
-    cannot match a plain query and are left out, as is the section ``qos-ulps``, with a
-    `FormatWarning`.
+    The query specifies no service, class or partition. Rules for these cannot match it and are left
+    out with a `FormatWarning`, as is the section ``qos-ulps``. Port groups by port GUID and by node
+    type are supported.
 
     Parameters
     ----------
@@ -271,21 +273,21 @@ def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
     Returns
     -------
     NDArray
-        uint8 [endpoints, endpoints], by source and destination.
+        uint8 [source endpoints, destination endpoints].
 
     Raises
     ------
     InputError
-        If a section has no end, a group, level or port GUID is unknown, a level has no service
-        level, there is no level ``DEFAULT``, or a relevant rule uses a group by port name or
-        partition; the message gives file and line.
+        If a section has no end, a group, qos-level or port GUID is unknown, a qos-level has no
+        service level, there is no qos-level ``DEFAULT``, or a rule that is not left out uses a
+        group by port name or partition; the message gives file and line.
     """
     items, ulps = _items(read_text(path), str(path))
     return _PolicyReader(fabric, items, str(path)).matrix(ulps)
 
 
 def _items(text: str, file: str) -> tuple[list[_Item], int]:
-    """Return groups, levels and rules in order, and the number of lines of qos-ulps."""
+    """Return port groups, qos-levels and rules in order, and the number of lines in qos-ulps."""
     items: list[_Item] = []
     section = ""
     opened = 0
@@ -351,7 +353,7 @@ class _PolicyReader:
         groups = {self._name(i): i for i in self.items if i.kind == "port-group"}
         levels = {self._name(i): self._level(i) for i in self.items if i.kind == "qos-level"}
         if "DEFAULT" not in levels:
-            raise self.fail("has no level DEFAULT, which OpenSM requires", None)
+            raise self.fail("has no qos-level DEFAULT, which OpenSM requires", None)
         known: dict[str, NDArray[np.bool_]] = {}
         skipped = []
         rules = []
@@ -363,7 +365,9 @@ class _PolicyReader:
             name = item.one("qos-level-name")
             if name is None or name[0] not in levels:
                 raise self.fail(
-                    "a rule has no level" if name is None else f"there is no level {name[0]!r}",
+                    "a rule has no qos-level-name"
+                    if name is None
+                    else f"there is no qos-level {name[0]!r}",
                     item.line if name is None else name[1],
                 )
             if _NOT_PORTS & set(item.entries):
@@ -404,7 +408,7 @@ class _PolicyReader:
     def _level(self, item: _Item) -> int:
         entry = item.one("sl")
         if entry is None:
-            raise self.fail(f"level {self._name(item)!r} has no sl", item.line)
+            raise self.fail(f"qos-level {self._name(item)!r} has no sl", item.line)
         if not (entry[0].isascii() and entry[0].isdecimal() and int(entry[0]) < NUM_SLS):
             raise self.fail(
                 f"a service level must be 0 to {NUM_SLS - 1}, not {entry[0][:20]!r}", entry[1]
@@ -414,7 +418,7 @@ class _PolicyReader:
     def _ends(
         self, item: _Item, end: str, groups: dict[str, _Item], known: dict[str, NDArray[np.bool_]]
     ) -> NDArray[np.bool_]:
-        """Return the endpoints of one end of a rule, by default all: bool [endpoints]."""
+        """Return the endpoints that an end of a rule matches, bool [endpoints]; by default all."""
         if end not in item.entries:
             return np.ones(self.fabric.num_endpoints, dtype=bool)
         matches = np.zeros(self.fabric.num_endpoints, dtype=bool)

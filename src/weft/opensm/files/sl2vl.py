@@ -1,7 +1,7 @@
 """OpenSM's dump of the SL to VL tables of all ports, ``opensm-sl2vl.dump`` (with ``-Q``).
 
-A switch has a table for each pair of an input port, 0 being the switch itself, and an output port
-with a cable; an adapter port has one table::
+A switch has one table for each pair of an input port and an output port with a cable; input port 0
+is the switch itself. An adapter port has one table::
 
     Switch 0x0000000000200000, base LID 2, "SW1"
     #in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15
@@ -52,14 +52,15 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
     Returns
     -------
     lanes
-        One table if those of all switches are equal, else one per input and output port.
+        One table if all tables of switches are equal, else one per switch, input port and output
+        port.
     adapters
         uint8 [endpoints, 16]: VL of each SL at an adapter port.
 
     Raises
     ------
     InputError
-        If a line is malformed, a port is of another fabric or the switch does not have it, a VL is
+        If a line is malformed, a port is of another fabric or not a port of its switch, a VL is
         above 15, or a table is missing or occurs twice; the message gives file and line.
     NotApplicable
         If a host forwards.
@@ -86,7 +87,7 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
             at = destination[guid]
         elif row is None or at < 0:
             raise InputError(
-                f"expected a heading or a row of a table, found {shown(line)}",
+                f"expected a heading or a line of a table, found {shown(line)}",
                 file=path,
                 line=number,
             )
@@ -120,7 +121,7 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
 
 
 def _layout(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return each switch's first table and number of ports, port 0 included: see `VirtualLanes`."""
+    """Return each switch's `VirtualLanes.base`, followed by the total, and `VirtualLanes.ports`."""
     ports = (fabric.num_ports[: fabric.num_switches] + 1).astype(np.int32)
     base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
     return base, ports
@@ -175,7 +176,7 @@ def _lanes(
 def sl2vl_dump(
     fabric: Fabric, lanes: VirtualLanes, lids: Lids, adapters: NDArray[np.uint8] | None = None
 ) -> str:
-    """Return SL to VL tables as a dump of OpenSM.
+    """Return SL to VL tables in the format of OpenSM's dump.
 
     Parameters
     ----------

@@ -22,9 +22,9 @@ DUMP = "opensm-lfts.dump"
 #: Ports and cables that OpenSM discovered, with their LIDs.
 SUBNET = "opensm-subnet.lst"
 
-#: Settings of opensm.conf on which tables depend; the others concern OpenSM's machine.
+#: Settings of opensm.conf on which tables depend; the other settings concern OpenSM's machine.
 _TAKEN = re.compile(r"routing_engine|lmc|qos|max_op_vls|qos_(?:(?:ca|sw0|swe|rtr)_)?(?!policy)\w+")
-#: Settings of opensm.conf that name the files of such a folder, and the files.
+#: File of the folder by the setting of opensm.conf that contains its path.
 FILES = {"lfts_file": LFTS, "qos_policy_file": POLICY, "torus_config": TORUS}
 
 
@@ -35,11 +35,11 @@ class Tables:
     Parameters
     ----------
     files
-        Contents by name, including `LFTS` unless OpenSM routes with its own engine.
+        Contents of files by name, including `LFTS` unless OpenSM routes with its own engine.
     settings
         Settings of opensm.conf: engine, LMC and lanes.
     source
-        File from which the tables were read.
+        File from which the tables were read; None if there is none.
     """
 
     files: Mapping[str, str]
@@ -48,12 +48,13 @@ class Tables:
 
 
 def read_tables(path: Path) -> Tables:
-    """Read tables from a folder of ``weft opensm export``, OpenSM's dumps, or a single LFT dump.
+    """Read a folder of ``weft opensm export``, a folder of OpenSM's dumps, or a single LFT dump.
 
     Raises
     ------
     InputError
-        If the file does not exist, or the folder has neither tables nor the engine for them.
+        If the file does not exist, or the folder contains neither tables nor a setting of an engine
+        that computes them.
     """
     if not path.is_dir():
         return Tables({LFTS: read_text(path)}, {"routing_engine": "file"}, path)
@@ -72,7 +73,7 @@ def read_tables(path: Path) -> Tables:
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Read the settings of an opensm.conf, a name and its value on each line."""
+    """Return the value of each setting in an opensm.conf, by name."""
     settings = {}
     for line in read_text(path).splitlines():
         name, _, value = line.partition("#")[0].strip().partition(" ")

@@ -1,6 +1,6 @@
 """torus-2QoS.conf, which specifies the dimensions of a torus for OpenSM's torus-2QoS.
 
-One keyword and its values per line; see torus-2QoS.conf(5). As in OpenSM, text after the values,
+Each line has a keyword and its values; see torus-2QoS.conf(5). As in OpenSM, text after the values,
 blank lines and lines that start with ``#`` are ignored.
 """
 
@@ -37,7 +37,7 @@ class SeedLink:
 
 @dataclass(frozen=True)
 class Seed:
-    """A switch and some neighbours, which determine the dimensions.
+    """A switch and some of its neighbours, which define the directions of the dimensions.
 
     Parameters
     ----------
@@ -64,7 +64,8 @@ class TorusConf:
     seeds
         At least one seed; the first whose switches all exist is used.
     portgroup_max_ports
-        Maximum number of parallel cables, and of adapters of a switch plus one for the switch.
+        Maximum number of parallel cables between two switches. A switch can have one adapter fewer,
+        because its own port 0 is counted as well.
     port_order
         Ports of a switch in the order in which their adapters are routed; other ports follow.
     max_changes
@@ -99,8 +100,8 @@ def parse(text: str, file: str = "torus-2QoS.conf") -> TorusConf:
     Raises
     ------
     InputError
-        If a keyword is unknown or before ``torus`` or ``mesh``, a value is invalid, a seed has
-        links of several switches, or lacks links of a dimension; the message gives the line.
+        If a keyword is unknown or precedes ``torus`` or ``mesh``, a value is invalid, or the links
+        of a seed start at several switches or lack a dimension; the message gives the line.
     """
     return _Parser(file).parse(text)
 
@@ -180,7 +181,7 @@ class _Parser:
 
     def shape(self, keyword: str, values: list[str]) -> None:
         if self.radix:
-            raise self.error("a second line of 'torus' or 'mesh'")
+            raise self.error("there is already a line 'torus' or 'mesh'")
         sizes = [_RADIX.fullmatch(value) for value in values[:3]]
         if len(sizes) < 3 or not all(sizes):
             raise self.error(
@@ -249,7 +250,7 @@ class _Parser:
             if size == 4 and wrap and len(signs) < 2:
                 raise self.error(
                     f"a seed has no {axis}{'m' if signs == ['p'] else 'p'}_link, but a ring of "
-                    "four needs both directions",
+                    "four switches needs both directions",
                     line,
                 )
 

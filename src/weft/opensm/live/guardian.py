@@ -5,8 +5,8 @@ creates the folder, prints ``ready`` and sleeps until its standard input or its 
 ends every process whose environment contains the token and removes the folder. A normal end, an
 exception, a signal and even SIGKILL of the parent are thus handled by the same code.
 
-A signal to each child at the parent's death (PR_SET_PDEATHSIG) is not enough: it does not remove
-the folder or the children's children, and is also sent when only a thread of the parent ends.
+A signal to each child at the parent's death (PR_SET_PDEATHSIG) is not enough: it neither removes
+the folder nor ends the children's children, and is also sent when only a thread of the parent ends.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from pathlib import Path
 
 #: Environment variable that identifies the processes of a subnet.
 MARK = "WEFT_SUBNET"
-#: Seconds from SIGTERM to SIGKILL, and from SIGTERM to SIGHUP, which ends an idle shell.
+#: Seconds from SIGTERM to SIGKILL, from SIGTERM to SIGHUP (which ends an idle shell), and between
+#: two searches for processes.
 PATIENCE_S = 1.0
 HANG_UP_S = 0.3
 POLL_S = 0.04
 
 
 def processes_of(token: str) -> list[int]:
-    """Return the running processes with the token in their environment, which zombies lack."""
+    """Return the process ids with the token in their environment; zombies have no environment."""
     mark = f"{MARK}={token}".encode()
     pids = []
     for name in os.listdir("/proc"):
@@ -94,7 +95,7 @@ def _name(pid: int) -> str:
 
 
 def remove_leftovers(folder: str | Path) -> None:
-    """Remove the folders of umad2sim that programs left behind.
+    """Remove the folders that programs with ibsim's library umad2sim left behind.
 
     The library creates a folder ``sys-PID`` in each program's working folder, and a program that is
     ended by a signal does not remove it.
@@ -122,7 +123,7 @@ def _sleep(parent: int) -> None:
 
 
 def main(token: str, folder: str, keep: str, parent: str) -> None:
-    """Run the guardian; see the module."""
+    """Run the guardian; see the module's description."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

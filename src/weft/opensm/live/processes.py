@@ -81,7 +81,7 @@ def check_limit(limit_s: float) -> None:
 
 
 def preload(limit_s: float) -> str:
-    """Return the LD_PRELOAD of ``ibsim-run``, with which programs use ibsim's fabric."""
+    """Return the LD_PRELOAD that ``ibsim-run`` sets to make programs use ibsim's fabric."""
     program = find_program("ibsim-run")
     clean = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
     try:
@@ -107,7 +107,7 @@ class Processes:
     Parameters
     ----------
     keep
-        Working folder that is kept; None for a temporary one that is removed.
+        Working folder that is kept; None for a temporary folder that is removed.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def tail(*logs: Path) -> str:
 
 
 def log_text(log: Path, start: int = 0) -> str:
-    """Return a log's text from a byte on; empty if there is no log."""
+    """Return the text of a log from byte `start` on; empty if there is no log."""
     try:
         with log.open("rb") as stream:
             stream.seek(start)
@@ -259,8 +259,8 @@ def log_text(log: Path, start: int = 0) -> str:
 def orderly_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise `SystemExit`, so that started programs are ended first.
 
-    Handlers are not changed if the program has its own, or outside the main thread; if such a
-    signal ends the process, the guardian cleans up.
+    A signal's handler is not changed if the program has set one, or outside the main thread. If
+    such a signal ends the process, the guardian cleans up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

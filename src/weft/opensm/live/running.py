@@ -40,7 +40,7 @@ _OURS = {
     "routing_engine", "sweep_interval", "sweep_on_trap", "log_file", "log_flags", "dump_files_dir",
     "force_log_flush", "accum_log_file", "daemon", "lfts_file", "lmc",
 }  # fmt: skip
-#: Maximum number of LIDs of ibsim's tables.
+#: Maximum number of LIDs in ibsim's tables.
 _MOST_LIDS = 49152
 _HEAD = re.compile(r'^(?:Switch|Ca|Hca|Rt)\t\d+ "([^"]+)"', re.MULTILINE)
 _PROMPT = "sim> "
@@ -97,7 +97,7 @@ class Running:
 
     @property
     def ended(self) -> str:
-        """Text that names programs that have ended, and how; empty while both run."""
+        """Text that says which programs ended, and how; empty while ibsim and OpenSM run."""
         programs = {"ibsim": self._sim, "OpenSM": self._sm}
         status = {name: process.poll() for name, process in programs.items()}
         return " and ".join(
@@ -143,7 +143,7 @@ class Running:
         self._manage({**settings, **{name: _from_here(text) for name, text in options.items()}})
 
     def _lay_out(self, tables: Tables) -> dict[str, str]:
-        """Write the files to OpenSM's folder; return their settings."""
+        """Write the files of tables to OpenSM's folder; return the settings of opensm.conf."""
         for name, text in tables.files.items():
             write_text(self.folder / name, text)
         paths = {
@@ -161,7 +161,7 @@ class Running:
                 raise InputError("there is no such file for torus_config", file=conf)
         elif not path.exists():
             write_text(path, torus_text(self.fabric))
-            self.notes.append(f"no torus_config was given; OpenSM uses weft's, {path}")
+            self.notes.append(f"no torus_config was given; OpenSM uses {path}, which weft wrote")
 
     def _simulate(self, own: int, lmc: int) -> None:
         """Start ibsim."""
@@ -182,8 +182,8 @@ class Running:
         self.environment["SIM_HOST"] = self._ids[own]
         memory = self.folder / GUID2LID
         self._lmc = lmc
-        #: Expected LIDs of the ports. If OpenSM routes with an engine of its own, only whether each
-        #: port has a LID is checked.
+        #: Expected LIDs of the ports. If OpenSM routes with an engine of its own, the check is only
+        #: that each port has a LID.
         self._expected = self._expect(read_guid2lid(memory) if memory.exists() else {})
         # -P counts switch ports, port 0 of each switch, and adapter ports.
         ports = int(fabric.num_ports.sum()) + fabric.num_switches
@@ -206,7 +206,7 @@ class Running:
         )
 
     def _expect(self, cache: Mapping[int, tuple[int, int]]) -> Lids:
-        """Return the LIDs that OpenSM, with a guid2lid, assigns to ports that it now reaches."""
+        """Return the LIDs of the ports that OpenSM now reaches, if guid2lid contains `cache`."""
         return predict_lids(self.fabric, lmc=self._lmc, sm=self._own, cache=cache)
 
     def _manage(self, settings: Mapping[str, Any]) -> None:
@@ -327,7 +327,7 @@ class Running:
 
 
 def _from_here(value: Any) -> Any:
-    """Return a file's absolute path, since OpenSM runs in another folder, or any other value."""
+    """Return the absolute path of a file, since OpenSM runs elsewhere; else return the value."""
     return (
         os.path.abspath(value) if isinstance(value, str | Path) and os.path.exists(value) else value
     )

@@ -65,15 +65,15 @@ def live(
     fabric
         Fabric to simulate. The ports have the fabric's LIDs when OpenSM starts.
     engine
-        OpenSM's own engine; ``minhop`` if neither this nor `routes` nor `tables` is given.
+        Engine of OpenSM; by default ``minhop``, unless `routes` or `tables` is given.
     routes
         Routes of weft, which OpenSM loads with its engine ``file``.
     tables
         A folder of ``weft opensm export`` or an LFT dump, which OpenSM loads in the same way.
     lmc
-        OpenSM's LMC, by default that of the tables.
+        OpenSM's LMC; by default that of the tables, or 0 without tables.
     qos
-        Whether OpenSM programs lanes; by default if the engine or the routes need it.
+        Whether OpenSM programs lanes; by default only if the engine or the routes need lanes.
     sm_host
         Host on which OpenSM runs, by name, GUID or node number, with a cable in port 1; by default
         the first such host.
@@ -82,14 +82,14 @@ def live(
     timeout_s
         Time limit in seconds for the subnet to come up, for each change, and for each query.
     keep
-        Working folder that is kept; by default a temporary one that is removed.
+        Working folder that is kept; by default a temporary folder that is removed.
 
     Yields
     ------
     Subnet
         The subnet, after a check of OpenSM's dumps: it has the cables of the fabric, each port has
         its expected LID, and the switches have the given tables. Host pairs without a path are in
-        its ``problems``.
+        ``problems`` of the subnet.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def live(
     if engine is None:
         engine = "minhop" if loaded is None else loaded.settings["routing_engine"]
     if engine == "file" and loaded is None:
-        # Without a file OpenSM computes minhop and calls it "file".
+        # Without a file OpenSM routes by minhop, but reports the engine "file".
         raise InputError("OpenSM's engine file loads tables; specify routes or tables for it")
     if engine not in ENGINES:
         raise InputError(
@@ -152,7 +152,7 @@ class Subnet(Running):
     Attributes
     ----------
     whole
-        The initially simulated fabric, with all cables.
+        The fabric that is simulated at the start, with all cables.
     engine
         The engine of OpenSM, ``file`` for loaded tables.
     environment
@@ -163,11 +163,11 @@ class Subnet(Running):
     notes
         Texts about changes and additions by weft, such as a torus-2QoS.conf.
     pairs
-        Number of ordered pairs of hosts that cables connect, whose paths in OpenSM's dump were
+        Number of ordered host pairs that are connected by cables; their paths in OpenSM's dump were
         checked.
     problems
-        Problems other than of LIDs and tables: host pairs that cables connect but that have no
-        path, at the start or the last `reload`.
+        Text about host pairs that are connected by cables but have no path, as found at the start
+        or by the last `reload`; empty if there are none.
     """
 
     # -- using -------------------------------------------------------------------------------
@@ -246,12 +246,12 @@ class Subnet(Running):
             Nodes, by number, name or GUID. If a node has several ports, the first port with a cable
             is used.
         offset
-            Offset of the destination's LID.
+            Offset of the destination's LID from its base LID.
 
         Raises
         ------
         InputError
-            If a node is unknown, or the destination has no such LID.
+            If a node is unknown or has no cable, or the destination has no LID at the offset.
         WeftError
             If there is no path.
         """
@@ -331,7 +331,7 @@ class Subnet(Running):
     def run_in_terminal(self, command: Sequence[str], *, timeout_s: float | None = None) -> int:
         """Run a command with this process's standard input, output and error.
 
-        Ctrl-C only affects the command while it runs.
+        While the command runs, Ctrl-C affects only the command.
 
         Returns
         -------

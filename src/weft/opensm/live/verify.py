@@ -22,7 +22,7 @@ from weft.routes import TableRoutes
 
 
 def lids_of_guid2lid(fabric: Fabric, path: Path) -> Lids:
-    """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports not in it."""
+    """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports without an entry."""
     spans = read_guid2lid(path)
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     lmc = np.zeros(len(base), dtype=np.uint8)
@@ -44,10 +44,10 @@ def verify(
     folder
         Folder of OpenSM's dumps and its ``guid2lid``.
     sweep
-        The sweep that wrote them.
+        The sweep that wrote the dumps.
     expected
-        LIDs of the ports that OpenSM reaches, 0 for others. With `given`, the ports must have
-        exactly these LIDs; otherwise each of these ports must have a LID that no other port has.
+        LIDs of the ports that OpenSM reaches, 0 for other ports. If `given` is a table, the reached
+        ports must have exactly these LIDs; otherwise each must have a LID that no other port has.
     given
         The tables that OpenSM loaded; None if it routes with its own engine.
 
@@ -94,7 +94,7 @@ def verify(
 def differences(
     fabric: Fabric, lids: Lids, wanted: TableRoutes, found: TableRoutes
 ) -> NDArray[np.int64]:
-    """Return the table entries that differ, for LIDs that ports have: int64 [entries, 2]."""
+    """Return the entries that differ, for LIDs of ports: int64 [entries, (table line, switch)]."""
     width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
     offset = np.arange(1 << wanted.lmc)
     known = (offset[None, :] < width[:, None]).reshape(-1)
@@ -123,7 +123,7 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
-    #: For each slot, the GUID of its port or switch, and whether OpenSM reaches that.
+    # For each port, the GUID of the adapter port or switch, and whether OpenSM reaches it.
     guid = fabric.port_guid.copy()
     known = np.zeros(len(guid), dtype=np.bool_)
     inner = int(ports.sum())
@@ -160,7 +160,7 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
 
 
 def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exact: bool) -> str:
-    """Return text that describes how LIDs differ from the expected ones; empty if they do not."""
+    """Return text that describes how LIDs differ from the expected LIDs; empty if all are equal."""
     guids = port_guids(fabric).tolist()
     base = np.array([seen.lid.get(guid, 0) for guid in guids], dtype=np.int32)
     memory = lids_of_guid2lid(fabric, folder / GUID2LID)
