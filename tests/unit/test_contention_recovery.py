@@ -106,8 +106,8 @@ def test_larger_graphs_are_left_out_when_asked() -> None:
         ([by_hand([(0, 1), (0, 2)], [2, 2])], "also measure the graph 0->1"),
         (
             [ALONE, by_hand([(0, 1), (0, 2), (3, 1)], [2.75, 2.5, 1.5], "odd one")],
-            "graph 'odd one': when others of 0->1 0->2 3->1 have ended, 0->1 0->2 remain, but no "
-            "graph of the shape 0->1 0->2 was measured",
+            "graph 'odd one': when other communications of 0->1 0->2 3->1 have ended, 0->1 0->2 "
+            "remain, but no graph of the shape 0->1 0->2 was measured",
         ),
         (
             [ALONE, by_hand([(0, 1), (1, 2)], [1.0, 2.5], "noisy")],

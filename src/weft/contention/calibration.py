@@ -149,7 +149,7 @@ COEFFICIENTS = tuple(field.name for field in fields(PenaltyModel))
 
 #: Second starting point of the search, inside all ranges.
 _INSIDE = PenaltyModel(0.3, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5)
-#: Relative singular value below which a direction is undetermined.
+#: Relative singular value below which the times do not determine a combination of parameters.
 _RANK = 1e-6
 #: Step of numerical derivatives.
 _STEP = 1e-7
@@ -169,8 +169,8 @@ class Calibration:
         alpha, seconds per byte without contention.
     uncertainty
         Standard error of each fitted coefficient and of ``inverse_bandwidth_s_per_byte``: the
-        larger of two estimates, one from the scatter of all times with independent noise, one from
-        the scatter between graphs.
+        larger of two estimates. One assumes that the noise of all times is independent, the other
+        that it is independent only between graphs.
     residual
         Root mean square of the relative errors of the fitted times.
     recovery
@@ -212,8 +212,8 @@ def fit(
         Fit alpha to all times. If False, alpha is the mean time per byte of single communications,
         which is noisier but independent of the model.
     max_edges
-        Only components of at most this many edges are used for the fit; `errors` includes all
-        graphs.
+        Only connected components of at most this many edges are used for the fit; `errors` includes
+        all graphs.
     tolerance, start_tolerance
         As for `recover_penalties`.
 
@@ -414,7 +414,7 @@ def _local_deviation(
 
 
 def _rank(jacobian: NDArray[np.float64], alone: int) -> int:
-    """Return how many parameters the times determine, including alpha if it is measured."""
+    """Return how many parameters the times determine, alpha included; `alone`: see `_Problem`."""
     if alone:
         return 1 + (_rank(jacobian[:, 1:], 0) if jacobian.shape[1] > 1 else 0)
     length = np.linalg.norm(jacobian, axis=0)
@@ -428,8 +428,8 @@ def _deviation(
     """Return the standard errors of log alpha and the coefficients.
 
     Predicted times have kinks where the order of completions or the rule of a penalty changes;
-    derivatives there are one-sided. They are therefore also taken over steps of one standard error
-    to either side; the result is the maximum.
+    derivatives there are one-sided. Derivatives are therefore also taken over steps of one standard
+    error to either side; the result is the maximum of the three standard errors.
     """
     residuals = problem.residuals(solution)
     matrix = problem.to_model()
@@ -452,7 +452,7 @@ def _deviation(
 def _jacobian(
     problem: _Problem, solution: NDArray[np.float64], step: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the residuals' difference quotients; steps out of a parameter's range are reversed."""
+    """Return difference quotients [times, parameters]; steps out of a range are reversed."""
     low, high = problem.bounds()
     base = problem.residuals(solution)
     columns = [np.ones(len(base))]  # of log alpha
@@ -470,7 +470,7 @@ def _covariance(
     graph: NDArray[np.int64],
     alone: int,
 ) -> NDArray[np.float64]:
-    """Return the covariance of the vector; `alone` as in `_Problem`."""
+    """Return the covariance matrix of the parameters; `alone` as in `_Problem`."""
     if not alone:
         return _fitted_covariance(jacobian, residuals, graph)
     fitted = jacobian[:, 1:]
@@ -486,7 +486,7 @@ def _covariance(
 def _fitted_covariance(
     jacobian: NDArray[np.float64], residuals: NDArray[np.float64], graph: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the covariance of fitted parameters, scaled to the larger errors of two estimates."""
+    """Return the covariance of fitted parameters; each variance is the larger of two estimates."""
     times, numbers = jacobian.shape
     length = np.linalg.norm(jacobian, axis=0)
     inverse: NDArray[np.float64] = np.linalg.inv(
@@ -507,7 +507,7 @@ def _fitted_covariance(
 def _refuse_undetermined(
     jacobian: NDArray[np.float64], matrix: NDArray[np.float64], names: list[str]
 ) -> None:
-    """Raise an error if a change of some coefficients changes no time; the message names them."""
+    """Raise an error that names the coefficients which can change without changing any time."""
     if not names:
         return
     length = np.linalg.norm(jacobian, axis=0)

@@ -17,10 +17,10 @@ e = (s, d) is
                                                  in_weight * C(e)                            (b)
             = in_weight * C(e)                   otherwise                                   (c)
 
-where rho' is the largest penalty among those other edges, computed only with conflicts with sources
-that have one outgoing edge. All coefficients at their defaults give equation 4 of M. Martinasso and
+where rho' is the largest penalty among those other edges, computed only from their conflicts with
+sources that have one outgoing edge. The default coefficients give equation 4 of M. Martinasso and
 J.-F. Mehaut, "A contention-aware performance model for HPC-based networks" (Euro-Par 2011), for
-InfiniBand. A calibration writes them as a small TOML file.
+InfiniBand. A calibration writes the coefficients as a small TOML file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from weft.core.files import parse_toml, read_text, write_text
 from weft.core.registry import did_you_mean
 from weft.kernels.flow.contention_steps import Coefficients
 
-#: Far above the coefficients of any network, yet products with the degrees of any graph are finite.
+#: Largest coefficient, far above those of any network; products with degrees of graphs are finite.
 MAX_COEFFICIENT = 1_000_000
 
 
@@ -60,7 +60,8 @@ class PenaltyModel:
         all communications into a node have the same demand.
     full_rate_weight
         Weight of rule b: the delay of a source's only communication by slower communications at its
-        receiver. InfiniBand: 1, it gets exactly the rate that the slowest of them leaves.
+        receiver. InfiniBand: 1, the communication gets exactly the rate that the slowest of the
+        others leaves.
     balanced_weight
         Part of rule c's sum that applies where the sources into a node share their adapters as much
         as the receiver is shared (rule a), 0 to 1. InfiniBand: 0.
@@ -114,9 +115,9 @@ class NetworkCoefficients(NamedTuple):
     model
         The coefficients; those that are not in the file have their defaults.
     inverse_bandwidth_s_per_byte
-        alpha; None if it is not in the file.
+        Inverse bandwidth alpha; None if it is not in the file.
     uncertainty
-        Standard errors by name, of the fitted coefficients and alpha.
+        Standard errors of the fitted coefficients and of alpha, by name.
     """
 
     model: PenaltyModel

@@ -1,6 +1,6 @@
 """Contention graphs as small text files.
 
-Each line has one communication, or a setting for all of them::
+Each line has one communication, or a setting for all communications::
 
     # Figure 3 of the paper
     inverse-bandwidth 5.105e-10     # seconds per byte; or: bandwidth 1.82GiB/s

@@ -37,7 +37,7 @@ _LEAD_S, _MOST_LEAD_S = 0.001, 0.05
 _LATE_S = 20e-6
 #: Number of exchanges to compare the clocks of two processes; the fastest exchange is used.
 _CLOCK_EXCHANGES = 5
-#: MPI before version 4 has 32-bit counts.
+#: Largest size of a message in bytes: MPI before version 4 has 32-bit counts.
 _LARGEST_SIZE = 2**31 - 1
 _CLOCK_TAG = 32_000
 
@@ -189,7 +189,7 @@ def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
         raise InputError(f"--size: {size} bytes; expected 1 to {_LARGEST_SIZE}")
     if repetitions < 1 or warmup < 0:
         raise InputError(
-            f"{repetitions} repetitions after {warmup} warm-up runs; expected at least 1 and 0"
+            f"{repetitions} repetitions after {warmup} warm-up runs; expected at least 1 repetition"
         )
     return Protocol(size, repetitions, warmup)
 
@@ -231,7 +231,7 @@ def _facts(
 def _run(
     mpi: Any, bound: Sequence[tuple[Graph, list[tuple[int, int]]]], protocol: Protocol
 ) -> list[Measurement]:
-    """Measure all graphs; return the results on rank 0."""
+    """Measure all graphs; return the results on rank 0, and an empty list on other ranks."""
     world = mpi.COMM_WORLD
     buffer = np.ones(protocol.size_bytes, dtype=np.uint8)
     measured: list[Measurement] = []
@@ -288,7 +288,7 @@ class _Runner:
         self._lead = _LEAD_S
 
     def run(self, repetitions: int) -> NDArray[np.float64]:
-        """Return each repetition's start delay (sender) or completion time (receiver)."""
+        """Return the start delay (sender) or completion time (receiver) of each repetition [s]."""
         values = np.zeros(repetitions)
         index = 0
         while index < repetitions:

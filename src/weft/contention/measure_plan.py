@@ -1,4 +1,4 @@
-"""Contention graphs to measure, and the processes that run them: one pair per edge."""
+"""Contention graphs to measure, and the pair of processes that runs each edge."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def machines_of(names: Sequence[str]) -> list[Machine]:
 
 
 def degrees(graph: Graph) -> Counter[int]:
-    """Return the number of edges at each node, which is the number of processes that it needs."""
+    """Return the number of edges at each node; the node needs as many processes."""
     return Counter([*graph.sources, *graph.destinations])
 
 
@@ -138,7 +138,7 @@ class GraphOptions:
     seed: Annotated[int, Parameter(help="Seed of the random graphs.")] = 0
     smaller: Annotated[
         bool,
-        Parameter(help="Also all connected subgraphs, which may remain as communications end."),
+        Parameter(help="Also the connected subgraphs that may remain as communications end."),
     ] = False
 
     def graphs(self, size_bytes: int) -> list[Graph]:
@@ -147,7 +147,7 @@ class GraphOptions:
         Parameters
         ----------
         size_bytes
-            Size of all messages.
+            Size of every message.
 
         Raises
         ------
@@ -221,12 +221,13 @@ def read_graph(path: str | Path, size_bytes: int) -> Graph:
         A text file in the format of `weft.contention.graph_file`. Nodes are numbered in the order
         of first occurrence.
     size_bytes
-        Size of all messages.
+        Size of every message.
 
     Raises
     ------
     InputError
-        If the file has an error, or specifies sizes or starts that this benchmark does not measure.
+        If the file has an error, its sizes or starts are not all equal, or its size is not
+        `size_bytes`.
     """
     graph = read_contention_graph(path)
     sizes, starts = sorted(set(graph.size_bytes)), set(graph.start_s)

@@ -54,13 +54,13 @@ class Measurement(FrozenArrays):
     sources, destinations
         Nodes of each communication, int64 [edges], at least 0; no loops.
     size_bytes
-        Size of each message, or one size of all messages: int64 [edges], at least 1.
+        int64 [edges], or one number for all edges: size of each message, at least 1.
     time_s
         Time from the common start to the end of each communication, float64 [edges], above 0.
     start_s
         Start of each communication after the common start, float64 [edges]; by default 0.
     statistics
-        Further columns of the file (`MEASUREMENT_COLUMNS`), each [edges].
+        Further columns of the file by name (see `MEASUREMENT_COLUMNS`), each float64 [edges].
 
     Raises
     ------
@@ -145,7 +145,7 @@ def write_measurements(
     measurements
         At least one measurement; all with the same statistics and different names.
     metadata
-        Metadata of the run, one line each.
+        Metadata of the run; each entry becomes one line of the file.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def read_measurements(path: str | Path) -> MeasurementFile:
     ----------
     path
         A file with the columns `graph`, `edge`, `source`, `destination`, `size_bytes` and `time_s`
-        and optionally the others of `MEASUREMENT_COLUMNS`, as written by the benchmark program.
+        and optionally the other `MEASUREMENT_COLUMNS`, as written by the benchmark program.
 
     Raises
     ------

@@ -10,12 +10,13 @@ The text of equation 4 is ambiguous; this reading reproduces every number that t
 - Rule (a), first case: no more edges enter d than leave s, and *all* sources that send to d have as
   many outgoing edges as s. Second case: no other source sends to d ("does not suffer contention on
   the receive node"); the paper prints "in-degree 0", which no destination has.
-- Rule (b) requires more than out-degree 1 of s: every other edge into d comes from a source with
-  more than one outgoing edge, because d has only one "communication with a full bandwidth
-  allocation". Of the penalties of the other edges, the rule uses only the part that full-rate
-  senders cause: edge f of figure 3 gets 1.5 = 1 + 1 / (3 - 1), while the total penalty of e would
-  give 1.43. No other reading is consistent: the rate of f determines the rates left for d and e, so
-  the delay of e by other slowed sources cannot increase the rate of f.
+- Rule (b) requires more than that s has out-degree 1: every other edge into d must come from a
+  source with more than one outgoing edge, because d has only one "communication with a full
+  bandwidth allocation". Of the penalties of the other edges, the rule uses only the part that
+  full-rate senders cause: edge f of figure 3 gets 1.5 = 1 + 1 / (3 - 1), while the total penalty of
+  edge e would give 1.43. No other reading is consistent: the rate of edge f determines the rates
+  left for edges d and e, so the delay of edge e by other slowed sources cannot increase the rate of
+  edge f.
 - Rule (c) sums over all edges of the source, including those to which rule (a) applies.
 
 `docs/contention-model.md` lists unexpected consequences of the equation as printed.
@@ -41,8 +42,8 @@ PAPER_INVERSE_BANDWIDTH = 5.105e-10
 
 #: Largest product of steps and edges that is recorded: a gigabyte for each of the two tables.
 _MOST_RECORDED = 2**27
-#: In graphs of more edges, only the penalties that an event changes are updated; for smaller graphs
-#: a full recalculation is faster.
+#: In graphs of more edges than this, only the penalties that an event changes are updated; in
+#: smaller graphs a full recalculation is faster.
 _FEW_EDGES = 256
 
 
@@ -84,12 +85,12 @@ def penalties(
     sources, destinations
         Node numbers of each edge, any integers. Parallel edges are allowed.
     model
-        Coefficients of the network technology; InfiniBand's where left out.
+        Coefficients of the network technology; by default those of InfiniBand.
 
     Returns
     -------
     ndarray
-        float64 [edges], at least 1, in the order given.
+        float64 [edges], at least 1, in the order of `sources`.
 
     Raises
     ------
@@ -132,7 +133,7 @@ def predict(
     inverse_bandwidth_s_per_byte
         Seconds per byte without contention; by default that of the paper's testbed.
     model
-        Coefficients of the network technology; InfiniBand's where left out.
+        Coefficients of the network technology; by default those of InfiniBand.
 
     Returns
     -------
@@ -144,8 +145,8 @@ def predict(
     Raises
     ------
     InputError
-        If lengths differ, a node number is not an integer, an edge is a loop, or a size, start or
-        bandwidth is negative, not finite or too large.
+        If lengths differ, a node number is not an integer, an edge is a loop, or a size, start time
+        or inverse bandwidth is out of range.
 
     Examples
     --------
@@ -244,8 +245,8 @@ def _solve(
             f"{steps:,} steps of {count:,} edges are too many to record; use predict() for "
             "completion times"
         )
-    # Rounding may split steps that end at the same time in the other kernel; unused rows take no
-    # memory.
+    # This kernel may split a step of the other kernel because of rounding, so there may be more
+    # steps; unused entries take no memory.
     capacity = min(2 * count, steps + count)
     end, penalty, remaining = (
         np.zeros(capacity),

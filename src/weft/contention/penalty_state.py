@@ -1,4 +1,4 @@
-"""State of the penalty sharing model, and the number of slots of all sharing models."""
+"""State of the penalty sharing model, and the size of a flow's slot in all sharing models."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def slot_shift(
     route_share: NDArray[np.float64],
     max_flows: int,
 ) -> int:
-    """Return the number of bits of an index into a slot; a slot has one entry per hop of a route.
+    """Return the number of bits of an index in a flow's slot, which has one entry per hop.
 
     Parameters
     ----------
     capacity_bytes_per_ns
-        float64 [links].
+        float64 [links]: capacity of each link, above 0.
     route_offset, route_share
         int64 [routes + 1] and float64, as in `weft.sim.flow.network.Network`.
     max_flows
@@ -68,22 +68,23 @@ def penalty_state(
     Parameters
     ----------
     capacity_bytes_per_ns
-        float64 [links], above 0.
+        float64 [links]: capacity of each link, above 0.
     route_offset, route_link
-        int64 [routes + 1] and int32, links of each route, each link at most once; the first leaves
-        the sending adapter and the last enters the receiving one.
+        int64 [routes + 1] and int32: route r has the links ``route_link[route_offset[r] :
+        route_offset[r + 1]]``, each at most once. Its first link leaves the sending adapter, its
+        last link enters the receiving adapter.
     route_share
-        float64, same shape as `route_link`, above 0: share of a flow's rate on the link; empty if
-        all shares are 1.
+        float64, same shape as `route_link`, above 0: share of a flow's rate that uses the link;
+        empty if all shares are 1.
     max_flows
         Largest number of concurrent flows.
     num_adapters
-        Upper limit of the endpoint numbers of flows.
+        Number of endpoints; the endpoint numbers of flows are below this number.
     model
         Coefficients of the contention-graph model, which applies to the adapters.
     inner
-        bool [links], links shared inside the fabric, which are not part of the contention graph.
-        By default, the links that are between the first and the last link of some route.
+        bool [links]: whether the link is inside the fabric, and so is not part of the contention
+        graph. By default, links between the first and the last link of some route.
 
     Raises
     ------
@@ -134,7 +135,7 @@ def penalty_state(
 
 
 def _lists(heads: int, items: int) -> kernel.Lists:
-    """Return empty lists of items."""
+    """Return `heads` empty linked lists with room for `items` items in all."""
     return kernel.Lists(
         np.full(heads, -1, dtype=np.int32),
         np.zeros(items, dtype=np.int32),

@@ -41,7 +41,7 @@ PENALTY_COLUMNS: dict[str, Column] = {
         pl.Float64,
         "",
         "Time per byte while all communications of the graph are active, relative to a single "
-        "communication (null above `max_edges`)",
+        "communication (null in components of more than `max_edges` edges)",
     ),
 }
 
@@ -73,13 +73,13 @@ class Survey:
     cases
         The shapes, by increasing number of edges.
     numbers
-        Number of each place.
+        Number of each place, from 0.
     place, graph
-        Place and index of the measured graph of each time, int64 [times].
+        int64 [times]: number of the place, and index of the measured graph, of each time.
     time_s
-        The times, float64 [times].
+        float64 [times]: the measured times.
     size_bytes
-        Size of all messages.
+        Size of every message.
     """
 
     cases: list[Case]
@@ -114,7 +114,7 @@ class Recovery:
     measurements
         The measurements.
     inverse_bandwidth_s_per_byte
-        alpha: mean of time divided by size of single communications.
+        alpha: mean time of a single communication divided by its size.
     penalties
         Penalties of each measurement's edges while all of them are active, float64 [edges] each;
         NaN in components of more than `max_edges` edges.
@@ -153,14 +153,15 @@ def recover_penalties(
     Parameters
     ----------
     measurements
-        Graphs whose communications started together with equal sizes. They must include a single
-        communication and, for each graph, all smaller graphs that remain as its communications end.
+        Static-synchronous graphs: their communications start together and have equal sizes. The
+        graphs must include a single communication and, for each graph, all smaller graphs that
+        remain as its communications end.
     tolerance
-        Largest relative difference of times that end the same step.
+        Largest relative difference between end times that count as the end of one step.
     start_tolerance
         Largest difference of starts in one graph, relative to its shortest time.
     max_edges
-        Largest number of edges of components to include.
+        Only connected components of at most this many edges are included; by default all.
 
     Returns
     -------
@@ -233,7 +234,7 @@ def penalties_of_first_step(
     known
         Penalties of smaller graphs by place.
     tolerance
-        Largest relative difference of times that end the same step.
+        Largest relative difference between end times that count as the end of one step.
     name
         Name of the graph in messages.
 
@@ -361,7 +362,7 @@ def _missing(
 ) -> str:
     component = [(source, destination) for source, destination, _ in place]
     return (
-        f"graph {name!r}: when others of {as_text(graph)} have ended, "
+        f"graph {name!r}: when other communications of {as_text(graph)} have ended, "
         f"{as_text([graph[edge] for edge in remaining])} remain, but no graph of the shape "
         f"{as_text(component)} was measured; also measure it, or leave out graphs of more than "
         f"{len(component)} edges"

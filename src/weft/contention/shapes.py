@@ -32,7 +32,7 @@ def components(sources: Sequence[int], destinations: Sequence[int]) -> list[list
     Returns
     -------
     list of list of int
-        Edges of each component in ascending order; components by their first edge.
+        Edges of each component, ascending; components are ordered by their first edge.
     """
     parent: dict[int, int] = {}
 
@@ -73,7 +73,9 @@ def shape(sources: Sequence[int], destinations: Sequence[int]) -> Shape:
 
 
 def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[EdgeShape]:
-    """Return the place of each edge in its component; isomorphic edges have the same place.
+    """Return the place of each edge: the shape of its component, with the edge marked.
+
+    Isomorphic edges have the same place.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ def edge_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[Edg
     Returns
     -------
     list of EdgeShape
-        One per edge, in the order given.
+        One place per edge, in the order of `sources`.
     """
     result: list[EdgeShape] = [()] * len(sources)
     for component in components(sources, destinations):
@@ -155,8 +157,8 @@ def smaller_shapes(sources: Sequence[int], destinations: Sequence[int]) -> list[
 def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[list[int], list[int]]:
     """Return sources and destinations of a random directed graph with uniformly drawn edges.
 
-    Edges are drawn independently, so parallel edges occur. Nodes are numbered by their first edge;
-    if some nodes have no edge, there are fewer than `nodes`.
+    Edges are drawn independently, so parallel edges occur. Nodes are numbered in the order of first
+    occurrence; nodes without an edge are left out.
 
     Parameters
     ----------
@@ -190,7 +192,7 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
 
 
 def _canonical(edges: _Labelled) -> EdgeShape:
-    """Return the smallest form of a connected labelled graph among all leaves of a search tree."""
+    """Return the canonical form of a connected labelled graph: the smallest of a search tree."""
     names: dict[int, int] = {}
     for source, destination, _ in edges:
         names.setdefault(source, len(names))

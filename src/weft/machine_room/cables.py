@@ -43,12 +43,12 @@ CABLE_COLUMNS = {
 
 
 def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the known length of each cable, else the shortest sufficient one sold, in m.
+    """Return the length of each cable in m: its known length, else the shortest that is sufficient.
 
     Raises
     ------
     InputError
-        If a cable would be longer than the longest one sold.
+        If a cable would be longer than the longest length sold.
     """
     fabric = gear.fabric
     sold = np.array(layout.cable_lengths_m)
@@ -71,7 +71,7 @@ def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> N
 
 
 def cable_kinds(gear: Equipment, layout: Layout, length_m: NDArray[np.float64]) -> NDArray[np.str_]:
-    """Return the kind of each cable: copper up to the limit of its rate, else optical."""
+    """Return the kind of each cable: internal, or copper up to its rate's limit, else optical."""
     fabric = gear.fabric
     pairs = np.stack((fabric.cable_rate_gbps, fabric.cable_rate_code), axis=1)
     distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
@@ -82,7 +82,7 @@ def cable_kinds(gear: Equipment, layout: Layout, length_m: NDArray[np.float64]) 
 
 
 def lanes(code: int) -> int:
-    """Return the number of lanes of a named rate; 4 for a rate without a name."""
+    """Return the number of physical lanes of a named rate; 4 for a rate without a name."""
     return int(RATE_NAMES[code].partition("x")[0]) if code else 4
 
 
@@ -118,10 +118,10 @@ def cabling_list(
 ) -> pl.DataFrame:
     """Return the cables in the order of installation: by pair of racks, longest first.
 
-    Pairs of racks are in the order of their longest cable, so that long bundles are laid before
-    short ones; within a pair longer cables precede shorter ones, and equally long ones are in the
-    order of the ports at their first ends. The first end is the one in the first rack, and within
-    a rack the upper one. Connections inside a chassis are last.
+    Pairs of racks are ordered by their longest cable, so that long bundles are laid before short
+    ones. Within a pair, longer cables come first; equally long cables are ordered by the ports at
+    their first ends. The first end is the end in the first rack, or if both ends are in one rack,
+    the upper end. Connections inside a chassis are last.
 
     Returns
     -------

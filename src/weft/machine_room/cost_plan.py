@@ -39,12 +39,14 @@ SUMMARY_COLUMNS = {
     ),
     "item": Column(pl.String, "", "Name of the item"),
     "count": Column(pl.Int64, "", "Number of pieces"),
-    "ports": Column(pl.Int64, "", "Ports of a piece as bought (null for cables and racks)"),
-    "ports_needed": Column(
-        pl.Int64, "", "Ports of a piece in the fabric (null for cables and racks)"
+    "ports": Column(
+        pl.Int64, "", "Number of ports of a piece as bought (null for cables and racks)"
     ),
-    "ports_used": Column(pl.Int64, "", "Ports with a cable (all pieces)"),
-    "ports_free": Column(pl.Int64, "", "Ports without a cable (all pieces)"),
+    "ports_needed": Column(
+        pl.Int64, "", "Number of ports of a piece in the fabric (null for cables and racks)"
+    ),
+    "ports_used": Column(pl.Int64, "", "Number of ports with a cable, sum of all pieces"),
+    "ports_free": Column(pl.Int64, "", "Number of ports without a cable, sum of all pieces"),
     "kind": Column(pl.String, "", "Kind of cable, copper or optical (cables)"),
     "rate": Column(pl.String, "", "Name of the data rate (cables)"),
     "length_m": Column(pl.Float64, "m", "Length of a piece (cables)"),
@@ -56,17 +58,19 @@ SUMMARY_COLUMNS = {
 #: Columns of `CostPlan.racks`, one row per rack.
 RACK_COLUMNS = {
     "rack": Column(pl.String, "", "Name of the rack (row letter and position in the row)"),
-    "row": Column(pl.Int32, "", "Row (from 1)"),
+    "row": Column(pl.Int32, "", "Row of racks (from 1)"),
     "place": Column(pl.Int32, "", "Position in the row (from 1)"),
     "x_m": Column(pl.Float64, "m", "Distance along the row from its first rack"),
     "y_m": Column(pl.Float64, "m", "Distance across the rows from the first row"),
     "role": Column(pl.String, "", "Contents: switches, hosts or mixed"),
     "switches": Column(pl.Int32, "", "Number of switch boxes"),
     "hosts": Column(pl.Int32, "", "Number of hosts (a host with several adapters counts once)"),
-    "units_used": Column(pl.Int32, "U", "Occupied units"),
-    "units_free": Column(pl.Int32, "U", "Free units"),
-    "cables_within": Column(pl.Int32, "", "Cables with both ends in the rack (without internal)"),
-    "cables_out": Column(pl.Int32, "", "Cables that leave the rack over the tray"),
+    "units_used": Column(pl.Int32, "U", "Number of occupied units"),
+    "units_free": Column(pl.Int32, "U", "Number of free units"),
+    "cables_within": Column(
+        pl.Int32, "", "Number of cables with both ends in the rack, without internal connections"
+    ),
+    "cables_out": Column(pl.Int32, "", "Number of cables that leave the rack over the tray"),
 }
 
 #: Columns of `CostPlan.places`, one row per node.
@@ -93,9 +97,9 @@ class CostPlan:
         Location of the switches with hosts, and their order along the racks, as chosen for the
         options ``auto`` and ``shortest``.
     cables
-        The cabling list: columns of `weft.machine_room.cables.CABLE_COLUMNS`.
+        The cabling list, with the columns `weft.machine_room.cables.CABLE_COLUMNS`.
     summary, racks, places
-        Columns of `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `PLACE_COLUMNS`.
+        Tables with the columns `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `PLACE_COLUMNS`.
     currency
         Currency of the prices, None without prices.
     unpriced

@@ -25,7 +25,7 @@ class Group:
     box
         The box, -1 for none.
     hosts
-        Nodes of the hosts, ascending; a host with several adapters is listed by its first one.
+        Nodes of the hosts, ascending; for a host with several adapters, the first adapter.
     """
 
     box: int
@@ -56,11 +56,12 @@ class Equipment:
     box_units
         int64 [boxes]: height in U.
     machine
-        int64 [nodes]: first adapter of each host's machine; other nodes map to themselves.
+        int64 [nodes]: for each adapter of a host, the host's first adapter; for any other node, the
+        node itself.
     inside
         bool [cables]: whether the cable is inside a chassis or a switch, and so is not bought.
     groups
-        One group per box with hosts and per single host.
+        One group per box with hosts, and one per host without a box.
     """
 
     fabric: Fabric
@@ -105,7 +106,7 @@ class Equipment:
 def equipment(fabric: Fabric, layout: Layout, prices: Prices | None = None) -> Equipment:
     """Return the boxes of a fabric and the hosts of each.
 
-    The product for a box is the smallest switch in the price file with enough ports.
+    If the price file has switches, the product for a box is the smallest one with enough ports.
 
     Raises
     ------
@@ -207,7 +208,7 @@ def _homes(
 
 
 def orders(gear: Equipment, wanted: str) -> list[tuple[str, list[Group]]]:
-    """Return orders of the groups with their names: the wanted one, or all for ``shortest``.
+    """Return the names and orders of the groups: the wanted order, or all for ``shortest``.
 
     Raises
     ------

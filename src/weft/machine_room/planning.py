@@ -125,7 +125,7 @@ def _row(category: str, item: str, count: int, **columns: Any) -> dict[str, Any]
 
 
 def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of switches, then adapters, each by number of ports, largest first."""
+    """Yield the summary's switches, then adapters, both by number of ports, largest first."""
     fabric = gear.fabric
     outside = np.repeat(~gear.inside, 2)
     plugged = np.bincount(fabric.link_from[outside], minlength=fabric.num_nodes)
@@ -148,7 +148,7 @@ def _equipment_rows(gear: Equipment, prices: Prices | None) -> Iterator[dict[str
 def _product(
     category: str, name: str, count: int, ports: int, needed: int, used: int
 ) -> dict[str, Any]:
-    """Return the row of a product; its name states the ports needed if fewer than those bought."""
+    """Return a product of the summary; its name states the ports needed if these are fewer."""
     more = "" if ports == needed else f" for {needed} port{'s' if needed > 1 else ''}"
     return _row(
         category, f"{ports}-port {name}{more}", count,
@@ -157,7 +157,7 @@ def _product(
 
 
 def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Iterate over the rows of cables, by kind, rate and length, then of internal connections."""
+    """Yield the summary's cables by kind, rate and length, then its internal connections."""
     counted = (
         cables.group_by("kind", "rate_gbps", "rate", "length_m")
         .len()
@@ -177,7 +177,7 @@ def _cable_rows(cables: pl.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _put_prices(rows: list[dict[str, Any]], prices: Prices) -> tuple[str, ...]:
-    """Fill in price, cost and power; return the categories without prices.
+    """Fill in price, cost and power of each item; return the categories without prices.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The price file: a user's prices of switches, adapters, cables and racks, in TOML.
 
-weft has no prices of its own. A category without a section is not counted, and the plan states
-this; a section must have a price for every item of its category.
+weft has no prices of its own. If the file has no section for a category, the costs do not include
+the category, and the plan states this. A section must have a price for every item of its category.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AdapterPrice(_Entry):
 
 
 class CablePrice(_Entry):
-    """Price of a cable with both transceivers; without a rate or length it applies to any."""
+    """Price of a cable with both transceivers, for any rate or length if it is not specified."""
 
     kind: Literal["copper", "optical"]
     rate: str | float | None = None
@@ -51,7 +51,7 @@ class CablePrice(_Entry):
     price_per_m: Amount = 0.0
 
     def rate_gbps(self) -> float | None:
-        """Return the data rate in Gb/s, None for any."""
+        """Return the data rate in Gb/s; None if the price is for any rate."""
         return None if self.rate is None else parse_rate(self.rate)[0]
 
 
@@ -160,7 +160,7 @@ class Prices:
         )
 
     def of_cable(self, kind: str, rate_gbps: float, length_m: float) -> CablePrice | None:
-        """Return the most specific entry for a cable, or None; rate takes priority over length."""
+        """Return the most specific entry for a cable, or None; rate has priority over length."""
         fits = [
             entry
             for entry in self.cable or ()
@@ -216,7 +216,7 @@ def _expected(keys: tuple[str | int, ...]) -> str:
 
 
 def _line(text: str, keys: tuple[str | int, ...]) -> int | None:
-    """Return the line of a key, else of the header of its section, else None."""
+    """Return the line number of a key, else that of the header of its section, else None."""
     lines = text.split("\n")
     if not keys:
         return None

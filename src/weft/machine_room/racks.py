@@ -59,8 +59,8 @@ class Placement:
     def route_m(self, gear: Equipment, layout: Layout) -> NDArray[np.float64]:
         """Return the length of each cable from port to port, float64 [cables], slack included.
 
-        Cables within a rack run vertically, others up to the tray, along and across the rows at
-        right angles, and down.
+        Cables within a rack run vertically. Other cables run up to the tray, along and across the
+        rows at right angles, and down.
         """
         links = gear.fabric.link_from.reshape(-1, 2)
         middle_m = (self.node_unit - 1 + self.node_height / 2) * UNIT_M
@@ -144,7 +144,7 @@ class Packer:
         return [Section(section.boxes + boxes, [*section.hosts, *group.hosts])]
 
     def _one_rack(self, groups: Sequence[Group], core: list[int]) -> Rack | None:
-        """Return one rack with all equipment, switches without hosts on top; None if full."""
+        """Return one rack with all equipment, switches without hosts on top; None if too high."""
         total = sum(len(group.hosts) for group in groups) + len(core)
         most = self._layout.rack_units * (
             self._layout.hosts_per_chassis + self._layout.switches_per_unit
@@ -175,7 +175,7 @@ class Packer:
         return [*racks, current] if current else racks
 
     def _split(self, group: Group) -> list[Rack]:
-        """Return several racks for a group too large for one, its switch in the middle rack."""
+        """Return the racks of a group that is too large for one; its switch is in the middle."""
         for count in range(2, len(group.hosts) + 1):
             parts = [part.tolist() for part in np.array_split(group.hosts, count)]
             racks = [[Section([], part)] for part in parts]
@@ -257,7 +257,10 @@ class Packer:
     def _fill_ends(
         self, core: list[int], centres: NDArray[np.float64], rows: int, ends: int
     ) -> list[list[Rack]] | None:
-        """Return the racks at the end of each row, each box as near to its centre as possible."""
+        """Return the racks at the end of each row, each box as near as possible to its centre.
+
+        Return None if the ends of the rows have no space for some box.
+        """
         row_ends: list[list[Rack]] = [[] for _ in range(rows)]
         centre = dict(zip(core, np.nan_to_num(centres).tolist(), strict=True))
         for box in self._sorted(core, centres):

@@ -21,9 +21,9 @@ MOST = 1_000_000
 #: Default lengths in which cables are sold.
 CABLE_LENGTHS_M = (0.5, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
 
-#: (data rate of a lane in Gb/s, longest passive copper cable up to that rate). Typical catalogue
-#: limits for SDR, DDR, QDR, FDR10, FDR, EDR, HDR and NDR; they differ between vendors, so a plan
-#: can set its own limit.
+#: Data rate of a physical lane in Gb/s, and length in m of the longest passive copper cable up to
+#: that rate: typical catalogue limits for SDR, DDR, QDR, FDR10, FDR, EDR, HDR and NDR. The limits
+#: differ between vendors, so a plan can set its own.
 COPPER_LIMITS_M = (
     (2.0, 15.0),
     (4.0, 10.0),
@@ -45,12 +45,12 @@ Order = Literal["shortest", "number", "coordinates", "coordinates-reversed", "ca
 
 @dataclass(frozen=True)
 class Layout(Settings):
-    """Racks, the location of equipment in them, and the cabling between them.
+    """Options for racks, the location of equipment in racks, and the cabling between racks.
 
     Parameters
     ----------
     hosts_per_rack
-        Largest number of hosts in a rack; by default limited only by its height.
+        Largest number of hosts in a rack; by default limited only by the height of the rack.
     rack_units
         Height of a rack in U.
     chassis_units, hosts_per_chassis
@@ -59,14 +59,15 @@ class Layout(Settings):
         Height of a switch in U, and its largest number of ports per U; a switch with more ports is
         higher.
     switches_per_unit
-        Number of 1U switches mounted side by side, such as half-width ones.
+        Number of 1U switches mounted side by side, such as 2 for half-width switches.
     leaves
         Location of the switches with hosts: ``top`` of the rack of their hosts, ``beside``
         (directly above their own hosts), or ``separate`` racks for all switches. ``auto`` is
         ``beside`` if no switch has more than one host, else ``top``.
     core
         Location of the racks for the other switches: in the ``middle`` of the floor, at its
-        ``end``, or at the ``row-ends``, each switch near the mean row that its cables lead to.
+        ``end``, or at the ``row-ends``, each switch near the mean of the rows that its cables lead
+        to.
     racks_per_row
         Number of racks in a row; by default the floor is nearly square.
     rack_pitch_m, row_spacing_m
@@ -76,13 +77,14 @@ class Layout(Settings):
     slack_m
         Spare length of every cable, both ends together, to reach the side of the rack.
     order
-        Order of the switches with hosts along the racks: by node ``number``, by ``coordinates``
-        (first or, ``coordinates-reversed``, last one most significant), by ``cables`` (reverse
-        Cuthill-McKee), or ``shortest``: the one of these with the shortest cables.
+        Order of the switches with hosts along the racks: by node ``number``; by ``coordinates``
+        (the first coordinate is the most significant); by ``coordinates-reversed`` (the last
+        coordinate is the most significant); by ``cables`` (reverse Cuthill-McKee); or
+        ``shortest``, which is the one of these orders with the least total cable length.
     cable_lengths_m
         Lengths in which cables are sold, ascending.
     copper_m
-        Longest copper cable at any rate; by default a typical limit for each rate.
+        Length of the longest copper cable at any rate; by default a typical limit for each rate.
     """
 
     hosts_per_rack: Annotated[Count | None, Option(usual="limited by height")] = None
@@ -120,7 +122,7 @@ class Layout(Settings):
             raise InputError("switches_per_unit above 1 requires switch_units = 1")
 
     def copper_limit_m(self, lane_gbps: float) -> float:
-        """Return the length of the longest copper cable at a data rate per lane."""
+        """Return the length of the longest copper cable at a data rate per physical lane."""
         if self.copper_m is not None:
             return self.copper_m
         return next(limit for rate, limit in COPPER_LIMITS_M if lane_gbps <= rate)
