@@ -189,7 +189,8 @@ def _protocol(size: int, repetitions: int, warmup: int) -> Protocol:
         raise InputError(f"--size: {size} bytes; expected 1 to {_LARGEST_SIZE}")
     if repetitions < 1 or warmup < 0:
         raise InputError(
-            f"{repetitions} repetitions after {warmup} warm-up runs; expected at least 1 repetition"
+            f"{repetitions} repetitions after {warmup} warm-up runs; expected at least 1 "
+            "repetition and 0 warm-up runs"
         )
     return Protocol(size, repetitions, warmup)
 

@@ -70,9 +70,9 @@ def penalty_state(
     capacity_bytes_per_ns
         float64 [links]: capacity of each link, above 0.
     route_offset, route_link
-        int64 [routes + 1] and int32: route r has the links ``route_link[route_offset[r] :
-        route_offset[r + 1]]``, each at most once. Its first link leaves the sending adapter, its
-        last link enters the receiving adapter.
+        int64 [routes + 1] and int32: links of each route as in `weft.sim.flow.network.Network`. A
+        route has each link at most once. Its first link leaves the sending adapter, its last link
+        enters the receiving adapter.
     route_share
         float64, same shape as `route_link`, above 0: share of a flow's rate that uses the link;
         empty if all shares are 1.

@@ -43,7 +43,10 @@ class AdapterPrice(_Entry):
 
 
 class CablePrice(_Entry):
-    """Price of a cable with both transceivers, for any rate or length if it is not specified."""
+    """Price of a cable with both transceivers.
+
+    Without `rate` it is for cables of any rate, without `length_m` for cables of any length.
+    """
 
     kind: Literal["copper", "optical"]
     rate: str | float | None = None

@@ -175,7 +175,7 @@ class Packer:
         return [*racks, current] if current else racks
 
     def _split(self, group: Group) -> list[Rack]:
-        """Return the racks of a group that is too large for one; its switch is in the middle."""
+        """Return the racks of a group too large for one rack; its switch is in the middle rack."""
         for count in range(2, len(group.hosts) + 1):
             parts = [part.tolist() for part in np.array_split(group.hosts, count)]
             racks = [[Section([], part)] for part in parts]

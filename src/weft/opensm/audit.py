@@ -302,7 +302,7 @@ class _Auditor:
     # -- LIDs --------------------------------------------------------------------------------
 
     def compare_seen(self) -> NDArray[np.int32]:
-        """Compare ports and cables with those that OpenSM discovered; use and return its LIDs."""
+        """Compare ports and cables with OpenSM's list; use the list's LIDs, and return them."""
         fabric = self.fabric
         assert self.dumps.subnet
         seen = read_seen(self.dumps.subnet)
@@ -546,7 +546,10 @@ class _Auditor:
 def _weights(
     fabric: Fabric, routes: Routes, inner: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], float, float]:
-    """Return each link's flows over its relative rate, and their maximum and mean on `inner`."""
+    """Return the flows of each link divided by its relative rate, and their maximum and mean.
+
+    Rates are relative to the fastest of the `inner` links, over which maximum and mean are taken.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flows = all_to_all_loads(fabric, routes).per_link

@@ -341,7 +341,7 @@ def _commands(
         Fabric argument of `weft` on this machine, and on the machine of OpenSM.
     """
     engine = tables.settings["routing_engine"]
-    # If there are lane settings, they replace all of the site's, including those for adapters only.
+    # Lane settings of the export replace all lane settings, including those for adapters only.
     replaced = "|".join(dict.fromkeys("qos\\w*" if n.startswith("qos") else n for n in names))
     columns = "awk '/^Unicast/{print $9} /^0x/{print $1,$2}'"
     dumped = f'{columns} "$DUMPS/{DUMP}"'
@@ -430,7 +430,7 @@ def _readme(
         "The tables are valid for exactly these switches, adapters and cables. Other switches get",
         "an empty table. If a cable or switch fails, OpenSM keeps the tables and reports",
         "SUBNET UP, although pairs whose path crosses the failed part have no path. Then export",
-        "again from new output of ibnetdiscover, and send OpenSM a SIGHUP: it reads the tables.",
+        "again from new output of ibnetdiscover, and make OpenSM read the tables by a SIGHUP.",
     )
     if LFTS not in tables.files:
         hold = ("OpenSM computes the tables itself, and again if a cable fails.",)

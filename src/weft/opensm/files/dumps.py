@@ -49,7 +49,10 @@ class Dumps:
 
 
 def find_dumps(paths: Iterable[Path]) -> Dumps:
-    """Find the kind of each file: by its name in OpenSM, and if given as a file, also by contents.
+    """Return the files of each kind.
+
+    In a folder, files are found by OpenSM's names. The kind of a single file follows from its name
+    or its contents.
 
     Raises
     ------

@@ -51,7 +51,7 @@ def shown(line: str) -> str:
 
 @dataclass
 class Block:
-    """Table of one switch: for each entry, the index of its key in `Dump.keys`, port and line."""
+    """Table of one switch: key (index in `Dump.keys`), port and line number of each entry."""
 
     guid: int
     name: str

@@ -123,7 +123,7 @@ def sweeps(text: str) -> list[Sweep]:
 
 
 def last_sweep(text: str) -> Sweep | None:
-    """Return the last heavy sweep of a log, None if there is none; only the log's end is parsed."""
+    """Return the last heavy sweep of a log, or None; only the end of the log is parsed."""
     start, steps = len(text), 1
     last: list[Sweep] = []
     while start > 0 and not last:

@@ -259,8 +259,8 @@ def log_text(log: Path, start: int = 0) -> str:
 def orderly_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise `SystemExit`, so that started programs are ended first.
 
-    A signal's handler is not changed if the program has set one, or outside the main thread. If
-    such a signal ends the process, the guardian cleans up.
+    Nothing changes outside the main thread, or for a signal with a handler of the program's own. If
+    the signal then ends the process, the guardian cleans up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

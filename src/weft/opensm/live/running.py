@@ -206,7 +206,7 @@ class Running:
         )
 
     def _expect(self, cache: Mapping[int, tuple[int, int]]) -> Lids:
-        """Return the LIDs of the ports that OpenSM now reaches, if guid2lid contains `cache`."""
+        """Return the LIDs that OpenSM assigns to ports in reach if guid2lid contains `cache`."""
         return predict_lids(self.fabric, lmc=self._lmc, sm=self._own, cache=cache)
 
     def _manage(self, settings: Mapping[str, Any]) -> None:
@@ -327,7 +327,7 @@ class Running:
 
 
 def _from_here(value: Any) -> Any:
-    """Return the absolute path of a file, since OpenSM runs elsewhere; else return the value."""
+    """Return a value; the path of a file becomes absolute, since OpenSM runs in another folder."""
     return (
         os.path.abspath(value) if isinstance(value, str | Path) and os.path.exists(value) else value
     )
