@@ -497,7 +497,7 @@ def sends_of(workload: Workload, rank: int) -> list[int]:
         ("stencil:cell=64000TiB", 8, "bytes are too many"),
         ("moe:tokens=10000000000000000000", 8, r"option tokens must be .* not 1e.19"),
         ("moe:experts=1000000000000", 8, "experts must be at most 1,048,576"),
-        ("graph500:drawn=10,searches=100000", 8, "searches must be at most 8.., the vertices"),
+        ("graph500:drawn=10,searches=100000", 8, "searches must be at most 8.., the number"),
         ("graph500:scale=48,drawn=10,edge=1GB", 8, "bytes are too many"),
         ("ring-allreduce:bucket=1", 8, "101,179,553 buckets; at most 65,536"),
         ("cartesian:sizes=1,utilization=1e-320", 8, "duration of inf ns"),

@@ -22,7 +22,7 @@ from weft.core.files import write_text
 def calibrate_command(
     file: Annotated[
         Path,
-        Parameter(help="Measurements, written by `python -m weft.contention.measure`."),
+        Parameter(help="File of measurements, written by `python -m weft.contention.measure`."),
     ],
     /,
     *,
@@ -34,7 +34,7 @@ def calibrate_command(
         Parameter(
             name="--fit",
             help="Fit only this coefficient. Repeatable. The others keep InfiniBand's values, or "
-            "those of --start.",
+            "the values of --start.",
         ),
     ] = (),
     start: Annotated[Path | None, Parameter(help="File of coefficients to start from.")] = None,
@@ -44,15 +44,15 @@ def calibrate_command(
     ] = False,
     max_edges: Annotated[
         Whole | None,
-        Parameter(help="Largest number of edges of graphs to fit; errors are printed for all."),
+        Parameter(help="Fit only graphs of at most this many edges; errors are printed for all."),
     ] = None,
     tolerance: Annotated[
-        float, Parameter(help="Relative difference of times below which they count as equal.")
+        float, Parameter(help="Relative difference below which two times count as equal.")
     ] = 0.01,
     start_tolerance: Annotated[
         float,
         Parameter(
-            help="Largest difference of start times in a graph, relative to its shortest time."
+            help="Largest difference of a graph's start times over the graph's shortest time."
         ),
     ] = 0.05,
     penalties: Annotated[
@@ -138,7 +138,7 @@ def _errors(result: Calibration) -> Table:
         "graphs",
         "times",
         "mean error %",
-        "max mean of a graph %",
+        "max graph mean error %",
         "max error %",
     )
     for name in heads:

@@ -71,7 +71,7 @@ def console() -> Console:
 
 @contextmanager
 def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
-    """Print a message when kernels take long to compile, and at the end the time they took.
+    """Print a message when kernels take long to compile, and at the end the compilation time.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def announced_compile(of_workers: Any = None, kind: str = "") -> Iterator[None]:
         The largest kernel that worker processes run. If it is not in the kernel cache, the message
         is printed before they start.
     kind
-        Key of `weft.cli.warmup.PARTS`: what helper processes compile on an empty cache.
+        Key of `weft.cli.warmup.PARTS`: kernels that helper processes compile if the cache is empty.
     """
     from numba.core import event
 
@@ -106,7 +106,7 @@ class _CompileWatch:
         self.announced = False
         self._begin = begin
         self.spent_s = 0.0
-        self._depth = 0  # nesting: compiling a kernel compiles those that it calls
+        self._depth = 0  # nesting: compiling a kernel compiles the kernels that it calls
         self._since = 0.0
         self._timer: threading.Timer | None = None
 

@@ -97,7 +97,7 @@ def compare_command(
 ) -> int:
     """Route a fabric with every engine that fits, validate the routes and compare the loads.
 
-    Prints the engines, best first, and why other engines do not fit. The exit status is 1 when no
+    Prints the engines, best first, and why other engines do not fit. The exit status is 1 if no
     engine gives valid routes.
     """
     check_files(

@@ -13,7 +13,7 @@ def completion_command(
 ) -> int:
     """Print a script that completes commands and options in bash, zsh or fish.
 
-    Save it where the shell looks for completions; docs/guides/index.md has the folder of each.
+    Save the script where the shell looks for completions; docs/guides/index.md names the folders.
     """
     from weft.cli.app import COMMANDS, program
 

@@ -31,13 +31,13 @@ def convert_command(
     options: FabricOptions = NO_OPTIONS,
     ranks: Annotated[
         Whole | None,
-        Parameter(help="Number of ranks of a workload; required if the source has none."),
+        Parameter(help="Number of ranks of a workload; required if the source does not give it."),
     ] = None,
     to: Annotated[
         str | None,
         Parameter(
-            help="Format to write, with options as in 'graphviz:hosts=false'. Default: by the name "
-            "of the output."
+            help="Format to write, with options as in 'graphviz:hosts=false'. Default: the format "
+            "for the suffix of the output file."
         ),
     ] = None,
     output: Annotated[
@@ -53,7 +53,7 @@ def convert_command(
     if _is_of_workloads(to, output):
         return _convert_workload(source, options, ranks, to, output)
     if ranks is not None:
-        raise InputError("--ranks requires a workload, but the output format is one of fabrics")
+        raise InputError("--ranks requires a workload, but the output format is for fabrics")
     entry, given = writer.parse(to) if to else (writer["ibnetdiscover"], {})
     if output is not None and not to:
         entry = writer.of_file(output)
@@ -84,7 +84,7 @@ def _convert_workload(
 ) -> int:
     if replace(options, format=None) != NO_OPTIONS:
         raise InputError(
-            "names and faults require a fabric, but the output format is one of workloads"
+            "names and faults require a fabric, but the output format is for workloads"
         )
     entry, given = workload_writer.parse(to) if to else (None, {})
     workload = _load(source, options.format, ranks)

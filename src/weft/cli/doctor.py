@@ -103,7 +103,7 @@ def _version(name: str) -> str | None:
 def _cache() -> dict[str, Any]:
     """Return the folder of the kernel cache, its number of kernels, and whether it is writable."""
     cache = Path(splitmix64._cache.cache_path or ".")
-    # Next to the sources, each source folder has a cache folder.
+    # If the cache is next to the sources, each source folder has its own cache folder.
     folder = Path(weft.__file__).parent if cache.name == "__pycache__" else cache.parent
     files = list(folder.rglob("*.nb[ic]")) if folder.is_dir() else []
     return {

@@ -19,7 +19,7 @@ def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_OPTIO
         "hosts": described.num_hosts, "switches": described.num_switches,
         "cables": described.num_cables,
     }  # fmt: skip
-    # The number in brackets, of cables or switches, is that of the listed ones.
+    # A number in brackets counts the listed cables or switches; it is not part of the key.
     emit(fabric={name.partition(" (")[0]: value for name, value in rows} | counts)
     table = Table(show_header=False)
     table.add_column()

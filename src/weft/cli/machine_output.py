@@ -12,7 +12,7 @@ from typing import Any
 #: Flag -> its help text.
 FLAGS = {
     "--json": "Print results as one JSON object, with unrounded numbers.",
-    "--quiet": "Print no progress, notes and warnings; errors are still printed.",
+    "--quiet": "Print no progress, notes or warnings; errors are still printed.",
     "--verbose": "Print each kernel that is compiled; print a traceback with an error.",
 }
 

@@ -36,9 +36,7 @@ from weft.routing import route
 
 
 def audit_command(
-    path: Annotated[
-        Path, Parameter(help="Folder of OpenSM's dumps, or one of the files.", name="PATH")
-    ],
+    path: Annotated[Path, Parameter(help="Folder of OpenSM's dumps, or one dump.", name="PATH")],
     /,
     *more: Annotated[Path, Parameter(help="More folders or files.")],
     fabric: Annotated[
@@ -54,9 +52,9 @@ def audit_command(
     """Report faults of a subnet: lost pairs, loops, deadlocks, fallbacks, overloaded cables.
 
     Reads opensm-lfts.dump, opensm-sl2vl.dump, opensm.log, guid2lid, opensm-subnet.lst, opensm.conf
-    and qos-policy.conf, those that exist; `opensm -D 0x43` writes the dumps. The exit status is 1
-    when there is a fault, and 3 when there is none but the files do not show whether the routes
-    can deadlock.
+    and qos-policy.conf if they exist; `opensm -D 0x43` writes the dumps. The exit status is 1 if
+    there is a fault, and 3 if there is no fault but the files do not show whether the routes can
+    deadlock.
     """
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
@@ -79,14 +77,14 @@ def export_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "-e"],
-            help="weft engine, as in 'updn:roots=center'; with several, the first that fits.",
+            help="weft engine, as in 'updn:roots=center'. Repeatable; the first that fits is used.",
         ),
     ],
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="Folder to write.")],
     options: FabricOptions = NO_OPTIONS,
     install: Annotated[
         Path | None,
-        Parameter(help="Path of the folder on OpenSM's machine. Default: the same path."),
+        Parameter(help="Path of the folder on OpenSM's machine. Default: the path of --out."),
     ] = None,
     sm_host: Annotated[
         str | None, Parameter(help="Host that OpenSM will run on: name or GUID.")
@@ -96,7 +94,7 @@ def export_command(
     ] = False,
     force: Annotated[bool, Parameter(help="Write the tables even if they are not valid.")] = False,
     overwrite: Annotated[
-        bool, Parameter(help="Replace a folder even if it holds other files than an export.")
+        bool, Parameter(help="Replace the folder even if it holds files that are not an export.")
     ] = False,
 ) -> int:
     """Write forwarding tables, LIDs and service levels as files that OpenSM loads.
@@ -135,7 +133,7 @@ def export_command(
 
 
 def _check_lids(fabric: Fabric, names: tuple[str, ...]) -> None:
-    """Refuse LMCs that need too many LIDs before routing, unless an engine has no fixed LMC.
+    """Before routing, refuse LMCs that need too many LIDs, unless an engine has no fixed LMC.
 
     Raises
     ------
@@ -160,17 +158,17 @@ def live_command(
     options: FabricOptions = NO_OPTIONS,
     engine: Annotated[
         str | None,
-        Parameter(help="weft engine, as in 'updn:roots=center'; OpenSM loads its tables."),
+        Parameter(help="weft engine, as in 'updn:roots=center'; OpenSM loads the tables."),
     ] = None,
     real: Annotated[str | None, Parameter(help="OpenSM's own engine. Default: minhop.")] = None,
     tables: Annotated[
         Path | None, Parameter(help="Folder of 'weft opensm export', or an LFT dump.")
     ] = None,
     lmc: Annotated[
-        Whole | None, Parameter(help="OpenSM's LMC. Default: that of the tables.")
+        Whole | None, Parameter(help="OpenSM's LMC. Default: the LMC of the tables.")
     ] = None,
     qos: Annotated[
-        bool, Parameter(help="Let OpenSM program lanes even if the routes do not need it.")
+        bool, Parameter(help="Let OpenSM program lanes even if the routes do not need lanes.")
     ] = False,
     sm_host: Annotated[
         str | None, Parameter(help="Host that OpenSM runs on: name or GUID.")
@@ -193,8 +191,9 @@ def live_command(
 
     `ibnetdiscover`, `ibtracert`, `saquery` and scripts that call them work as on a real fabric.
     `--engine` routes with weft and loads the tables into OpenSM; with `--real` OpenSM routes. The
-    exit status is that of the command, 1 when it is 0 and host pairs have no path, and 2 when the
-    subnet differs from the fabric. OpenSM and the simulator end with the command.
+    exit status is that of the command; it is 1 if the command returns 0 but host pairs have no
+    path, and 2 if the subnet differs from the fabric. OpenSM and the simulator end with the
+    command.
     """
     if sum(given is not None for given in (engine, real, tables)) > 1:
         raise InputError("expected only one of --engine (weft), --real (OpenSM) and --tables")

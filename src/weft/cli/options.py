@@ -64,7 +64,7 @@ def options_of(name: str, settings: Iterable[Setting]) -> Any:
     name
         Name of the class.
     settings
-        The settings; those without a flag are left out.
+        The settings; settings without a flag are left out.
     """
     items = {item.flag[2:].replace("-", "_"): item for item in settings if item.flag}
     options = [(name, *_option(item)) for name, item in items.items()]
@@ -108,7 +108,7 @@ def help_of(item: Setting) -> str:
 
 
 def usual_of(item: Setting) -> str:
-    """Return the default of a setting as text with its unit; empty without a default."""
+    """Return the default of a setting as text with its unit; empty if there is none."""
     default = item.default
     if (
         item.option.usual

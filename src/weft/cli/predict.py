@@ -30,7 +30,7 @@ from weft.contention.model import predict_elapsed, predict_steps
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 
-#: Number of edges above which the table has no column of penalties, as an edge may have thousands.
+#: Most edges for which the table has a column of penalties; an edge may have thousands of them.
 MOST_PENALTIES = 1000
 #: Names of the values that ``--json`` prints for an edge.
 _EDGE = (
@@ -54,7 +54,7 @@ def predict_command(
     ] = None,
     inverse_bandwidth: Annotated[
         float | None,
-        Parameter(help="The same bandwidth in seconds per byte, such as 5.105e-10."),
+        Parameter(help="The same bandwidth as seconds per byte, such as 5.105e-10."),
     ] = None,
     steps: Annotated[
         bool, Parameter(help="Show every step: penalties, remaining bytes and end time.")
@@ -66,16 +66,16 @@ def predict_command(
     coefficient: Annotated[
         tuple[str, ...],
         Parameter(
-            help="Value of a coefficient, NAME=VALUE, instead of the file's or InfiniBand's. "
-            "Repeatable."
+            help="Value of a coefficient, NAME=VALUE, in place of the file's or InfiniBand's "
+            "value. Repeatable."
         ),
     ] = (),
 ) -> int:
     """Predict the completion times of communications that contend for adapters.
 
     The model is that of Martinasso and Mehaut, with InfiniBand's coefficients or those of a file.
-    The bandwidth is that of the options, or else of the file of coefficients, or else of the
-    graph, or else of the paper's cluster (5.105e-10 seconds per byte).
+    The bandwidth is that of the options; if they have none, that of the file of coefficients, then
+    of the graph, then of the paper's cluster (5.105e-10 seconds per byte).
     """
     if bandwidth is not None and inverse_bandwidth is not None:
         raise InputError("expected --bandwidth or --inverse-bandwidth, not both")
@@ -131,7 +131,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _digits(completion: NDArray[np.float64], elapsed: NDArray[np.float64]) -> int:
-    """Return how many digits show the shortest duration to four digits, even at late times."""
+    """Return the number of digits of times that shows the shortest duration to four digits."""
     shortest = elapsed[elapsed > 0]
     if not len(shortest):
         return 6
@@ -206,7 +206,7 @@ def _distinct(penalty: NDArray[np.float64]) -> str:
 def _steps_table(graph: ContentionGraph, result: ContentionSteps, digits: int) -> Table:
     """Return a table as in figure 3 of the paper: penalty and bytes left per step and edge.
 
-    The time of an edge is the end of the step, or its completion if that is earlier.
+    The time of an edge is the end of the step, or the completion of the edge if that is earlier.
     """
     table = Table()
     table.add_column("step", justify="right")

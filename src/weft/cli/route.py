@@ -30,7 +30,7 @@ def route_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "--engines"],
-            help="More engines, as an option like that of other commands; tried last.",
+            help="More engines, which are tried after those given as arguments.",
             consume_multiple=(1, None),
         ),
     ] = (),
@@ -41,7 +41,7 @@ def route_command(
 ) -> int:
     """Route with the first engine that fits (default: minhop) and print the validation.
 
-    The exit status is 1 when the routes are not valid.
+    The exit status is 1 if the routes are not valid.
     """
     names = [name for text in (*engines, *engine) for name in split_names(text)]
     with announced_compile():

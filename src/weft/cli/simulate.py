@@ -42,7 +42,7 @@ KNOWN = frozenset({"complete", "partial"})
 NOT_WHOLE = 1
 #: Default time between snapshots for a page; it is doubled during long runs.
 SNAPSHOT_NS = 100.0
-#: Seconds before progress is shown, and between its lines if standard error is not a terminal.
+#: Seconds before progress is shown, and between progress lines if standard error is not a terminal.
 QUIET_S, LINE_S = 1.0, 5.0
 
 
@@ -65,7 +65,7 @@ def simulate_command(
     """Run a workload on a routed fabric and print how long it takes.
 
     Options that are given several times are compared: each combination is one run. The exit status
-    is 1 when a run stops early or fails, or when no engine fits.
+    is 1 if a run stops early or fails, or if no engine fits.
     """
     job, changes, written = run.keys()
     of_file = fabric.endswith(".toml")
@@ -73,7 +73,7 @@ def simulate_command(
         clash = [*run.of_job(), *options.flags()]
         if clash:
             raise InputError(
-                f"{clash[0]} requires a fabric, but {fabric} is an experiment file, which sets it"
+                f"{clash[0]} requires a fabric, but {fabric} is an experiment file; set it there"
             )
         data = read_experiment(fabric).model_dump(exclude_unset=True)
         if "hardware" in changes:

@@ -34,7 +34,7 @@ def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.D
     result
         Result of the run.
     frames
-        Its tables `links`, `queues` and, if messages are traced, `hops`.
+        Tables of the run: `links`, `queues` and, if messages are traced, `hops`.
     """
     links = frames["links"].filter(pl.col("packets") > 0)
     if not len(links):
@@ -81,9 +81,9 @@ def packet_lines(result: PacketResult) -> list[str]:
         early = int(result.overtook.sum())
         reordering_ns = int(result.kept_ps.sum()) / max(early, 1) / 1e3
         lines.append(
-            f"Reordering: {early:,} packets arrived before one that was sent earlier; receivers "
-            f"kept them {duration(reordering_ns)} on average, and at most "
-            f"{int(result.held_bytes.max(initial=0)):,} B of one queue pair."
+            f"Reordering: {early:,} packets arrived before a packet sent earlier; receivers "
+            f"kept them for {duration(reordering_ns)} on average, and kept at most "
+            f"{int(result.held_bytes.max(initial=0)):,} B for one queue pair."
         )
     if result.congestion is not None:
         done = result.congestion

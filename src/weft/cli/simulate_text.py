@@ -68,14 +68,14 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "mean_slowdown": ("mean slowdown", _ratio),
     "mean_contention": ("mean contention", _ratio),
     "max_contention": ("max contention", _ratio),
-    "bound_ns": ("at least", _time),
+    "bound_ns": ("lower bound", _time),
     "busiest_link": ("busiest link", str),
     "busiest_share": ("busy", _share),
     "packet_hops": ("packet-hops", _count),
     "mean_wait_ns": ("mean wait", _time),
-    "early_packets": ("overtook", _count),
-    "most_held_bytes": ("most held", _count),
-    "reordering_ns": ("kept", _time),
+    "early_packets": ("early packets", _count),
+    "most_held_bytes": ("most held bytes", _count),
+    "reordering_ns": ("total held", _time),
 }
 _LEFT = {
     "engine", "level", "sharing", "policy", "job", "phase", "name", "workload", "placement",
@@ -192,13 +192,13 @@ def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for row, time in zip((least, most), times, strict=True)
     )
     more = most["makespan_ns"] / least["makespan_ns"] - 1 if least["makespan_ns"] else 0.0
-    # If both print the same four digits, add the difference.
+    # If both times have the same four digits, add the difference.
     difference = f", {100 * more:.2g}% more" if times[0] == times[1] else ""
     return [f"Shortest: {low}; longest: {high}{difference}."]
 
 
 def reasons(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return why runs have no result, each reason once: ``runs 3, 4 (does not fit): …``."""
+    """Return the reasons why runs have no result, each once: ``runs 3, 4 (does not fit): …``."""
     runs: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
         if outcome.reason:

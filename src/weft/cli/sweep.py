@@ -66,7 +66,8 @@ class SweepOptions(_Options):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If a value is not valid or the level does not have the option; the message names it.
+            If a value is not valid or the level does not have the option; the message names the
+            option.
         """
         values = {}
         for name, item in self.items.items():
@@ -131,7 +132,7 @@ def sweep_command(
     """Measure latency and accepted load over offered load, with one run per load.
 
     Sources inject at random times, independent of arrivals (open loop). Saturated loads are marked;
-    their latency depends on the length of the run. The exit status is 1 when no run has a result.
+    their latency depends on the length of the run. The exit status is 1 if no run has a result.
     """
     _check_files(plot, output, also)
     wanted = _loads(loads)
@@ -333,7 +334,7 @@ def show_saturation(frame: pl.DataFrame, out: Console) -> None:
     """
     table = Table(title="Saturation", title_justify="left")
     table.add_column("engine", overflow="fold")
-    for name in ("sustained", "saturated", "accepted there", "runs"):
+    for name in ("sustained", "saturated", "accepted at saturation", "runs"):
         table.add_column(name, justify="right")
     table.add_column("", overflow="fold")
     for row in frame.iter_rows(named=True):

@@ -32,7 +32,7 @@ Settings = Annotated[
     tuple[str, ...],
     Parameter(name="--set", help="Value of a parameter, such as n=64KiB. Repeatable."),
 ]
-Seed = Annotated[Whole | None, Parameter(help="Seed of the computing times.")]
+Seed = Annotated[Whole | None, Parameter(help="Seed of the calculation times.")]
 Output = Annotated[
     Path | None,
     Parameter(name=["--output", "-o"], help="File to write. Default: standard output."),
@@ -117,7 +117,7 @@ def check_command(
     seed: Seed = None,
     format: Format = None,
 ) -> int:
-    """Check a program and that its sends and receives match; print its size."""
+    """Check a program, and whether its sends and receives match; print its size."""
     workload = _workload(file, ranks, settings, seed, format)
     counts = {
         "ranks": workload.num_ranks,

@@ -1,6 +1,7 @@
 """`weft warmup`: compile every kernel now, so that later commands start at once.
 
-The work is in parts; on an empty cache helper processes of other commands run them too.
+The work consists of parts; if the cache is empty, helper processes of other commands run parts,
+too.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def warmup_command() -> int:
 
 
 def warm_comparisons() -> Iterator[Part]:
-    """Yield comparisons of every engine on small fabrics, for the usual forms of its kernels."""
+    """Yield comparisons of every engine on small fabrics, which compile the usual kernels."""
     # Kernels that trees do not need: recognition of other structures, lanes, paths around faults.
     torus = build("torus:5x5")
     for fabric in (
@@ -152,8 +153,8 @@ PARTS: dict[str, Callable[[], Iterator[Part]]] = {
 def help_compile(kind: str, number: int, helpers: int) -> None:
     """Run the parts from the last to the first, while the main process runs them from the first.
 
-    Several helpers begin at evenly spaced parts. If one compiles a kernel, the others wait for it.
-    A helper ends at once with the process that started it.
+    Several helpers begin at evenly spaced parts. If one compiles a kernel, the others wait for
+    this kernel. A helper ends as soon as the process that started it ends.
     """
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
@@ -165,7 +166,7 @@ def help_compile(kind: str, number: int, helpers: int) -> None:
 
 
 def _end_with_parent() -> None:
-    # Not `sys.stdin`: at exit Python could not close it while this thread reads it.
+    # Not `sys.stdin`: at exit Python cannot close a stream that this thread reads.
     while os.read(0, 1024):
         pass
     os._exit(0)

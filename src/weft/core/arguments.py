@@ -59,7 +59,7 @@ def flag(value: object, what: str) -> bool:
     Raises
     ------
     InputError
-        If it is not a bool.
+        If the value is not a bool.
     """
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{what} must be true or false, not {shown(value)}")
@@ -67,7 +67,7 @@ def flag(value: object, what: str) -> bool:
 
 
 def one_of(value: object, known: Sequence[str], what: str) -> str:
-    """Check that a text is one of those known, and return it.
+    """Check that a value is one of the known texts, and return it.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def one_of(value: object, known: Sequence[str], what: str) -> str:
 
 
 def finite_number(value: Any, what: str, low: float = 0.0, *, above: bool = False) -> float:
-    """Check a finite number of at least (with `above`: more than) `low`; return it as float.
+    """Check a finite number >= `low` (if `above`: > `low`), and return it as float.
 
     Raises
     ------
@@ -120,9 +120,10 @@ def whole_numbers(
         Smallest and largest allowed value.
     shape
         Length of each axis, None for any length. If `shape` itself is None, a single number and
-        arrays of all shapes are accepted and returned as a list.
+        arrays of all shapes are accepted and returned as a one-dimensional array.
     each
-        Number of numbers to return, instead of `shape`: values are this many, or one for all.
+        Length of the returned array, in place of `shape`: `values` has this many numbers, or one
+        number, which is repeated.
     of
         Objects that the range counts, for messages: ``"hosts of torus:4x4"``.
 
@@ -154,9 +155,9 @@ def finite_numbers(
     shape: Sequence[int | None] | None = (None,),
     each: int | None = None,
 ) -> NDArray[np.float64]:
-    """Check an array of finite numbers of at least `low`, return float64; see `whole_numbers`.
+    """Check an array of finite numbers >= `low`, and return it as float64; see `whole_numbers`.
 
-    With `missing`, NaN is allowed for unknown numbers.
+    If `missing`, NaN is allowed and means an unknown number.
 
     Raises
     ------
@@ -188,7 +189,9 @@ def any_numbers(
     shape: Sequence[int | None] | None = (None,),
     each: int | None = None,
 ) -> NDArray[Any]:
-    """Check an array of NumPy's kinds of numbers (``"iub"``: integers, bools); see `whole_numbers`.
+    """Check an array whose NumPy kind is in `kinds` (``"iub"``: integers, bools).
+
+    The other parameters are as in `whole_numbers`.
 
     Raises
     ------
@@ -219,7 +222,7 @@ def any_numbers(
 
 def _form(shape: Sequence[int | None]) -> str:
     if not shape:
-        return "a single one"
+        return "a single number"
     if len(shape) == 1:
         return "a list" if shape[0] is None else f"{shape[0]:,} of them"
     return " x ".join("any" if length is None else f"{length:,}" for length in shape)
@@ -245,7 +248,10 @@ def shown(value: object) -> str:
 
 
 def available_bytes() -> int | None:
-    """Return the memory that this process may still allocate: free memory, cgroup and ulimit."""
+    """Return the number of bytes that this process can still allocate; None if it is unknown.
+
+    It is the smallest of the free memory, the rest of the cgroup limit and the rest of the ulimit.
+    """
     limits = []
     with contextlib.suppress(OSError, ValueError):
         match = _MEMORY.search(Path("/proc/meminfo").read_text(encoding="ascii"))
@@ -271,16 +277,16 @@ def need_memory(needed: int, what: str, instead: str) -> None:
     Parameters
     ----------
     needed
-        Bytes.
+        Number of bytes.
     what
-        Object that needs them, with its size: ``"distances of 70,000 switches"``.
+        Object that needs the memory, with its size: ``"distances of 70,000 switches"``.
     instead
-        Text of the message on what to do instead.
+        End of the message: what to do instead.
 
     Raises
     ------
     NotApplicable
-        If there is too little memory; the message has both sizes.
+        If less memory is available; the message gives both sizes.
     """
     free = available_bytes() if needed > 2**28 else None
     if free is not None and needed > free:

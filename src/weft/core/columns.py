@@ -17,11 +17,11 @@ class Column(NamedTuple):
     Parameters
     ----------
     dtype
-        Its polars type.
+        Polars type of the values.
     unit
-        Unit of its values, empty for names, indices and counts.
+        Unit of the values; empty for names, indices and counts.
     meaning
-        Its meaning, and that of null if null may occur.
+        Meaning of the values, and of null if null may occur.
     """
 
     dtype: type[pl.DataType]
@@ -40,7 +40,7 @@ def frame(columns: Mapping[str, Column], data: Mapping[str, Any]) -> pl.DataFram
 
 
 def frame_of_rows(columns: Mapping[str, Column], rows: Iterable[Sequence[Any]]) -> pl.DataFrame:
-    """Return a frame like `frame`, from rows with a value for each column."""
+    """Return the frame that `frame` makes, from rows with one value per column."""
     listed = list(rows)
     values = zip(*listed, strict=True) if listed else ((),) * len(columns)
     return frame(columns, dict(zip(columns, map(list, values), strict=True)))

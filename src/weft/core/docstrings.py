@@ -13,7 +13,7 @@ def sections(docstring: str) -> list[tuple[str, str]]:
 
 
 def parameters(section: str) -> list[tuple[list[str], str]]:
-    """Return names and indented text of each block of a section of parameters."""
+    """Return the names and the indented text of each block in a section of parameters."""
     blocks = []
     for block in re.split(r"^(?=\S)", section, flags=re.MULTILINE):
         head, _, text = block.partition("\n")
@@ -23,7 +23,7 @@ def parameters(section: str) -> list[tuple[list[str], str]]:
 
 
 def meanings(docstring: str) -> dict[str, str]:
-    """Return the meaning of each parameter, in one line with backticks."""
+    """Return the meaning of each parameter, in one line; backticks are kept."""
     texts: dict[str, str] = {}
     for names, text in parameters(dict(sections(docstring)).get("Parameters", "")):
         texts |= dict.fromkeys(names, " ".join(text.split()))

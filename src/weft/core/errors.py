@@ -42,7 +42,7 @@ class InputError(WeftError):
 
 
 class NotApplicable(WeftError):
-    """Error of an engine, pattern or format that does not support its input; says the reason."""
+    """Error of an engine, pattern or format that does not support its input, with the reason."""
 
 
 class UnroutedWarning(UserWarning):

@@ -119,7 +119,7 @@ def make_folder(path: str | Path) -> Path:
     Raises
     ------
     InputError
-        If it cannot be created or is not a folder.
+        If the folder cannot be created, or the path is not a folder.
     """
     folder = Path(path)
     try:

@@ -24,12 +24,13 @@ Shared_contra = TypeVar("Shared_contra", contravariant=True)
 Task_contra = TypeVar("Task_contra", contravariant=True)
 Result_co = TypeVar("Result_co", covariant=True)
 
-#: Wait after workers have died: a signal that killed them may be about to reach this process.
+#: Seconds to wait after workers have died: a signal that killed them may be about to reach this
+#: process.
 _A_MOMENT_S = 0.5
 
 
 class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
-    """Function of a module, called with shared data, one task, and a function to call regularly.
+    """Function of a module that takes shared data, a task and `watch`, and calls `watch` regularly.
 
     An exception that `watch` raises ends the run; the argument of `watch` is ignored.
     """
@@ -56,7 +57,7 @@ def check_processes(asked: int | None) -> None:
     Raises
     ------
     InputError
-        If it is not a whole number, or less than 1.
+        If the number is not whole, or is less than 1.
     """
     if asked is None:
         return
@@ -88,7 +89,8 @@ def run_all(
         Number of processes; if it is 1, this process runs the tasks. Workers ignore SIGINT, which
         a terminal sends to all processes.
     done
-        Called with the number of finished tasks and of all tasks, first with 0.
+        Function to call with the number of finished tasks and of all tasks; the first call is
+        before any task has finished.
 
     Returns
     -------
@@ -208,7 +210,7 @@ def held_signals() -> Iterator[Callable[[Any], None]]:
 
 @contextmanager
 def _later() -> Iterator[None]:
-    """Block SIGINT while workers start: they inherit the mask and so never receive it."""
+    """Block SIGINT while workers start: workers inherit the mask and so never receive SIGINT."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

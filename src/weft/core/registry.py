@@ -39,7 +39,7 @@ from weft.core.words import split_quoted, unquoted
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KEY = re.compile(r"[A-Za-z_]\w*")
-#: Patterns in messages of pydantic -> weft's words.
+#: Regular expressions for parts of pydantic's messages, and their replacements.
 _WORDS = (
     (r"Input should be a valid (integer|boolean|number)\b.*", r"expected a \1"),
     ("a valid tuple", "text or a list"),
@@ -82,7 +82,7 @@ class Entry:
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """The parameters that a user may set: all that the pipeline does not pass."""
+        """The parameters that a user may set: all except those that weft itself passes."""
         parameters = inspect.signature(self.function).parameters
         return {
             name: parameter
@@ -95,7 +95,7 @@ class Entry:
         return {name: bound.get(name, option.default) for name, option in self.options.items()}
 
     def text(self, options: Mapping[str, Any]) -> str:
-        """Return the spec of the entry with these options; those that are None are left out."""
+        """Return the spec of the entry with these options; options of None are left out."""
         pairs = [f"{key}={_text(value)}" for key, value in options.items() if value is not None]
         return f"{self.name}:{','.join(pairs)}" if pairs else self.name
 
@@ -118,7 +118,7 @@ class Registry:
     group
         Entry-point group under which other distributions register entries.
     pipeline
-        Names of the parameters that the pipeline passes, which users cannot set.
+        Names of the parameters that weft itself passes; users cannot set them.
     facts
         Names of the facts that every entry must have.
     """
@@ -353,8 +353,9 @@ def _items(hint: Any) -> set[Any]:
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)``, or an empty text if no name is similar.
 
-    Similar names differ only in case and punctuation; if there are none, `difflib` searches; if it
-    finds none, names that begin with `name` are similar. For 50,000 names this takes about 0.1 s.
+    A similar name differs only in case and punctuation. If there is none, `difflib` searches for
+    one. If it finds none, the first name that begins with `name` is used. For 50,000 names this
+    takes about 0.1 s.
     """
     known = list(names)
     plain = _plain(name)
@@ -372,7 +373,7 @@ def _plain(name: str) -> str:
 
 
 def _likely(name: str, names: list[str]) -> list[str]:
-    """Return at most `_MANY` names, those that share most pairs of letters with a name."""
+    """Return the names, at most `_MANY`, that share the most pairs of letters with a name."""
     if len(names) <= _MANY:
         return names
     pairs = sorted({name[at : at + 2] for at in range(len(name) - 1)})
@@ -381,7 +382,7 @@ def _likely(name: str, names: list[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=256)
 def _adapter(hint: Any) -> TypeAdapter[Any]:
-    """Return pydantic's checker of a type; cached, because it takes long to make."""
+    """Return pydantic's checker of a type; cached, because making it takes long."""
     return TypeAdapter(hint)
 
 

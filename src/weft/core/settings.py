@@ -26,7 +26,7 @@ _UNIT = re.compile(r"_(bytes|ns)$")
 
 @dataclass(frozen=True)
 class Option:
-    """More properties of a field of settings: ``Annotated[type, Option(...)]``.
+    """Further properties of a field of settings: ``Annotated[type, Option(...)]``.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class Option:
     written
         Type in files and on the command line, if it differs from the type in Python.
     compared
-        If files and commands take a list, each item of which makes runs of its own to compare:
-        ``names`` (commas may separate the items) or ``texts``.
+        ``names`` or ``texts`` if files and commands take a list, and each item makes separate runs
+        to compare. Commas may separate ``names``, but not ``texts``.
     plural
-        Second name on the command line, which takes several words.
+        Second name on the command line; under this name, the option takes several words.
     levels
         Levels of detail that have the setting; empty for all.
     usual
@@ -66,13 +66,13 @@ class Setting:
     Parameters
     ----------
     field, key
-        Its name in Python and in files.
+        Name of the setting in Python, and in files.
     hint, default
-        Its type and default; `MISSING` if it is required.
+        Type and default of the setting; `MISSING` if the setting is required.
     help
-        Its meaning, in one line.
+        Meaning of the setting, in one line.
     option
-        Its other properties.
+        Other properties of the setting.
     """
 
     field: str
@@ -101,7 +101,7 @@ class Setting:
 
 
 def is_listed(item: Setting) -> bool:
-    """Return whether files and commands take several values."""
+    """Return whether files and commands take several values of a setting."""
     hint = item.option.written or item.hint
     lists = (tuple, list, Mapping, dict)
     return bool(item.option.compared) or any(get_origin(part) in lists for part in parts_of(hint))
@@ -185,12 +185,13 @@ def known_fields(
     whose
         Owner of the settings, for messages: ``"the flow level"``.
     elsewhere
-        Function that returns a text about another owner of the named setting; empty if none has it.
+        Function from a name to a text about another owner of this setting; an empty text if there
+        is none.
 
     Raises
     ------
     InputError
-        If a name is unknown; the message names the first.
+        If a name is unknown; the message gives the first one.
     """
     names = [item.field for item in known]
     for name in given:
@@ -282,7 +283,7 @@ def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
     return parse
 
 
-#: Reject bools as numbers, and numbers as bools.
+#: Types that reject bools as numbers, and numbers as bools.
 Whole = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
 Truth = Annotated[bool, BeforeValidator(_truth)]

@@ -18,7 +18,8 @@ AGAIN_S = 0.02
 #: Module of the Python functions that compiled code calls.
 UNPICKLE = "numba.core.serialize"
 #: Packages and modules that swallow exceptions, or leave objects that cannot be deleted. LLVM's
-#: objects fail when they are half initialised, and may crash when deleted in another order.
+#: objects fail when they are half initialised, and may crash when they are deleted in another
+#: order.
 NUMPY, LLVM, CODEGEN = "numpy", "llvmlite", "numba.core.codegen"
 WEAK = frozenset({"weakref", "_weakrefset"})
 #: Methods whose exceptions are ignored by Python, or by extensions that look up a dictionary key.
@@ -41,7 +42,7 @@ def ended_by() -> tuple[str, int]:
 def stoppable() -> Iterator[None]:
     """Let SIGINT and SIGTERM end the running code with a KeyboardInterrupt, when that is safe.
 
-    Batch systems send SIGTERM before they kill; an exception lets the code clean up.
+    Batch systems send SIGTERM before they kill a process; an exception lets the code clean up.
 
     Compiled code calls Python functions as it returns and does not check for exceptions: an
     exception raised there causes a crash. NumPy sometimes converts an exception to a TypeError, and
@@ -68,7 +69,7 @@ def stoppable() -> Iterator[None]:
         timers[-1].start()
 
     def resend(number: int) -> None:
-        if _deferred:  # otherwise `raise_deferred` has taken it
+        if _deferred:  # otherwise `raise_deferred` has handled it
             os.kill(process, number)
 
     lost: list[int] = []
@@ -137,8 +138,8 @@ def raise_deferred() -> None:
 def at_a_bad_time(frame: FrameType | None) -> bool:
     """Return whether an exception in a frame would be lost or would do harm.
 
-    That is so in functions that compiled code calls as it returns, in NumPy, in finalizers, hashes
-    and callbacks of weak references, and in LLVM.
+    This is the case in functions that compiled code calls as it returns, in NumPy, in finalizers,
+    hashes and callbacks of weak references, and in LLVM.
     """
     file = sys.modules[UNPICKLE].__file__ if UNPICKLE in sys.modules else None
     while frame is not None:

@@ -30,7 +30,7 @@ LANE_RATE_GBPS = {
 }
 WIDTHS = (1, 2, 4, 8, 12)
 
-#: Names of all InfiniBand rates; a cable stores the index of its rate, 0 for an unnamed one.
+#: Names of all InfiniBand rates; a cable stores the index of its rate, 0 for a rate without name.
 RATE_NAMES: tuple[str, ...] = (
     "",
     *(f"{width}x{speed}" for speed in LANE_RATE_GBPS for width in WIDTHS),
@@ -66,7 +66,7 @@ def rate_code(text: str) -> int:
 
 @cache
 def rate_gbps(code: int) -> float:
-    """Return the data rate in Gb/s of an index in `RATE_NAMES`, other than 0."""
+    """Return the data rate in Gb/s of an index in `RATE_NAMES`; the index is not 0."""
     width, speed = RATE_NAMES[code].split("x", 1)
     return int(width) * LANE_RATE_GBPS[speed]
 
@@ -112,7 +112,7 @@ def parse_bytes(value: object) -> int:
     Raises
     ------
     ValueError
-        If it is not a size, negative, not a whole number of bytes, or above 2^56.
+        If the value is not a size, is negative, is not a whole number of bytes, or is above 2^56.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("expected a number, or text with a unit such as 64KiB")
@@ -142,7 +142,7 @@ def parse_duration_ns(value: object) -> float:
     Raises
     ------
     ValueError
-        If it is not a duration, negative or not finite.
+        If the value is not a duration, is negative or is not finite.
     """
     if isinstance(value, bool) or not isinstance(value, str | Real):
         raise ValueError("expected a number, or text with a unit such as 10us")

@@ -19,13 +19,13 @@ NAMES = ("queues", "hops", "series")
 
 #: Columns that identify the message of a hop.
 _SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
-    "number": Column(pl.Int64, "", "Index of the message among those that the rank sends, from 0")
+    "number": Column(pl.Int64, "", "Index of the message among the messages of its source, from 0")
 }
 HOP_COLUMNS = {**_SENDER, **packet.HOP_COLUMNS}
 
 
 def makers(result: PacketResult) -> dict[str, Callable[[], pl.DataFrame]]:
-    """Return a function for each table of `NAMES` that the result has."""
+    """Return a function that makes the table, for each of `NAMES` that the result has."""
     functions: dict[str, Callable[[], pl.DataFrame]] = {"queues": result.queues}
     if len(result.hop):
         functions["hops"] = lambda: _hops(result)

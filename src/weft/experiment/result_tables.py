@@ -40,13 +40,14 @@ _MESSAGES = {
     "mean_slowdown": Column(
         pl.Float64,
         "",
-        "Mean slowdown: this time over that without contention (flow and packet level)",
+        "Mean slowdown: time from departure to arrival over the time without contention (flow and "
+        "packet level)",
     ),
     "mean_contention": Column(
         pl.Float64,
         "flows",
-        "Mean over messages of the largest contention on their path, within their phase (static "
-        "level, without messages in one host; null if routes do not fix paths)",
+        "Mean over messages between hosts of the largest contention on the path, in the phase of "
+        "the message (static level; null if routes do not fix paths)",
     ),
     "max_contention": Column(pl.Float64, "flows", "Largest contention (static level)"),
     "bound_ns": Column(
@@ -78,49 +79,54 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "communication_ns": Column(
         pl.Float64,
         "ns",
-        "Mean over ranks of `communication_ns` of the table of jobs (flow and packet level)",
+        "Mean over the ranks of all jobs of the time without calculation until the rank's last "
+        "operation (flow and packet level)",
     ),
     **_MESSAGES,
     "bound_ns": Column(
         pl.Float64,
         "ns",
-        "Lower bound of the makespan if the phases of each job are consecutive: largest sum of "
-        "start and bound of a job (static level)",
+        "Lower bound of the makespan if the phases of each job are consecutive: largest sum "
+        "of start_ns and bound_ns of a job (static level)",
     ),
-    "busiest_link": Column(pl.String, "", "Link that is busy for the largest share of the time"),
+    "busiest_link": Column(
+        pl.String, "", "Link with the largest utilisation (static level: longest transfer time)"
+    ),
     "busiest_share": Column(
         pl.Float64,
         "",
-        "Utilisation of that link: carried bytes over capacity (flow level), or share of the time "
-        "in which it sends (packet level)",
+        "Utilisation of the busiest link: carried bytes over capacity (flow level), or share of "
+        "the time in which the link sends (packet level)",
     ),
     "end_ns": Column(
-        pl.Float64, "ns", "Simulated time at the end, also of a partial run (packet level)"
+        pl.Float64, "ns", "Simulated time at the end of the run, complete or partial (packet level)"
     ),
-    "packets": Column(pl.Int64, "", "Injected packets, control packets included (packet level)"),
+    "packets": Column(
+        pl.Int64, "", "Number of injected packets, including control packets (packet level)"
+    ),
     "in_flight_packets": Column(
-        pl.Int64, "", "Packets that are not delivered at the end (packet level; 0 if complete)"
+        pl.Int64, "", "Number of packets not delivered at the end (packet level; 0 if complete)"
     ),
     "packet_hops": Column(pl.Int64, "", "Total number of hops of all packets (packet level)"),
     "mean_wait_ns": Column(
         pl.Float64,
         "ns",
-        "Mean wait per hop: from when a packet could have left without contention until it left "
-        "(packet level)",
+        "Mean wait per hop: from the time at which a packet could leave without contention to its "
+        "departure (packet level)",
     ),
     "early_packets": Column(
         pl.Int64,
         "",
-        "Packets that arrived before one sent earlier and were kept by receivers (packet level; "
-        "null if the policy preserves order)",
+        "Number of early packets, which arrived before a packet sent earlier, so that receivers "
+        "kept them (packet level; null if the policy preserves order)",
     ),
     "most_held_bytes": Column(
-        pl.Int64, "B", "Most bytes that a receiver kept of one queue pair for this (packet level)"
+        pl.Int64, "B", "Most bytes of early packets kept for one queue pair (packet level)"
     ),
     "reordering_ns": Column(
         pl.Float64,
         "ns",
-        "Total time that receivers kept such packets until all earlier ones arrived (packet level)",
+        "Total time for which receivers kept early packets (packet level)",
     ),
 }
 
@@ -147,7 +153,8 @@ JOB_COLUMNS: Mapping[str, Column] = {
     "communication_ns": Column(
         pl.Float64,
         "ns",
-        "Mean over ranks of the other time until the rank's last operation (flow and packet level)",
+        "Mean over ranks of the time without calculation until the rank's last operation (flow and "
+        "packet level)",
     ),
     **_MESSAGES,
 }
@@ -166,7 +173,7 @@ def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
     return {"run": _RUN, "job": _JOB, **own}
 
 
-_HOST_NAME = Column(pl.String, "", "Label of that host")
+_HOST_NAME = Column(pl.String, "", "Label of the host")
 _PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
 
 #: (Level, table) -> columns.
@@ -234,7 +241,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
 
 
 def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
-    """Return the rows of a run in the table of jobs; none if the run has no result."""
+    """Return the rows of a run in the table of jobs; no rows if the run has no result."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return []
@@ -291,7 +298,7 @@ def tables(
     outcome: Outcome,
     only: Collection[str] = ("phases", "messages", "ranks", "links", *packets.NAMES),
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables of one run, or some of them."""
+    """Return those tables of one run whose names are in `only`."""
     result, mix = outcome.result, outcome.mix
     if result is None or mix is None:
         return {}
@@ -379,7 +386,7 @@ def _static(
 
 
 def _times(result: FlowResult | PacketResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return per rank the time in which calculations run, and the end of its last operation."""
+    """Return for each rank the time in which calculations run and the end of its last operation."""
     work = result.workload
     until = np.zeros(work.num_ranks)
     np.maximum.at(until, work.rank, result.ended_ns)

@@ -26,10 +26,10 @@ from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
 from weft.workload.placement.placement_registry import allowed_hosts
 
-#: Number of operations of workloads that are kept for later runs, about 0.6 GB.
+#: Largest number of operations of workloads that are kept for later runs; about 0.6 GB.
 _KEPT_OPS = 10_000_000
 
-#: Seconds and share of a run after which the remaining time is estimated.
+#: Seconds of wall time and share of a run after which the remaining time is estimated.
 TELLING_S, TELLING_SHARE = 1.0, 0.01
 
 Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
@@ -45,14 +45,14 @@ def _clock(seconds: float) -> str:
 
 @dataclass
 class Stage:
-    """Present stage of an experiment, updated as it runs.
+    """Present stage of an experiment, updated as the experiment runs.
 
     Parameters
     ----------
     runs
         Number of runs.
     run
-        The active run; None before the first.
+        The active run; None before the first run.
     doing
         The present step, such as ``routing``.
     progress
@@ -60,7 +60,7 @@ class Stage:
     interrupted
         Whether the user interrupted the active run, which has a partial result.
     limit_ns, limit_s
-        Simulated time and wall time at which runs stop; None without a limit.
+        Simulated time and wall time at which runs stop; None if there is no limit.
     """
 
     runs: int
@@ -148,7 +148,7 @@ class Outcome:
         not apply) or ``failed`` (no path, or ranks or buffers that wait for ever), all three
         without a result; ``not run`` after an interrupt.
     reason
-        Why the result is missing or partial.
+        Reason why the result is missing or partial; else empty.
     result, mix
         Result of the level, and the placed jobs.
     notes
@@ -183,22 +183,23 @@ def perform(
     experiment
         The experiment.
     watch
-        Called regularly with the stage.
+        Function to call regularly with the stage.
     stage
         Stage to update, which the caller can read after an interrupt.
 
     Yields
     ------
     Outcome
-        Outcomes in the order of `Experiment.runs`. With several runs, a run that does not fit or
-        fails yields an outcome too, and the others continue. An interrupted run yields the last.
+        Outcomes in the order of `Experiment.runs`. If there are several runs, one that does not fit
+        or fails yields an outcome, too, and the others continue. An interrupted run yields the last
+        outcome.
 
     Raises
     ------
     InputError
-        If the experiment is wrong (if possible, before the first run), or a single run fails.
+        If the experiment is invalid (if possible, before the first run), or its only run fails.
     NotApplicable
-        If the engine or placement of a single run does not fit.
+        If the engine or the placement of the only run does not fit.
     """
     runs = experiment.runs
     stage = stage or Stage(len(runs))
@@ -267,7 +268,7 @@ class _Jobs:
         Raises
         ------
         InputError
-            If a workload or placement is wrong.
+            If a workload or a placement is invalid.
         """
         choices = dict.fromkeys(run.jobs for run in runs)
         self._once = len(choices) == 1

@@ -1,4 +1,4 @@
-"""One run at one level of detail, and its result or the reason why there is none."""
+"""One run at one level of detail, and its result or the reason why it is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Found:
     result
         Result of the level.
     partial
-        Why it is partial; empty for a complete result.
+        Reason why the result is partial; empty for a complete result.
     interrupted
         Whether the user interrupted the run.
     """
@@ -64,7 +64,7 @@ def run_level(
     IncompleteRun
         If a limit stops a run of the flow level.
     InputError, NotApplicable
-        If the level raises them.
+        If the level cannot simulate the input.
     """
     if run.level == "static":
         return Found(

@@ -78,7 +78,7 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
-    #: Makes the Python object of the table from its keys.
+    #: Function that makes the Python object of the table from its keys.
     make: ClassVar[Callable[[Mapping[str, Any]], Any]]
 
     @property
@@ -158,7 +158,7 @@ def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class JobPart(Part):
-    """One job. Lists are compared: each item makes runs of its own.
+    """One job. Each item of a list of workloads or placements makes separate runs to compare.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class JobPart(Part):
         A collective, application or traffic pattern with options, such as
         ``allreduce:size=1MiB``, or a file or folder of traces.
     format
-        Format of a workload file; recognised by its contents if not given.
+        Format of a workload file; if not given, recognised by the contents of the file.
     options
         Options of the workload or of its format, ``NAME=VALUE``.
     ranks
@@ -195,7 +195,7 @@ class JobPart(Part):
         Option(flag="workload_option"),
     ] = Field(default_factory=dict)
     ranks: Annotated[
-        Positive | None, Option(usual="that of the file, or all that fit on the hosts")
+        Positive | None, Option(usual="number in the file, or as many as fit on the hosts")
     ] = None
     placement: Annotated[Names, Option(compared="names")] = ("linear",)
     ranks_per_host: Annotated[Positive | None, Option(usual="1")] = None
@@ -214,7 +214,7 @@ class OutputPart(Part):
     format
         Format of tables.
     messages
-        Table of single messages.
+        Table of messages, one row per message.
     html
         Write a page that shows a run of the packet level over time.
     """
@@ -266,7 +266,7 @@ else:
 
 
 class Experiment(Runs):
-    """An experiment. Lists are compared: each combination is a run.
+    """An experiment. Each combination of the items of compared lists is a run.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ class Experiment(Runs):
         Raises
         ------
         InputError
-            If there are more than `MAX_RUNS`.
+            If there are more than `MAX_RUNS` combinations.
         """
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
         methods = list(
@@ -396,6 +396,6 @@ class Run:
 
     @property
     def placements(self) -> str:
-        """Placements of the jobs, as one text; a single one if all are equal."""
+        """Placements of the jobs, as one text; one placement if all are equal."""
         placements = [placement for _, placement in self.jobs]
         return placements[0] if len(set(placements)) == 1 else " + ".join(placements)

@@ -37,13 +37,13 @@ class Store:
     """Writer of results, which all become visible when `keep` is called.
 
     Tables of each run are written to a hidden folder inside the output folder; `close` removes
-    those that are not kept.
+    tables that are not kept.
 
     Parameters
     ----------
     folder
-        Output folder, created if it does not exist. Earlier results in it are replaced; tables that
-        only they have are removed.
+        Output folder, created if it does not exist. Earlier results in the folder are replaced;
+        tables that the new results do not have are removed.
     experiment
         The experiment; a copy with every key is written next to the tables.
 
@@ -72,7 +72,7 @@ class Store:
             raise InputError(f"cannot be written to: {error.strerror}", file=folder) from None
 
     def close(self) -> None:
-        """Remove results that are not kept; call it in any case."""
+        """Remove results that are not kept; must be called in any case."""
         self._clear()
 
     def add(self, outcome: Outcome) -> None:
@@ -81,7 +81,7 @@ class Store:
         Raises
         ------
         InputError
-            If its tables cannot be written.
+            If the tables of the run cannot be written.
         """
         self._rows.append(run_row(outcome))
         self._jobs += job_rows(outcome)
@@ -99,7 +99,7 @@ class Store:
         Raises
         ------
         InputError
-            If they cannot be written.
+            If the results cannot be written.
         """
         self._write(f"runs.{self.format}", of_columns(RUN_COLUMNS, self._rows))
         self._write(f"jobs.{self.format}", of_columns(JOB_COLUMNS, self._jobs))

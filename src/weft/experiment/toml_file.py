@@ -1,4 +1,4 @@
-"""Experiment files in TOML: read with the line of every error, and written back resolved."""
+"""Reader of experiment files in TOML, with the line of each error, and writer of all keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.fabrics.load import Source
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 
-#: Pydantic's names of the types that a value was tried as.
+#: Names of the types to which pydantic tried to convert a value, in paths of keys.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
 #: Path of a key: names of tables, indices in lists, and the name of the key itself.
 _Path = tuple[str | int, ...]
@@ -33,7 +33,8 @@ _Path = tuple[str | int, ...]
 def read_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment file.
 
-    Files that it names are searched in its folder first, then in the working folder.
+    Files that the experiment names are searched first in the folder of the experiment file, then in
+    the working folder.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def _line(text: str, path: _Path) -> int | None:
 
 
 def _beside(experiment: Experiment, folder: Path) -> Experiment:
-    """Return the experiment with paths to the files that are in its folder."""
+    """Return the experiment with paths in place of the names of files in a folder."""
 
     def in_folder(name: str) -> str:
         path = folder / name

@@ -1,4 +1,4 @@
-"""Applications: the messages of benchmarks and programs, one file each.
+"""Applications: workloads modelled on benchmarks and programs.
 
 A file with one function adds an application::
 

@@ -1,9 +1,9 @@
 """The registry of applications, and the functions that they share.
 
 Each entry has the fact `source`: a paper about the program, or the program itself. Three facts are
-optional: `passes_on` names the receiver of the options that the entry does not declare; `small`
-holds options that make contract tests quick; `seeded` holds options without which the seed has no
-effect.
+optional: `passes_on` says what receives the options that the entry does not declare, such as the
+traffic pattern; `small` holds options that make contract tests quick; `seeded` holds options
+without which the seed has no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ application = Registry(
 
 #: Largest number of ranks of an application.
 MAX_RANKS = 2**20
-#: Largest number of messages of an application; building them and their receives takes about 4 GB.
+#: Largest number of messages of an application; they and their receives take about 4 GB.
 MAX_MESSAGES = 2**24
 #: Largest number of messages of one rank; adding them one by one takes a minute.
 MAX_STEPS = 2**18
@@ -41,13 +41,13 @@ def application_workload(spec: str, num_ranks: int, **options: Any) -> Workload:
     spec
         An application's name, with or without options: ``"hpcg"``, ``"hpcg:local=32x32x32"``.
     num_ranks
-        Ranks, numbered from 0.
+        Number of ranks.
     **options
         Options of the application, in addition to those in the spec.
 
     Returns
     -------
-    A workload whose name is a spec with all options, from which the same workload can be made.
+    A workload whose name is a spec with all options; this spec makes the same workload again.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def need(condition: bool, message: str) -> None:
 
 
 def at_least(least: int, **options: float | None) -> None:
-    """Refuse options below a minimum; None is an option that was left out.
+    """Refuse options below a minimum; an option of None was left out and is accepted.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def check_messages(num_ranks: int, messages: float) -> None:
     Raises
     ------
     NotApplicable
-        If there are more than `MAX_MESSAGES`, or more than `MAX_STEPS` per rank.
+        If there are more than `MAX_MESSAGES` messages, or more than `MAX_STEPS` per rank.
     """
     if messages > num_ranks * float(MAX_STEPS):
         raise NotApplicable(
@@ -136,7 +136,7 @@ def check_size(size_bytes: int) -> int:
 
 
 def generator(seed: int, *streams: int) -> np.random.Generator:
-    """Return the random generator of a seed; different streams are independent.
+    """Return the random generator of a seed and a stream; streams are independent of each other.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def alltoallv(
     groups
         int64 [groups, members], ranks of each group.
     size_bytes
-        int64 [groups, members, members], bytes from the first member to the second.
+        int64 [groups, senders, receivers], bytes that each member sends to each member.
     algorithm
         Algorithm of the collective; if left out, the one that MPICH selects.
     """
@@ -198,7 +198,7 @@ def alltoallv(
 
 
 def group_size(num_ranks: int, given: int | None, most: int, name: str) -> int:
-    """Return the ranks of a group: `given`, else the largest divisor up to `most`, else all ranks.
+    """Return the size of a group: `given`, else the largest divisor up to `most`, else `num_ranks`.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def group_size(num_ranks: int, given: int | None, most: int, name: str) -> int:
 
 
 def popularity(count: int, skew: float, random: np.random.Generator) -> NDArray[np.float64]:
-    """Return shares by Zipf's law, the n-th proportional to n^-skew, shuffled, float64 [count]."""
+    """Return shuffled shares by Zipf's law, float64 [count]: proportional to n^-skew, n from 1."""
     weights = np.arange(1, count + 1, dtype=np.float64) ** -skew
     return random.permutation(weights / weights.sum())
 
@@ -232,7 +232,7 @@ def in_order(
     tag: ArrayLike = 0,
     duration_ns: ArrayLike = 0.0,
 ) -> None:
-    """Add many blocking operations at once; each waits for the previous one of its rank.
+    """Add many blocking operations at once; each waits for the previous operation of its rank.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def in_order(
 
 
 def shares(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Divide an integer in proportion to weights, by cumulative rounding so that the sum is exact.
+    """Divide an integer in proportion to weights; cumulative rounding makes the sum exact.
 
     Raises
     ------
@@ -276,7 +276,7 @@ def shares(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def per_size(values: tuple[int, ...], sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """Return one value per size, from one value for all sizes or one for each.
+    """Return one value per size; a single value applies to all sizes.
 
     Raises
     ------

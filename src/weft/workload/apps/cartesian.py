@@ -1,4 +1,4 @@
-"""The Cartesian permutation workload of Routing Keys: +x -x +y -y +z -z, each before a barrier."""
+"""The Cartesian permutation workload of Routing Keys: shifts +x -x +y -y +z -z and barriers."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ def cartesian(
     iterations
         Repetitions of all phases; phase names include the iteration.
     shuffled
-        Draw the order of the phases, because each application of the paper has its own; otherwise
-        the order is +x -x +y -y +z -z.
+        Draw the order of the phases, because each application of the paper has its own order;
+        otherwise the order is +x -x +y -y +z -z.
     dims
-        Grid of ranks, the first dimension varying fastest; near to a cube where left out.
+        Grid of ranks, the first dimension varying fastest; if left out, as near to a cube as
+        possible.
     utilization
         Utilization, above 0 and up to 1; 1 means no calculations.
     rate_gbps

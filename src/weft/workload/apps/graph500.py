@@ -65,7 +65,8 @@ class Graph:
 
         Yields
         ------
-        Sources and targets, int64 [edges]; the last level reaches no new vertex.
+        Sources and targets of the edges of a level, int64 [edges] each; the last level reaches no
+        new vertex.
         """
         reached = np.zeros(len(self.offset) - 1, dtype=np.bool_)
         reached[root] = True
@@ -106,15 +107,16 @@ def graph500(
 
     The benchmark's graph has 2^scale vertices and 16 times as many edges. A smaller graph of
     2^drawn vertices is drawn and searched, and the message sizes of its levels are multiplied by
-    2^(scale - drawn); the shares of the levels change slowly with the size of a Kronecker graph.
-    Vertex v belongs to rank v mod P. A search ends with the level that reaches no new vertex.
+    2^(scale - drawn); the share of edges in each level changes only slowly with the size of the
+    graph. Vertex v belongs to rank v mod P. A search ends with the level that reaches no new
+    vertex.
 
-    `1d`: the owner of each vertex of a level sends every edge to the owner of its other end
-    (MPI_Alltoallv), as the reference program does. `2d`: ranks form a grid; an edge belongs to the
-    rank in the column of its source and the row of its target. A level's vertices are sent along
-    columns (MPI_Allgatherv); the vertices that they reach, once per sending rank, are sent along
-    rows to their owners (MPI_Alltoallv). After each level all ranks add up the numbers of new
-    vertices (MPI_Allreduce of 8 bytes).
+    `1d`: the owner of each vertex of a level sends each of the vertex's edges to the owner of
+    the edge's other end (MPI_Alltoallv), as the reference program does. `2d`: ranks form a grid; an
+    edge belongs to the rank in the column of its source's owner and the row of its target's owner.
+    A level's vertices are sent along columns (MPI_Allgatherv). Then each rank sends the vertices
+    that its edges reach, each vertex once, along its row to their owners (MPI_Alltoallv). After
+    each level all ranks add up the numbers of new vertices (MPI_Allreduce of 8 bytes).
 
     Parameters
     ----------
@@ -129,11 +131,12 @@ def graph500(
     partition
         `1d` or `2d`.
     grid
-        Rows and columns for `2d`, rank r in row r div columns; nearly square where left out.
+        Rows and columns of the grid for `2d`; rank r is in row r div columns. If left out, the grid
+        is as square as possible.
     edge
-        Bytes of an edge or a vertex in a message; the reference sends two 32-bit numbers.
+        Bytes of an edge or a vertex in a message; the reference program sends two 32-bit numbers.
     edge_time
-        Time to calculate per edge, at the rank that follows the edge.
+        Calculation time per edge at the rank that follows the edge.
     seed
         Seed of the graph and the roots.
     """
@@ -154,7 +157,8 @@ def graph500(
     roots = np.flatnonzero(np.diff(graph.offset))
     need(
         searches <= len(roots),
-        f"searches must be at most {len(roots):,}, the vertices with neighbours, not {searches}",
+        f"searches must be at most {len(roots):,}, the number of vertices with neighbours, "
+        f"not {searches}",
     )
     builder = WorkloadBuilder(num_ranks)
     messages = 0
@@ -175,7 +179,7 @@ def graph500(
 
 
 def _sent_1d(source: Ints, target: Ints, ranks: int) -> tuple[Ints, Ints]:
-    """Return the number of edges between ranks, int64 [sender, receiver], and sums by sender."""
+    """Return the number of edges between ranks, int64 [senders, receivers], and sums per sender."""
     pairs = np.bincount(source % ranks * ranks + target % ranks, minlength=ranks * ranks)
     sizes = pairs.reshape(ranks, ranks)
     return sizes, sizes.sum(axis=1)

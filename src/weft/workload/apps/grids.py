@@ -17,7 +17,7 @@ from weft.core.errors import InputError, NotApplicable
 
 @cache
 def near_cube(count: int, dimensions: int) -> tuple[int, ...]:
-    """Return the sizes of the grid of `count` processes with the smallest surface, largest first.
+    """Return the sizes, largest first, of the grid of `count` processes with the smallest surface.
 
     MPI_Dims_create requires sizes as close to each other as possible, which implementations
     interpret differently; programs use it to get a small surface, and HPCG minimises the surface
@@ -52,7 +52,7 @@ def _factorings(count: int, dimensions: int, most: int) -> list[tuple[int, ...]]
 
 @cache
 def _divisors(count: int) -> tuple[int, ...]:
-    """Return all divisors, largest first."""
+    """Return all divisors of a number, largest first."""
     low = [size for size in range(1, isqrt(count) + 1) if count % size == 0]
     return tuple(sorted({*low, *(count // size for size in low)}, reverse=True))
 
@@ -90,14 +90,14 @@ def places(dims: tuple[int, ...]) -> NDArray[np.int64]:
 def beside(
     dims: tuple[int, ...], step: tuple[int, ...], periodic: tuple[bool, ...]
 ) -> NDArray[np.int64]:
-    """Return each rank's neighbour one step away, int64 [ranks]; -1 outside the grid.
+    """Return each rank's neighbour at distance `step`, int64 [ranks]; -1 if it is outside the grid.
 
     Parameters
     ----------
     dims
         Sizes of the grid.
     step
-        Distance in each dimension.
+        Distance to the neighbour in each dimension.
     periodic
         Whether each dimension wraps around.
     """

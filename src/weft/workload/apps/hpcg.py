@@ -44,13 +44,14 @@ def hpcg(
 ) -> Workload:
     """Run conjugate gradients as HPCG's reference version does.
 
-    The program starts with one product with the matrix and one dot product; an iteration is the
-    multigrid cycle, three dot products (MPI_Allreduce), one product and three vector updates.
-    On each level but the coarsest the cycle smooths (symmetric Gauss-Seidel), multiplies, descends
-    and smooths again; on the coarsest level it smooths once. Each smoothing and each product
-    exchanges the halo first: a rank posts all receives, sends to its up to 26 neighbours one by one
-    in the order of their ranks, then waits for all receives. The domain is not periodic. Each of
-    these parts is a phase whose name includes the iteration; level 0 is the finest.
+    The program starts with one product with the matrix, one vector update and one dot product; an
+    iteration is the multigrid cycle, three dot products (MPI_Allreduce), one product and three
+    vector updates. On each level but the coarsest the cycle smooths (symmetric Gauss-Seidel),
+    multiplies, runs the cycle of the next coarser level and smooths again; on the coarsest level it
+    smooths once. Each smoothing and each product exchanges the halo first: a rank posts all
+    receives, sends to its up to 26 neighbours one by one in the order of their ranks, then waits
+    for all receives. The domain is not periodic. Each of these parts is a phase whose name includes
+    the iteration; level 0 is the finest.
 
     Parameters
     ----------
@@ -66,8 +67,8 @@ def hpcg(
         Speed of a rank in 10^9 operations per second, as HPCG counts them; the duration of a
         calculation is its number of operations divided by this speed. 0 means no calculations.
     dims
-        Grid of ranks, the first dimension varying fastest; where left out, the grid of the
-        smallest surface, as in HPCG, with the largest dimension first.
+        Grid of ranks, the first dimension varying fastest; if left out, the grid of the
+        smallest surface as in HPCG, with the largest dimension first.
     reduction
         Bytes of a dot product's reduction.
     """
@@ -114,10 +115,10 @@ class _Halo:
 
     def __init__(self, grid: tuple[int, ...], local: tuple[int, ...]):
         self.points = prod(local)
-        #: Ranks, their neighbours and the bytes per message, by direction in rank order.
+        #: For each direction: ranks, their neighbours (int64 [ranks] each), bytes per message.
         self.sides: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
         for step in _STEPS:
-            # The last dimension varies slowest: reversed steps are in the order of neighbour ranks.
+            # The last dimension varies slowest, so reversed steps give neighbours in rank order.
             direction = step[::-1]
             other = beside(grid, direction, (False,) * 3)
             ranks = np.flatnonzero(other >= 0)
@@ -130,12 +131,12 @@ class _Halo:
         for axis, points in enumerate(local):
             ends = (coordinates[axis] == 0).astype(np.int64) + (coordinates[axis] == grid[axis] - 1)
             entries *= 3 * points - ends
-        #: Entries of each rank's part of the matrix.
+        #: float64 [ranks]: number of matrix entries of each rank.
         self.entries = entries
 
 
 class _Solver:
-    """The parts of an iteration, one phase each."""
+    """The parts of an iteration; each part is one phase."""
 
     def __init__(
         self, builder: WorkloadBuilder, halos: list[_Halo], gflops: float, reduction_bytes: int

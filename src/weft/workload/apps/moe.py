@@ -50,8 +50,8 @@ def moe(
     In each layer a rank sends each of its tokens to the ranks of `top` experts (dispatch,
     MPI_Alltoallv), these compute, and the results are sent back (combine). A token for an expert of
     its own rank needs no message; a token for two experts of one rank counts twice in the message
-    to that rank. The training option adds the backward pass: for each layer from the last, the
-    gradients are dispatched and combined in the same way.
+    to that rank. The training option adds the backward pass: for each layer, the last one first,
+    the gradients are dispatched and combined in the same way.
 
     Parameters
     ----------
@@ -64,10 +64,10 @@ def moe(
     top
         Experts per token.
     experts
-        Experts per group, a multiple of its ranks; one per rank where left out.
+        Number of experts per group, a multiple of the ranks per group; if left out, one per rank.
     group
-        Number of consecutive ranks that share the experts, a divisor of the ranks; if left out, the
-        largest divisor up to 64, or all ranks if that divisor is 1.
+        Number of consecutive ranks that share the experts, a divisor of `num_ranks`; if left out,
+        the largest divisor up to 64, or all ranks if that divisor is 1.
     layers
         Number of layers with experts; each layer draws the experts of its tokens independently.
     skew
@@ -75,11 +75,11 @@ def moe(
         probability proportional to n^-s; 0 means equal probabilities. Experts are drawn
         independently for all tokens.
     attention, expert
-        Time to calculate before each dispatch, and time of an expert for each token.
+        Calculation time before each dispatch, and of an expert per token.
     training
         Add the backward pass, with the same calculations.
     algorithm
-        Algorithm of MPI_Alltoallv.
+        Algorithm of MPI_Alltoallv; if left out, the one that MPICH selects.
     seed
         Seed of all draws.
     """
@@ -124,7 +124,7 @@ def moe(
 def _route(
     random: np.random.Generator, groups: int, members: int, experts: int, choices: int, skew: float
 ) -> NDArray[np.int64]:
-    """Return the tokens between members of each group, int64 [groups, members, members]."""
+    """Return the number of tokens between members, int64 [groups, senders, receivers]."""
     chances = [
         popularity(experts, skew, random).reshape(members, -1).sum(axis=1) for _ in range(groups)
     ]

@@ -30,7 +30,7 @@ def ebb(
     repetitions: int = 1,
     seed: int = 0,
 ) -> Workload:
-    """Exchange between random pairs (effective bisection bandwidth); one phase per round.
+    """Exchange messages between random pairs (effective bisection bandwidth); one phase per round.
 
     In each round every rank gets one partner, all perfect matchings being equally likely, and all
     ranks send and receive at once.
@@ -69,7 +69,7 @@ def ebb(
 
 @application("1toN", aliases=("one-to-n",), source="Netgauge, ptrn_1toN.cpp")
 def one_to_n(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Workload:
-    """Send from rank 0 to all others at once, and the same number of bytes back.
+    """Send from rank 0 to all other ranks at once; each of them sends the same size back.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def one_to_n(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Wo
 
 @application("Nto1", aliases=("n-to-one",), source="Netgauge, ptrn_Nto1.cpp")
 def n_to_one(num_ranks: int, *, size: Bytes = 2**20, repetitions: int = 1) -> Workload:
-    """Send from all others to rank 0 at once; rank 0 then answers rank 1 with one byte.
+    """Send from all other ranks to rank 0 at once; rank 0 then answers rank 1 with one byte.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ def _at_once(builder: WorkloadBuilder, flows: Pairs, size: int, mode: Mode) -> N
 
 
 def _by_appearance(ranks: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the indices of the first, second, ... appearance of each rank."""
+    """Return the indices of the first appearance of each rank, then of the second, and so on."""
     order = np.argsort(ranks, kind="stable")
     sorted_ranks = ranks[order]
     appearance = np.arange(len(order)) - np.searchsorted(sorted_ranks, sorted_ranks)

@@ -53,10 +53,9 @@ def open_loop(
     size_distribution, interarrival
         Distribution of sizes and of times between messages: `fixed`, `uniform` or `exponential`.
     duration, warmup
-        Time for which sources send after the warm-up, in phase ``measured``, and during it, in
-        phase ``warm-up``.
+        Time for which sources send in phase ``measured``, and in phase ``warm-up`` before it.
     seed
-        Seed of all draws, the pattern's included.
+        Seed of all draws, including those of the pattern.
     arguments
         Options of the pattern.
     """

@@ -40,9 +40,10 @@ def pingpong(
 ) -> Workload:
     """Send a message back and forth between one pair of ranks at a time; one phase per size.
 
-    As in the benchmark, one rank after the other is the client of all others, then passes a token
-    of 0 bytes to the next client, so that only one pair communicates at any time. The benchmark
-    repeats each measurement and takes the best; the repetitions of this workload are identical.
+    As in the benchmark, one rank after the other is the client of all other ranks and then passes
+    a token of 0 bytes to the next client, so that only one pair communicates at any time. The
+    benchmark repeats each measurement and takes the best; the repetitions of this workload are
+    identical.
 
     Parameters
     ----------
@@ -57,12 +58,13 @@ def pingpong(
         stride take part. The stride is the one that the benchmark selects if it has time for
         `max_pairs` pairs.
     sample
-        Number of ordered pairs to draw at random, in place of all; they communicate in random
-        order.
+        Number of ordered pairs to draw at random; the drawn pairs communicate in random order. If
+        left out, all pairs communicate.
     concurrent
         Omit the tokens, so that disjoint pairs communicate at once. Pairs are in the order of a
         round-robin tournament, first with the smaller and then with the larger rank as the client;
-        with `sample`, in random order. A rank begins its next pair when its previous one is over.
+        with `sample`, in random order. A rank begins its next pair when its previous pair is
+        finished.
     seed
         Seed of the sample.
     """
@@ -112,7 +114,7 @@ def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) ->
 
 
 def stride(num_ranks: int, max_pairs: int) -> int:
-    """Return the distance between the benchmark's ranks: 1, 3 or usually a larger prime."""
+    """Return the distance between ranks that the benchmark uses: 1, 3 or usually a larger prime."""
     need(max_pairs >= 1, f"max_pairs must be at least 1, not {max_pairs}")
     most = max(5, int(max_pairs**0.5))
     distance = max(1, int(num_ranks / most + 0.9))
@@ -131,7 +133,7 @@ def _sequential(
     repetitions: int,
     token: bool,
 ) -> None:
-    """Add one pair after the other; with `token`, clients wait for the previous client's token."""
+    """Add one pair after the other; if `token`, a client waits for the previous client's token."""
     before = np.roll(clients, 1)
     passes = np.zeros(len(clients), dtype=np.bool_)
     passes[1:] = token & (clients[1:] != before[1:])

@@ -54,10 +54,11 @@ def pipeline(
         Number of ranks. With R pipelines, ranks sR to sR + R - 1 are stage s of pipelines 0 to
         R - 1.
     stages
-        Number of stages, a divisor of the ranks; if left out, the largest divisor up to 8, or all
-        ranks if that divisor is 1.
+        Number of stages, a divisor of `num_ranks`; if left out, the largest divisor up to 8, or
+        `num_ranks` if that divisor is 1.
     microbatches
-        Microbatches per pipeline and iteration; four per stage where left out, as GPipe advises.
+        Number of microbatches per pipeline and iteration; if left out, four per stage, as GPipe
+        advises.
     schedule
         `1f1b` or `gpipe`.
     activations
@@ -120,7 +121,7 @@ def actions(stages: int, microbatches: int, schedule: str) -> NDArray[np.int64]:
 
     Returns
     -------
-    int64 [stages, 2 microbatches].
+    int64 [stages, 2 * microbatches].
     """
     slot = np.arange(2 * microbatches)
     if schedule == "gpipe":

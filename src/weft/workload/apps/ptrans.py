@@ -36,18 +36,18 @@ def ptrans(
     With g = gcd(P, Q), a rank holds blocks that belong to (P/g)(Q/g) ranks after the transpose, and
     exchanges with these ranks one by one, sending and receiving at once; on a square grid there is
     one such rank, across the diagonal. A message holds all blocks for its receiver, padded to whole
-    blocks and to the same number everywhere, as in the benchmark.
+    blocks and to the same number of blocks in all messages, as in the benchmark.
 
     Parameters
     ----------
     num_ranks
         Number of ranks; rank pQ + q is in row p and column q.
     order
-        Rows and columns of the matrix.
+        Number of rows and of columns of the matrix.
     block
-        Rows and columns of a block.
+        Number of rows and of columns of a block.
     grid
-        P and Q; as square as possible with P <= Q where left out, as HPC Challenge recommends.
+        P and Q; if left out, as square as possible with P <= Q, as HPC Challenge recommends.
     repetitions
         Number of transposes, each a phase after a barrier.
     """
@@ -72,9 +72,9 @@ def ptrans(
 
 
 def partners(rows: int, columns: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return destination and source of each rank in each step, the rank itself included.
+    """Return the destinations and the sources of all ranks in each step, int64 [ranks] each.
 
-    Block (i, j) is at (i mod P, j mod Q) and is sent to (j mod P, i mod Q).
+    Block (i, j) is at rank (i mod P, j mod Q) and is sent to (j mod P, i mod Q), possibly the same.
     """
     common = gcd(rows, columns)
     row, column = np.divmod(np.arange(rows * columns, dtype=np.int64), columns)

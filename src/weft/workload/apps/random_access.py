@@ -48,14 +48,14 @@ def random_access(
     A rank makes four updates of 8 bytes for each word of its own part.
 
     `buckets`: a rank collects up to `look_ahead` updates in one bucket per owner of the words, then
-    sends the largest bucket (of several largest ones, that of the nearest following rank) and
-    continues. It sends one message at a time. The benchmark posts receives in advance from any
-    source; updates are one-sided here. The remaining updates are sent in the same way. Then each
-    rank sends a final message to all others and waits for theirs.
+    sends the largest bucket (if several are largest, the one of the nearest following rank) and
+    continues. It sends one message at a time. The benchmark posts receives from any source in
+    advance; here, updates are one-sided messages. The remaining updates are sent in the same way.
+    Then each rank sends a final message to every other rank and waits for one from each of them.
 
     `hypercube`: a rank routes `look_ahead` updates at a time along the dimensions of a hypercube:
-    in step k it sends the updates whose owner differs from it in bit k to the rank that differs
-    from it only in bit k.
+    in step k it sends the updates whose owner's rank differs from its own in bit k to the rank that
+    differs from its own only in bit k.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _buckets(
         np.concatenate([step[column] for step in steps]) if steps else np.zeros(0, dtype=np.int64)
         for column in range(4)
     )
-    # A calculation before each message: the updates since the previous message.
+    # The calculation before each message makes the updates since the previous message.
     both = np.repeat(sender, 2)
     is_put = np.arange(len(both)) % 2 == 1
     in_order(
@@ -166,7 +166,7 @@ def _buckets(
 
 
 def _finish(builder: WorkloadBuilder) -> None:
-    """Send a final message from each rank to all others in rank order, and wait for theirs."""
+    """Send a final message from each rank to each other rank in rank order, and wait for all."""
     ranks = builder.num_ranks
     who = everyone(builder)
     for step in range(1, ranks):

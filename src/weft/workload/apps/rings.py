@@ -35,13 +35,13 @@ def natural_ring(
     repetitions: int = 1,
     method: Method = "nonblocking",
 ) -> Workload:
-    """Send both ways around the ring of ranks in rank order; one phase per size.
+    """Send in both directions around the ring of ranks in rank order; one phase per size.
 
     Parameters
     ----------
     num_ranks
         Number of ranks; if there are two, each is both the left and the right neighbour of the
-        other.
+        other rank.
     sizes
         Message sizes in bytes; the defaults are the benchmark's for latency and for bandwidth.
     repetitions
@@ -49,7 +49,7 @@ def natural_ring(
         exchanges are identical.
     method
         `nonblocking`: both receives and both sends at once. `sendrecv`: first to the right, then
-        to the left. The benchmark runs both and takes the faster.
+        to the left. The benchmark runs both methods and takes the faster one.
     """
     check_sizes(sizes)
     at_least(1, repetitions=repetitions)
@@ -73,7 +73,7 @@ def random_ring(
     method: Method = "nonblocking",
     seed: int = 0,
 ) -> Workload:
-    """Send both ways around rings of ranks in random orders; one phase per ring and size.
+    """Send in both directions around rings of ranks in random orders; one phase per ring and size.
 
     Parameters
     ----------

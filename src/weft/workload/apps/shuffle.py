@@ -44,8 +44,8 @@ def shuffle(
 
     A reducer fetches from `parallel` mappers at once, waits for these fetches and continues with
     the next mappers; reducer j begins with mapper j. A mapper starts all its sends after its
-    calculation; a part sent by rendezvous moves when its reducer posts the receive. Empty parts and
-    parts for the mapper's own rank are not sent.
+    calculation; a part sent by rendezvous is transferred when its reducer posts the receive. Empty
+    parts and parts for the mapper's own rank are not sent.
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def shuffle(
     size
         Output of a mapper in bytes.
     mappers, reducers
-        Number of mappers and of reducers; mappers are the first ranks, reducers the last. Where
-        left out, all ranks are both.
+        Number of mappers and of reducers; mappers are the first ranks, reducers the last. By
+        default, all ranks are both.
     skew
         Exponent s of Zipf's law: the n-th largest part is proportional to n^-s; 0 gives equal
         parts.
     parallel
-        Concurrent fetches of a reducer; the default is Hadoop's.
+        Number of concurrent fetches of a reducer; the default is Hadoop's.
     map_time, reduce_time
-        Time that a mapper calculates before the shuffle, and a reducer after it.
+        Calculation time of a mapper before the shuffle, and of a reducer after it.
     seed
         Seed of the assignment of part sizes to reducers.
     """
@@ -96,7 +96,7 @@ def shuffle(
 def _offer(
     builder: WorkloadBuilder, mapper: Ints, reducer: Ints, parts: Ints, mapped: Ints
 ) -> Ints:
-    """Add all sends of all mappers; return their handles, int64 [k, mappers], -1 for no send.
+    """Add all sends of all mappers; return their handles, int64 [steps, mappers]; -1 for no send.
 
     In step s mapper i sends to the reducers j with j + s = i modulo the number of mappers.
     """

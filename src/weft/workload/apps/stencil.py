@@ -37,33 +37,34 @@ def stencil(
     iterations: int = 1,
     calc: Nanoseconds = 0.0,
 ) -> Workload:
-    """Exchange with all neighbours at once, then compute.
+    """Exchange halos with all neighbours at once, then calculate.
 
     An iteration posts all receives, then all sends, waits for all of them, and then calculates. A
-    message holds a block of cells: `halo` deep in the dimensions of its direction, and the size of
-    the rank's part in the others.
+    message holds a block of cells: `halo` deep in the dimensions of its direction, and as long
+    as the rank's part in the other dimensions.
 
     Parameters
     ----------
     num_ranks
         Number of ranks, all in the grid.
     local
-        Cells of a rank in each dimension.
+        Number of cells of a rank in each dimension.
     cell
         Bytes of a cell.
     halo
         Depth of the halo in cells.
     points
-        Points of the stencil. 7: the six neighbours across faces. 27: also those across edges and
-        corners.
+        Number of points of the stencil. 7: exchange with the six neighbours across faces. 27: also
+        with the neighbours across edges and corners.
     sizes
         Bytes of a message in the first, second and third dimension, instead of the size from
         `local`, `cell` and `halo`; only for 7 points.
     periodic
         Wrap around in all dimensions. A rank that is its own neighbour sends nothing; a rank that
-        is the neighbour on both sides gets two messages.
+        is another rank's neighbour on both sides receives two messages from that rank.
     dims
-        Grid of ranks, the first dimension varying fastest; near to a cube where left out.
+        Grid of ranks, the first dimension varying fastest; if left out, as near to a cube as
+        possible.
     iterations
         Number of iterations.
     calc

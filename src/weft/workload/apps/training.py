@@ -18,12 +18,12 @@ _MAX_BUCKETS = 2**16
 
 
 def buckets(gradients: int, bucket: int, first: int) -> list[int]:
-    """Return the bytes of the buckets, in the order in which the backward pass fills them.
+    """Return the bytes of each bucket, in the order in which the backward pass fills them.
 
     Raises
     ------
     InputError
-        If a size is 0, the gradients exceed 2^56 bytes, or there are too many buckets.
+        If a size is below 1, the gradients exceed 2^56 bytes, or there are too many buckets.
     """
     at_least(1, gradients=gradients, bucket=bucket, first_bucket=first)
     need(gradients <= MAX_BYTES, f"gradients must be at most 2^56 bytes, not {gradients}")
@@ -58,10 +58,11 @@ def train(
     iterations
         Number of iterations.
     forward, backward
-        Nanoseconds of the passes.
+        Time of the forward and of the backward pass in nanoseconds.
     overlap
         Reduce a bucket during the backward pass, when it is full and the previous one is reduced;
-        else reduce all after the pass. The next forward pass always waits for all reductions.
+        else reduce all buckets after the pass. The next forward pass always waits for all
+        reductions.
     """
     who = everyone(builder)
     total = sum(sizes)

@@ -42,8 +42,8 @@ def tree_allreduce(
     Each tree reduces one half of a bucket, in chunks: a rank adds its children's chunks to its own
     and sends the sum to its parent; the root broadcasts the result down the tree. Chunks are
     pipelined, and each rank handles the chunks of a tree and direction in order. The second tree is
-    the first one mirrored (for an odd number of ranks, shifted by one), so that no rank (one rank
-    if their number is odd) has children in both trees.
+    the first one mirrored (for an odd number of ranks, shifted by one), so that no rank (if their
+    number is odd, only one rank) has children in both trees.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def tree_allreduce(
     bucket, first_bucket
         Bytes of a bucket, and of the first one; the defaults are PyTorch's.
     chunk
-        Bytes of a message, except the last of each bucket and tree.
+        Bytes of a message; the last message of each bucket and tree may be smaller.
     iterations
         Number of iterations.
     forward, backward
@@ -122,8 +122,8 @@ class _Pipe:
     """One tree that reduces and broadcasts chunks.
 
     A rank receives the chunks from each neighbour in order. It sends chunks upwards in order, each
-    after it has added the same chunk of its children, and downwards in order, each after it has the
-    result. There are no other dependencies.
+    after adding its children's sums of the same chunk, and downwards in order, each after receiving
+    the result. There are no other dependencies.
     """
 
     def __init__(self, builder: WorkloadBuilder, parent: Ints, number: int, begin: Ints):
@@ -133,7 +133,7 @@ class _Pipe:
         ranks = everyone(builder)
         self._root = np.flatnonzero(parent < 0)
         self._children = np.flatnonzero(parent >= 0)
-        # Parents with their first child, then parents with their second; none has more than two.
+        # Parents with their first child, then parents with their second child (at most two).
         order = self._children[np.argsort(parent[self._children], kind="stable")]
         second = np.zeros(len(order), dtype=np.bool_)
         second[1:] = parent[order[1:]] == parent[order[:-1]]
@@ -141,12 +141,12 @@ class _Pipe:
             (parent[group], group) for group in (order[~second], order[second]) if len(group)
         ]
         self._ranks = ranks
-        # Operations that the next chunk waits for: sums and results, sends up and sends down.
+        # Operations of each rank that the next chunk waits for: sums, results, sends up and down.
         self._summed = self._sent_up = self._got = begin
         self._sent_down = [begin for _ in self._families]
 
     def last(self) -> list[Ints]:
-        """Return the operations that end the last chunk, int64 [ranks] each."""
+        """Return the operations of all ranks that end the last chunk, int64 [ranks] each."""
         return [self._summed, self._sent_up, self._got, *self._sent_down]
 
     def chunk(self, size: int) -> None:

@@ -7,7 +7,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def ring_steps(group: Group, blocks: Blocks) -> None:
-    """Send the block received last to the next rank n - 1 times; block 0 is the root's."""
+    """In n - 1 rounds, send the block received last to the next rank; block 0 is the root's."""
     n, ranks = group.n, group.ranks
     group.expect(n * (n - 1))
     behind = group.behind_root(ranks)
@@ -23,7 +23,7 @@ def _behind(n: int, step: int) -> Carries:
 
 
 def doubling_steps(group: Group, blocks: Blocks) -> None:
-    """In pairs at distances 1, 2, 4, exchange all blocks held; `blocks` begins with the root's.
+    """Exchange all blocks held in pairs at distances 1, 2, 4 and so on; block 0 is the root's.
 
     If n is not a power of two, each rank in excess of the largest power of two below n first sends
     its block to a neighbour, and receives all other blocks from this neighbour at the end.
@@ -47,7 +47,7 @@ def doubling_steps(group: Group, blocks: Blocks) -> None:
 
 
 def _aligned(group: Group, fold: Fold, step: int) -> Carries:
-    """Return the blocks of the aligned run of `step` participants that contains the sender."""
+    """Return the blocks of a sender: those of its aligned run of `step` participants."""
 
     def carries(rank: int) -> list[int]:
         number = int(fold.number(group.behind_root(rank))) & -step

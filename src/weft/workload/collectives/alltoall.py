@@ -1,4 +1,4 @@
-"""Alltoall: every rank has a block for every other. Block ``i * n + j`` is that of i for j."""
+"""Alltoall: every rank sends a block to every other. Block ``i * n + j`` is from rank i to j."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def linear(group: Group, *, throttle: int = 32) -> None:
     Parameters
     ----------
     throttle
-        Peers at a time (MPIR_CVAR_ALLTOALL_THROTTLE); 0 for all.
+        Number of peers at a time (MPIR_CVAR_ALLTOALL_THROTTLE); 0 for all.
     """
     n, ranks, sizes = group.n, group.ranks, group.sizes
     if throttle < 0:
@@ -82,7 +82,7 @@ def bruck(group: Group) -> None:
 
 
 def _in_transit(n: int, step: int, distances: list[int]) -> Carries:
-    """Return a rank's blocks that travel `distances`, already moved by the bits below `step`."""
+    """Return a sender's blocks that travel `distances`, after the moves for the bits below `step`."""
 
     def carries(rank: int) -> list[int]:
         starts = [(rank - d % step) % n for d in distances]

@@ -25,10 +25,10 @@ def powers(n: int) -> Iterator[int]:
 
 
 def tree(n: int) -> Iterator[tuple[Ints, Ints, int]]:
-    """Yield the rounds of a binomial tree from root 0: parents, children, and the child's share.
+    """Yield the rounds of a binomial tree from root 0: parents, children, subtree size.
 
-    In each round parent p sends to child ``p + share``, whose subtree is ranks ``p + share`` to
-    ``p + 2 share - 1``, as far as they exist.
+    In each round parent p sends to child ``p + share``. The subtree of the child is ranks
+    ``p + share`` to ``p + 2 share - 1``, as far as they exist; its size is `share`.
     """
     for share in reversed(list(powers(n))):
         parent = np.arange(0, n - share, 2 * share, dtype=np.int64)
@@ -53,13 +53,13 @@ class Blocks:
     Parameters
     ----------
     sizes
-        int64 [blocks], bytes.
+        int64 [blocks]: bytes of each block.
     """
 
     def __init__(self, sizes: Ints):
         self.n = len(sizes)
         self.sizes = sizes
-        # The blocks twice in succession, for runs that wrap around.
+        # Cumulative bytes of all blocks twice in succession, for runs that wrap around.
         self._before = np.concatenate([[0], np.cumsum(np.concatenate([sizes, sizes]))])
 
     def run(self, first: Any, end: Any) -> Any:
@@ -67,7 +67,7 @@ class Blocks:
         return self._before[end] - self._before[first]
 
     def around(self, first: Any, count: Any) -> Any:
-        """Return the bytes of `count` blocks from `first` on, where block 0 follows the last."""
+        """Return the bytes of `count` blocks from `first` on; block 0 follows the last block."""
         start = first % self.n
         return self._before[start + count] - self._before[start]
 
@@ -81,7 +81,7 @@ class Fold:
     Parameters
     ----------
     n
-        Ranks.
+        Number of ranks.
     active
         Which rank of a pair takes part: 0 for the first, 1 for the second.
     """
@@ -99,7 +99,7 @@ class Fold:
         self.place = np.concatenate([self.helper, np.arange(2 * self.rest, n, dtype=np.int64)])
 
     def first(self, number: Any) -> Any:
-        """Return the first rank of a participant; n for the number of participants."""
+        """Return the first rank of a participant; for ``number = count``, return n."""
         return number + np.minimum(number, self.rest)
 
     def number(self, rank: Any) -> Any:

@@ -2,14 +2,14 @@
 
 An entry is one algorithm of one collective, named ``collective-algorithm``: ``allreduce-ring``. Its
 function appends the messages of one collective operation to the programs of the ranks of a
-`Group`. Entries have the facts `collective`, `algorithm` and `source`, the definition of the
-algorithm.
+`Group`. Entries have the facts `collective`, `algorithm` and `source` (where the algorithm is
+defined).
 
 Matching. The messages of a collective have a tag that the builder reserves: -n for the n-th
 collective on a communicator. All other messages of a workload with collectives have tags of 0 or
-more, as MPI requires. So a collective's messages match neither those nor the messages of another
-collective that overlaps it in time, even where two sets of ranks share a communicator. Within a
-collective the messages of a pair of ranks are sent and received in the same order.
+more, as MPI requires. So a collective's messages match neither these nor the messages of another
+collective that overlaps it in time, even if two groups of ranks share a communicator. Within a
+collective, each pair of ranks sends and receives its messages in the same order.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Sizes(Enum):
     NONE = "no size"
     #: Bytes of the whole buffer of a rank.
     BUFFER = "bytes of the buffer"
-    #: Bytes of the block of one rank: one number, or [n].
+    #: Bytes of the block of one rank: one number, or one per rank [n].
     BLOCK = "bytes of the block of one rank"
-    #: Bytes from each rank to each other: one number, or [n, n] with the sender first.
-    PAIR = "bytes of one rank for one other"
+    #: Bytes from each rank to each other rank: one number, or [n, n] with the sender first.
+    PAIR = "bytes from one rank to one other rank"
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Collective:
     name
         Name in specs and commands.
     sizes
-        Meaning of its size.
+        Meaning of the size of the collective.
     uneven
         Whether blocks may have different sizes.
     rooted
-        Whether it has a root.
+        Whether the collective has a root.
     combines
-        Whether it applies a reduction operator.
+        Whether the collective applies a reduction operator.
     """
 
     name: str
@@ -109,9 +109,9 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
     of
         The collective, one of `COLLECTIVES`.
     name
-        The algorithm.
+        Name of the algorithm.
     source
-        Where it is defined.
+        Paper or program that defines the algorithm.
     first
         Whether the collective's name alone also names it in the registry; true for one algorithm.
     """
@@ -125,8 +125,8 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
 class Trace:
     """Record of the blocks in the messages of a collective, for tests.
 
-    A block is a number: the part of the buffer, the rank that sends or receives the block, or
-    ``sender * n + receiver`` in an alltoall.
+    A block is given by a number: the index of a part of the buffer, the rank that sends or receives
+    the block, or ``sender * n + receiver`` in an alltoall.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class Group:
     reduce_ns_per_byte
         Time to combine one received byte with the rank's own.
     trace
-        Record to fill with the blocks of each message, if any.
+        Record to fill with the blocks of each message; None for no record.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Group:
         return (relative + self.root) % self.n
 
     def behind_root(self, place: Any) -> Any:
-        """Return by how many ranks a rank is after the root."""
+        """Return the number of ranks by which a rank follows the root."""
         return (place - self.root) % self.n
 
     def cut(self, sizes: Ints) -> Ints:
@@ -217,7 +217,7 @@ class Group:
         Raises
         ------
         InputError
-            When the messages of all groups are too many.
+            If the messages of all groups are too many for a workload.
         """
         total = messages * len(self._members)
         if 2 * total + self._builder.num_ops > MAX_OPS:
@@ -250,11 +250,11 @@ class Group:
         send_bytes, recv_bytes
             Sizes of the messages.
         carries
-            Blocks in the message of a sender.
+            Function from a sender to the blocks in its message.
         add
             Whether received blocks are combined with the receiver's own.
         also
-            Further blocks of a receiver that the message is combined into.
+            Function from a receiver to further blocks that the message is combined into.
         combined_bytes
             Bytes that each rank combines, if they differ from the bytes received.
         """
@@ -313,7 +313,7 @@ class Group:
         add: bool = False,
         also: Carries | None = None,
     ) -> None:
-        """Add a blocking message from each sender to its receiver; no rank may be both."""
+        """Add a blocking message from each sender to its receiver; no sender may be a receiver."""
         if np.size(senders):
             self.send(senders, receivers, size_bytes, carries)
             self.receive(receivers, senders, size_bytes, add=add, also=also)
@@ -338,7 +338,7 @@ class Group:
         return self._begin(self._builder.irecv, who, source, size_bytes, where)
 
     def wait(self, who: Any, handles: Sequence[Ints]) -> None:
-        """Let ranks wait for their non-blocking operations."""
+        """Add waits of ranks for their non-blocking operations."""
         if handles:
             self._builder.wait(self._world(np.atleast_1d(who)), np.stack(handles))
 
@@ -412,13 +412,13 @@ def check_members(builder: WorkloadBuilder, members: ArrayLike, comm: int) -> In
     Raises
     ------
     InputError
-        On a rank that does not exist or is listed twice, or no rank at all.
+        If a rank does not exist or is listed twice, or there are no ranks.
     """
     array = np.asarray(members)
     if array.size == 0 or array.ndim not in (1, 2):
-        raise InputError("members of a collective must be a list of ranks, or one per group")
+        raise InputError("members of a collective must be a list of ranks, or a list per group")
     if array.dtype.kind not in "iu":
-        raise InputError(f"members of a collective must be numbers of ranks, not {members!r}")
+        raise InputError(f"members of a collective must be ranks (integers), not {members!r}")
     ranks = np.atleast_2d(array).astype(np.int64)
     wrong = ranks[(ranks < 0) | (ranks >= builder.num_ranks)]
     if len(wrong):

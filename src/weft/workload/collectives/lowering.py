@@ -108,10 +108,10 @@ def collective_on(
 ) -> str:
     """Append a blocking collective to the programs of its ranks.
 
-    The collective starts at a rank after its last blocking operation, and the rank's next operation
-    waits for it; earlier non-blocking operations (`isend`, `irecv`) continue meanwhile. With one
-    rank, or without any bytes, nothing is sent (as in MPICH and Open MPI, where a collective
-    without bytes does not synchronise its ranks; a barrier does).
+    At each rank, the collective starts after the rank's last blocking operation, and the rank's
+    next operation waits for the collective; earlier non-blocking operations (`isend`, `irecv`)
+    continue meanwhile. If there is only one rank, or a collective with data has size 0, nothing is
+    sent (as in MPICH and Open MPI, where such a collective does not synchronise its ranks).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def collective_on(
         ``alltoall`` or ``alltoallv``; ``_`` counts as ``-``.
     members
         int [n]: world ranks in communicator order. Or int [groups, n]: the same collective in
-        each of several disjoint groups, far faster than one call for each.
+        each of several disjoint groups, which is far faster than one call per group.
     size_bytes
         Bytes, as in MPI's arguments. bcast, reduce, allreduce, scan, exscan: size of the buffer.
         allgather, gather, scatter: size of the block of one rank; allgatherv, gatherv, scatterv:
@@ -154,9 +154,9 @@ def collective_on(
     Raises
     ------
     InputError
-        On an unknown collective, algorithm or option, members that do not exist or are listed
-        twice, a root that is not among them, sizes that are negative, too large or of another
-        shape, or a builder that has messages with tags below 0, which are reserved for collectives.
+        If the collective, the algorithm or an option is unknown, a member does not exist or is
+        listed twice, the root is not a member, a size is negative, too large or of the wrong shape,
+        or the builder has messages with tags below 0, which are reserved for collectives.
     """
     kind = _kind(name)
     ranks = check_members(builder, members, comm)
@@ -191,12 +191,12 @@ def default_algorithm(name: str, size_bytes: ArrayLike, num_ranks: int) -> str:
     name, size_bytes
         As for `collective_on`.
     num_ranks
-        Ranks of the communicator.
+        Number of ranks of the communicator.
 
     Raises
     ------
     InputError
-        On an unknown collective or an impossible size or number of ranks.
+        If the collective is unknown, or the size or the number of ranks is invalid.
     """
     kind = _kind(name)
     if num_ranks < 1:
@@ -211,7 +211,7 @@ def algorithms(name: str) -> list[str]:
     Raises
     ------
     InputError
-        On an unknown collective.
+        If the collective is unknown.
     """
     kind = _kind(name)
     return [
@@ -229,7 +229,7 @@ def _repeated(
     spread: float = 0.0,
     seed: int = 0,
 ) -> None:
-    """Declare, by parameters, the options that every collective has as a workload."""
+    """Declare as parameters the options that every collective has as a workload."""
 
 
 _OPTIONS = get_type_hints(_repeated, include_extras=True)
@@ -243,9 +243,9 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     ----------
     spec
         ``allreduce:size=1MiB,algorithm=ring,count=10``. Options, with defaults in brackets: `size`
-        (as in `collective_on`, one number; required except for barrier), `algorithm`, `count`, the
-        number of repetitions (1), `root` (0), `compute`, the time of a calculation before each
-        repetition (0), `reduce_ns_per_byte` (0), and the options of the algorithm. Collectives with
+        (as in `collective_on`, one number; required except for barrier); `algorithm`; `count` (1),
+        the number of repetitions; `root` (0); `compute` (0), the time of a calculation before each
+        repetition; `reduce_ns_per_byte` (0); and the options of the algorithm. Collectives with
         blocks of different sizes also have `spread` (0) and `seed` (0): sizes are drawn uniformly
         from size (1 - spread) to size (1 + spread).
     num_ranks
@@ -254,7 +254,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     Raises
     ------
     InputError
-        On an unknown name or option, or a value that does not fit.
+        If a name or an option is unknown, or a value is invalid.
     """
     entry, given = collective.parse(spec)
     kind = COLLECTIVES[entry.facts["collective"]]
@@ -279,7 +279,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     if not 0 <= spread <= 1:
         raise InputError(f"{spec}: spread is {spread}; expected 0 to 1")
     if spread and not kind.uneven:
-        raise InputError(f"{spec}: the blocks of {kind.name} have one size, and so no spread")
+        raise InputError(f"{spec}: the blocks of {kind.name} have equal sizes; spread must be 0")
     whole_number(seed, f"{spec}: seed")
     draw = np.random.default_rng(seed)
     builder = WorkloadBuilder(num_ranks, name=spec)
@@ -287,7 +287,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     for repetition in range(count):
         if repetition == 1 and builder.num_ops * count > MAX_OPS:
             raise InputError(
-                f"{spec}: {count:,} times {builder.num_ops:,} operations; at most {MAX_OPS:,}"
+                f"{spec}: {count:,} times {builder.num_ops:,} operations exceed {MAX_OPS:,}"
             )
         if common.get("compute"):
             builder.calc(ranks, common["compute"])

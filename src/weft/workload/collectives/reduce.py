@@ -24,8 +24,8 @@ def binomial_steps(group: Group) -> None:
 def halving_steps(group: Group, fold: Fold, blocks: Blocks) -> Ints:
     """Exchange and combine halves of the buffer in pairs at distances 1, 2, 4.
 
-    The largest messages are thus between neighbours. Returns the part that each participant has
-    at the end.
+    The largest messages are thus between neighbours. Returns the part that each participant
+    holds at the end, int64 [participants].
     """
     ranks = group.from_root(fold.place)
     part, count = np.zeros(fold.count, dtype=np.int64), fold.count
@@ -43,7 +43,7 @@ def halving_steps(group: Group, fold: Fold, blocks: Blocks) -> Ints:
 
 
 def parts_of(group: Group, fold: Fold, first: Ints, count: int) -> Carries:
-    """Return `count` consecutive parts, of which the first is the sender's entry in `first`."""
+    """Return the parts of a sender: `count` consecutive parts from its entry in `first` on."""
 
     def carries(rank: int) -> range:
         start = int(first[fold.number(group.behind_root(rank))])

@@ -12,7 +12,7 @@ from weft.workload.collectives.collective_registry import Carries, Group, algori
 
 
 def _share(group: Group, first: int, share: int) -> Carries:
-    """Return the blocks of `share` ranks, the first of them `first` ranks after the sender."""
+    """Return the blocks of `share` consecutive ranks, from `first` ranks after the sender on."""
 
     def carries(rank: int) -> list[int]:
         start = group.behind_root(rank) + first
@@ -22,7 +22,7 @@ def _share(group: Group, first: int, share: int) -> Carries:
 
 
 def scatter_steps(group: Group, blocks: Blocks) -> None:
-    """Send blocks down a binomial tree; `blocks` starts with the root's."""
+    """Send blocks down a binomial tree; block 0 is the root's."""
     for parent, child, share in tree(group.n):
         size = blocks.run(child, np.minimum(child + share, group.n))
         group.message(
