@@ -55,7 +55,7 @@ def shuffle(
         Output of a mapper in bytes.
     mappers, reducers
         Number of mappers and of reducers; mappers are the first ranks, reducers the last. By
-        default, all ranks are both.
+        default, all ranks are mappers and reducers.
     skew
         Exponent s of Zipf's law: the n-th largest part is proportional to n^-s; 0 gives equal
         parts.

@@ -82,7 +82,7 @@ def bruck(group: Group) -> None:
 
 
 def _in_transit(n: int, step: int, distances: list[int]) -> Carries:
-    """Return a sender's blocks that travel `distances`, after the moves for the bits below `step`."""
+    """Return a sender's blocks that travel `distances`, after moves for the bits below `step`."""
 
     def carries(rank: int) -> list[int]:
         starts = [(rank - d % step) % n for d in distances]
