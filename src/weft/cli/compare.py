@@ -83,7 +83,7 @@ def compare_command(
     samples: Annotated[Whole, Parameter(help="Number of random bisections.")] = 1000,
     seed: Annotated[Whole, Parameter(help="Seed of bisections and random patterns.")] = 0,
     two_way: Annotated[
-        bool, Parameter(help="Let both halves of a bisection send at the same time.")
+        bool, Parameter(help="Let both halves of each bisection send at the same time.")
     ] = False,
     report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
     table: Annotated[

@@ -30,7 +30,7 @@ from weft.contention.model import predict_elapsed, predict_steps
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 
-#: Most edges for which the table has a column of penalties; an edge may have thousands of them.
+#: Largest number of edges for which the table has a column of penalties.
 MOST_PENALTIES = 1000
 #: Names of the values that ``--json`` prints for an edge.
 _EDGE = (

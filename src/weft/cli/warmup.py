@@ -72,7 +72,7 @@ def warm_rare() -> Iterator[Part]:
     wide = FabricBuilder("switch with more than 254 ports")
     (switch,) = wide.switches(["s"], ports=300)
     wide.connect(np.full(3, switch), wide.hosts(["a", "b", "c"]))
-    # Kernels for port numbers of two bytes; compile those of the engines that fit.
+    # Comparing these engines compiles their kernels for port numbers of two bytes.
     yield partial(compare, wide.fabric(), ("minhop", "dmodk", "ecmp"), ("shift",), samples=2)
     yield partial(_lowered, tree)
     broken = build("xgft:2;2,2;1,1").without(switches=["s1-0"])

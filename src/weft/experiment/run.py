@@ -1,4 +1,4 @@
-"""Performance of the runs of an experiment, one after the other."""
+"""Execution of the runs of an experiment, one after the other."""
 
 from __future__ import annotations
 

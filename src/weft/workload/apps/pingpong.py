@@ -103,8 +103,8 @@ def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) ->
     """Return an order of all ordered pairs in rounds of disjoint pairs."""
     ranks, index = np.unique(np.stack([clients, servers]), return_inverse=True)
     one, other = index.reshape(2, -1)
-    # If the number n of indices is odd, the pairs with the same sum modulo n are disjoint and leave
-    # out one index. If there are n + 1 indices, the last one is paired with the index left out.
+    # If the number n of ranks is odd, pairs of indices with the same sum modulo n are disjoint and
+    # leave out one index. If there are n + 1 ranks, the last index is paired with that index.
     odd = len(ranks) - (len(ranks) % 2 == 0)
     extra = np.maximum(one, other) == odd
     low = np.minimum(one, other)

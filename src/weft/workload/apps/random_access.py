@@ -114,7 +114,7 @@ def _buckets(
     # Owner of each word, as its rank minus the sender's rank, modulo `ranks`; 0 is the sender.
     drawn = random.integers(0, ranks, (ranks, updates), dtype=np.int32)
     waiting = np.zeros((ranks, ranks), dtype=np.int32)
-    # Updates that must be sent; those of the sender's own words are made at once.
+    # Updates that must be sent; updates of the sender's own words are made at once.
     sent = drawn != 0
     total = sent.sum(axis=1)
     offset = np.concatenate([[0], np.cumsum(total)])
