@@ -33,7 +33,7 @@ from weft.kernels.program.operations import DATA, NOTHING, PUT
 
 @part_njit()
 def join(net, size, op, now):
-    """Append a message, request or answer to its queue pair; `size` is int64 [ops], bytes."""
+    """Append a message, request or answer to its queue pair; `size` is int64 [ops]: bytes."""
     rules, adapters = net.rules, net.adapters
     messages, sends, message = adapters.messages, adapters.sends, adapters.messages[op]
     if sends[op] == NOTHING:
@@ -86,8 +86,9 @@ def choose_pair(net, link, now):
 
     Returns
     -------
-    int: the queue pair, NOTICE for a notification, or -1. `COUNT.picked` receives the lane;
-    `COUNT.soon_ps` the earliest time at which a lane now without credits may send.
+    int: the queue pair; NOTICE for a notification; -1 if no lane can send. `COUNT.picked` is set to
+    the result of `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a lane that lacks
+    credits now may send.
     """
     rules, adapters = net.rules, net.adapters
     asking = np.int64(net.topology.links[link].asking)
@@ -132,7 +133,7 @@ def can_send(net, pair):
 
 @part_njit()
 def inject(net, ranks, number, link, lane, now):
-    """Inject the next packet of queue pair `number`, and move the queue pair in its queue.
+    """Inject the next packet of queue pair `number`, and requeue the queue pair.
 
     Returns
     -------
@@ -165,8 +166,8 @@ def inject(net, ranks, number, link, lane, now):
     if sends[op] == DATA and ranks.left[op] < 0:
         ranks.left[op] = now
     message.left_bytes -= payload
-    # If it has more to send, the queue pair returns to the front of the queue, or to the end of the
-    # queue when its quantum is used up.
+    # A queue pair that has more to send returns to the front of the queue, or to the end of the
+    # queue when the quantum is used up.
     queue = net.lanes[link * rules.lanes + lane]
     queue.first_pair = pair.next
     if queue.first_pair < 0:
@@ -211,7 +212,7 @@ def _has_left(net, ranks, op, until):
     if program.kind[op] != PUT and program.size_bytes[op] <= ranks.rules.eager_bytes:
         return
     if program.successor_offset[op + 1] == program.successor_offset[op]:
-        # No operation depends on it: no event is needed.
+        # No operation depends on this one: no event is needed.
         ranks.ended[op] = until
         ranks.count.ended += 1
     else:
@@ -258,9 +259,9 @@ def deliver(net, ranks, slot, link, lane, now):
 
 @part_njit()
 def _overtakes(net, number, slot, arrival):
-    """Return whether a packet arrived before an earlier one; if so, hold it until that one arrives.
+    """Return whether a packet arrived before one sent earlier; if so, hold the packet.
 
-    Otherwise release the held packets that follow it without a gap.
+    Otherwise, release the held packets that follow this packet without a gap in the sequence.
     """
     packets, packet = net.calendar.packets, net.calendar.packets[slot]
     connection, kept = net.adapters.connections[number], net.adapters.reordered[number]
@@ -300,14 +301,14 @@ def _overtakes(net, number, slot, arrival):
 
 @part_njit()
 def _complete(net, ranks, connection):
-    """Complete the oldest message of a connection, and those behind it that have arrived."""
+    """Complete the oldest message of a connection, and messages behind it that have arrived."""
     messages, sends, kind = net.adapters.messages, net.adapters.sends, ranks.program.kind
     op = np.int64(connection.oldest)
     while messages[op].missing_packets == 0:
         message = messages[op]
         time = message.latest_ps + ranks.rules.adapter_latency
         if sends[op] == DATA and kind[op] == PUT:
-            # No operation depends on its arrival: no event is needed.
+            # No operation depends on the arrival of a put: no event is needed.
             ranks.arrived[op] = time
             ranks.count.arrived += 1
         else:

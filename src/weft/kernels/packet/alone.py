@@ -9,23 +9,23 @@ from weft.kernels.packet.route import RUNS, TABLES
 
 @njit(cache=True)
 def first_paths(topology, tables, kind, routes, limit):
-    """Return the links of routes, by the first candidate of each set where there are candidates.
+    """Return the links of each route; of a set of candidates, the first is taken.
 
     Parameters
     ----------
     topology, tables
         A `Topology` and `RouteTables`; see `weft.kernels.packet.net`.
     kind
-        TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`.
+        Kind of routes: TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`.
     routes
-        `ROUTE` [routes].
+        `ROUTE` of each route.
     limit
         Largest number of links of a route.
 
     Returns
     -------
     tuple
-        int64 [routes + 1] offsets and int32 links.
+        int64 [routes + 1]: offset of each route in the links; int32: links of all routes.
     """
     offset = np.zeros(len(routes) + 1, dtype=np.int64)
     links = np.empty(8 * len(routes) + limit, dtype=np.int32)
@@ -69,20 +69,21 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
     topology
         A `weft.kernels.packet.net.Topology`.
     offset, links
-        Routes, as from `first_paths`.
+        Links of routes, as returned by `first_paths`.
     route, size
-        int64 [messages]: route, and bytes.
+        int64 [messages]: route of each message, and bytes of each message.
     mtu, header
-        Bytes.
+        Largest payload of a packet, and header of each packet, bytes.
     adapter_ps
         Latency of an adapter, ps.
 
     Returns
     -------
-    int64 [messages], ps.
+    int64 [messages]: latency of each message, ps.
     """
-    # Packets are followed one by one until their distances in time are equal. The times of the
-    # others, except the last packet, which may be shorter, then follow by multiplication.
+    # Packets are followed one by one until their distances in time are equal on all links. The
+    # times of the remaining packets then follow by multiplication. The last packet, which may be
+    # shorter, is again followed.
     latency = np.zeros(len(route), dtype=np.int64)
     longest = np.int64(1)
     for number in range(len(offset) - 1):
@@ -121,7 +122,7 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
                         arrival = begin + writing
                         free[hops] = arrival
             packet += 1
-            # Packets at equal distances stay so up to the last but one.
+            # Equal distances stay equal up to the last packet but one.
             if 1 < packet < packets - 1:
                 step = free[0] - before[0]
                 even = True

@@ -1,8 +1,9 @@
 """Calendar queue of the packet level: events in the order of their times.
 
 An event is a slot of `PACKET`: a packet or a wake-up. A wheel of buckets holds the near future as
-lists. The events of the present bucket are in a heap, which is small because buckets are narrow,
-except where very many events have one time. Events beyond the wheel are in another heap.
+lists. The events of the present bucket are in a heap, which is small because buckets are narrow;
+it is large only if very many events have the same time. Events beyond the wheel are in another
+heap.
 `calendar` is a `weft.kernels.packet.net.Calendar`; times are int64 ps.
 """
 
@@ -26,7 +27,7 @@ def take_slot(calendar):
 
 @tiny_njit()
 def give_slot(calendar, slot):
-    """Free a slot. It is the next to be taken, as it is still in the processor's cache."""
+    """Free a slot. It is taken next, because it is still in the processor's cache."""
     calendar.free[calendar.state.free] = slot
     calendar.state.free += 1
 
@@ -48,7 +49,7 @@ def push(calendar, slot, time):
         used[word] |= bit
         first[index] = slot
         return
-    # Events of one time are ordered by link; a link has one event at a time.
+    # Events of the same time are ordered by link.
     item = np.int64(packet.link) << 32 | slot
     if ahead <= 0:
         state.active += 1
@@ -105,7 +106,7 @@ def _next_bucket(calendar):
 
 @part_njit()
 def next_time(calendar):
-    """Return the time of the next event, ps; NEVER where there is none."""
+    """Return the time of the next event, ps; NEVER if there is no event."""
     if calendar.state.active == 0:
         if calendar.state.waiting == 0:
             return np.int64(NEVER)
@@ -115,7 +116,7 @@ def next_time(calendar):
 
 @part_njit()
 def pop(calendar):
-    """Take the slot of the next event, which `next_time` must have reported."""
+    """Take the next event and return its slot; call `next_time` first."""
     state, active_time, active_item = calendar.state, calendar.active_time, calendar.active_item
     slot = active_item[0] & np.int64(0xFFFFFFFF)
     state.active -= 1
@@ -127,7 +128,7 @@ def pop(calendar):
 
 @part_njit()
 def mark(net, link):
-    """Put a link on the heap of those that may have a packet to grant, ordered by number."""
+    """Put a link on the heap of links that may have a packet to grant, ordered by number."""
     due, count, marked = net.due, net.count, net.topology.links[link]
     if marked.is_due:
         return
@@ -145,7 +146,7 @@ def mark(net, link):
 
 @part_njit()
 def lowest_due(net):
-    """Take the link of the lowest number from the heap of those that may have a packet to grant."""
+    """Take the lowest link number from the heap of links that may have a packet to grant."""
     due, count = net.due, net.count
     link = np.int64(due[0])
     net.topology.links[link].is_due = 0

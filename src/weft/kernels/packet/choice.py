@@ -5,7 +5,7 @@ import numpy as np
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import lean_njit, part_njit
 
-# Source of a packet's next lane: its present lane, tables by ports, or the candidate.
+# What sets a packet's next lane: its present lane, SL-to-VL tables by ports, or the candidate.
 KEEP = 0
 BY_PORTS = 1
 BY_CANDIDATE = 2
@@ -34,7 +34,7 @@ def draw(seed, number, row, count):
 
 @part_njit()
 def lane_by_ports(net, slot, row, link):
-    """Return the lane of a packet on an outgoing link, by its input and output port at a row."""
+    """Return the lane of a packet on an outgoing link, by the input and output port at a row."""
     packet, links, tables = net.calendar.packets[slot], net.topology.links, net.tables
     by = tables.lane_rows[row]
     entry = by.base + links[packet.link].head_port * by.ports + links[link].tail_port
@@ -50,7 +50,7 @@ def lane_of(net, slot, row, candidate):
     net
         A `weft.kernels.packet.net.Net`.
     slot, row
-        Packet, and row that it is at.
+        Packet, and row where the packet is.
     candidate
         A `CANDIDATE`.
 

@@ -1,7 +1,7 @@
 """InfiniBand's congestion control: marks of switches, notifications, and rates of queue pairs.
 
 `docs/congestion-control.md` has the rules. `net` is a `weft.kernels.packet.net.Net`; times are
-int64 ps. Nothing here has an effect unless `RULES.has_control` is set.
+int64 ps. `RULES.has_control` switches congestion control on.
 """
 
 from typing import Any, NamedTuple
@@ -18,13 +18,13 @@ from weft.kernels.records import record_type
 FECN = 1
 BECN = 2
 
-# `PACKET.lane` of slots that are other events: a notification to send, a notification that has
-# arrived, and a queue pair (in `PACKET.op`) whose delay ends.
+# Values of `PACKET.lane` for events of congestion control: a notification to send, a notification
+# that has arrived, and the end of the delay of a queue pair (in `PACKET.op`).
 NOTICE_TO_SEND = -2
 NOTICE_ARRIVED = -3
 DELAY_ENDS = -4
 
-#: In place of a queue pair: the first notification of the lane.
+#: Value in place of a queue pair's number, for the first notification of a lane.
 NOTICE = -2
 #: `PACKET.sequence` of notifications.
 NO_SEQUENCE = -1
@@ -38,32 +38,33 @@ LEVELS = 16
 
 SETTINGS = record_type(
     threshold_credits="i8",  # routed credits above which a lane is congested, -1 for never
-    smallest_bytes="i8",  # smallest packet that is marked, on the wire
-    marking_rate="i8",  # mean number of packets between two marked ones
+    smallest_bytes="i8",  # size on the wire of the smallest packet that is marked
+    marking_rate="i8",  # mean number of unmarked packets between two marked packets
     victims="i8",  # ports that mark although they lack credits: 0, HOST_PORTS or ALL_PORTS
-    increase="i8",  # of an index by a notification
-    limit="i8",  # highest index
-    least="i8",  # lowest index
-    timer_ps="i8",  # period after which an index falls by one
-    by_level="i8",  # 1: an index for each service level of a port; 0: for each queue pair
+    increase="i8",  # added to a `RATE.index` by a notification
+    limit="i8",  # highest `RATE.index`
+    least="i8",  # lowest `RATE.index`
+    timer_ps="i8",  # period after which a `RATE.index` falls by one
+    by_level="i8",  # 1: one `RATE` per service level of a port; 0: one per queue pair
 )
 
-#: Entry of the table: a packet of duration ``t`` delays the next by ``(t >> shift) * multiplier``.
+#: Entry of the table of delays. A packet of duration ``t`` delays the next packet by
+#: ``(t >> shift) * multiplier``.
 DELAY = record_type(shift="i8", multiplier="i8")
 
 #: Delays of a queue pair.
 PACE = record_type(
     next_at_ps="i8",  # earliest departure of the next packet
-    since_ps="i8",  # from when a message waits for that time
+    since_ps="i8",  # time from which a message has waited for next_at_ps
     held_back_ps="i8",  # sum of these waits
     marked_packets="i8",  # marked packets that have arrived
     notifications="i8",  # notifications that have arrived back
 )
 
 RATE = record_type(
-    index="i8",  # into the table
+    index="i8",  # into the table of delays
     began_ps="i8",  # start of the timer's present period
-    highest="i8",  # largest index so far
+    highest="i8",  # largest `index` so far
 )
 
 #: Marks and notifications of a lane of a link.
@@ -75,7 +76,7 @@ MARKED_LANE = record_type(
 
 
 class Control(NamedTuple):
-    """State of congestion control; arrays of one record in runs without it.
+    """State of congestion control; in runs without congestion control, arrays have one record.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class Control(NamedTuple):
     table
         `DELAY` of each index.
     paces, rates, lanes
-        `PACE` of each queue pair, `RATE` of each queue pair or of 16 service levels of each link,
+        `PACE` of each queue pair, `RATE` of each queue pair or of each service level of each link,
         and `MARKED_LANE` of each lane of each link.
     """
 
@@ -108,7 +109,7 @@ def settle(settings, rate, now):
 
 @lean_njit(forceinline=True)
 def notified(settings, rate, now):
-    """Raise the index of a `RATE` by a notification, and start its timer where it had stopped.
+    """Raise the index of a `RATE` after a notification, and start the timer if it had stopped.
 
     Parameters
     ----------
@@ -131,9 +132,9 @@ def delay_of(settings, table, rate, lasts, now):
     Parameters
     ----------
     settings, table, rate
-        One `SETTINGS`, `DELAY` of each index, and a `RATE`, which the timer may change.
+        One `SETTINGS`, `DELAY` of each index, and a `RATE`, whose index the timer may lower.
     lasts, now
-        int64, ps: duration of the packet, and time.
+        int64, ps: duration of the packet, and present time.
 
     Returns
     -------
@@ -157,11 +158,11 @@ def rate_of(net, op):
 
 @part_njit()
 def space(net, pair, op, link, size, now):
-    """Set when a queue pair that sends a packet may send its next.
+    """Set when a queue pair that sends a packet of `size` bytes may send the next packet.
 
     Returns
     -------
-    bool: whether the queue pair must leave the queue of its lane until then.
+    bool: whether the queue pair must leave the queue of its lane until that time.
     """
     control = net.control
     lasts = duration(net, link, size)
@@ -202,7 +203,7 @@ def has_notice(net, index):
 
 @part_njit()
 def mark_packet(net, slot, link, lane):
-    """Mark a packet that a link of a switch has granted, if too many others wait for the link."""
+    """Mark a packet that a switch's link has granted, if too many other packets wait for the link."""
     rules, settings, packet = net.rules, net.control.settings, net.calendar.packets[slot]
     threshold = settings.threshold_credits
     if threshold < 0 or packet.marks or packet.wire_bytes < settings.smallest_bytes:
@@ -210,7 +211,8 @@ def mark_packet(net, slot, link, lane):
     index = link * rules.lanes + lane
     taken, by = net.lanes[index], net.topology.links[link]
     if taken.routed_credits <= threshold or not by.asking:
-        # Without a request, no packet for this link is the first of its queue: all wait for others.
+        # Without a request, no packet for this link is the first of its queue: all packets for
+        # this link wait behind packets for other links.
         return
     if taken.credits < rules.full_packet_credits:
         # The cause is a full buffer at the far end; this port is a victim.
@@ -231,7 +233,7 @@ def notify(net, slot, link, arrival):
 
     Returns
     -------
-    bool: whether it was a notification, which ends at the adapter.
+    bool: whether the packet was a notification, which ends at the adapter.
     """
     packet, count = net.calendar.packets[slot], net.count
     op = np.int64(packet.op)

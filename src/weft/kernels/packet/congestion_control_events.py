@@ -16,7 +16,7 @@ from weft.kernels.packet.congestion_control import (
 
 @inner_njit()
 def _line_up_in_order(net, link, lane, pair, now):
-    """Append a queue pair to a lane's queue, by number if several delays end at the same time."""
+    """Append a queue pair to a lane's queue; if delays end together, order them by number."""
     queue, pairs = net.lanes[link * net.rules.lanes + lane], net.adapters.pairs
     paces = net.control.paces
     last = np.int64(queue.last_pair)

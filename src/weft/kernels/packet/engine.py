@@ -129,18 +129,18 @@ def loop(choose, comes, sent):
     -------
     kernel
         ``run(net, ranks, until, most_events)`` simulates and returns DONE (no operations or packets
-        left), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
+        left), MORE (after `most_events` event times), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
         events, but operations or packets left), NO_ROOM (more slots are needed), NO_PATH (a packet
         without an output link), NO_TRACE (more room for hops is needed) or PAUSED (at `until`).
 
         net
             A `weft.kernels.packet.net.Net`.
         ranks
-            A `weft.kernels.program.state.Ranks`, times being int64 ps.
+            A `weft.kernels.program.state.Ranks`, with times in int64 ps.
         until
             Time after which no event is handled, ps.
         most_events
-            Number of instants after which the loop returns.
+            Number of different event times after which the loop returns.
     """
 
     @lean_njit()
@@ -193,7 +193,7 @@ def loop(choose, comes, sent):
             time = next_start(ranks, next_time(calendar))
             if time > now:
                 if time == NEVER:
-                    # Puts end at departure, and so before they arrive.
+                    # Puts end at departure, before their packets arrive.
                     over = ranks.count.ended == len(ranks.program.kind) and count.in_flight == 0
                     return DONE if over else STUCK
                 if time > net.rules.max_time_ps:

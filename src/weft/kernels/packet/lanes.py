@@ -1,7 +1,6 @@
 """Credits of lanes, and the arbitration between the lanes of a link.
 
-`net` is a `weft.kernels.packet.net.Net`; `lane` is a `LANE` or, in functions with an argument
-`link`, the number of a lane; times are int64 ps.
+`net` is a `weft.kernels.packet.net.Net`, `lane` a `LANE`; times are int64 ps.
 """
 
 import numpy as np
@@ -18,7 +17,7 @@ ENDLESS = 255
 
 @lean_njit(forceinline=True)
 def rounded(size_bytes, rate_gbps):
-    """Return the duration of a transfer: rounded once, at least 1 ps.
+    """Return the duration of a transfer, rounded to whole ps and at least 1 ps.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ def credits_of(rules, wire_bytes):
 
 @part_njit()
 def wake(net, link, time):
-    """Schedule a wake-up of a link at a time, ps, unless it has an earlier one."""
+    """Schedule a wake-up of a link at a time, ps, unless one is scheduled earlier."""
     woken = net.topology.links[link]
     if woken.wake_at_ps <= time:
         return
@@ -114,7 +113,7 @@ def credits_now(credits, lane, now):
 
 @part_njit()
 def credit_time(credits, lane, needed):
-    """Return when a lane will have the credits needed; NEVER until their return is scheduled."""
+    """Return when a lane will have the credits needed; NEVER if no return is scheduled."""
     have = np.int64(lane.credits)
     index = np.int64(lane.first_return)
     while index >= 0:
@@ -128,7 +127,7 @@ def credit_time(credits, lane, needed):
 
 @part_njit()
 def send_back(net, link, lane_number, count, time, now):
-    """Send back `count` credits of a lane, to arrive at the sender of its link at a time, ps."""
+    """Send back `count` credits of a lane, to arrive at the sender of the link at `time`."""
     credits, returns = net.credits, net.credits.returns
     lane = net.lanes[link * net.rules.lanes + lane_number]
     credits_now(credits, lane, now)
@@ -150,7 +149,7 @@ def send_back(net, link, lane_number, count, time, now):
             lane.is_short = 0
             wake(net, link, time)
         return
-    # With a speedup, packets leave an input port side by side, and a later packet may end earlier.
+    # With a speedup, packets leave an input port in parallel: one granted later may end earlier.
     if returns[first].time_ps > time:
         back.next = first
         lane.first_return = index
@@ -160,7 +159,7 @@ def send_back(net, link, lane_number, count, time, now):
             before = np.int64(returns[before].next)
         back.next = returns[before].next
         returns[before].next = index
-    # A packet that waits for the return that was first until now may leave earlier.
+    # A packet that waits for a later return may now leave earlier.
     lane.is_short = 0
     wake(net, link, time)
 
@@ -202,7 +201,7 @@ def choose_lane(arbitration, rules, link, candidates):
 
     Returns
     -------
-    int64: lane * 2, plus 1 if from the high table; -1 where no lane may send.
+    int64: lane * 2, plus 1 if from the high table; -1 if no lane may send.
     """
     lanes = rules.lanes
     if lanes == 1:

@@ -1,6 +1,6 @@
 """State of the packet level: named tuples of arrays of records (`weft.kernels.packet.records`).
 
-A single record is passed as a pointer to it; arrays have one dimension unless a shape is given.
+A single record is passed as a pointer. Arrays have one dimension unless a shape is given.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Topology(NamedTuple):
     Parameters
     ----------
     links, kinds, rows
-        `LINK` of each link, `KIND` of links of equal properties, `ROW` of each row.
+        `LINK` of each link, `KIND` of each group of equal links, `ROW` of each row.
     ports
         `PORT` of all rows, row by row.
     """
@@ -37,7 +37,8 @@ class Calendar(NamedTuple):
     bucket_first, bucket_used
         int32 first slot of each bucket's list, and uint64 words with a bit for each bucket in use.
     active_time, active_item, far_time, far_item
-        int64: heaps of times, ps, and items (link << 32 | slot), which order equal times.
+        Two heaps, of the present bucket and of events beyond the wheel: int64 times, ps, and int64
+        items (link << 32 | slot). Events of the same time are ordered by item.
     """
 
     state: Any
@@ -73,11 +74,12 @@ class Adapters(NamedTuple):
     Parameters
     ----------
     messages, sends
-        `MESSAGE` of each operation, and uint8: what it sends (`weft.kernels.program.operations`).
+        `MESSAGE` of each operation, and uint8 [ops]: what the operation sends, as numbered in
+        `weft.kernels.program.operations`.
     routes, pairs, connections
         `ROUTE` of each route, `PAIR` of each queue pair and `CONNECTION` of each connection.
     reordered
-        `REORDER` of each connection; a single one where packets arrive in order.
+        `REORDER` of each connection; a single record where packets always arrive in order.
     """
 
     messages: Any
@@ -96,13 +98,15 @@ class RouteTables(NamedTuple):
     forwarding
         uint8 or uint16 [lids, rows]: output ports of forwarding tables.
     source_routes
-        int32: links of source routes, one route after the other.
+        int32: links of all source routes, one route after the other.
     set_id, set_offset, candidates
-        int32 [rows, rows], int32 [sets + 1] and `CANDIDATE`: see `weft.routes.CandidateRoutes`.
+        int32 [rows, rows], int32 [sets + 1] and `CANDIDATE` records: sets of candidates; see
+        `weft.routes.CandidateRoutes`.
     endpoints
         `ENDPOINT` of each endpoint.
     lane_tables, lane_index, lane_rows
-        uint8 [tables, 16], int32 and `LANE_ROW` of each row: see `weft.routes.VirtualLanes`.
+        uint8 [tables, 16]: lane of each service level; int32: table of each pair of ports; and
+        `LANE_ROW` of each row. See `weft.routes.VirtualLanes`.
     """
 
     forwarding: Any
@@ -122,9 +126,10 @@ class Trace(NamedTuple):
     Parameters
     ----------
     traced
-        uint8 [ops]: 1 for operations to trace; empty without a trace.
+        uint8 [ops]: 1 for operations to trace; empty if nothing is traced.
     front_ps
-        int64 [slots]: when the slot's packet became the first of its queue; empty without a trace.
+        int64 [slots]: time, ps, when the slot's packet became the first of its queue; empty if
+        nothing is traced.
     hops
         `HOP` records to fill.
     """
@@ -146,16 +151,17 @@ class Net(NamedTuple):
     lanes
         `LANE` of each lane of each link, index ``link * lanes + lane``.
     queues
-        `QUEUE` of packets in switches and other rows.
+        `QUEUE` of each queue of packets in a row.
     asked
-        uint64 [links * lanes * words]: bits of the input ports whose incoming lane has a packet
-        for the link.
+        uint64 [links * lanes * words]: for each output link and incoming lane, the bits of the
+        input ports where the first packet of a queue requests the link.
     port_free
-        int64 [links * speedup]: times, ps, at which the input port of a link can send more.
+        int64 [links * speedup]: time, ps, from which each of the `speedup` parts of a link's input
+        port is free.
     due
-        int32: heap of the links that may have a packet to grant.
+        int32: heap of the numbers of the links that may have a packet to grant.
     best, loads
-        Scratch: `BEST` of each lane, int64 loads of the candidates of a packet.
+        Scratch arrays: `BEST` of each lane, and int64 load of each candidate of a packet.
     choice
         State of the policies; see `weft.sim.packet.policies`.
     control

@@ -1,35 +1,35 @@
 """Records of the packet level: meaning and unit of each field.
 
 Fields that are read and written together are one record of a cache line or less: an event touches
-a packet, a lane and a link somewhere in memory, and each costs one cache miss instead of one per
-field. Links, rows, packets (slots of the calendar) and other records are given by their index;
--1 means none. Credits are counted in units of `RULES.credit_bytes`.
+a packet, a lane and a link somewhere in memory, and each record costs one cache miss instead of
+one per field. Links, rows, packets (slots of the calendar) and other records are given by their
+index; -1 means none. Credits are counted in units of `RULES.credit_bytes`.
 """
 
 from weft.kernels.records import record_type
 
 #: Infinite time, ps.
 NEVER = 2**62
-#: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` has lower values.
+#: `PACKET.lane` of a slot that is a wake-up of a link; `congestion_control` defines lower values.
 WAKES = -1
 
 
 # -- topology --------------------------------------------------------------------------------------
 
 LINK = record_type(
-    free_at_ps="i8",  # earliest time of its next packet
-    wake_at_ps="i8",  # time of its next wake-up
+    free_at_ps="i8",  # earliest departure of the link's next packet
+    wake_at_ps="i8",  # time of the link's next wake-up
     memory_free_ps="i8",  # end of the last write to memory by the adapter at its head
-    cable_free_ps="i8",  # as free_at_ps, without the wait for an adapter's slower memory
-    head_row="i4",  # row at its far end; -1 for an adapter
-    tail_row="i4",  # row at its near end; -1 for an adapter
-    kind="i4",  # index of its `KIND`
-    first_queue="i4",  # first of its queues at the far end
-    asking="i4",  # bits: incoming lanes with packets for it, or lanes with work at its adapter
+    cable_free_ps="i8",  # end of the last packet on the cable; an adapter's memory may take longer
+    head_row="i4",  # row at the far end; -1 for an adapter
+    tail_row="i4",  # row at the near end; -1 for an adapter
+    kind="i4",  # index of the link's `KIND`
+    first_queue="i4",  # index of the link's first queue at the far end
+    asking="i4",  # bits: incoming lanes with packets for the link; at an adapter, lanes in use
     queues="u2",  # number of queues per lane at the far end
-    head_port="u2",  # port at its far end
-    tail_port="u2",  # port at its near end
-    is_due="u1",  # 1 while it is in the heap of links that may have a packet to grant
+    head_port="u2",  # port at the far end
+    tail_port="u2",  # port at the near end
+    is_due="u1",  # 1 while the link is in `Net.due`
 )
 
 #: Properties that many links share.
@@ -39,12 +39,12 @@ KIND = record_type(
     arrival_ps="i8",  # from departure of a packet's first byte to its routing at the far end
     full_packet_ps="i8",  # duration of a packet of the largest size
     rate_gbps="f8",
-    memory_gbps="f8",  # rate of the adapter's memory at one end, 0 where it does not limit
+    memory_gbps="f8",  # rate of the memory of the adapter at one end; 0 for no limit
 )
 
 ROW = record_type(
-    first_port="i4",  # index of its port 0 among the ports of all rows
-    ports="i4",  # number of its ports, port 0 included
+    first_port="i4",  # index of the row's port 0 among the ports of all rows
+    ports="i4",  # number of the row's ports, port 0 included
 )
 
 PORT = record_type(in_link="i4", out_link="i4")
@@ -53,14 +53,14 @@ PORT = record_type(in_link="i4", out_link="i4")
 
 #: A packet, or another event of the calendar.
 PACKET = record_type(
-    time_ps="i8",  # of the event, then earliest departure from the queue, or arrival
+    time_ps="i8",  # of the event; in a queue, earliest departure; if held for reordering, arrival
     next="i4",  # next packet in the same list
     link="i4",  # incoming link, or link to wake
     out_link="i4",  # outgoing link
     op="i4",  # operation of its message
     address="i4",  # key of route lookups: a LID, an endpoint, or an index in the source routes
     sequence="i4",  # number of the packet in its connection
-    serial="i4",  # number of the packet in the run
+    serial="i4",  # number of the packet in the order of injection
     wire_bytes="i4",  # header and payload
     via="i4",  # intermediate, or -1; policies may use this field and the next three
     policy_a="i4",
@@ -76,10 +76,10 @@ PACKET = record_type(
 CALENDAR = record_type(
     shift="i8",  # a bucket is 2**shift ps wide
     bucket="i8",  # number of the bucket that holds the present time
-    active="i8",  # events in the heap of that bucket
-    far="i8",  # events in the heap of times beyond the wheel
-    waiting="i8",  # events in all
-    free="i8",  # free slots
+    active="i8",  # events in the heap of the present bucket
+    far="i8",  # events in the heap for times beyond the buckets
+    waiting="i8",  # number of all scheduled events
+    free="i8",  # number of free slots
 )
 
 #: A credit return.
@@ -89,22 +89,22 @@ RETURN = record_type(
     next="i4",  # next return of the same lane
 )
 
-#: State of the pool of `RETURN`: number of free ones.
+#: State of the pool of `RETURN` records: number of free records.
 POOL = record_type(free="i8")
 
 # -- lanes of links --------------------------------------------------------------------------------
 
 LANE = record_type(
-    packets="i8",  # packets that have departed on it
-    wire_bytes="i8",  # of these packets
-    wait_ps="i8",  # sum of their waits from earliest possible to actual departure
-    busy_ps="i8",  # sum of their durations on the link
+    packets="i8",  # packets that have departed on the lane
+    wire_bytes="i8",  # size of these packets
+    wait_ps="i8",  # sum of the packets' waits from earliest possible to actual departure
+    busy_ps="i8",  # sum of the packets' durations on the link
     credits="i4",  # credits that the sender has
-    first_return="i4",  # list of its credit returns
+    first_return="i4",  # first of the list of the lane's credit returns
     last_return="i4",
-    turn="i4",  # round robin: input port * lanes + incoming lane of the last grant
-    routed_credits="i4",  # credits needed by packets routed to it and not yet granted
-    first_pair="i4",  # queue of an adapter's queue pairs
+    turn="i4",  # last grant, for round robin: input port * lanes + incoming lane
+    routed_credits="i4",  # credits needed by packets routed to the lane and not yet granted
+    first_pair="i4",  # first queue pair that waits for the lane, at an adapter
     last_pair="i4",
     is_short="u1",  # 1 while a packet waits for credits whose return has not been sent
 )
@@ -119,34 +119,34 @@ ARBITER = record_type(
     high_left="i4",  # rest of the weight of that entry, in units of 64 bytes
     low_entry="i4",  # the same for the low table
     low_left="i4",
-    limit_left="i4",  # bytes that high priority may send while low priority waits
+    limit_left="i4",  # bytes that the high table may send before the low table is served
 )
 
 #: Entry of a table of lane arbitration; the weight is in units of 64 bytes.
 WEIGHT = record_type(lane="i8", weight="i8")
 
-#: The packet of a lane that is next in round-robin order: distance in that order, and slot.
+#: Best packet for a lane so far: distance in round-robin order, and slot.
 BEST = record_type(turn="i8", slot="i8")
 
 # -- adapters --------------------------------------------------------------------------------------
 
-#: What an operation sends: its message, request or answer.
+#: Message, request or answer that an operation sends.
 MESSAGE = record_type(
     left_bytes="i8",  # payload that has not been injected
-    latest_ps="i8",  # latest arrival so far
-    ready_ps="i8",  # earliest departure of the next packet without other traffic
+    latest_ps="i8",  # latest arrival of a packet so far
+    ready_ps="i8",  # earliest departure of the next packet if there were no other traffic
     missing_packets="i4",  # packets that have not arrived
-    next_sent="i4",  # next message of its queue pair
-    next_complete="i4",  # next message of its connection
-    route="i4",  # index of its `ROUTE`
-    connection="i4",  # index of its `CONNECTION`
-    pair="i4",  # index of its `PAIR`
+    next_sent="i4",  # next message of the queue pair
+    next_complete="i4",  # next message of the connection
+    route="i4",  # index of the `ROUTE`
+    connection="i4",  # index of the `CONNECTION`
+    pair="i4",  # index of the `PAIR`
 )
 
 ROUTE = record_type(
     link="i4",  # first link
     address="i4",  # see `PACKET`
-    back="i4",  # route from its destination to its source, only with congestion control
+    back="i4",  # index of the `ROUTE` back to the source, for congestion control
     lane="u1",  # on the first link
     level="u1",  # service level
 )
@@ -154,7 +154,7 @@ ROUTE = record_type(
 #: Queue pair.
 PAIR = record_type(
     first="i4",  # message being sent
-    last="i4",  # last message of its queue
+    last="i4",  # last message of the queue
     next="i4",  # next queue pair in the queue of the lane
     turn_bytes="i4",  # bytes sent in the present quantum
 )
@@ -167,28 +167,29 @@ CONNECTION = record_type(
     in_order_packets="i4",  # packets that have arrived without a gap in their sequence
 )
 
-#: Packets of a connection that arrived before one sent earlier, and are held until it arrives.
+#: Packets of a connection that are held because one sent earlier has not arrived.
 REORDER = record_type(
-    in_order_at_ps="i8",  # arrival of the last packet of the sequence without a gap
+    in_order_at_ps="i8",  # arrival of the last packet before the first gap in the sequence
     kept_ps="i8",  # sum of the times for which packets were held
     longest_kept_ps="i8",  # largest of these times
-    held_bytes="i8",  # held at present
-    most_held_bytes="i8",  # most held at a time
+    held_bytes="i8",  # size of the packets held now
+    most_held_bytes="i8",  # largest held_bytes so far
     early_packets="i8",  # packets that were held
-    first_held="i4",  # list of held packets, by sequence
+    first_held="i4",  # first of the list of held packets, ordered by sequence
 )
 
 # -- routes ----------------------------------------------------------------------------------------
 
-#: An output link of a set of candidates, its edge in `weft.routes.CandidateRoutes`, and its lane.
+#: Candidate: edge in `weft.routes.CandidateRoutes`, output link and lane.
 CANDIDATE = record_type(edge="i4", link="i4", lane="u1")
 
 ENDPOINT = record_type(
-    row="i4",  # row that it is attached to
-    last_link="i4",  # link from that row to it
+    row="i4",  # row that the endpoint is attached to
+    last_link="i4",  # link from that row to the endpoint
 )
 
-#: SL to VL by ports of a row: the table for ports i and o has index base + i * ports + o.
+#: SL-to-VL tables of a row: `RouteTables.lane_index[base + i * ports + o]` is the table for input
+#: port i and output port o.
 LANE_ROW = record_type(base="i8", ports="i8")
 
 # -- settings and counters of a run ----------------------------------------------------------------
@@ -196,40 +197,40 @@ LANE_ROW = record_type(base="i8", ports="i8")
 #: Settings.
 RULES = record_type(
     mtu_bytes="i8",  # largest payload of a packet
-    header_bytes="i8",  # of each packet
-    full_packet_bytes="i8",  # packet of the largest size on the wire
+    header_bytes="i8",  # header of each packet
+    full_packet_bytes="i8",  # size of a full packet on the wire
     control_bytes="i8",  # payload of requests and answers
-    quantum_bytes="i8",  # of a queue pair: bytes it sends before the next one is served
+    quantum_bytes="i8",  # bytes that a queue pair sends before the next is served
     credit_bytes="i8",  # size of a credit
     full_packet_credits="i8",  # credits of a packet of the largest size
-    buffer_credits="i8",  # credits of each lane's buffer
-    lanes="i8",  # per link
-    speedup="i8",  # packets that can leave an input port at a time
-    words="i8",  # words of 64 bits with a bit for each port of a row
-    high_limit="i8",  # of lane arbitration, units of 4096 bytes
+    buffer_credits="i8",  # size of each lane's buffer, in credits
+    lanes="i8",  # number of lanes per link
+    speedup="i8",  # packets that can leave an input port at the same time
+    words="i8",  # 64-bit words that hold one bit for each port of a row
+    high_limit="i8",  # limit of the high table in lane arbitration, in units of 4096 bytes
     max_time_ps="i8",  # simulated time at which the run gives up
     seed="i8",
     policy="i8",  # number of the policy
-    route_kind="i8",  # see `route`
-    lane_kind="i8",  # see `choice`
-    is_voq="i8",  # 1: one queue for each outgoing link
-    is_weighted="i8",  # 1: lane arbitration by tables
+    route_kind="i8",  # TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`
+    lane_kind="i8",  # KEEP, BY_PORTS or BY_CANDIDATE of `weft.kernels.packet.choice`
+    is_voq="i8",  # 1: input ports have a queue for each outgoing link
+    is_weighted="i8",  # 1: lane arbitration uses tables of weights
     reorders="i8",  # 1: packets of a connection may overtake each other
-    has_control="i8",  # 1: with congestion control
+    has_control="i8",  # 1: congestion control is on
 )
 
 #: State and counters.
 COUNT = record_type(
     now_ps="i8",  # simulated time
     granting="i8",  # 1 once links have begun to grant in this instant
-    due="i8",  # links in the heap of those that may have a packet to grant
-    picked="i8",  # result of lane arbitration: lane * 2 + (1 if from the high table)
-    soon_ps="i8",  # where arbitration picks no packet: earliest time at which it may
+    due="i8",  # number of links in `Net.due`
+    picked="i8",  # result of lane arbitration: lane * 2, plus 1 if from the high table
+    soon_ps="i8",  # if arbitration picks no packet: earliest time at which it may pick one
     serials="i8",  # packets injected
-    injected_bytes="i8",  # on the wire
+    injected_bytes="i8",  # size of these packets on the wire
     delivered="i8",  # packets delivered
-    delivered_bytes="i8",  # on the wire
-    in_flight="i8",  # packets injected and not delivered
+    delivered_bytes="i8",  # size of these packets on the wire
+    in_flight="i8",  # packets injected and not yet delivered
     hops="i8",  # packets granted
     events="i8",  # events handled
     traced="i8",  # hops recorded
@@ -246,5 +247,5 @@ HOP = record_type(
     ready_ps="i8",  # earliest possible departure
     left_ps="i8",  # departure of the first byte
     gone_ps="i8",  # departure of the last byte
-    front_ps="i8",  # earliest possible departure as the first of its queue
+    front_ps="i8",  # earliest possible departure after the packet became the first of its queue
 )

@@ -11,7 +11,7 @@ TABLES = 0
 RUNS = 1
 CANDIDATES = 2
 
-#: There is no output link, or no set of candidates.
+#: Value for no output link, and for no set of candidates.
 NO_PATH = -1
 
 
@@ -32,7 +32,7 @@ def route(net, slot, now, choose, comes):
 
     Returns
     -------
-    bool: False where there is no output link.
+    bool: False if there is no output link.
     """
     rules, tables, packet = net.rules, net.tables, net.calendar.packets[slot]
     row = np.int64(net.topology.links[packet.link].head_row)

@@ -1,7 +1,7 @@
 """Switches: packets queue at input ports for their output links, which grant them.
 
 `net` is a `weft.kernels.packet.net.Net`; times are int64 ps. The first packet of each queue
-requests its output link, by the bit of its input port and lane in `Net.asked`.
+requests its output link: the bit of the input port and lane is set in `Net.asked`.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def queue_of(net, incoming, lane, out):
 
 @part_njit()
 def _request(net, packet):
-    """Set the request of a packet, the first of its queue, for its output link."""
+    """Set the request of the first packet of a queue for its output link."""
     out, lane = np.int64(packet.out_link), np.int64(packet.lane)
     port = np.int64(net.topology.links[packet.link].head_port)
     word = (out * net.rules.lanes + lane) * net.rules.words + (port >> 6)
@@ -66,7 +66,7 @@ def port_free(net, incoming):
 
 @part_njit()
 def _occupy(net, incoming, until):
-    """Occupy the input port of link `incoming`, in one of its `speedup` parts, until a time."""
+    """Occupy one of the `speedup` parts of the input port of link `incoming` until a time."""
     free = net.port_free
     speedup = net.rules.speedup
     first = incoming * speedup
@@ -119,8 +119,9 @@ def choose_packet(net, link, now):
 
     Returns
     -------
-    int: the slot or -1. `COUNT.picked` receives the lane; `COUNT.soon_ps` the earliest time at
-    which a packet that cannot leave now may.
+    int: the slot of the packet; -1 if none can leave. `COUNT.picked` is set to the result of
+    `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a packet that cannot leave now
+    may leave.
     """
     packets, topology, best = net.calendar.packets, net.topology, net.best
     count, words = net.rules.lanes, net.rules.words
@@ -173,7 +174,7 @@ def choose_packet(net, link, now):
 
 @part_njit()
 def take(net, slot, until, now):
-    """Take a granted packet out of its queue, and free its port and buffer at time `until`.
+    """Take a granted packet out of its queue, and free its input port and buffer at time `until`.
 
     The next packet of the queue then requests its output link.
     """

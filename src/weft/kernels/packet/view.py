@@ -6,7 +6,7 @@ from weft.kernels.lean import lean_njit
 from weft.kernels.packet.lanes import credits_now, credits_of
 from weft.kernels.packet.switch import port_free
 
-# Reasons for which the first packet of a buffer does not leave.
+# Reasons why the packet that has waited longest in a buffer does not leave.
 NOTHING_WAITS = 0
 LINK_BUSY = 1
 NO_CREDITS = 2
@@ -16,15 +16,16 @@ NOT_YET = 4
 
 @lean_njit()
 def look(net, held, wants, wants_lane, why):
-    """Write what each buffer holds and what its first packet waits for.
+    """Write how full each buffer is, and what the packet that has waited longest in it waits for.
 
     Parameters
     ----------
     net
         A `weft.kernels.packet.net.Net`.
     held, wants, wants_lane, why
-        int32, int32, int8 and uint8 [links, lanes], written: credits held, and output link, lane
-        and reason of the packet that has waited longest; see `weft.sim.packet.Snapshots`.
+        int32, int32, int8 and uint8 [links, lanes], written: credits taken by packets in the
+        buffer; and output link, output lane and reason to wait of the packet that has waited
+        longest. See `weft.sim.packet.Snapshots`.
     """
     packets, rules, now = net.calendar.packets, net.rules, net.count.now_ps
     count = rules.lanes
