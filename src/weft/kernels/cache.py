@@ -1,10 +1,10 @@
-"""On-disk cache of compiled kernels, keyed by exactly the code that was compiled into each.
+"""On-disk cache of compiled kernels, keyed by exactly the code that was compiled into a kernel.
 
 Numba's own cache compares a hash of the file that holds the outermost function. A kernel also
 contains every kernel that it calls, with the constants that they read, so Numba goes on running
 old machine code after an edit of another file. Here the name of a cache file holds a fingerprint
-of all of that, taken from the functions as Python loaded them; times and sizes of files and
-comments have no effect.
+of all this code and all these constants, taken from the functions as Python loaded them. Times and
+sizes of files have no effect, nor have comments.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ try:
 except ImportError:  # Windows: processes may then compile the same kernel at the same time
     fcntl = None  # type: ignore[assignment]
 
-#: Libraries of which a fingerprint holds the version and the names of functions, not their code.
+#: Libraries whose version and names of functions a fingerprint contains, but not their code.
 LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
 #: Age in seconds from which an unfinished file is assumed to come from a killed process.
 UNFINISHED_S = 3600.0
@@ -44,7 +44,7 @@ UNFINISHED_S = 3600.0
 LOCK_FILE = "kernels.lock"
 #: Time to wait for another process that compiles a kernel, and between two tries, in seconds.
 CLAIM_S, POLL_S = 300.0, 0.02
-#: Version and ABI of Python, each of which has cache files of its own.
+#: Version and ABI of Python; each version and ABI has its own cache files.
 PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
 #: Types whose repr determines the value.
 _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType)
@@ -60,7 +60,8 @@ def njit(function: Any = None, *, cache: bool = False, exact: bool = False, **op
     cache
         Whether to keep compiled code on disk.
     exact
-        Whether calls by other kernels compile a version for each constant and width of integers.
+        Whether calls by other kernels compile a version for each constant and each width of
+        integers, instead of one version for int64.
     **options
         Options of `numba.njit`.
     """
@@ -104,8 +105,8 @@ def is_kept(kernel: Any) -> bool:
 class KernelCache:
     """Cache of one kernel with the interface that Numba expects: one file per argument types.
 
-    Numba chooses the folder: `NUMBA_CACHE_DIR` if set, else one beside the sources or, if that is
-    read-only, the user's cache folder. Files are replaced atomically and never shared by two
+    Numba chooses the folder: `NUMBA_CACHE_DIR` if set, else a folder beside the sources or, if that
+    is read-only, the user's cache folder. Files are replaced atomically and never shared by two
     versions of a kernel, so any number of processes, also of different versions of the sources, may
     read and write.
 
@@ -145,7 +146,7 @@ class KernelCache:
 
     @property
     def cache_path(self) -> str | None:
-        """Folder of the cache files, None where there is no cache."""
+        """Folder of the cache files, None if there is no cache."""
         return None if self._numba is None else str(self._numba.locator.get_cache_path())
 
     @property
@@ -168,7 +169,7 @@ class KernelCache:
             _remove(Path(self.cache_path).glob(f"{self._name}.{PYTHON}-*"))
 
     def holds_any(self) -> bool:
-        """Return whether there is a file for the present sources."""
+        """Return whether the folder has a file for the present sources."""
         if not self._enabled or self._numba is None or self._print is None:
             return False
         files = Path(str(self.cache_path)).glob(f"{self._name}.{PYTHON}-{self._print}-*.nbc")
@@ -181,7 +182,7 @@ class KernelCache:
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return compiled code for arguments of these types, or None if it must be compiled.
 
-        Where another process is compiling it, wait for that process.
+        If another process is compiling it, wait for that process.
         """
         target_context.refresh()
         if not self._enabled or self._numba is None or self._print is None:
@@ -260,7 +261,7 @@ class KernelCache:
             if match is None:
                 continue
             if match["unfinished"] is not None:
-                # A young file is one that another process may still be writing.
+                # Another process may still be writing a young file.
                 with contextlib.suppress(OSError):
                     if path.stat().st_mtime < time.time() - UNFINISHED_S:
                         stale.append(path)
@@ -291,7 +292,7 @@ def fingerprint(kernel: Any) -> str:
     Raises
     ------
     TypeError
-        When a kernel reads a value whose changes cannot be detected.
+        If a kernel reads a value whose changes cannot be detected.
     """
     reached = {id(kernel)}
     waiting, lines = [kernel], []
@@ -444,7 +445,7 @@ def _replace(path: Path, content: bytes) -> None:
 def _locked(path: Path, how: int) -> bool:
     """Lock or unlock the byte that represents a file in its folder's lock file.
 
-    Return False where another process holds the lock. A lock lasts until this process ends.
+    Return False if another process holds the lock. A lock lasts until this process ends.
     """
     position = int.from_bytes(hashlib.sha256(path.name.encode()).digest()[:7], "big")
     file = _lock_files.get(path.parent)
@@ -464,9 +465,9 @@ def _remove(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
-#: Descriptor of each folder's lock file, never closed: that would release its locks.
+#: Descriptor of each folder's lock file, never closed: closing it would release its locks.
 _lock_files: dict[Path, int] = {}
-#: Reasons that have been warned of.
+#: Reasons of the warnings so far.
 _warned: set[str] = set()
 
 

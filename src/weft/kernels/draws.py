@@ -1,4 +1,4 @@
-"""Random numbers by counter: each depends only on a seed, a stream and its count in the stream."""
+"""Counter-based random numbers: each depends only on a seed, a stream and a count."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def uniforms(seed, streams, counts, out):
     seed
         uint64.
     streams, counts
-        int64 [draws].
+        int64 [draws]: stream of each number, and index of the number in the stream.
     out
         float64 [draws], written.
     """

@@ -54,7 +54,7 @@ def crc32_bytes(register, value, count):
     value
         Integer, taken as uint64.
     count
-        Number of its bytes to use, at most 8.
+        Number of low bytes of the value to use, at most 8.
 
     Returns
     -------

@@ -10,9 +10,9 @@ from weft.kernels.cache import njit
 def lean_njit(**options: Any) -> Any:
     """Compile with `njit`, without counting references to arrays.
 
-    Numba counts a reference whenever an array is taken out of a tuple, with an atomic operation
-    each time. Event loops that pass tuples of arrays from function to function spend most of their
-    time on that: leaving it out makes the flow level three times as fast. Such a function must not
+    Numba counts a reference, by an atomic operation, whenever an array is taken out of a tuple.
+    Event loops that pass tuples of arrays from function to function spend most of their time on
+    these operations; without them, the flow level is three times as fast. Such a function must not
     create arrays, only read and write its arguments.
 
     Parameters
@@ -22,15 +22,16 @@ def lean_njit(**options: Any) -> Any:
     """
     try:
         return njit(cache=True, exact=True, _nrt=False, **options)
-    except KeyError:  # this Numba does not have the option: kernels are only slower
+    except KeyError:  # this Numba does not have the option; kernels work, but are slower
         return njit(cache=True, exact=True, **options)
 
 
 def inner_njit(**options: Any) -> Any:
     """Compile with `lean_njit` a function that only kernels call; a call from Python would crash.
 
-    The wrapper for calls from Python unpacks every array argument: with tuples of many arrays
-    that is most of the compiler's work. Nothing is cached: the code becomes part of its callers.
+    The wrapper for calls from Python unpacks every array argument. For tuples of many arrays, to
+    compile this wrapper is most of the compiler's work. Nothing is cached, because the code becomes
+    part of its callers.
 
     Parameters
     ----------

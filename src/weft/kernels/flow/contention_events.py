@@ -16,24 +16,25 @@ def solve_events(
     Parameters
     ----------
     state
-        A `weft.kernels.flow.penalty.State` without flows, for adapters of rate 1, with one route
-        that all edges use and one slot per edge.
+        A `weft.kernels.flow.penalty.State` without flows, for adapters of rate 1. It has one route,
+        which all edges use, and one slot per edge.
     source, destination
-        int32 [edges]: nodes.
+        int32 [edges]: source and destination node of each edge.
     size, start
-        float64 [edges]: bytes, and seconds.
+        float64 [edges]: bytes to send, and time of the start in seconds.
     order
-        int64 [edges]: edges by start.
+        int64 [edges]: edges in the order of their starts.
     inverse_bandwidth
         Seconds per byte without contention.
     completion, elapsed
-        float64 [edges], written: seconds on the clock of `start`, and since the edge's own start.
+        float64 [edges], written: time of completion on the clock of `start`, and time from the
+        edge's start to its completion; seconds.
 
     Returns
     -------
     int: the number of steps.
     """
-    # Active edges are side by side in arrays of their own, because each step visits all of them.
+    # Active edges are stored contiguously in separate arrays, because each step visits all of them.
     count = len(source)
     rate = np.zeros(count)
     changed = np.zeros(count, dtype=np.int32)

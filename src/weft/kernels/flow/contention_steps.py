@@ -1,7 +1,7 @@
 """Penalties of a contention graph, and its solution step by step.
 
-`weft.contention.coefficients` has the formula of the penalty. Nodes are numbered from 0, sources
-and destinations alike; sending and receiving at one node are independent of each other.
+`weft.contention.coefficients` has the formula of the penalty. Sources and destinations are nodes of
+one numbering from 0; sending and receiving at one node are independent of each other.
 """
 
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Two events count as one if the time between them is less than this part of a step, so that equal
-#: edges finish together in whatever order their penalties were added up.
+#: Two events count as one if the time between them is less than this part of a step. Equal edges
+#: then finish together, although their penalties were summed in different orders.
 SAME = 1e-12
 
 
@@ -29,7 +29,7 @@ class Coefficients(NamedTuple):
 
 @njit(cache=True, inline="always")
 def demand(coefficients, out):
-    """Return the share of its receiver that an edge from a source of `out` edges demands."""
+    """Return the share of the receiver that an edge demands if its source has `out` edges."""
     exponent = coefficients.in_exponent
     if exponent == 1.0:
         return 1.0 / out
@@ -38,10 +38,11 @@ def demand(coefficients, out):
 
 @njit(cache=True, inline="always")
 def full_rate_penalty(coefficients, out, here, total, most):
-    """Return the penalty that conflicts with full-rate senders alone cause: rho' of rule (b).
+    """Return rho' of rule (b): the penalty of an edge if it conflicts only with full-rate senders.
 
-    `here` is the number of full-rate senders to the edge's destination. For the destinations of
-    all `out` edges of its source, `total` is the sum of these numbers and `most` the largest.
+    A full-rate sender has one edge. `here` is the number of full-rate senders to the edge's
+    destination. Over the destinations of all `out` edges of the edge's source, `total` is the sum
+    of these numbers and `most` the largest of them.
     """
     share = coefficients.out_offset + coefficients.out_weight * out
     back = coefficients.back_pressure
@@ -52,18 +53,19 @@ def full_rate_penalty(coefficients, out, here, total, most):
 
 @njit(cache=True, inline="always")
 def added_penalty(coefficients, out, others, conflict, conflicts, into, least, most, full, slower):
-    """Return what conflicts at receivers add to the share of the sending adapter: k, at least 0.
+    """Return k of the model, by which conflicts at receivers raise the penalty; at least 0.
 
     Parameters
     ----------
     out
-        Outgoing edges of the edge's source.
+        Number of outgoing edges of the edge's source.
     others
-        Edges of other sources into the edge's destination.
+        Number of edges from other sources into the edge's destination.
     conflict, conflicts
-        Demand of these others, and the sum of such demands over all edges of the source.
+        Total demand of these other edges, and the sum of such totals over all edges of the source.
     into, least, most
-        Edges into the destination, and the fewest and most outgoing edges of their sources.
+        Number of edges into the destination, and smallest and largest number of outgoing edges of
+        the sources of these edges.
     full
         Number of edges into the destination whose source has no other outgoing edge.
     slower
@@ -83,7 +85,7 @@ def added_penalty(coefficients, out, others, conflict, conflicts, into, least, m
 
 @njit(cache=True)
 def group(key, count):
-    """Group edges by a key below `count`: int64 [count + 1] offsets and int32 edges, in order."""
+    """Return edges grouped by a key below `count`: int64 [count + 1] offsets and int32 edges."""
     offset = np.zeros(count + 1, dtype=np.int64)
     for e in range(len(key)):
         offset[key[e] + 1] += 1
@@ -98,21 +100,21 @@ def group(key, count):
 
 
 class Sums(NamedTuple):
-    """Sums over the active edges at each node: int32 [nodes], the last three float64 [nodes].
+    """Sums over the active edges at each node: int32 [nodes], but the last three float64 [nodes].
 
     Parameters
     ----------
     out, into
-        Edges from the node, and edges into it.
+        Number of edges from the node, and number of edges into the node.
     full, least, most
-        Edges into the node whose source has no other edge; fewest and most outgoing edges that a
-        source of an edge into the node has.
+        Number of edges into the node whose source has no other edge; smallest and largest number of
+        outgoing edges of the sources of edges into the node.
     full_total, full_most
         Sum and maximum of `full` over the destinations of the node's edges.
     parallel
-        Scratch: edges of one source into the node, 0 between uses.
+        Scratch: number of edges from one source into the node; 0 between uses.
     asked
-        Demand of the edges into the node.
+        Total demand of the edges into the node.
     conflicts
         Sum of c of the model over the edges from the node.
     slower
@@ -219,7 +221,7 @@ def graph_penalties(source, destination, nodes, coefficients, penalty):
     Parameters
     ----------
     source, destination
-        int32 [edges]: nodes.
+        int32 [edges]: source and destination node of each edge.
     nodes
         Number of nodes.
     coefficients
@@ -237,8 +239,8 @@ def graph_penalties(source, destination, nodes, coefficients, penalty):
 def clock_sum(high, low, passed):
     """Add a duration to the time `high` + `low`; return two numbers whose sum is exact.
 
-    Steps of microseconds stay exact on a clock that counts from 1970, and beside an edge that lasts
-    for days.
+    Steps of microseconds stay exact on a clock that counts from 1970, and also if another edge
+    lasts for days.
     """
     more = low + passed
     total = high + more
@@ -251,8 +253,8 @@ def end_of_step(now, beyond, shortest, following):
     """Return the length of a step, and the clock (two numbers) at its end.
 
     The clock at the start of the step is `now` + `beyond`. `shortest` is the duration until the
-    first edge completes, `following` the time at which the next edge starts. The two count as one
-    event when they differ only by rounding.
+    first edge completes, `following` the time at which the next edge starts. Completion and start
+    count as one event if they differ only by rounding.
     """
     gap = (following - now) - beyond
     if gap < shortest * (1.0 - SAME):
@@ -276,22 +278,22 @@ def solve_steps(
     Parameters
     ----------
     source, destination
-        int32 [edges]: nodes.
+        int32 [edges]: source and destination node of each edge.
     nodes
         Number of nodes.
     size, start
-        float64 [edges]: bytes, and seconds.
+        float64 [edges]: bytes to send, and time of the start in seconds.
     order
-        int64 [edges]: edges by start.
+        int64 [edges]: edges in the order of their starts.
     inverse_bandwidth
         Seconds per byte without contention.
     coefficients
         `Coefficients`.
     completion, elapsed
-        float64 [edges], written: seconds on the clock of `start`, and since the edge's own start,
-        for which that clock may be too coarse.
+        float64 [edges], written: time of completion on the clock of `start`, and time from the
+        edge's start to its completion, for which that clock may be too coarse; seconds.
     step_end, step_penalty, step_remaining
-        float64 [steps], [steps, edges] twice, written unless `step_end` is empty: end of each
+        float64 [steps] and two of [steps, edges], written unless `step_end` is empty: end of each
         step, penalties (nan for an inactive edge), and bytes left at the end of the step.
 
     Returns
@@ -351,16 +353,16 @@ def solve_steps(
 
 @njit(cache=True)
 def synchronous_times(offset, source, destination, nodes, coefficients, completion):
-    """Write when edges complete in graphs whose edges start together with equal sizes.
+    """Write when each edge completes, if all edges of a graph start together with equal sizes.
 
     Parameters
     ----------
     offset
         int64 [graphs + 1]: first edge of each graph.
     source, destination
-        int32 [edges]: nodes, numbered from 0 in each graph.
+        int32 [edges]: source and destination node of each edge; each graph numbers nodes from 0.
     nodes
-        int64 [graphs]: number of nodes.
+        int64 [graphs]: number of nodes of each graph.
     coefficients
         `Coefficients`.
     completion

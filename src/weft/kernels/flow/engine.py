@@ -29,11 +29,12 @@ MORE = 1
 TIME_OUT = 2
 STUCK = 3
 
-#: Relative error allowed for the level of a link, divided by the tolerance. Measurements show that
-#: it keeps the error of completion times below the tolerance (docs/flow-level.md).
+#: Relative error allowed for the level of a link (see `maxmin`), divided by the tolerance. By
+#: measurement, this value keeps the error of completion times below the tolerance
+#: (docs/flow-level.md).
 SLACK = 0.1
 
-#: Binary logarithm of the number of slots in a block; the earliest end is kept per block.
+#: Binary logarithm of the number of slots in a block; each block stores its flows' earliest end.
 BLOCK_SHIFT = 7
 
 
@@ -45,8 +46,8 @@ def _has_left(ranks, level, op, now):
     if ranks.sends[op] == DATA and large:
         ends(ranks, op, now)
     # Messages of a queue pair arrive in order, even if their paths differ or they depart together.
-    # Each arrives at a later time than the one before it, because events of equal times are ordered
-    # by operation.
+    # Each message arrives later than the previous one, because events of equal times are ordered by
+    # operation.
     pair = level.pairs.pair_of[op]
     latency = level.paths.latency_ns[program.route[op]]
     time = max(now + latency, np.nextafter(latest[pair], np.inf))
@@ -59,11 +60,11 @@ def _has_left(ranks, level, op, now):
 
 @inner_njit()
 def _join(ranks, level, maxmin, penalty, op, now):
-    """Append what an operation sends to the queue of its queue pair; send it if it is the first."""
+    """Queue what an operation sends at its queue pair; if the queue was empty, send it."""
     last = level.pairs.last
     before = np.int32(0)
-    if ranks.left[op] < 0:  # otherwise it is the first and has waited for its adapter
-        # The heaps of processors use the same array, but no operation of this queue is in one.
+    if ranks.left[op] < 0:  # otherwise the operation is first and has waited for its adapter
+        # The heaps of processors use the same array, but no operation of this queue is in a heap.
         behind = ranks.left_below
         if ranks.sends[op] == NOTHING:
             ranks.sends[op] = DATA
@@ -79,7 +80,7 @@ def _join(ranks, level, maxmin, penalty, op, now):
 
 @inner_njit()
 def _sort(numbers, begin, end):
-    """Sort ``numbers[begin:end]`` in place (Shell's method); most often they are in order."""
+    """Sort ``numbers[begin:end]`` in place (Shell's method); most often it is already sorted."""
     ordered = True
     for at in range(begin + 1, end):
         ordered = ordered and numbers[at - 1] <= numbers[at]
@@ -97,7 +98,7 @@ def _sort(numbers, begin, end):
 
 @inner_njit()
 def _serve(ranks, level, maxmin, penalty, op, now):
-    """Send the operations of a queue pair's queue from the first on, until one takes time."""
+    """Send what a queue pair's operations send, from `op` on, until a transfer takes time."""
     size, route, left = ranks.program.size_bytes, ranks.program.route, ranks.left
     paths, rules = level.paths, level.rules
     while True:
@@ -107,7 +108,8 @@ def _serve(ranks, level, maxmin, penalty, op, now):
             has_waited = left[op] >= 0
             left[op] = now
             if one_packet and not has_waited:
-                # A message of one packet departs after those of the adapter's other queue pairs.
+                # A message of one packet departs after the one-packet messages of the other queue
+                # pairs of the adapter.
                 free = level.pairs.adapter_free_ns
                 adapter = paths.source[route[op]]
                 begin = max(now, free[adapter])
@@ -218,7 +220,7 @@ def _end_of_block(end_ns, block_end_ns, block):
 
 @inner_njit()
 def _end_flows(ranks, level, maxmin, penalty, now, until):
-    """End the flows that have departed by `until`, in program order; start those behind them."""
+    """End the flows that have departed by `until`, in program order; start the messages behind."""
     flows, count = level.flows, level.count
     end, block_end, changed = flows.end_ns, flows.block_end_ns, flows.changed
     blocks = (count.slots + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
@@ -255,14 +257,14 @@ def run(ranks, level, maxmin, penalty, most_events):
     Parameters
     ----------
     ranks
-        A `weft.kernels.program.state.Ranks`, times being float64 ns.
+        A `weft.kernels.program.state.Ranks`, with times in float64 ns.
     level
         A `weft.kernels.flow.state.Level`.
     maxmin, penalty
-        A `maxmin.State` or a `penalty.State` for the sharing model in use, and None for the
-        other; both None without contention.
+        The sharing model in use is a `maxmin.State` or a `penalty.State`, and the other is None;
+        without contention, both are None.
     most_events
-        Number of instants after which the loop returns.
+        Number of instants (distinct times of events) after which the loop returns.
 
     Returns
     -------
@@ -275,7 +277,8 @@ def run(ranks, level, maxmin, penalty, most_events):
         now = count.now_ns
         until = same_until(now)
         while ranks.count.ready_tail or ranks.count.joining:
-            # Messages posted at one time depart in program order, before those that arrivals start.
+            # Messages posted at one time depart in program order, before messages that arrivals
+            # start.
             arrivals = ranks.count.joining
             start_ready(ranks, now, until)
             joined = ranks.count.joining
@@ -283,7 +286,7 @@ def run(ranks, level, maxmin, penalty, most_events):
             for index in range(arrivals, arrivals + joined):
                 op = np.int64(joining[index if index < joined else index - joined])
                 _join(ranks, level, maxmin, penalty, op, now)
-            # Without latency, messages that have just arrived may have put more on the list.
+            # Without latency, the arrivals in this loop may have put more operations on the list.
             for index in range(joined, ranks.count.joining):
                 joining[index - joined] = joining[index]
             ranks.count.joining -= joined

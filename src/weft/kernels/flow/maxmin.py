@@ -1,10 +1,10 @@
 """Max–min fair rates of flows over links, updated as flows start and end.
 
-A link is *full* (a bottleneck) when its whole capacity is used; its *level* is then the rate of the
-fastest flows that cross it, which are its *own* flows. Rates are max–min fair when every flow is an
-own flow of a full link. A flow that starts or ends affects only links and flows at or above the
-lowest level that it changes, so links are revised in ascending order of level. A link is revised
-only if the sum of its flows no longer fits its level.
+A link is *full* (a bottleneck) when its whole capacity is used. The *level* of a full link is the
+rate of the fastest flows that cross it; these are the link's *own* flows. Rates are max–min fair
+when every flow is an own flow of a full link. A flow that starts or ends affects only links and
+flows at or above the lowest level that it changes, so links are revised in ascending order of
+level. A link is revised only if the sum of its flows' rates no longer fits its level.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ LINK = np.dtype(
     ],
     align=True,
 )
-#: Number of links in the queue, lowest bucket that may hold one, first binary digits of the keys of
+#: Number of links in the queue, lowest bucket that may hold a link, leading bits of the keys of
 #: bucket 0, and number of the last bucket.
 QUEUE = counters("queued", "lowest", "base", "last_bucket")
 
@@ -55,7 +55,7 @@ class LinkQueue(NamedTuple):
     count: Any
 
 
-#: Levels of a smaller relative difference are equal.
+#: Two levels are equal if their relative difference is at most this.
 SAME = 1e-12
 #: A flow is at or above a level if its rate times this factor is at least the level.
 TIE = 1.0 + 1e-11
@@ -63,14 +63,14 @@ JUST_ABOVE = 1.0 + SAME
 
 INFINITE = np.inf
 
-#: Number of low binary digits of a level that do not affect its bucket, which leaves 256 buckets
-#: for each power of two.
+#: Number of low bits of a level that do not affect its bucket; 256 buckets are left for each power
+#: of two.
 DIGITS = 44
 
 
 @lean_njit(inline="always")
 def bucket_of_level(queue, link):
-    """Return the bucket of a link's key, from its first binary digits, which keep the order."""
+    """Return the bucket of a link's key: the leading bits of the key, which keep the order."""
     digits = (queue.key_bits[link] >> DIGITS) - queue.count.base
     return min(max(digits, 0), queue.count.last_bucket)
 
@@ -209,7 +209,7 @@ def fill_all(state):
         rest = links[link].rest
         weight = links[link].weight
         active = links[link].active
-        # Listing its own flows first lets the processor prefetch their entries.
+        # Listing the link's own flows first lets the processor prefetch the entries of these flows.
         own_flows = 0
         for entry in range(segment[link], segment[link] + members[link]):
             own = pool[entry]
@@ -243,16 +243,16 @@ def fill_all(state):
 #: halved when a revision exceeds it.
 MOST_PATIENCE = 32
 
-#: Binary digits of an entry's index in its slot, end of the used part of the pool, links to revise,
-#: flows whose rate may have changed, slots that have ever been in use, entries of all flows,
-#: number of times that rates were filled and revised, and budget of a revision.
+#: Number of bits of an entry's index in its slot; end of the used part of the pool; numbers of
+#: links to revise, of flows whose rate may have changed, of slots that have ever been in use, of
+#: entries of all flows, of fillings and of revisions; and budget of a revision.
 COUNT = counters(
     "shift", "pool_end", "dirty", "touched", "slots", "entries", "filled", "revised", "patience"
 )
 
 
 class State(NamedTuple):
-    """Links and their flows; a flow has a slot, and an entry in it for each of its links.
+    """Links and their flows. A flow has a slot, which has an entry for each link of the flow.
 
     Parameters
     ----------
@@ -260,17 +260,17 @@ class State(NamedTuple):
         float64 [links], bytes/ns.
     route_offset, route_link, route_share
         int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
-        crosses each; `route_share` is empty where it is 1 everywhere.
+        crosses each link; `route_share` is empty if all these parts are 1.
     hops
         int32 [slots]: number of links of each flow, 0 for a slot without a flow.
     entry_link, entry_index, entry_share
-        int32, int32 and float64 [entries]: link, index in the link's list, and part of the flow's
-        rate as in `route_share`.
+        int32, int32 and float64 [entries]: link of the entry, index of the entry in the link's
+        list, and part of the flow's rate as in `route_share`.
     segment, room, members
-        int64, int32 and int32 [links]: start of a link's list in the pool, number of entries that
-        the list has room for, and number of its entries.
+        int64, int32 and int32 [links]: start of a link's list in the pool, number of entries for
+        which the list has room, and number of entries in the list.
     pool
-        int32: lists of entries of all links.
+        int32: list of the entries of each link.
     links
         LINK [links].
     dirty, is_dirty
@@ -279,11 +279,11 @@ class State(NamedTuple):
         int32 and bool [slots]: list of flows whose rate may have changed, and whether a flow is
         on it.
     current
-        float64 [slots], bytes/ns: rates, infinite for flows without one yet.
+        float64 [slots], bytes/ns: rate of each flow; infinite if it is not yet known.
     queue
         A `LinkQueue`.
     heap_key, heap_link
-        float64 and int32 [links]: scratch.
+        float64 and int32 [links]: scratch heap of links by level.
     count
         A COUNT record.
     """
@@ -314,7 +314,7 @@ class State(NamedTuple):
 
 @lean_njit(inline="always")
 def _note_dirty(state, link):
-    """Put a link on the list of those to revise, unless it is there."""
+    """Put a link on the list of links to revise, unless it is listed."""
     if not state.is_dirty[link]:
         state.is_dirty[link] = True
         state.dirty[state.count.dirty] = link
@@ -323,7 +323,7 @@ def _note_dirty(state, link):
 
 @lean_njit(inline="always")
 def _note_touched(state, flow):
-    """Put a flow on the list of those whose rate may have changed, unless it is there."""
+    """Put a flow on the list of flows whose rate may have changed, unless it is listed."""
     if not state.is_touched[flow]:
         state.is_touched[flow] = True
         state.touched[state.count.touched] = flow
@@ -332,7 +332,7 @@ def _note_touched(state, flow):
 
 @lean_njit()
 def _rebuild_lists(state):
-    """Rewrite the list of entries of every link, each with room to grow."""
+    """Rewrite the lists of entries of all links, and leave each list room to grow."""
     segment, room, members, count = state.segment, state.room, state.members, state.count
     end = 0
     for link in range(len(members)):
@@ -398,7 +398,7 @@ def maxmin_add(state, flow, route):
         if not rebuild:
             entry_index[base + hop] = members[link]
             pool[segment[link] + members[link]] = base + hop
-        # The count must include the new entry even before a rebuild, which allots room by counts.
+        # `members` must include the new entry even before a rebuild, which allots room by it.
         members[link] += 1
     if hops < 1 << count.shift:
         entry_link[base + hops] = -1
@@ -410,7 +410,7 @@ def maxmin_add(state, flow, route):
 
 @lean_njit()
 def maxmin_remove(state, flow):
-    """End a flow; `maxmin_solve` computes the rates of the others.
+    """End a flow; `maxmin_solve` computes the rates of the other flows.
 
     Parameters
     ----------
@@ -443,7 +443,7 @@ def maxmin_remove(state, flow):
 
 @lean_njit(inline="always")
 def _fitting(state, link):
-    """Return the level that fits a link's flows, or a lower level; infinite for a link not full."""
+    """Return the level that fits a link's flows, or a lower level; infinite if it is not full."""
     sums = state.links[link]
     if sums.active > 0.0:
         return max(sums.rest / sums.weight, 0.0)
@@ -453,7 +453,7 @@ def _fitting(state, link):
 
 @lean_njit(inline="always")
 def _queue_revision(state, link):
-    """Queue a link for revision; its key is its level or, if lower, the one that fits its flows."""
+    """Queue a link for revision by its level or, if lower, by the level that fits its flows."""
     queue = state.queue
     level = min(_fitting(state, link), state.links[link].level)
     if queue.bucket_of[link] < 0:
@@ -529,7 +529,7 @@ def _revise(state, budget, slack):
             return False
 
         if fits > level * (1.0 + slack):
-            # Its own flows may become faster: release those that no other link limits.
+            # The link's own flows may become faster: release the flows that no other link limits.
             rest = capacity[link]
             weight = 0.0
             active = 0.0
@@ -605,7 +605,7 @@ def _revise(state, budget, slack):
             queue_link(queue, link, fits)
             continue
         if fits > level * (1.0 + slack):
-            # The level may rise after all, which rounding errors of the sums had hidden.
+            # The level may rise after all; rounding errors of the sums had hidden this.
             _add_up(state, link)
             continue
         unqueue_link(queue, link)
@@ -660,7 +660,7 @@ def _revise(state, budget, slack):
 
 @lean_njit()
 def maxmin_solve(state, rate, changed, slack):
-    """Update rates to the max–min fair ones after flows have started and ended.
+    """Update rates to max–min fair rates after flows have started and ended.
 
     Parameters
     ----------
@@ -669,7 +669,7 @@ def maxmin_solve(state, rate, changed, slack):
     rate
         float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
     changed
-        int32 [slots], written: slots whose rate has changed, and new ones.
+        int32 [slots], written: slots of new flows and of flows whose rate has changed.
     slack
         Relative error allowed for the level of a link; 0 is exact.
 

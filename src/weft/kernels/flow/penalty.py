@@ -15,17 +15,20 @@ from weft.kernels.records import counters
 #: An adapter.
 NODE = np.dtype(
     [
-        ("sent", np.int32),  # flows that it sends
-        ("into", np.int32),  # flows that it receives
-        ("full", np.int32),  # flows into it whose sender has no other flow (full-rate flows)
-        ("least", np.int32),  # fewest flows of a sender to it
-        ("most", np.int32),  # most flows of a sender to it
-        ("full_total", np.int32),  # sum of `full` over the receivers of its flows
-        ("full_most", np.int32),  # largest `full` of a receiver of its flows
-        ("parallel", np.int32),  # scratch: flows of one sender into it; 0 between uses
-        ("asked", np.float64),  # sum of the demands of the flows into it
-        ("conflicts", np.float64),  # sum of c of the model over its flows
-        ("slower", np.float64),  # largest rho' (of the model) among the flows into it
+        ("sent", np.int32),  # number of flows that the adapter sends
+        ("into", np.int32),  # number of flows that the adapter receives
+        (
+            "full",
+            np.int32,
+        ),  # number of received full-rate flows (their sender has no other flow)
+        ("least", np.int32),  # smallest `sent` of the senders of received flows
+        ("most", np.int32),  # largest `sent` of the senders of received flows
+        ("full_total", np.int32),  # sum of `full` over the receivers of the sent flows
+        ("full_most", np.int32),  # largest `full` of the receivers of the sent flows
+        ("parallel", np.int32),  # scratch: number of received flows of one sender; 0 between uses
+        ("asked", np.float64),  # sum of the demands of the received flows
+        ("conflicts", np.float64),  # sum of c of the model over the sent flows
+        ("slower", np.float64),  # largest rho' of the model among the received flows
         ("mark", np.int32),  # bits, see below
     ],
     align=True,
@@ -36,24 +39,24 @@ FLOW = np.dtype(
         ("route", np.int32),
         ("source", np.int32),  # adapter
         ("destination", np.int32),  # adapter
-        ("sender", np.float64),  # rate of the sending adapter, bytes/ns; penalties divide it
+        ("sender", np.float64),  # rate of the sending adapter, bytes/ns
         ("own", np.float64),  # penalty of the adapters before back-pressure
         ("adapter", np.float64),  # penalty of the adapters with back-pressure
         ("top", np.float64),  # scratch: penalty of adapters and links before back-pressure
     ],
     align=True,
 )
-#: Binary digits of an entry's index in its slot, and lengths of the lists.
+#: Number of bits of an entry's index in its slot, and lengths of the lists.
 COUNT = counters("shift", "senders", "receivers", "links", "pending")
 
 # Bits of `mark` of an adapter.
-SENDS = 1  # on the list of senders: a flow that it sends has started or ended
+SENDS = 1  # on the list of senders: a flow that the adapter sends has started or ended
 RECEIVES = 2  # on the list of receivers
-CHANGED = 4  # a flow that it receives has started or ended, or its counts as a receiver changed
-TOUCHED = 8  # on the list of senders: penalties of its flows may change
-RENEWED = 16  # the number of flows that it sends has changed
+CHANGED = 4  # a received flow has started or ended, or the counts of received flows have changed
+TOUCHED = 8  # on the list of senders: penalties of sent flows may change
+RENEWED = 16  # the number of sent flows has changed
 
-#: Values of a smaller relative difference are equal.
+#: Two values are equal if their relative difference is at most this.
 SAME = 1e-12
 
 
@@ -66,7 +69,7 @@ class Lists(NamedTuple):
 
 
 class State(NamedTuple):
-    """Adapters, links and their flows; a flow has a slot, and an entry for each of its links.
+    """Adapters, links and flows. A flow has a slot, which has an entry for each link of the flow.
 
     Parameters
     ----------
@@ -75,16 +78,17 @@ class State(NamedTuple):
     capacity
         float64 [links], bytes/ns.
     inner
-        bool [links]: inside the fabric, and so not part of the contention graph.
+        bool [links]: whether a link is inside the fabric, and so not in the contention graph.
     level
-        float64 [links], bytes/ns: largest rate that a link gives a flow; infinite without overload.
+        float64 [links], bytes/ns: largest rate that a link gives a flow; infinite for
+        a link that is not overloaded.
     route_offset, route_link, route_share
         int64 [routes + 1], int32 and float64: links of routes, and the part of a flow's rate that
-        crosses each; `route_share` is empty where it is 1 everywhere.
+        crosses each link; `route_share` is empty if all these parts are 1.
     source_rate, destination_rate
         float64 [routes], bytes/ns: rates of the adapters at the ends.
     nodes, flows
-        [adapters] of NODE and [slots] of FLOW.
+        NODE [adapters] and FLOW [slots].
     sent_by, received_by, entries_of
         `Lists`: flows by sender and by receiver, and entries by link.
     senders, receivers, links, pending
@@ -186,7 +190,7 @@ def _take(lists, at, item):
 
 @lean_njit(inline="always")
 def note_link(state, link):
-    """Put a link on the list of those whose level must be computed again, unless it is there.
+    """Put a link on the list of links whose level must be computed again, unless it is listed.
 
     Parameters
     ----------
@@ -224,7 +228,7 @@ def penalty_add(state, flow, route, source, destination):
     route
         Route of at least one link.
     source, destination
-        Sending and receiving adapter of the state; they must differ.
+        Sending and receiving adapter; the two must differ.
     """
     if not state.is_pending[flow]:
         state.is_pending[flow] = True
@@ -252,7 +256,7 @@ def penalty_add(state, flow, route, source, destination):
 
 @lean_njit()
 def penalty_remove(state, flow, source, destination):
-    """End a flow; `penalty_solve` computes the rates of the others.
+    """End a flow; `penalty_solve` computes the rates of the other flows.
 
     Parameters
     ----------
@@ -261,7 +265,7 @@ def penalty_remove(state, flow, source, destination):
     flow
         Slot of the flow.
     source, destination
-        Its adapters.
+        Sending and receiving adapter of the flow.
     """
     _take(state.sent_by, source, flow)
     _take(state.received_by, destination, flow)
@@ -281,7 +285,7 @@ def penalty_remove(state, flow, source, destination):
 
 @lean_njit()
 def _count_receiver(state, d):
-    """Compute the counts of the flows into an adapter again; return whether one has changed."""
+    """Count the flows into an adapter again; return whether any count has changed."""
     coefficients, nodes, flows, received_by = (
         state.coefficients, state.nodes, state.flows, state.received_by,
     )  # fmt: skip
@@ -307,9 +311,9 @@ def _count_receiver(state, d):
 
 @lean_njit()
 def _count_sender(state, s):
-    """Count the conflicts of an adapter's flows; return if those with full-rate flows changed.
+    """Count the conflicts of sent flows; return whether conflicts with full-rate flows changed.
 
-    Leaves the numbers of parallel flows in `parallel`; `_clear_parallel` resets them.
+    The numbers of parallel flows stay in `parallel` until `_clear_parallel` resets them.
     """
     nodes, flows, sent_by = state.nodes, state.flows, state.sent_by
     total, most, conflicts = 0, 0, 0.0
@@ -346,7 +350,7 @@ def _clear_parallel(state, s):
 
 @lean_njit(inline="always")
 def _part(state, entry):
-    """Return the part of its flow's rate that an entry puts on its link."""
+    """Return the part of a flow's rate that crosses the link of an entry."""
     if len(state.route_share) == 0:
         return 1.0
     shift = state.count.shift
@@ -357,9 +361,9 @@ def _part(state, entry):
 
 @lean_njit()
 def _level(state, link):
-    """Return the largest rate that a link gives a flow; infinite when the link is not overloaded.
+    """Return the largest rate that a link gives a flow; infinite if the link is not overloaded.
 
-    A flow demands the rate `sender` / `adapter`; where routes split, each link gets its part of it.
+    A flow demands the rate `sender` / `adapter`; where routes split, each link gets a part of it.
     """
     capacity, flows, shift = state.capacity[link], state.flows, state.count.shift
     asked, weight = 0.0, 0.0
@@ -394,9 +398,9 @@ def _level(state, link):
 def _own(coefficients, out, added, sender, receiver):
     """Return the penalty of the adapters before back-pressure, relative to the sender's rate.
 
-    The model assumes that all adapters have one rate. If one end is faster, as many flows as fill
-    it share it without loss: two flows share a receiver of twice their senders' rate, and two flows
-    share a sender of twice their receivers' rate.
+    The model assumes that all adapters have the same rate. If one end is faster, flows share that
+    end without loss until they fill it. For example, two flows share without loss a receiver of
+    twice their senders' rate, or a sender of twice their receivers' rate.
     """
     rate = min(sender, receiver)
     share = coefficients.out_offset + coefficients.out_weight * out
@@ -406,7 +410,7 @@ def _own(coefficients, out, added, sender, receiver):
 
 @lean_njit()
 def penalty_solve(state, rate, changed):
-    """Update rates to those of the model after flows have started and ended.
+    """Update rates to the rates of the model after flows have started and ended.
 
     Parameters
     ----------
@@ -415,7 +419,7 @@ def penalty_solve(state, rate, changed):
     rate
         float64 [slots], bytes/ns: rates of the last solution, updated for the slots in use.
     changed
-        int32 [slots], written: slots whose rate has changed, and new ones.
+        int32 [slots], written: slots of new flows and of flows whose rate has changed.
 
     Returns
     -------
@@ -452,7 +456,7 @@ def penalty_solve(state, rate, changed):
             while flow >= 0:
                 note_sender(state, TOUCHED, flows[flow].source)
                 flow = received_by.after[flow]
-    # By rule (b), a sender's conflicts with full-rate senders affect the penalties of the latter.
+    # By rule (b), a sender's conflicts with full-rate senders affect these senders' penalties.
     for index in range(count.senders):
         s = senders[index]
         renewed = _count_sender(state, s)

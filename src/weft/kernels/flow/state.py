@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Settings: relative error allowed, simulated time at which the run gives up, largest payload of a
-#: packet (0 where messages do not wait for those of other queue pairs), and header of a message of
-#: one packet.
+#: Settings: relative error allowed in completion times, simulated time at which the run gives up,
+#: largest payload of a packet (0 if messages of one packet do not wait for those of other queue
+#: pairs), and header of a message of one packet.
 RULES = np.dtype(
     [
         ("tolerance", np.float64),
@@ -18,9 +18,9 @@ RULES = np.dtype(
     ],
     align=True,
 )
-#: Simulated time, and counters: free slots, slots that have ever been in use, flows that end and
-#: that start at the present time, flows under way and the most at a time, solutions of the sharing
-#: model, and rates that these changed.
+#: Simulated time, and counters: free slots, slots that have ever been in use, flows that end at
+#: the present time, flows that start then, flows under way, the largest number of these so far,
+#: solutions of the sharing model, and rates that the solutions changed.
 COUNT = np.dtype(
     [
         ("now_ns", np.float64),
@@ -43,7 +43,7 @@ COUNT = np.dtype(
 
 
 class Paths(NamedTuple):
-    """Paths of messages: arrays [routes], float64, adapters int32.
+    """Paths of messages: float64 [routes]; adapters are int32 [routes].
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Paths(NamedTuple):
     rate_bytes_per_ns
         Rate of a message without other traffic.
     source, destination
-        Adapters at the ends.
+        Adapters at the two ends of the path.
     source_rate_bytes_per_ns
         Rate of the source's link.
     """
@@ -72,11 +72,11 @@ class QueuePairs(NamedTuple):
     pair_of
         int32 [ops]: queue pair of each operation.
     last
-        int32 [pairs]: last operation in the queue, counted from 1; 0 where there is none.
+        int32 [pairs]: last operation in the queue, counted from 1; 0 if the queue is empty.
     latest_ns
         float64 [pairs]: latest arrival of the messages sent.
     adapter_free_ns
-        float64 [adapters]: earliest departure of the next message of one packet.
+        float64 [adapters]: earliest departure of the adapter's next message of one packet.
     """
 
     pair_of: Any
@@ -91,20 +91,20 @@ class Flows(NamedTuple):
     Parameters
     ----------
     op
-        int32: the operation.
+        int32: operation that sends the message.
     left_bytes, since_ns
-        float64: bytes left to send at a time, and this time.
+        float64: bytes left to send at the last change of `rate`, and time of that change.
     rate
-        float64, bytes/ns: rate since then.
+        float64, bytes/ns: present rate.
     shared_rate
-        float64, bytes/ns: rate by the last solution of the sharing model.
+        float64, bytes/ns: rate in the last solution of the sharing model.
     end_ns
-        float64: departure of the last byte at this rate, infinite for a slot without a flow.
+        float64: departure of the last byte at the present rate; infinite for a slot without a flow.
     block_end_ns
-        float64 [blocks]: earliest end in each block of slots.
+        float64 [blocks]: earliest `end_ns` in each block of slots.
     free, leaving, changed, coming
-        int32: lists of slots: the free ones, and those whose flow ends, whose rate has changed, and
-        whose flow starts.
+        int32: lists of free slots, of slots whose flow ends, of slots whose rate has changed, and
+        of slots whose flow starts.
     touched
         int32 [blocks]: list of blocks whose earliest end must be found again.
     """

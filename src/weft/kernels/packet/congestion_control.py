@@ -203,7 +203,7 @@ def has_notice(net, index):
 
 @part_njit()
 def mark_packet(net, slot, link, lane):
-    """Mark a packet that a switch's link has granted, if too many other packets wait for the link."""
+    """Mark a packet that a link of a switch has granted, if too many others wait for this link."""
     rules, settings, packet = net.rules, net.control.settings, net.calendar.packets[slot]
     threshold = settings.threshold_credits
     if threshold < 0 or packet.marks or packet.wire_bytes < settings.smallest_bytes:

@@ -129,7 +129,7 @@ def loop(choose, comes, sent):
     -------
     kernel
         ``run(net, ranks, until, most_events)`` simulates and returns DONE (no operations or packets
-        left), MORE (after `most_events` event times), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
+        left), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
         events, but operations or packets left), NO_ROOM (more slots are needed), NO_PATH (a packet
         without an output link), NO_TRACE (more room for hops is needed) or PAUSED (at `until`).
 
@@ -140,7 +140,7 @@ def loop(choose, comes, sent):
         until
             Time after which no event is handled, ps.
         most_events
-            Number of different event times after which the loop returns.
+            Number of instants (distinct times of events) after which the loop returns.
     """
 
     @lean_njit()

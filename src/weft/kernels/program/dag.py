@@ -23,8 +23,8 @@ def successors(num_ops, dep_offset, dep, placed):
     Returns
     -------
     tuple
-        int32 [ops + 1] offsets, int32 successors, and int32 index in `dep` of each of them, empty
-        without `placed`.
+        int32 [ops + 1]: offsets; int32: successors; and int32: index in `dep` of each successor's
+        dependency, empty unless `placed` is set.
     """
     offset = np.zeros(num_ops + 1, dtype=np.int32)
     for at in range(len(dep)):
@@ -33,7 +33,8 @@ def successors(num_ops, dep_offset, dep, placed):
         offset[op + 1] += offset[op]
     after = np.empty(len(dep), dtype=np.int32)
     position = np.empty(len(dep) if placed else 0, dtype=np.int32)
-    # The offset of each run is advanced to its end, where the next one begins, and set back below.
+    # Filling advances each offset to the end of its run, where the next run begins. The offsets are
+    # shifted back below.
     for op in range(num_ops):
         for at in range(dep_offset[op], dep_offset[op + 1]):
             before = dep[at]
@@ -63,7 +64,7 @@ def out_of_order(op_offset, dep_offset, dep):
     tuple
         The first operation that depends on an operation of another rank and the index of this
         dependency in `dep`, both -1 if there is none; and whether any operation up to that one
-        depends on itself or a later one.
+        depends on itself or on a later operation.
     """
     later = False
     for rank in range(len(op_offset) - 1):
@@ -87,11 +88,11 @@ def in_order(num_ops, dep_offset, dep, succ_offset, succ):
     dep_offset, dep
         int64 [ops + 1] and int32: predecessors of each operation.
     succ_offset, succ
-        int32 [ops + 1] and int32: successors, as from `successors`.
+        int32 [ops + 1] and int32: successors, as returned by `successors`.
 
     Returns
     -------
-    bool [ops]: False for operations in a cycle or behind one.
+    bool [ops]: False for operations in a cycle or after a cycle.
     """
     pending = np.empty(num_ops, dtype=np.int64)
     done = np.zeros(num_ops, dtype=np.bool_)
@@ -147,21 +148,21 @@ def by_key(keys, num_keys):
 
 @njit(cache=True)
 def edge_runs(number, op, on, start):
-    """Return the predecessors of each operation, sorted and each once, from a list of edges.
+    """Return the sorted predecessors of each operation, without repetition, from a list of pairs.
 
     Parameters
     ----------
     number
         int32 [ops]: number of each operation in the result.
     op, on, start
-        int32, int32, bool [edges]: operation, its predecessor, and whether it waits for the
-        predecessor's start instead of its end.
+        int32, int32, bool [pairs]: operation, its predecessor, and whether the operation waits for
+        the predecessor's start instead of the predecessor's end.
 
     Returns
     -------
     tuple
-        int64 [ops + 1] offsets, int32 predecessors and bool, True for waits for the start; the bool
-        array is empty if there is no such wait.
+        int64 [ops + 1]: offsets; int32: predecessors; and bool: True if the operation waits for
+        the predecessor's start. The bool array is empty if it would contain only False.
     """
     num_ops = len(number)
     offset = np.zeros(num_ops + 1, dtype=np.int64)
@@ -169,7 +170,7 @@ def edge_runs(number, op, on, start):
         offset[number[op[edge]] + 1] += 1
     for each in range(num_ops):
         offset[each + 1] += offset[each]
-    # One number holds the predecessor (31 bits) and whether its start is waited for (1 bit).
+    # One number holds the predecessor (31 bits) and whether the wait is for its start (1 bit).
     run = np.empty(len(op), dtype=np.uint32)
     for edge in range(len(op)):
         each = number[op[edge]]
@@ -184,7 +185,7 @@ def edge_runs(number, op, on, start):
             run[begin:end].sort()
         offset[each] = count
         for at in range(begin, end):
-            # A wait for the end implies that for the start, and is sorted before it.
+            # A wait for the end implies a wait for the start, and is sorted before it.
             if count > offset[each] and run[count - 1] >> 1 == run[at] >> 1:
                 continue
             run[count] = run[at]

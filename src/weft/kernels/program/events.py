@@ -5,15 +5,16 @@ import numpy as np
 from weft.kernels.heaps import sift_down, sift_up
 from weft.kernels.lean import lean_njit
 
-# Kinds of events, in their order at one time: a processor is free, an operation has reached its
-# release, an operation ends, an operation begins to send, a message arrives.
+# Kinds of events, in the order in which events of the same time are handled: a processor is free,
+# an operation has reached its release, an operation ends, an operation begins to send, a message
+# arrives.
 FREE_NOW = 0
 START = 1
 END = 2
 BEGIN = 3
 ARRIVE = 4
 #: An item of the heap is kind << KIND_SHIFT | operation; for FREE_NOW, the number of the processor
-#: is in place of the operation.
+#: replaces the operation.
 KIND_SHIFT = 40
 OPERATION = (1 << KIND_SHIFT) - 1
 

@@ -1,9 +1,9 @@
 """Operations of ranks over time: they become ready, wait for a processor, start, send and end.
 
-The flow and the packet level share this. `ranks` is a `weft.kernels.program.state.Ranks`; times
-are float64 ns or int64 ps, as in its arrays, and `until` is the latest time that counts as equal
-to `now`. Operations that send are put on the list `Ranks.joining`, from which the event loop of
-the level moves them to the queue pairs.
+The flow and the packet level share these kernels. `ranks` is a `weft.kernels.program.state.Ranks`;
+times are float64 ns or int64 ps, as in the arrays of `ranks`; `until` is the latest time that
+counts as equal to `now`. Operations that send are put on the list `Ranks.joining`, from which the
+event loop of the flow or packet level moves them to the queue pairs.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ ANSWER = 3
 
 #: `Program.route` of a message within a host.
 LOCAL = -1
-#: An item that is larger than those of all events.
+#: A number larger than the items of all events.
 NO_ITEM = 2**62
 
 
@@ -68,7 +68,7 @@ def ends(ranks, op, now):
 
 @inner_njit()
 def arrives(ranks, op, now, until):
-    """Record the arrival of a message, and let its receive end if posted."""
+    """Record the arrival of a message, and end its receive if the receive is posted."""
     ranks.arrived[op] = now
     ranks.count.arrived += 1
     if ranks.program.kind[op] != SEND:
@@ -122,7 +122,7 @@ def takes(ranks, op):
 
 @inner_njit()
 def _begins(ranks, op, now, until):
-    """Put what an operation sends on the list for its queue pair, or copy it within its host."""
+    """Put an operation on the list `Ranks.joining`, or copy its message within the host."""
     program, rules, left = ranks.program, ranks.rules, ranks.left
     if program.route[op] != LOCAL:
         ranks.joining[ranks.count.joining] = op
@@ -130,7 +130,7 @@ def _begins(ranks, op, now, until):
         return
     size = program.size_bytes[op]
     if left[op] < 0:
-        # Copies from one rank to another are made one after the other, in the order posted.
+        # Copies between the same two ranks are made one after the other, in the order posted.
         copied = ranks.copied_until
         pair = ranks.copy_pair[op]
         left[op] = max(now, copied[pair])
@@ -149,7 +149,7 @@ def _begins(ranks, op, now, until):
 
 @inner_njit()
 def _copying(ranks, size_bytes):
-    """Return the duration of a copy within a host, rounded once where times are integers."""
+    """Return the duration of a copy within a host, rounded if times are integers."""
     rules = ranks.rules
     lasts = rules.local_units_per_byte * size_bytes / rules.local_gbps
     if rules.local_whole and size_bytes > 0:
@@ -159,7 +159,7 @@ def _copying(ranks, size_bytes):
 
 @inner_njit()
 def _begins_at(ranks, op, time, now, until):
-    """Call `_begins` at a time, or the adapter's latency later if the network is to be crossed."""
+    """Call `_begins` at `time`; for a message over the network, an adapter's latency later."""
     if ranks.program.route[op] != LOCAL:
         time += ranks.rules.adapter_latency
     if time > until:
@@ -228,7 +228,7 @@ def starts(ranks, op, now, until):
             ranks.left[op] = -1
             if requested == now < until:
                 # Flow level: an event begins the answer, as if the request had arrived after the
-                # receive was posted, because a real request takes some ns longer than the model's.
+                # receive was posted, because a real request takes some ns longer than in the model.
                 push_event(ranks.heap, now, event(BEGIN, op))
             else:
                 _begins_at(ranks, op, now, now, until)
@@ -313,7 +313,7 @@ def start_ready(ranks, now, until):
 
 @inner_njit()
 def next_start(ranks, never):
-    """Return the time of the programs' next event; `never` where there is none."""
+    """Return the time of the programs' next event; `never` if there is none."""
     heap, count = ranks.heap, ranks.count
     time = never
     if heap.size.events:

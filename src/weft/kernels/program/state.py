@@ -12,8 +12,7 @@ import numpy as np
 from weft.kernels.records import counters
 
 #: Counters: operations ended, messages arrived, first and end index of the queue of ready
-#: operations, operations that join their queue pairs at the present time, and the next index in
-#: the timeline of releases.
+#: operations, number of operations in `Ranks.joining`, and next index in the timeline of releases.
 COUNT = counters("ended", "arrived", "ready_head", "ready_tail", "joining", "timeline")
 #: Number of events in a heap.
 HEAP_SIZE = counters("events")
@@ -23,7 +22,7 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
     """Return the dtype of the settings of a run, with times of type *unit*.
 
     `eager_bytes` is the size of the largest eager message; with `handshake`, a request and an
-    answer precede larger messages. `overhead` is the processor's time at either end of a message,
+    answer precede larger messages. `overhead` is the processor's time for a message at each end,
     `adapter_latency` the time between an adapter and its processor. A copy within a host takes
     ``local_units_per_byte / local_gbps`` *unit* per byte, rounded if `local_whole` is set, and its
     message arrives `local_latency` later.
@@ -49,9 +48,10 @@ class Program(NamedTuple):
     Parameters
     ----------
     kind, rank, size_bytes, match, cpu
-        [ops], as in `weft.workload.Workload`; `cpu` is empty where all processors are 0.
+        [ops], as in `weft.workload.Workload`; `cpu` is empty if all processors are 0.
     duration, release
-        *unit* [ops]: duration of a calculation, and earliest start; `release` may be empty.
+        *unit* [ops]: duration of a calculation, and earliest start of an
+        operation; `release` may be empty.
     successor_offset, successor, successor_on_start
         Operations that depend on each operation; see `weft.workload.Workload.after`.
     route
@@ -91,18 +91,18 @@ class Ranks(NamedTuple):
     heap
         A `Heap` of future events.
     timeline_op, timeline_time
-        int32 and *unit*: operations that wait only for their release, and the time of each release,
-        in the order of time.
+        int32 and *unit*: operations that wait only for their release, in the order of their
+        releases, and the time of each release.
     pending
         int32 [ops]: number of predecessors whose start or end an operation still waits for.
     ready
         int32 [ops + 1]: queue of operations to start.
     posted, ended, left, arrived
-        *unit* [ops]: when an operation started and ended, its data began to depart, and its message
-        arrived; -1 until then.
+        *unit* [ops]: time when an operation started, when it ended, when its data began to depart,
+        and when its message arrived; -1 until then.
     busy_until, first_waiting
         *unit* and int32 [ranks, processors]: when a processor becomes free, and the first operation
-        that waits for it, counted from 1, 0 for none.
+        that waits for the processor, counted from 1; 0 for none.
     left_below, right_below
         int32 [ops]: children, counted from 1, in the skew heap of operations that wait for a
         processor.
