@@ -45,7 +45,7 @@ def test_a_deadlock_in_a_part_of_the_network_is_told_when_the_run_is_cut() -> No
     ring, work = ring_and_others()
     result = run(ring, work, tight, max_time_ns=20_000)
     assert not result.complete
-    assert result.deadlock.startswith("the one behind s0[")
+    assert result.deadlock.startswith("the buffer behind s0[")
     assert result.deadlock.count("which waits for") == 5
     assert "Deadlock in a part of the fabric" in "\n".join(packet_lines(result))
     with pytest.raises(InputError, match="deadlocked"):

@@ -129,7 +129,7 @@ class KernelCache:
                 getattr(implementation, part)
             implementation.locator.get_cache_path()
         except RuntimeError:
-            _warn_once("no cache folder can be written; set NUMBA_CACHE_DIR to one that can")
+            _warn_once("no cache folder can be written; set NUMBA_CACHE_DIR to a folder that can")
         except (AttributeError, TypeError):
             _warn_once(f"the cache of Numba {numba.__version__} is not one that weft supports")
         else:

@@ -19,7 +19,7 @@ def sift_up(key_time, key_item, index, time, item):
 
 @inner_njit()
 def sift_down(key_time, key_item, size, time, item):
-    """Insert an entry at the empty top of a heap of `size` entries, including the new one."""
+    """Insert an entry at the empty top of a heap of `size` entries, including the new entry."""
     index = 0
     while True:
         child = 2 * index + 1

@@ -149,7 +149,7 @@ def send_back(net, link, lane_number, count, time, now):
             lane.is_short = 0
             wake(net, link, time)
         return
-    # With a speedup, packets leave an input port in parallel: one granted later may end earlier.
+    # With a speedup, packets leave an input port in parallel. A later grant may end earlier.
     if returns[first].time_ps > time:
         back.next = first
         lane.first_return = index

@@ -167,7 +167,7 @@ CONNECTION = record_type(
     in_order_packets="i4",  # packets that have arrived without a gap in their sequence
 )
 
-#: Packets of a connection that are held because one sent earlier has not arrived.
+#: Packets of a connection that are held because a packet sent earlier has not arrived.
 REORDER = record_type(
     in_order_at_ps="i8",  # arrival of the last packet before the first gap in the sequence
     kept_ps="i8",  # sum of the times for which packets were held

@@ -41,8 +41,8 @@ def quadratic_table(entries: int = 128, at: float = 95.0, delays: float = 7 / 0.
     """
     if entries < 1 or not at > 0 or not delays >= 0:
         raise InputError(
-            f"entries must be at least 1, at above 0 and delays at least 0, not {entries}, {at}, "
-            f"{delays}"
+            f"expected entries >= 1, at > 0 and delays >= 0, not entries={entries}, at={at} and "
+            f"delays={delays}"
         )
     return tuple((3, int(8 * delays * (entry / at) ** 2)) for entry in range(entries))
 
@@ -76,19 +76,20 @@ class CongestionControl(Settings):
     Parameters
     ----------
     threshold
-        Weight of the threshold above which the queue of a port and lane is congested: 0 means
-        never, 1 above 15/16 of a buffer, and so on to 15, above 1/16.
+        Weight, 0 to 15, of the threshold above which the queue of a port and lane is congested.
+        With weight ``w`` the threshold is ``(16 - w) / 16`` of a buffer; with 0 no queue is ever
+        congested.
     marking_rate
         Mean number of unmarked packets between two marked packets of a congested queue.
     packet_size
         Size below which packets are not marked, in units of 64 bytes.
     victims
-        Ports that mark packets even if full buffers downstream stop them (the victim mask):
+        Ports that mark packets even if a full buffer downstream stops the port (the victim mask):
         ``none``, the ports to ``hosts``, or ``all``.
     ccti_increase
         Increment of the index into the table for each notification.
     ccti_limit
-        Highest index; by default the last entry.
+        Highest index; by default that of the last entry of the table.
     ccti_min
         Lowest index.
     ccti_timer
@@ -145,7 +146,7 @@ class CongestionRecord:
     Parameters
     ----------
     marked
-        int64 [links, lanes]: packets that got their mark when they left via each link and lane.
+        int64 [links, lanes]: packets that were marked as they left via each link and lane.
     arrived
         int64 [queue pairs]: marked packets that arrived; each causes a notification.
     notified
@@ -154,7 +155,8 @@ class CongestionRecord:
         int64 [queue pairs]: time for which packets were ready but an injection rate delay held them
         back.
     highest
-        int64 [queue pairs], or 16 service levels per link: highest index into the table.
+        Highest index into the table: int64 [queue pairs], or int64 [links * 16] if each service
+        level of a link has its own index.
     """
 
     marked: NDArray[np.int64]

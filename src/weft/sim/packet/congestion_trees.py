@@ -29,8 +29,8 @@ CAUSES = {
     "link": "the link is saturated, and the buffer at its far end has room",
     "receiver": "the adapter at the link's far end writes to memory more slowly than the link "
     "delivers",
-    "credits": "the buffer at the link's far end is full, but nothing waits in it: it is too small "
-    "for the round trip of credits",
+    "credits": "the buffer at the link's far end is full, but nothing waits in it: the buffer is "
+    "too small for the round trip of credits",
     "port": "the buffer at the link's far end is full but drains: its first packet waits for the "
     "previous one to leave the port, or for the switch latency",
     "cycle": "the buffer at the link's far end waits in a cycle for itself",
@@ -142,12 +142,12 @@ def congestion_trees(
     full
         bool [links, vls], as returned by `full_buffers`.
     slow_end
-        bool [links]: the link ends at an adapter that is slower than the link.
+        bool [links]: whether the link ends at an adapter that is slower than the link.
 
     Returns
     -------
     list of CongestionTree
-        In descending order of the number of nodes, then by root.
+        Trees in descending order of the number of nodes, then by root.
 
     Raises
     ------

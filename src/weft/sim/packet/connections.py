@@ -40,7 +40,7 @@ class Connections:
     connection
         int32 [ops]: connection of each message; messages of one connection arrive in order.
     pair
-        int32 [ops]: queue pair of each message; the same array as `connection` if both are equal.
+        int32 [ops]: queue pair of each message; the same array as `connection` if equal to it.
     num_connections, num_pairs
         Numbers of connections and of queue pairs.
     """
@@ -87,18 +87,19 @@ def connect(
     hosts
         int32 [ranks]: host of each rank.
     eager_bytes, handshake
-        Define which messages are answered, as in `weft.simulate`.
+        Which messages are answered, as in `weft.simulate`.
     queue_pairs
         As in `Hardware`.
     per_pair
-        Queue pairs of each pair of ranks, used round robin by its messages.
+        Number of queue pairs of each pair of ranks; messages of the pair use them round robin.
     with_reverse
         Whether destinations send notifications of congestion back.
     ports
         Ports that messages of hosts with several ports use.
     lids
-        LID of its destination to which a message is sent: the ``first``, one selected by a ``hash``
-        of the ranks, all of them round robin (``spread``), or an offset for each operation.
+        LID of the destination to which each message is sent: the ``first``, one selected by a
+        ``hash`` of the ranks, all LIDs of the destination round robin (``spread``), or an offset
+        from the first LID for each operation.
     seed
         Seed of the hash.
 
@@ -190,8 +191,8 @@ def _offsets(
             raise InputError(f"unknown lids {lids!r}; there are {', '.join(get_args(Lids))}")
         if lids != "first" and not lmc:
             raise NotApplicable(
-                f"lids {lids!r} chooses among the LIDs of an LMC, and these routes have none; an "
-                "engine's option lmc makes them"
+                f"lids {lids!r} chooses among the LIDs of an LMC, and these routes have no LMC; an "
+                "engine's option lmc sets it"
             )
         if lids == "hash":
             drawn = np.empty(len(pairs))

@@ -35,7 +35,8 @@ def check_conservation(state: State) -> Mapping[str, int]:
     -------
     mapping
         ``injected_packets``, ``delivered_packets``, ``in_flight_packets`` and the same in bytes;
-        the number of all credits, and of credits held at the end.
+        ``credits``, the number of all credits; and ``held_credits``, the number of credits in use
+        at the end.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def explain(why: int, fabric: Fabric, routes: Routes, workload: Workload, state:
 
 
 def deadlock_in_part(fabric: Fabric, state: State) -> str:
-    """Return a cycle of full buffers whose packets will never move, though others still move.
+    """Return a cycle of full buffers whose packets will never move while other packets move.
 
     Applies only to input queues (one for each incoming link and lane). With virtual output queues,
     a buffer with one waiting queue may have other queues that can proceed.
@@ -145,4 +146,4 @@ def _cycle_text(cycle: list[Buffer], fabric: Fabric, state: State) -> str:
     names = ", which waits for ".join(named(*each) for each in cycle[:_NAMED])
     more = f", and so on over {len(cycle)} buffers" if len(cycle) > _NAMED else ""
     closing = f", which waits for {named(*cycle[0])}" if cycle else ""
-    return f"the one behind {names}{more}{closing}"
+    return f"the buffer behind {names}{more}{closing}"

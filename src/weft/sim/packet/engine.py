@@ -67,8 +67,8 @@ def run_packets(
     ------
     InputError
         If a pair of hosts has no path, arbitration never serves a lane in use, a time is too long,
-        or the run deadlocks; in this case the message names the ranks that wait for each other and
-        their operations, or a cycle of full buffers.
+        or the run deadlocks. For a deadlock, the message names the ranks that wait for each other
+        and their operations, or a cycle of full buffers.
     NotApplicable
         If the policy does not fit the routes.
     """
@@ -180,7 +180,7 @@ def _run(
     Returns
     -------
     tuple
-        The kernel's reason for stopping, and whether the user stopped it.
+        The kernel's reason for stopping, and whether the user stopped the run.
     """
     instants = 1000
     messages = len(workload.messages)

@@ -108,7 +108,7 @@ class Hardware(Settings):
     switch_latency_ns
         Time from the arrival of a packet's first byte to its routing [9].
     forward_latency_ns
-        The same time in hosts that forward; by default the time in switches [9].
+        The same time in hosts that forward; by default `switch_latency_ns` [9].
     queues
         One queue for each incoming link and lane (``input``), or one for each combination of
         incoming link, lane and outgoing link (``voq``) [10].
@@ -116,14 +116,15 @@ class Hardware(Settings):
         Packets that can leave an input port at the same time [12]. With 1, a lane or virtual output
         queue can starve if its output link is only free while its input port is busy.
     vl_arbitration
-        Tables of weights; round robin by default [15].
+        Lane arbitration by tables of weights; by default, lanes take turns (round robin) [15].
     queue_pairs
         One queue pair for each ``pair`` of ranks, or one for each ``host`` [23].
     quantum_bytes
         Bytes, headers included, that a queue pair sends before arbitration moves to the next queue
         pair; at least one packet [16].
     adapter_gbps
-        Rate at which adapters read and write memory; by default not slower than links [8, 18].
+        Rate at which adapters read and write memory; by default, memory is not slower than links
+        [8, 18].
     adapter_latency_ns
         Latency of an adapter, which applies at both ends of a message [20].
     control_bytes
@@ -207,7 +208,7 @@ def _written() -> Iterator[Setting]:
         if item.field == "vl_arbitration":
             yield from map(_optional, settings(VlArbitration))
         elif item.field == CONTROL:
-            option = Option(written=Truth, usual="true where one of the next is given")
+            option = Option(written=Truth, usual="true if one of the settings below is given")
             yield replace(item, option=option)
             yield from map(_optional, settings(CongestionControl))
         else:
@@ -229,7 +230,7 @@ _FIELD = re.compile(rf"^({'|'.join(_KEYS)})\b|\b({'|'.join(n for n in _KEYS if '
 
 
 def hardware_of(given: Mapping[str, Any]) -> Hardware:
-    """Return hardware from settings by key (`WRITTEN`); missing ones and None have their defaults.
+    """Return hardware from settings by key (`WRITTEN`); missing settings and None mean defaults.
 
     Parameters
     ----------

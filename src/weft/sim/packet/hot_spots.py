@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "tree": Column(pl.Int32, "", "Number of the tree, from 1"),
-    "link": Column(pl.Int32, "", "Root: the directed link at which congestion begins"),
+    "link": Column(pl.Int32, "", "Root of the tree: the directed link at which congestion begins"),
     "name": Column(pl.String, "", "Output port and input port of the root"),
     "cause": Column(pl.String, "", "link, receiver, credits, port or cycle; see `CAUSES`"),
     "weight": Column(
         pl.Float64, "", "Share of the time for which the tree exists (1 in a snapshot)"
     ),
     "utilisation": Column(pl.Float64, "", "Utilisation of the root (over the interval)"),
-    "buffers": Column(pl.Int64, "", "Nodes (buffers that wait for the root, also through others)"),
+    "buffers": Column(pl.Int64, "", "Nodes (buffers that wait for the root, directly or not)"),
     "full": Column(pl.Int64, "", "Nodes into which no packet fits"),
     "depth": Column(pl.Int64, "", "Depth of the deepest node"),
     "hosts": Column(pl.Int64, "", "Hosts that cannot send because the next buffer is full"),
@@ -47,25 +47,27 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
         "Messages of these hosts under way while the tree exists (posted, not arrived)",
     ),
     "elsewhere": Column(
-        pl.Int64, "", "Messages of these to other hosts than the root's (null: root not at a host)"
+        pl.Int64,
+        "",
+        "Number of these messages that go to other hosts than the root (null: root ends at no host)",
     ),
-    "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the root or into its nodes"),
+    "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the root or into the nodes"),
 }
 
 NODE_COLUMNS: Mapping[str, Column] = {
     "tree": Column(pl.Int32, "", "Number of the tree, from 1"),
     "node": Column(pl.Int32, "", "Number in the tree (0: the root, a link; others: buffers)"),
-    "parent": Column(pl.Int32, "", "Node that it waits for (null: root)"),
+    "parent": Column(pl.Int32, "", "Node that this node waits for (null: root)"),
     "depth": Column(pl.Int32, "", "Steps to the root"),
     "link": Column(pl.Int32, "", "Directed link (the buffer is at its far end)"),
     "name": Column(pl.String, "", "Output port and input port of the link"),
     "vl": Column(pl.Int32, "", "Virtual lane (null: root)"),
     "host": Column(pl.String, "", "Host whose adapter sends into the buffer (null: none)"),
     "why": Column(pl.String, "", "Most frequent reason of the wait (null: root)"),
-    "full": Column(pl.Boolean, "", "No packet fits in (at least half of the time)"),
-    "weight": Column(pl.Float64, "", "Share of the time for which it is in the tree"),
+    "full": Column(pl.Boolean, "", "No packet fits into the buffer (at least half of the time)"),
+    "weight": Column(pl.Float64, "", "Share of the time for which the node is in the tree"),
     "held_share": Column(
-        pl.Float64, "", "Share of its credits in use (end of the interval; null: root)"
+        pl.Float64, "", "Share of the buffer's credits in use (end of the interval; null: root)"
     ),
     "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the link and lane"),
 }
@@ -82,10 +84,10 @@ class HotSpots:
     result
         A run with snapshots.
     begin_ns, end_ns
-        If only `end_ns` is given, the last snapshot up to that time is used; by default, the last
-        snapshot of the run. With `begin_ns`, all snapshots from `begin_ns` to `end_ns` are used,
-        each weighted by the time since the previous one: trees with the same root are merged, and a
-        node's parent is the node that it waits for longest.
+        By default, the last snapshot of the run is used; with only `end_ns`, the last snapshot up
+        to that time. With `begin_ns`, all snapshots from `begin_ns` to `end_ns` are used, each
+        weighted by the time since the previous snapshot. Trees with the same root are then merged,
+        and a node's parent is the node that it waits for longest.
     only
         Numbers of the snapshots of the interval to use, ascending; all by default.
 
@@ -142,7 +144,7 @@ class HotSpots:
         Parameters
         ----------
         most_trees, most_nodes
-            Largest numbers of trees, and of nodes per tree, in the text; it also states how many
+            Largest numbers of trees, and of nodes per tree, in the text; the text states how many
             are omitted.
         """
         if not self.trees:
@@ -285,7 +287,7 @@ def snapshots_of(result: PacketResult) -> Snapshots:
 
 
 def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the hosts whose adapters each link leaves and enters, int64 [links] each; -1 for none.
+    """Return the hosts whose adapters each link leaves and enters: two int64 [links], -1 for none.
 
     The links inside hosts that forward follow the fabric's links: for each such host, the link from
     its adapter into its node, then the link back.

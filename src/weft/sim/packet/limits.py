@@ -47,7 +47,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
-    """Refuse cables with too large a latency, and rates that are too low for a packet.
+    """Refuse latencies of cables that are too large, and rates that are too low for a packet.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def check_workload(
             op = int(long[0])
             raise InputError(
                 f"{workload.describe(op)} {what} {times[op]:g} ns; at most "
-                f"{LONGEST_WAIT_PS / 1000:.4g} are simulated"
+                f"{LONGEST_WAIT_PS / 1000:.4g} ns are simulated"
             )
     ops = workload.messages
     size = workload.size_bytes[ops]

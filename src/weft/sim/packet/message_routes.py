@@ -21,22 +21,23 @@ from weft.routes.intermediates import routed_rows
 from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.static.loads import Ports, host_flows
 
-#: Number of pairs whose paths are checked at a time.
+#: Number of pairs whose paths are checked in one batch.
 _CHECKED = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class MessageRoutes:
-    """Routes of pairs of hosts, and the tables with which nodes forward their packets.
+    """Routes of pairs of hosts, and the tables with which nodes forward packets.
 
     Parameters
     ----------
     kind, lane_kind
-        Kind of routes and of lane assignment, as defined in `weft.kernels.packet.route`.
+        Kind of routes, as defined in `weft.kernels.packet.route`, and of lane assignment, as
+        defined in `weft.kernels.packet.choice`.
     routes
         `ROUTE` of each pair.
     tables
-        Tables of the nodes.
+        Tables with which nodes forward packets.
     """
 
     kind: int
@@ -129,8 +130,8 @@ def message_paths(
     first = lanes.tables[0][level]
     index = lanes.index
     if not lanes.is_uniform:
-        # For the link into the first switch, the lane is that of input port 0 and the output port
-        # to the host.
+        # For the link into the first switch, the tables give the lane for input port 0 and the
+        # output port to the host.
         port = network.topology.links["head_port"][link]
         first = lanes.tables[index[lanes.base[row] + port], level]
     else:
@@ -186,7 +187,7 @@ def _check_tables(
     destinations: NDArray[Any],
     flows: Flows,
 ) -> None:
-    """Refuse pairs whose path does not reach its destination."""
+    """Refuse pairs whose path does not reach the destination."""
     lost = np.zeros(len(flows.sources), dtype=bool)
     for first in range(0, len(lost), _CHECKED):
         part = slice(first, first + _CHECKED)

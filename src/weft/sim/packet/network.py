@@ -36,7 +36,7 @@ def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> 
     count
         Number of records.
     dtype
-        Their type.
+        Type of the records.
     values
         Values of fields: one value for all records, or one per record; the other fields are 0.
     """
@@ -61,13 +61,13 @@ class PacketNetwork:
     num_fabric_links
         Number of the fabric's links.
     topology
-        Links in their initial state, and their ends.
+        Links in their initial state, and the nodes and ports at their ends.
     inject
         int32 [rows]: link from the adapter of a host that forwards, -1 for other rows.
     num_queues
         Number of packet queues in all nodes.
     words
-        64-bit words for a bit mask of a node's ports.
+        Number of 64-bit words of a bit mask of a node's ports.
     """
 
     num_fabric_links: int
@@ -108,7 +108,7 @@ class PacketNetwork:
         hardware
             Settings of switches and adapters.
         lanes
-            Virtual lanes in use.
+            Number of virtual lanes in use.
 
         Raises
         ------

@@ -46,7 +46,7 @@ def pairs(given: Any, entry_is: str) -> tuple[tuple[int, int], ...]:
 
 
 def _parts(entry: Any, *, text: bool) -> tuple[Any, ...]:
-    """Return the parts of an entry; nothing if it is not an entry."""
+    """Return the parts of an entry; empty if the entry is malformed."""
     if text:
         parts = [part.strip() for part in entry.split(":")]
         valid = all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts)

@@ -37,20 +37,20 @@ def alone_ps(
 ) -> NDArray[np.int64]:
     """Return the time of each message from departure to arrival in an empty network.
 
-    On each link, each packet follows the previous one as soon as rules 11, 12 and 18 allow, and
-    credits are always available. If buffers are smaller than the round trip of a credit needs, the
-    simulated time is longer.
+    On each link, each packet follows the previous one as soon as rules 11, 12 and 18 of
+    docs/packet-level.md allow, and credits are always available. If buffers are smaller than the
+    round trip of a credit needs, the simulated time is longer.
 
     Parameters
     ----------
     network, message_routes, hardware
         Network, routes and hardware of the run.
     route, size_bytes
-        int [messages].
+        int [messages]: route of each message, and size of each message.
 
     Returns
     -------
-    int64 [messages]
+    int64 [messages]: time of each message, ps
     """
     used, which = np.unique(route, return_inverse=True)
     topology = network.topology
@@ -69,9 +69,7 @@ def alone_ps(
 
 
 LINK_COLUMNS: Mapping[str, Column] = {
-    "link": Column(
-        pl.Int32, "", "Directed link (those of `Fabric.links`, then those inside hosts)"
-    ),
+    "link": Column(pl.Int32, "", "Directed link (as in `Fabric.links`; links inside hosts follow)"),
     "name": Column(pl.String, "", "Output port and input port of the link"),
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host, auxiliary or in-host"
@@ -109,7 +107,7 @@ HOP_COLUMNS: Mapping[str, Column] = {
     "gone_ns": Column(pl.Float64, "ns", "Departure of the last byte"),
     "wait_ns": Column(pl.Float64, "ns", "Wait (left_ns - ready_ns)"),
     "behind_ns": Column(
-        pl.Float64, "ns", "Part of the wait behind other packets of its queue (0 in adapters)"
+        pl.Float64, "ns", "Part of the wait behind other packets of the same queue (0 in adapters)"
     ),
 }
 
@@ -120,12 +118,12 @@ REORDER_COLUMNS: Mapping[str, Column] = {
     "messages": Column(pl.Int64, "", "Messages of the connection"),
     "packets": Column(pl.Int64, "", "Packets of these messages"),
     "early_packets": Column(
-        pl.Int64, "", "Packets that overtook an earlier one (answers of rendez-vous included)"
+        pl.Int64, "", "Packets that overtook an earlier packet (answers of rendezvous included)"
     ),
     "most_held_bytes": Column(
         pl.Int64, "B", "Largest reorder buffer at the receiver (headers included)"
     ),
-    "reordering_ns": Column(pl.Float64, "ns", "Total time of such packets in the reorder buffer"),
+    "reordering_ns": Column(pl.Float64, "ns", "Total time of early packets in the reorder buffer"),
     "longest_reordering_ns": Column(pl.Float64, "ns", "Longest of these times"),
 }
 
@@ -175,7 +173,8 @@ class PacketResult(Replay):
     hop
         One `weft.kernels.packet.records.HOP` record for each hop of traced messages.
     num_hops, num_events, run_s
-        Hops of all packets, events of the loop, and wall-clock time of the simulation.
+        Number of hops of all packets, number of events of the loop, and wall-clock time of the
+        simulation.
     """
 
     fabric: Fabric

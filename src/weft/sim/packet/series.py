@@ -31,7 +31,9 @@ _TRAFFIC: dict[str, Column] = {
     "wire_bytes": Column(
         pl.Int64, "B", "Bytes of packets that left in the interval (headers included)"
     ),
-    "throughput_gbps": Column(pl.Float64, "Gb/s", "Those bytes over the length of the interval"),
+    "throughput_gbps": Column(
+        pl.Float64, "Gb/s", "These bytes divided by the length of the interval"
+    ),
     "wait_ns": Column(
         pl.Float64,
         "ns",
@@ -39,13 +41,13 @@ _TRAFFIC: dict[str, Column] = {
         "their departure)",
     ),
     "waiting": Column(
-        pl.Float64, "packets", "Mean number of waiting packets (total wait over the interval)"
+        pl.Float64, "packets", "Mean number of waiting packets (total wait / interval)"
     ),
 }
 
 #: Columns of `link_series`, one row for each interval and directed link.
 LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
-    "link": Column(pl.Int32, "", "Directed link (those inside forwarding hosts are last)"),
+    "link": Column(pl.Int32, "", "Directed link (links inside forwarding hosts are last)"),
     "name": Column(pl.String, "", "Output port and input port of the link"),
     "utilisation": Column(
         pl.Float64, "", "Part of the interval for which the link carried packets"
@@ -54,7 +56,7 @@ LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "held_share": Column(
         pl.Float64,
         "",
-        "Share of credits in use of the buffers at its far end (end of the interval)",
+        "Share of credits in use, of the buffers at the link's far end (end of the interval)",
     ),
 }
 
@@ -63,13 +65,15 @@ CABLE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "cable": Column(pl.Int32, "", "Cable c (links 2c and 2c + 1)"),
     "name": Column(pl.String, "", "Both ports of the cable"),
     "utilisation": Column(
-        pl.Float64, "", "Utilisation (of the direction that is busier in the interval)"
+        pl.Float64, "", "Utilisation of the direction that is busier in the interval"
     ),
     "forth": Column(pl.Float64, "", "Utilisation of link 2c"),
     "back": Column(pl.Float64, "", "Utilisation of link 2c + 1"),
     **_TRAFFIC,
     "held_share": Column(
-        pl.Float64, "", "Share of credits in use at the fuller end (end of the interval)"
+        pl.Float64,
+        "",
+        "Share of credits in use, at the end with fuller buffers (end of the interval)",
     ),
 }
 
@@ -80,7 +84,7 @@ QUEUE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "vl": Column(pl.Int32, "", "Virtual lane"),
     **_TRAFFIC,
     "held_credits": Column(
-        pl.Int64, "", "Credits in use of the buffer at its far end (end of the interval)"
+        pl.Int64, "", "Credits in use of the buffer at the link's far end (end of the interval)"
     ),
     "held_share": Column(pl.Float64, "", "Share of that buffer's credits in use"),
     "wants_link": Column(
@@ -178,7 +182,7 @@ def cable_series(result: PacketResult, cables: ArrayLike | None = None) -> pl.Da
 
 
 def queue_series(result: PacketResult, links: ArrayLike | None = None) -> pl.DataFrame:
-    """Return a table over time of the queue for each link and lane, and of the far buffer.
+    """Return a table of the lanes of links over time, with the buffer at the far end of each lane.
 
     Parameters
     ----------

@@ -15,18 +15,19 @@ class Snapshots:
     Parameters
     ----------
     time_ps
-        int64 [snapshots].
+        int64 [snapshots]: simulated time of each snapshot.
     held
-        int32 [snapshots, links, lanes]: credits in use of the buffer at the far end of each link:
-        credits of packets in it or on the link to it, and credits being returned.
+        int32 [snapshots, links, lanes]: credits in use of the buffer at the far end of each link.
+        They are the credits of packets in the buffer or on the link, and credits being returned.
     wire_bytes, wait_ps
-        int64 [snapshots, links, lanes]: counters since the start.
+        int64 [snapshots, links, lanes]: bytes of the packets sent since the start of the run, and
+        total wait of these packets.
     busy_ps
         int64 [snapshots, links]: time for which the link carried packets since the start.
     wants, wants_vl
         int32, int8 [snapshots, links, lanes]: output link and lane that the first packet of the
-        buffer at the far end of each link waits for; with several queues, of the packet that has
-        waited longest; -1 if nothing waits.
+        buffer at the far end of each link waits for; -1 if nothing waits. If the buffer has several
+        queues, the values are those of the packet that has waited longest.
     why
         uint8 [snapshots, links, lanes]: reason of the wait, as defined in
         `weft.kernels.packet.view`.

@@ -27,7 +27,7 @@ from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
 
-#: Largest size of all snapshots in memory.
+#: Largest size of all snapshots in memory, bytes.
 _SNAPSHOT_BYTES = 2**32
 #: Largest number of snapshots: at this number, or if they take too many bytes, every other snapshot
 #: is dropped and the time between snapshots doubles.
@@ -214,7 +214,7 @@ class State:
         """Return the fields of the result of a run that ended or was stopped."""
         count = self.net.count
         ended, arrived = self.ranks.ended, self.ranks.arrived
-        # The current time may be that of a wake-up after the last end or arrival.
+        # The current time may be the time of a wake-up after the last end or arrival.
         end = self._last() if complete else int(count["now_ps"])
         if not complete:
             # Times after the stop that were recorded in advance are not part of the result.
@@ -293,7 +293,7 @@ def _more(state: Any, count: int) -> Any:
 
 
 def _with_fresh(free: NDArray[np.int32], left: int) -> NDArray[np.int32]:
-    """Return a stack of twice the size with new entries at the bottom, as used ones are cached."""
+    """Return a stack of twice the size, with new entries below the used ones, which are cached."""
     count = len(free)
     stack = np.zeros(2 * count, dtype=np.int32)
     stack[:count] = np.arange(2 * count - 1, count - 1, -1, dtype=np.int32)
@@ -404,7 +404,7 @@ def _rules(
 
 
 def _shift(network: PacketNetwork, packet_bytes: int) -> int:
-    """Return the width of a bucket of the wheel in ps, as a power of 2, for busy links."""
+    """Return the binary logarithm of the width in ps of a bucket of the wheel, for busy links."""
     per_ps = float((network.rate_gbps / (8000.0 * packet_bytes)).sum())
     # The sum is 0 for a fabric without cables.
     return int(np.clip(np.log2(_IN_BUCKET / max(per_ps, 1e-9)), 4, 24))

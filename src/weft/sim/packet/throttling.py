@@ -19,9 +19,9 @@ THROTTLING_COLUMNS: Mapping[str, Column] = {
     "source_host": Column(pl.Int32, "", "Sending host"),
     "destination_host": Column(pl.Int32, "", "Receiving host (null: several)"),
     "marked_packets": Column(pl.Int64, "", "Arrived packets with a mark (FECN)"),
-    "notifications": Column(pl.Int64, "", "Notifications received for them (BECN)"),
+    "notifications": Column(pl.Int64, "", "Notifications received for these packets (BECN)"),
     "held_back_ns": Column(
-        pl.Float64, "ns", "Time with packets to send that waited for an injection rate delay"
+        pl.Float64, "ns", "Time for which packets were ready but waited for an injection rate delay"
     ),
 }
 

@@ -38,17 +38,17 @@ TIMELINE_COLUMNS: Mapping[str, Column] = {
     "phase": Column(pl.String, "", "Phase of the operation (empty: outside phases)"),
     "posted_ns": Column(pl.Float64, "ns", "Start of the operation (null: not started)"),
     "left_ns": Column(
-        pl.Float64, "ns", "Departure of the first byte of its message (null: none, or not sent)"
+        pl.Float64, "ns", "Departure of the message's first byte (null: no message, or not sent)"
     ),
     "arrived_ns": Column(
-        pl.Float64, "ns", "Arrival of the last byte of its message (null: none, or not arrived)"
+        pl.Float64, "ns", "Arrival of the message's last byte (null: no message, or not arrived)"
     ),
     "ended_ns": Column(pl.Float64, "ns", "End of the operation (null: not ended)"),
     "wait_ns": Column(
         pl.Float64,
         "ns",
         "Wait of the operation (send or put: until its message departs; receive: until its end; "
-        "calculation: for its processor; null: not over)",
+        "calculation: for its processor; null: the wait is not over)",
     ),
 }
 
@@ -58,8 +58,8 @@ SPAN_COLUMNS: Mapping[str, Column] = {
     "state": Column(
         pl.String,
         "",
-        "computing; sending: a send or put is posted and has not ended, or its message not left; "
-        "receiving: a receive is posted and has not ended",
+        "computing; sending: a send or put is posted and has not ended, or its message has not "
+        "left; receiving: a receive is posted and has not ended",
     ),
     "begin_ns": Column(pl.Float64, "ns", "Start of the span"),
     "end_ns": Column(pl.Float64, "ns", "End of the span (end of the run if still open)"),
@@ -106,7 +106,7 @@ def timelines(result: PacketResult) -> pl.DataFrame:
 def rank_spans(result: PacketResult) -> pl.DataFrame:
     """Return one row for each span of a rank's time; overlapping spans of one state are joined.
 
-    Spans of different states overlap if a rank is in several states at a time.
+    Spans of different states overlap if a rank is in several states at the same time.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def rank_spans(result: PacketResult) -> pl.DataFrame:
 def joined(
     group: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Join spans of a group that overlap or touch; return group, start and end, sorted."""
+    """Join spans of a group that overlap or touch; return their groups, starts and ends, sorted."""
     if not len(group):
         return group, begin, end
     order = np.lexsort((begin, group))

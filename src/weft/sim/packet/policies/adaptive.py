@@ -103,11 +103,11 @@ def adaptive(*, by: By = "both", gap: Nanoseconds = 0.0, entries: int = 4096) ->
     Parameters
     ----------
     by
-        Load of a candidate: the ``queue`` of packets that wait at this switch for its lane, the
-        ``credits`` in use of that lane's buffer at the far end, or the sum of ``both``.
+        Load of a candidate: the ``queue`` of packets that wait at this switch for the candidate's
+        lane, the ``credits`` in use of that lane's buffer at the far end, or the sum of ``both``.
     gap
         Packets of a connection that follow each other within this time take the same candidate
-        (InfiniBand's bounded adaptive routing); with 0 each packet gets its own choice (free).
+        (InfiniBand's bounded adaptive routing); with 0, the choice is made for each packet (free).
     entries
         Number of flowlets that each node stores; only used with a gap.
 

@@ -51,20 +51,20 @@ _MOST_UPLINKS = 255
 #: One switch of a tree; see `conga`.
 TREE_ROW = record_type(
     first_cell="i8",  # index of the first cell of the switch's tables
-    leaf="i4",  # number among leaf switches
+    leaf="i4",  # index among leaf switches, -1 for other switches
     pod="i4",  # number of the switch's pod
-    level="i1",  # from 0
+    level="i1",  # level in the tree, counted from 0
 )
 
 RULES = record_type(
-    levels="i8",  # number of levels of a congestion metric
+    levels="i8",  # number of values of a congestion metric
     tick_ps="i8",
     ageing_ps="i8",  # time after which metrics are halved
     leaf_uplinks="i8",  # columns of the tables of leaf switches
     middle_uplinks="i8",  # columns of the tables of middle switches
     middle_decides="i8",  # whether middle switches choose by congestion
     left="f8",  # factor by which each tick multiplies an estimate
-    scale="f8",  # levels of the metric per byte and Gb/s
+    scale="f8",  # metric of an estimate of 1 byte on a link of 1 Gb/s
 )
 
 #: Cell of CONGA's tables, one for each peer and uplink.
@@ -94,7 +94,7 @@ class Conga(NamedTuple):
     flowlets
         Flowlets of all rows.
     rows, cells, estimates
-        `TREE_ROW`, `CELL`, and `ESTIMATE` of links.
+        `TREE_ROW` of each row, `CELL` records, and `ESTIMATE` of each link.
     uplink
         int16 [edges]: number of the edge among the uplinks of its row, -1 for a downlink.
     """
@@ -138,7 +138,7 @@ def decayed(rules, estimate, until):
 
 @lean_njit()
 def congestion(rules, estimate, until, rate_gbps):
-    """Return a link's metric: its estimate relative to a full link, in `rules.levels` levels."""
+    """Return a link's metric, below `rules.levels`: its estimate relative to a full link."""
     amount = decayed(rules, estimate, until)
     return min(np.int64(amount * rules.scale / rate_gbps), rules.levels - 1)
 
@@ -230,7 +230,7 @@ def sent(net, kept, slot, link, size, now):
 
 @part_njit()
 def comes(net, kept, slot, row, goal, now):
-    """At the end of a packet's tunnels, store the metrics that they carry."""
+    """Store the metrics of those tunnels of a packet that end at this row."""
     packet = net.calendar.packets[slot]
     if packet.via == UNDECIDED:
         packet.policy_b = -1
@@ -275,7 +275,8 @@ def least_congested(
 ):
     """Return the candidate with the least congestion; see `worst_of`.
 
-    Of several such candidates, return the flowlet's previous one, or otherwise one at random.
+    If several have the least, return the flowlet's previous candidate if it is among them, else a
+    random one of them.
     """
     least = np.int64(2**62)
     ties = np.int64(0)
@@ -308,7 +309,7 @@ def least_congested(
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """Return the flowlet's uplink, for a new flowlet the least congested; downwards use a hash."""
+    """Return the flowlet's uplink; for a new flowlet, the least congested; downwards, by a hash."""
     packet, candidates = net.calendar.packets[slot], net.tables.candidates
     here, rules = kept.rows[row], kept.rules
     middle = here.level > 0
@@ -353,7 +354,7 @@ def conga(
 ) -> Policy:
     """Flowlets take the uplink with the least congestion, measured locally and fed back by leaves.
 
-    For trees of two or three levels of switches; see docs/policies.md for every rule.
+    The policy applies to trees of two or three levels of switches; docs/policies.md has every rule.
 
     Parameters
     ----------
@@ -367,7 +368,8 @@ def conga(
     bits
         Number of bits of a congestion metric.
     ageing
-        Time without an update after which a metric is halved, repeatedly.
+        Time without an update after which a metric is halved; it is halved again after each further
+        such time.
     middle
         Policy of the middle switches in trees of three levels: the leaf switches' policy
         (``conga``), or hashes (``ecmp``).
@@ -394,7 +396,7 @@ def conga(
         ageing_ps=int(picoseconds(ageing)),
         middle_decides=middle == "conga",
         left=1 - alpha,
-        # Levels divided by the bytes that a link of 1 Gb/s carries in t_dre / alpha.
+        # Number of values divided by the bytes that a link of 1 Gb/s carries in t_dre / alpha.
         scale=(1 << bits) * 8000 * alpha / tick_ps,
     )
     return Policy(reorders=True, keep=partial(_keep, rules, gap, entries))
@@ -424,7 +426,7 @@ def _keep(usual: Any, gap: float, entries: int, fabric: Fabric, routes: Candidat
     before = np.concatenate([[0], np.cumsum(up)])
     count = before[graph.edge_offset[1:]] - before[graph.edge_offset[:-1]]
     if count.max(initial=0) > _MOST_UPLINKS:
-        raise NotApplicable(f"policy conga numbers up to {_MOST_UPLINKS} uplinks of a switch")
+        raise NotApplicable(f"policy conga supports at most {_MOST_UPLINKS} uplinks of a switch")
     uplink[up] = (before[:-1] - before[graph.edge_offset[graph.edge_tail]])[up]
     pod = _pods(fabric, level)
     if usual["middle_decides"] and most == 2:

@@ -89,7 +89,7 @@ def remember(net, entry, first, taken, now):
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """Return the candidate of the current flowlet; after a gap draw a new one."""
+    """Return the candidate of the current flowlet; after a gap, draw a new candidate."""
     entry = entry_of(kept, row, flow)
     taken = taken_before(net, entry, kept.rules.gap_ps, first, several, now)
     if taken < 0:
@@ -100,7 +100,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
 
 @policy("flowlet", choose=choose, kept=remembered(0, 1, 1))
 def flowlet(*, gap: Nanoseconds = 10_000.0, entries: int = 4096) -> Policy:
-    """Packets that follow each other closely take one candidate; after a gap a new one is drawn.
+    """Packets in close succession take the same candidate; after a gap, a new candidate is drawn.
 
     Parameters
     ----------

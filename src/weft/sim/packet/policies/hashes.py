@@ -36,12 +36,12 @@ def ecmp() -> Policy:
 
 @policy("e-ecmp", choose=by_hash)
 def e_ecmp(*, qps: int = 4) -> Policy:
-    """ECMP with several queue pairs for each pair of ranks; its messages use them round robin.
+    """ECMP with several queue pairs for each pair of ranks, which messages use round robin.
 
     Parameters
     ----------
     qps
-        Queue pairs of each pair of ranks.
+        Number of queue pairs of each pair of ranks.
     """
     if not 1 <= qps <= 1024:
         raise InputError(f"qps must be 1 to 1024, not {qps}")

@@ -31,7 +31,7 @@ class Policy:
     Parameters
     ----------
     queue_pairs
-        Queue pairs for each pair of ranks.
+        Number of queue pairs for each pair of ranks.
     reorders
         Whether packets of a connection may overtake each other.
     by_intermediates
@@ -60,8 +60,8 @@ class PolicyRegistry(Registry):
     choose
         ``choose(net, kept, slot, row, flow, first, several, now)`` returns the candidate that the
         packet in a slot takes at a row: an index into the ``several`` entries of
-        `net.tables.candidates` that begin at ``first``. ``flow`` is the number of its connection.
-        None for a policy that makes no choice.
+        `net.tables.candidates` that begin at ``first``. ``flow`` is the number of the packet's
+        connection. None for a policy that makes no choice.
     single
         Whether `choose` is also called if there is only one candidate.
     comes
@@ -88,8 +88,8 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
     InputError
         If the policy is unknown or an option is wrong.
     NotApplicable
-        If only one of routes and policy has a choice, only one of them uses intermediates, or the
-        policy does not support the fabric.
+        If the routes leave a choice and the policy makes none, or conversely; if only one of routes
+        and policy uses intermediates; or if the policy does not support the fabric.
     """
     entry, options = policy.parse(spec)
     chosen: Policy = entry.function(**policy.bind(entry, options))
@@ -124,7 +124,7 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
 
 
 def choice_of(chosen: Policy) -> tuple[Any, ...]:
-    """Return the states of all policies for the loop; only that of the chosen policy is real."""
+    """Return the states of all policies for the loop: placeholders but for the chosen policy."""
     own = list(policy)[chosen.number - 1].facts.get("kept") if chosen.kept is not None else None
     return tuple(chosen.kept if each is own else each for each in _all_kept())
 
@@ -149,7 +149,7 @@ def _loop(_policies: tuple[Callable[..., Any], ...]) -> Any:
 
 
 def _all_kept() -> list[Any]:
-    """Return the placeholder states of all policies, each shared one once."""
+    """Return the placeholder states of all policies, without repetition of shared ones."""
     kept = (entry.facts.get("kept") for entry in policy)
     return list({id(each): each for each in kept if each is not None}.values())
 

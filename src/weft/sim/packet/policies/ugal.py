@@ -76,7 +76,7 @@ def drawn_via(seed, via, vias, serial, row, goal):
 
 @part_njit()
 def least_loads(net, by, slot, row, straight, around, now):
-    """Return the least load among the candidates, for each of two sets."""
+    """Return the least load among the candidates of each of two sets."""
     previous = np.int64(0)
     least = np.int64(2**62)
     for group in (straight, around):
@@ -144,9 +144,10 @@ def valiant() -> Policy:
 def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     """Each packet takes the minimal path or a path via a random intermediate, depending on loads.
 
-    The first switch compares load times number of links of both paths, with the load of their first
-    links. It chooses the minimal path if the product is at most that of the other path plus the
-    threshold. On the chosen path every switch takes the candidate with the least load.
+    For each of the two paths, the first switch multiplies the load of the path's first link by the
+    path's number of links. It chooses the minimal path if that path's product is at most the other
+    path's product plus the threshold. On the chosen path, every switch takes the candidate with the
+    least load.
 
     Parameters
     ----------
