@@ -49,7 +49,7 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "elsewhere": Column(
         pl.Int64,
         "",
-        "Number of these messages that go to other hosts than the root (null: root ends at no host)",
+        "Number of these messages to other hosts than the root's (null: the root ends at no host)",
     ),
     "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the root or into the nodes"),
 }
