@@ -203,7 +203,7 @@ def test_ranks_that_wait_for_ever_are_named() -> None:
 def test_buffers_that_wait_for_ever_are_named() -> None:
     ring = weft.fabric("torus:5,hosts=2")
     work = load_workload("alltoall:size=256KiB", 10)
-    with pytest.raises(InputError, match=r"the network is deadlocked .* in a cycle: the one"):
+    with pytest.raises(InputError, match=r"the network is deadlocked .* in a cycle: the buffer"):
         simulate(ring, weft.route(ring, "minhop"), work, hardware=Hardware(buffer_bytes=4096))
 
 

@@ -34,9 +34,9 @@ LINK = record_type(
 
 #: Properties that many links share.
 KIND = record_type(
-    latency_ps="i8",  # of the cable
-    credit_latency_ps="i8",  # of a credit return
-    arrival_ps="i8",  # from departure of a packet's first byte to its routing at the far end
+    latency_ps="i8",  # latency of the cable
+    credit_latency_ps="i8",  # latency of a credit return
+    arrival_ps="i8",  # time from departure of a packet's first byte to the routing at the far end
     full_packet_ps="i8",  # duration of a packet of the largest size
     rate_gbps="f8",
     memory_gbps="f8",  # rate of the memory of the adapter at one end; 0 for no limit
@@ -53,7 +53,7 @@ PORT = record_type(in_link="i4", out_link="i4")
 
 #: A packet, or another event of the calendar.
 PACKET = record_type(
-    time_ps="i8",  # of the event; in a queue, earliest departure; if held for reordering, arrival
+    time_ps="i8",  # time of the event; in a queue, earliest departure; if held for reordering, arrival
     next="i4",  # next packet in the same list
     link="i4",  # incoming link, or link to wake
     out_link="i4",  # outgoing link
@@ -84,7 +84,7 @@ CALENDAR = record_type(
 
 #: A credit return.
 RETURN = record_type(
-    time_ps="i8",  # of arrival at the sender
+    time_ps="i8",  # time of arrival at the sender
     credits="i4",
     next="i4",  # next return of the same lane
 )
@@ -117,8 +117,8 @@ ARBITER = record_type(
     last_lane="i4",  # lane of the last packet
     high_entry="i4",  # present entry of the high table
     high_left="i4",  # rest of the weight of that entry, in units of 64 bytes
-    low_entry="i4",  # the same for the low table
-    low_left="i4",
+    low_entry="i4",  # present entry of the low table
+    low_left="i4",  # rest of the weight of that entry, in units of 64 bytes
     limit_left="i4",  # bytes that the high table may send before the low table is served
 )
 
@@ -147,7 +147,7 @@ ROUTE = record_type(
     link="i4",  # first link
     address="i4",  # see `PACKET`
     back="i4",  # index of the `ROUTE` back to the source, for congestion control
-    lane="u1",  # on the first link
+    lane="u1",  # lane on the first link
     level="u1",  # service level
 )
 
