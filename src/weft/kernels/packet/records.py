@@ -53,7 +53,7 @@ PORT = record_type(in_link="i4", out_link="i4")
 
 #: A packet, or another event of the calendar.
 PACKET = record_type(
-    time_ps="i8",  # time of the event; in a queue, earliest departure; if held for reordering, arrival
+    time_ps="i8",  # time of the event; in a queue, earliest departure; if held to reorder, arrival
     next="i4",  # next packet in the same list
     link="i4",  # incoming link, or link to wake
     out_link="i4",  # outgoing link
