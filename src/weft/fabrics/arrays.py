@@ -21,12 +21,12 @@ class NodeKind(IntEnum):
 
     SWITCH = 0
     HOST = 1
-    #: A channel adapter that is not a traffic endpoint: SHARP aggregation node, subnet router.
+    #: A channel adapter that is not a host: SHARP aggregation node or InfiniBand router.
     AUXILIARY = 2
 
 
 class LinkKind(IntEnum):
-    """Kinds of node at the tail and the head of a directed link."""
+    """Kind of a directed link: the kinds of the nodes at its tail and its head."""
 
     SWITCH_SWITCH = 0
     HOST_SWITCH = 1
@@ -34,7 +34,7 @@ class LinkKind(IntEnum):
     HOST_HOST = 3
 
 
-#: One row per directed link, in the order of every per-link result.
+#: Record of a directed link in `Fabric.links`.
 LINK_DTYPE = np.dtype(
     [
         ("from_node", np.int32),
@@ -105,7 +105,7 @@ class FabricArrays(FrozenArrays):
 
     @property
     def num_endpoints(self) -> int:
-        """Number of addressable adapter ports and forwarding hosts."""
+        """Number of endpoints: connected ports of non-forwarding adapters, and forwarding hosts."""
         return len(self.endpoint_node)
 
     @cached_property
@@ -156,7 +156,7 @@ class FabricArrays(FrozenArrays):
 
     @property
     def endpoint_port(self) -> NDArray[np.int32]:
-        """Port of each endpoint (the first of a forwarding host), int32 [endpoints]."""
+        """Port of each endpoint, int32 [endpoints]; the first cabled one of a forwarding host."""
         return self._endpoints[1]
 
     @cached_property
@@ -189,7 +189,7 @@ class FabricArrays(FrozenArrays):
 
     @property
     def link_rate_gbps(self) -> NDArray[np.float64]:
-        """Data rate of each directed link, float64 [links]."""
+        """Data rate of each directed link in Gbit/s, float64 [links]."""
         return np.repeat(self.cable_rate_gbps, 2)
 
     def port_name(self, node: int, port: int) -> str:
@@ -207,7 +207,7 @@ class FabricArrays(FrozenArrays):
         return self.link_name(2 * cable).replace(" -> ", " -- ")
 
     def option_name(self, node: int) -> str:
-        """Return a node as options accept it: its label, quoted where needed, or its GUID.
+        """Return the text for a node in an option: its label, quoted where needed, or its GUID.
 
         The GUID is used if an option cannot hold the label or would parse it as something else.
         """

@@ -70,9 +70,9 @@ class FabricBuilder:
         ports
             Number of ports of each switch; 0 for the highest port that a cable uses, at least 1.
         level
-            Tree level, -1 for none.
+            Tree level of each switch, -1 for none.
         coordinates
-            Coordinates [switches, dimensions], or None.
+            Coordinates [switches, dimensions], -1 for none; by default none.
         """
         return self._add(names, NodeKind.SWITCH, True, ports, level, coordinates)
 
@@ -137,23 +137,23 @@ class FabricBuilder:
         Parameters
         ----------
         a, b
-            Node numbers of equal length.
+            Two lists of node numbers, equally long.
         a_ports, b_ports
-            Port at each end, from 1; by default ports are assigned from 1 in the order of
-            the node's cables. Either all ports of a node must be given, or none.
+            Port of each cable at its node of `a` and of `b`, from 1. By default a node's ports are
+            assigned from 1 in the order of its cables. Give all ports of a node, or none.
         rate
-            Rate of these cables; by default the builder's.
+            Rate of these cables; by default the rate of the builder.
         length_m
             Length of each cable, NaN where unknown.
         cables
-            Number of parallel cables of each pair.
+            Number of parallel cables between the two nodes of a pair.
         """
         last = len(self._names) - 1
         of = f"nodes of {self.name} so far"
         first = whole_numbers(a, "nodes a", low=0, high=last, of=of, shape=None)
         second = whole_numbers(b, "nodes b", low=0, high=last, of=of, shape=None)
         if len(first) != len(second):
-            raise InputError(f"{len(first)} nodes a do not match {len(second)} nodes b")
+            raise InputError(f"a has {len(first)} nodes, but b has {len(second)}")
         times = whole_number(cables, "cables of each pair", 0, MAX_PORTS)
         count = whole_number(len(first) * times, "the number of cables", 0, MAX_INT32 // 2)
         ends = [end.astype(np.int32).repeat(times) for end in (first, second)]
@@ -163,7 +163,10 @@ class FabricBuilder:
             for ports in (a_ports, b_ports)
         ]  # fmt: skip
         if not len(listed[0]) == len(listed[1]) == count:
-            raise InputError(f"{len(listed[0])} and {len(listed[1])} ports for {count} cables")
+            raise InputError(
+                f"a_ports and b_ports have {len(listed[0])} and {len(listed[1])} values; "
+                f"expected {count}, one per cable"
+            )
         gbps, code = self._default_rate if rate is None else parse_rate(rate)
         lengths = finite_numbers(length_m, "lengths in m", missing=True, each=count)
         self._cables.append(
@@ -218,7 +221,7 @@ class FabricBuilder:
         )
 
     def fabric(self, family: str = "", parameters: Mapping[str, Any] | None = None) -> Fabric:
-        """Assemble the nodes and cables added so far; raises as `Fabric.of` does."""
+        """Return the fabric of the nodes and cables added so far; for errors see `Fabric.of`."""
         return Fabric.of(self.parts(family, parameters))
 
 
@@ -228,7 +231,7 @@ def rate_text(gbps: float, code: int) -> str:
 
 
 def rates_text(fabric: Fabric) -> str:
-    """Return the number of cables of each rate, as ``23 × 4xDDR, 136 × 4xQDR``."""
+    """Return the number of cables of each rate, such as ``23 × 4xDDR, 136 × 4xQDR``."""
     pairs = zip(fabric.cable_rate_gbps.tolist(), fabric.cable_rate_code.tolist(), strict=True)
     counts = Counter(rate_text(gbps, code) for gbps, code in pairs)
     return ", ".join(f"{count:,} × {text}" for text, count in sorted(counts.items())) or "none"
@@ -241,7 +244,7 @@ def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[s
 
 
 def _free_ports(cables: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the ports of both ends; each 0 is replaced by the node's next port in cable order."""
+    """Return the ports at both ends of the cables, with the node's next port for each 0."""
     count = len(cables["a_node"])
     nodes = np.empty(2 * count, dtype=np.int32)
     ports = np.empty(2 * count, dtype=np.int32)

@@ -34,7 +34,7 @@ _NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fabric(FabricArrays):
-    """An immutable interconnect; methods that change something return a new one.
+    """An immutable fabric; methods that change something return a new fabric.
 
     Nodes are numbered switches first, then hosts, then auxiliary adapters: host ``h`` is node
     ``num_switches + h``. Cable ``c`` is the two directed links ``2c`` and ``2c + 1``, so the
@@ -51,7 +51,7 @@ class Fabric(FabricArrays):
     node_kind
         uint8 [nodes], a `NodeKind`.
     node_guid, system_guid
-        uint64 [nodes]; the latter is 0 where unknown and equal for switches of one chassis.
+        uint64 [nodes]; a system GUID is 0 where unknown, and equal for switches of one chassis.
     node_names
         One unique label per node.
     descriptions
@@ -63,13 +63,13 @@ class Fabric(FabricArrays):
     port_offset
         int32 [nodes + 1]: port ``p`` of node ``n`` is slot ``port_offset[n] + p - 1``.
     port_guid
-        uint64 [slots].
+        uint64 [slots]: GUID of the port.
     port_link
         int32 [slots]: the directed link that leaves by this port, -1 for a port without a cable.
     link_from, link_to
         int32 [links]: node at each end.
     link_from_port, link_to_port
-        uint16 [links].
+        uint16 [links]: port at each end.
     cable_rate_gbps
         float64 [cables]: data rate of each direction.
     cable_rate_code
@@ -88,11 +88,11 @@ class Fabric(FabricArrays):
 
     @classmethod
     def of(cls, parts: Parts) -> Fabric:
-        """Number nodes and cables and check them; the inverse of `Parts.of`.
+        """Return the fabric that consists of these parts; the inverse of `Parts.of`.
 
         Nodes keep their order within a kind. Cables are numbered by their lower end (node, then
-        port), which becomes the tail of the even link, so that the same wiring always has the same
-        link numbers and digest, whatever its source.
+        port), which is the tail of the even link. The same wiring thus always has the same link
+        numbers and digest.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Fabric(FabricArrays):
 
     @cached_property
     def machine(self) -> NDArray[np.int64]:
-        """First adapter of each host's machine; other nodes map to themselves; int64 [nodes]."""
+        """int64 [nodes]: first adapter of a host's machine; for any other node, the node itself."""
         return read_only(first_adapters(self))
 
     @cached_property
@@ -141,7 +141,7 @@ class Fabric(FabricArrays):
         Raises
         ------
         InputError
-            If there is no such node, or the name is that of a machine with several adapters.
+            If there is no such node, or the text is the name of a machine, not of an adapter.
         """
         if text in self._node_of_name:
             return self._node_of_name[text]
@@ -183,7 +183,8 @@ class Fabric(FabricArrays):
         Raises
         ------
         InputError
-            If the values are not such a list, or a host does not exist.
+            If the values are not a list of whole numbers, their number is not `count`, or a host
+            does not exist.
         """
         return whole_numbers(
             values, what, low=low, high=self.num_hosts - 1, shape=(count,),
@@ -241,12 +242,12 @@ class Fabric(FabricArrays):
         )  # fmt: skip
 
     def plot(self, load: ArrayLike | None = None, **options: Any) -> Figure:
-        """Draw the fabric; with a load, colour each cable by the busier of its two directions.
+        """Draw the fabric; if `load` is given, colour each cable by its link of higher load.
 
         Parameters
         ----------
         load
-            float [links], such as `weft.link_loads` returns; None draws all cables alike.
+            float [links], as `weft.link_loads` returns it; if None, all cables have one colour.
         **options
             ``title``, ``quantity``, ``label_hottest`` and ``size_inches``, as for
             `weft.report.picture.plot`.
@@ -259,7 +260,7 @@ class Fabric(FabricArrays):
         Raises
         ------
         InputError
-            When `load` does not have one finite, non-negative number per link.
+            If `load` does not have one finite, non-negative number per link.
         """
         # Imported here and by name, because weft.report is a layer above weft.fabrics.
         figure: Figure = import_module("weft.report.picture").plot(self, load, **options)
@@ -307,14 +308,14 @@ class Fabric(FabricArrays):
         Parameters
         ----------
         cables, switches
-            Number of cables between switches, and number of switches, to remove.
+            Number of cables between switches and number of switches to remove.
         seed
             Equal seeds give equal faults.
 
         Raises
         ------
         InputError
-            If the fabric has fewer cables between switches, or fewer switches.
+            If the fabric has fewer such cables or switches than are to be removed.
         """
         return Fabric.of(variants.with_faults(self, cables, switches, seed))
 

@@ -60,7 +60,8 @@ class Faults(Settings):
         Raises
         ------
         InputError
-            If a named cable or switch does not exist, or fewer exist than are to be removed.
+            If a named cable or switch does not exist, or the fabric has fewer cables or switches
+            than are to be removed.
         """
         if self.cables or self.switches:
             fabric = fabric.without(cables=self.cables, switches=self.switches)

@@ -26,18 +26,20 @@ class SwitchGraph(FrozenArrays):
     row_node, node_row
         int32 [rows], int32 [nodes]: node of each row, and row of each node, -1 for no row.
     row_base, row_link
-        int32 [rows + 1], int32: the link that leaves row ``r`` by port ``p`` is
-        ``row_link[row_base[r] + p]``, -1 if there is none; port 0 is the row itself.
+        int32 [rows + 1] and int32: the link that leaves row ``r`` by port ``p`` is
+        ``row_link[row_base[r] + p]``, or -1 if there is none. Port 0 stands for the row itself.
     link_row
-        int32 [links]: row at the head of the link, -1 when its head does not forward.
+        int32 [links]: row at the head of the link, -1 if the node there does not forward.
     destination_row
-        int32 [destinations]: the destination itself if it is a row, else the row that it is
-        attached to; -1 if it has no cable to a row.
+        int32 [destinations]: the destination itself if it is a row, else the row to which it is
+        attached; -1 if it has no cable to a row.
     destination_link
-        int32 [destinations]: link from that row to the destination, -1 if it is a row itself.
+        int32 [destinations]: link from that row to the destination; -1 if the destination is a row
+        or has no cable to a row.
     edge_offset, edge_row, edge_link, edge_port
-        int32 CSR over rows, by ascending port: the neighbouring row, the link and the port of
-        each edge (link from one row to another).
+        int32 [rows + 1], then int32 [edges] each: edges ``edge_offset[r]`` to
+        ``edge_offset[r + 1] - 1`` leave row ``r``, in ascending order of port; head row, link and
+        port of each edge. An edge is a link from one row to another.
     """
 
     row_node: NDArray[np.int32]
@@ -76,7 +78,7 @@ class SwitchGraph(FrozenArrays):
 
     @cached_property
     def slot_edge(self) -> NDArray[np.int32]:
-        """Edge that leaves each row by each port, -1 if none, int32, indexed as `row_link`."""
+        """Edge that leaves each row by each port, -1 if none; int32, indexed like `row_link`."""
         edges = np.full(len(self.row_link), -1, dtype=np.int32)
         used = np.flatnonzero(self.row_link >= 0)
         edges[used] = self.edge_of_link[self.row_link[used]]
@@ -89,12 +91,12 @@ class SwitchGraph(FrozenArrays):
         return read_only(np.repeat(rows, np.diff(self.edge_offset)))
 
     def hops(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.uint16]:
-        """Return the number of edges from each of some rows (by default all) to all rows.
+        """Return the smallest number of edges from each of some rows (by default all) to all rows.
 
         Returns
         -------
         ndarray
-            uint16 [source rows, rows], `weft.kernels.routing.distances.UNREACHED` where there is
+            uint16 [source rows, rows]; `weft.kernels.routing.distances.UNREACHED` where there is
             no path.
 
         Raises
@@ -110,7 +112,7 @@ class SwitchGraph(FrozenArrays):
         return distances
 
     def need_memory(self, lines: int, each: int, what: str) -> None:
-        """Refuse a table of `lines` x rows entries of `each` bytes if it does not fit in memory.
+        """Refuse a table of `lines` x `num_rows` entries of `each` bytes if it exceeds the memory.
 
         Raises
         ------
@@ -125,7 +127,7 @@ class SwitchGraph(FrozenArrays):
 
     @classmethod
     def of(cls, fabric: FabricArrays) -> SwitchGraph:
-        """Derive the arrays of a fabric."""
+        """Return the graph of a fabric."""
         row_node = np.flatnonzero(fabric.forwards).astype(np.int32)
         rows = len(row_node)
         node_row = np.full(fabric.num_nodes, -1, dtype=np.int32)

@@ -50,10 +50,10 @@ def fabric(
     Parameters
     ----------
     spec_or_path
-        A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. A text that
-        is both is read as a file name; a `Path` is never a spec.
+        A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. If a text is
+        both a file name and a spec, the file is read; a `Path` is never a spec.
     format
-        Format of the file (``"ibnetdiscover"``, ``"ibsim"``); by default detected from its
+        Format of the file, such as ``"ibnetdiscover"`` or ``"ibsim"``; by default detected from its
         contents.
     names
         A node-name-map file whose names become the labels.

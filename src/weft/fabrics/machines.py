@@ -37,8 +37,8 @@ def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
 
     Adapters are in one machine if they have the same system image GUID, or if their labels (or, if
     a label names no device, their descriptions) name the same host and different devices (``node1
-    mlx5_0``, ``node1 mlx5_1``). A host name that occurs twice with the same device is shared by
-    several hosts, such as ``localhost``, and does not join adapters.
+    mlx5_0``, ``node1 mlx5_1``). If a host name occurs twice with the same device, several hosts
+    have this name (``localhost``, for example), and it does not join adapters.
     """
     keys: dict[object, list[int]] = {}
     devices: dict[object, set[str]] = {}
@@ -64,7 +64,8 @@ def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[s
     """Return the host numbers of each machine, ascending; `machine` is from `first_adapters`.
 
     The name of a machine is the host name in the label of its first adapter, or else in the
-    description. If neither has one, or two machines share it, the name is the adapter's label.
+    description. If neither has a host name, or two machines have the same one, the machine's name
+    is the label of that adapter.
     """
     groups: dict[int, list[int]] = {}
     for host, first in enumerate(machine[fabric.host_nodes].tolist()):

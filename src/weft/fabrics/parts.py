@@ -16,10 +16,10 @@ from weft.fabrics.arrays import FabricArrays, NodeKind
 
 F = TypeVar("F", bound=FabricArrays)
 
-#: First GUIDs that ibsim assigns to a file without GUIDs.
+#: First GUIDs of switches and of adapters that ibsim assigns if a file has no GUIDs.
 SWITCH_GUID = 0x200000
 ADAPTER_GUID = 0x100000
-#: First GUID of adapters if their range would overlap that of the switches.
+#: First GUID of adapters if the range above would overlap that of the switches.
 FAR_ADAPTER_GUID = 0x1000000000
 
 
@@ -51,7 +51,7 @@ class Parts:
     system_guid: NDArray[np.uint64]
     vendor_id: NDArray[np.uint32]
     device_id: NDArray[np.uint32]
-    #: (node, port) -> port GUID if it is not node GUID + port (adapter) or node GUID (switch).
+    #: (node, port) -> port GUID, where it is not node GUID + port (adapter) or node GUID (switch).
     port_guid: dict[tuple[int, int], int] = field(default_factory=dict)
     #: (node, port) -> (LID, LMC); port 0 for a switch.
     lid: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Parts:
 
 
 def assemble(parts: Parts, fabric_class: type[F]) -> F:
-    """Number nodes and cables and check them; see `Fabric.of`."""
+    """Return the fabric that consists of these parts; see `Fabric.of`."""
     order = np.argsort(parts.kind, kind="stable").astype(np.int32)
     number = np.empty(len(order), dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
@@ -114,7 +114,7 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
     _refuse_duplicates(parts.name, names, parts.guid[order])
 
     ports = parts.ports[order]
-    whole_number(int(ports.sum(dtype=np.int64)), f"{parts.name}: all ports", 0, MAX_INT32)
+    whole_number(int(ports.sum(dtype=np.int64)), f"{parts.name}: the number of ports", 0, MAX_INT32)
     port_offset = np.zeros(len(order) + 1, dtype=np.int32)
     np.cumsum(ports, out=port_offset[1:])
 
@@ -217,12 +217,12 @@ def _destination_lids(
 
 
 def cable_latency_ns(length_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the propagation delay of cables; an unknown length is `DEFAULT_LENGTH_M`."""
+    """Return the propagation delays of cables; an unknown length counts as `DEFAULT_LENGTH_M`."""
     return np.where(np.isnan(length_m), DEFAULT_LENGTH_M, length_m) * LATENCY_NS_PER_M
 
 
 def default_guids(kind: NDArray[np.uint8], ports: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """Return GUIDs as ibsim assigns them: switches consecutive, adapters their ports + 1 apart."""
+    """Return GUIDs as ibsim assigns them: in steps of 1 to switches, of ports + 1 to adapters."""
     switch = kind == NodeKind.SWITCH
     step = np.where(switch, 0, ports + 1).astype(np.uint64)
     before = np.cumsum(step) - step

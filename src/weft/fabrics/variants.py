@@ -53,7 +53,7 @@ def _random(seed: int) -> np.random.Generator:
 
 
 def with_faults(fabric: FabricArrays, cables: int, switches: int, seed: int) -> Parts:
-    """Return the fabric without random cables and switches; see `Fabric.with_faults`."""
+    """Return the fabric after removing random cables and switches; see `Fabric.with_faults`."""
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
     for what, wanted, there in (
         ("cables between switches", cables, len(between)),

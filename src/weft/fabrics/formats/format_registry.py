@@ -21,7 +21,8 @@ import warnings
 from weft.core.errors import NotApplicable
 from weft.core.registry import Registry
 
-#: Facts of a reader: `suffixes` of its files and `sniff`, which detects the format in a text.
+#: Readers. Each has the facts `suffixes` (of its files) and `sniff`, which tells whether a text is
+#: in the format.
 reader = Registry(
     "readable format",
     "weft.fabrics.formats",
@@ -29,7 +30,7 @@ reader = Registry(
     ("text", "file"),
     ("suffixes", "sniff"),
 )
-#: Fact of a writer: `suffixes` of its files.
+#: Writers. Each has the fact `suffixes` (of its files).
 writer = Registry(
     "writable format", "weft.fabrics.formats", "weft.writers", ("fabric",), ("suffixes",)
 )

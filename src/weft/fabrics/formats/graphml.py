@@ -49,9 +49,9 @@ _HEAD = (
 def write(fabric: Fabric) -> str:
     """GraphML: an undirected multigraph with a node per node and an edge per cable.
 
-    Node ids are the labels, edge ids the cable numbers. Unknown attributes (level, coordinates,
-    length, system GUID, LIDs) are left out of that node or edge. Characters that XML cannot hold
-    are replaced by U+FFFD; if that makes labels equal, the id is made from the GUID.
+    Node ids are the labels, edge ids the cable numbers. A node or edge lacks the attributes
+    that are unknown (level, coordinates, length, system GUID, LIDs). Characters that XML cannot
+    hold are replaced by U+FFFD; if that makes labels equal, ids are made from the GUIDs.
     """
     lines = [_HEAD]
     for domain, keys in (("node", _NODE_KEYS), ("edge", _EDGE_KEYS)):

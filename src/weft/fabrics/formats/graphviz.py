@@ -21,11 +21,11 @@ _SHAPES = {
 
 @writer("dot", aliases=("graphviz",), suffixes=(".dot", ".gv"))
 def write(fabric: Fabric, *, hosts: bool = True) -> str:
-    """Graphviz DOT: one row per tree level, hosts at the bottom, for ``dot -Tsvg``.
+    """Graphviz DOT for ``dot -Tsvg``: hosts at the bottom, switches above in order of tree level.
 
-    If the fabric has no tree levels, rows are distances from the nearest host. Parallel cables of
-    one rate are drawn as one line, labelled with their number, and with their rate if
-    the fabric has several rates. Ports are left out.
+    If the fabric has no tree levels, switches are ordered by distance from the nearest host.
+    Parallel cables of one rate are drawn as one line, labelled with their number, and with their
+    rate if the fabric has several rates. Ports are left out.
 
     Parameters
     ----------

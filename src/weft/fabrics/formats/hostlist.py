@@ -19,14 +19,14 @@ from weft.core.words import quote_end, unquoted
 MAX_HOSTS = 1_000_000
 
 _NAME = re.compile(r"[^\s,\[\]=#]+")
-#: Trailing digits, at most 18, which a 63-bit integer holds.
+#: The rest of a name, and its trailing digits: at most 18, which fit in 63 bits.
 _TAIL = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")
 
 
 def compress(names: Iterable[str]) -> str:
-    """Return the host list of all names, each once, in natural order.
+    """Return the host list of these names in natural order, without duplicates.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _bracket(prefix: str, digits: set[str]) -> str:
 
 
 def expand(text: str) -> list[str]:
-    """Return the names in a host list, in its order.
+    """Return the names in a host list, in the order of the list.
 
     Raises
     ------

@@ -68,7 +68,7 @@ class _DiscoveryReader:
 
     def __init__(self, file: str):
         self.net = Netlist(file)
-        #: Key -> value and line number, of the key lines since the last record.
+        #: Key -> (value, line number), from the key lines since the last record.
         self.keys: dict[str, tuple[int, int]] = {}
         self.port_guid: int | None = None
         self.messages: list[tuple[int, str]] = []

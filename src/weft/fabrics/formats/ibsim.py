@@ -292,7 +292,7 @@ def _description(comment: str) -> tuple[str | None, str]:
 
 @writer("ibsim", suffixes=(".net", ".ibsim"))
 def write(fabric: Fabric) -> str:
-    """Net file for ``ibsim``, including the rates that it supports.
+    """Net file for ``ibsim``, with the rates of the cables.
 
     Node ids are the labels where ibsim allows them (no ``#``, ``@`` or ``"``, at most 64 bytes),
     else the ids that ibnetdiscover makes from the GUIDs. GUIDs are those of the fabric; a
@@ -301,7 +301,8 @@ def write(fabric: Fabric) -> str:
     Raises
     ------
     NotApplicable
-        Under the same conditions as for ``ibnetdiscover``.
+        If ``ibnetdiscover`` cannot hold the fabric either, or a label equals the id made from the
+        GUID of another node.
     """
     out = RecordWriter(fabric, "ibsim")
     ids = list(fabric.node_names)

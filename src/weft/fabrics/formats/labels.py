@@ -38,7 +38,7 @@ def choose_labels(
     ids
         Unique id of each node in its file.
     descriptions
-        Description of each node, not unique.
+        Description of each node; several nodes may have the same.
     """
     taken = set(ids)
     choices: list[list[str]] = []

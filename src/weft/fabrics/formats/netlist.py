@@ -122,7 +122,7 @@ class Netlist:
         self.nodes.append(record)
 
     def rate(self, text: str, line: int) -> int:
-        """Return the index in `RATE_NAMES` of a rate in a line."""
+        """Return the index in `RATE_NAMES` of the rate that a line states."""
         code = self._rates.get(text)
         if code is None:
             try:
@@ -373,5 +373,5 @@ class _Ends:
 
 
 def _first(bad: NDArray[np.bool_]) -> list[int]:
-    """Return the index of the first bad line, as a list of one or none."""
+    """Return a list with the index of the first bad listing; empty if there is none."""
     return [int(at) for at in np.flatnonzero(bad)[:1]]

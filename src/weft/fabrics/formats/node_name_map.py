@@ -84,8 +84,8 @@ def parse_names(text: str, file: str) -> dict[int, Name]:
 def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     """Return the fabric with labels from a node-name-map.
 
-    If the map assigns the label of a node to another node, the former gets the id made from its
-    GUID. GUIDs that the fabric lacks cause a `FormatWarning`.
+    If the map assigns the present label of a node to another node, the first node is labelled
+    with the id made from its GUID. GUIDs that the fabric lacks cause a `FormatWarning`.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     names
         Names by node GUID.
     file
-        Name of their file, for messages.
+        Name of the node-name-map file, for messages.
 
     Raises
     ------
@@ -148,8 +148,8 @@ def write(fabric: Fabric) -> str:
         one_line(label, "the label")
         if '"' in label or label != label.strip() or not label:
             raise NotApplicable(
-                f"a node-name-map cannot hold the label {label!r}, which has a quote, is blank at "
-                f"an end or is empty"
+                f"a node-name-map cannot hold the label {label!r}, which is empty, has a quote, "
+                f"or has a blank at either end"
             )
         if "#" in label:
             hashed.append(repr(label))

@@ -69,16 +69,16 @@ def _sniffed(text: str, path: str | Path) -> Entry:
 def write_fabric(
     fabric: Fabric, path: str | Path, format: str | None = None, **options: Any
 ) -> None:
-    """Write a fabric to a file, which is either complete or not created.
+    """Write a fabric to a file; the file is either complete or not created.
 
     Parameters
     ----------
     fabric
         Fabric to write.
     path
-        The file; an existing one is replaced once the new one is complete.
+        The file; an existing file is replaced once the new one is complete.
     format
-        Name of the format; by default given by the end of the file name.
+        Name of the format; by default determined by the suffix of the file name.
     options
         Options of the format.
 

@@ -1,9 +1,9 @@
 """Writer of Slurm's ``topology.conf`` for its topology/tree plugin.
 
 The plugin requires a tree: a leaf switch lists nodes (``Nodes=``), any other switch lists switches
-(``Switches=``), no line lists both, and a loop of switches stops the controller. The plugin's time
-is cubic in the number of lines, so redundant lines are left out. A fabric is seldom a tree; the
-file describes the tree of its *blocks*. A block is the set of leaf switches below a switch.
+(``Switches=``), no line lists both, and a loop of switches stops the controller. The plugin's run
+time is cubic in the number of lines, so redundant lines are left out. A fabric is seldom a tree, so
+the file describes the tree of its *blocks*. A block is the set of leaf switches below a switch.
 Switches above the same leaves share one line.
 """
 
@@ -59,7 +59,8 @@ def write(fabric: Fabric, *, root: str = "fabric") -> str:
     fabric
         Fabric to write.
     root
-        Name of the spanning line, followed by a number if several components need one.
+        Name of the line that joins several tops. If several components need such a line, a number
+        is appended.
 
     Raises
     ------
@@ -175,8 +176,8 @@ class _Tree:
     def _nested(self, blocks: list[_Block]) -> list[_Block]:
         """Set the children of blocks and return those that are pairwise nested or disjoint.
 
-        The parent of a leaf or block is the smallest later block that contains it; a block that
-        shares only some of another's leaves is dropped.
+        The parent of a leaf or block is the smallest later block that contains it. A block that
+        overlaps an earlier block, without containing it, is dropped.
         """
         tops = {int(leaf): 1 << bit for bit, leaf in enumerate(self.leaves)}
         top_of_bit = [self.switch_names[int(leaf)] for leaf in self.leaves]

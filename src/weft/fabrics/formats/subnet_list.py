@@ -30,13 +30,13 @@ _TYPE = {"SW": "Switch", "CA": "Ca"}
 
 
 def is_subnet_list(text: str) -> bool:
-    """Return whether the first line of a text is one of opensm-subnet.lst."""
+    """Return whether the first line of a text is a line of opensm-subnet.lst."""
     return _LINE.match(text[: text.find("\n") + 1] or text) is not None
 
 
 @reader("opensm-subnet", suffixes=(".lst",), sniff=is_subnet_list)
 def read(text: str, file: str) -> Fabric:
-    """OpenSM's opensm-subnet.lst: the fabric that it discovered, with its LIDs.
+    """OpenSM's opensm-subnet.lst: the fabric that OpenSM discovered, with LIDs.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Seen:
     lid
         Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
     cables
-        Port GUID and port number at this end and at the other, once per direction.
+        Port GUID and port number at one end and at the other; each cable is in both directions.
     """
 
     lid: dict[int, int]
@@ -94,7 +94,7 @@ class Seen:
 
 
 def read_seen(path: Path) -> Seen:
-    """Return ports, LIDs and cables of ``opensm-subnet.lst``, by port GUID.
+    """Return the ports, LIDs and cables that ``opensm-subnet.lst`` lists.
 
     Raises
     ------

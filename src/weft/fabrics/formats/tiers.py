@@ -21,7 +21,8 @@ def tiers(fabric: Fabric, leaves: NDArray[np.integer] | None = None) -> NDArray[
     Returns
     -------
     int32 [nodes]
-        -1 for a switch that is not connected to a leaf via switches, and for auxiliary adapters.
+        Tier of each node; -1 for a switch that is not connected to a leaf via switches, and for
+        auxiliary adapters.
     """
     tier = np.full(fabric.num_nodes, -1, dtype=np.int32)
     tier[fabric.node_kind == NodeKind.HOST] = 0

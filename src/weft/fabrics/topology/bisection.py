@@ -15,10 +15,10 @@ from weft.fabrics import Fabric, NodeKind
 
 #: Local search refines this number of the best initial cuts.
 REFINED = 3
-#: Number of eigenvectors and of breadth-first searches whose orders of the hosts are tried.
+#: Number of eigenvectors, and of breadth-first searches, by which hosts are ordered.
 EIGENVECTORS = 3
 BALLS = 3
-#: Limit on passes of local search, and on consecutive moves of a pass without a better cut.
+#: Limit on the passes of local search, and on consecutive moves of a pass without a better cut.
 PASSES = 20
 PATIENCE = 200
 #: Largest number of vertices for which eigenvectors are computed densely.
@@ -42,11 +42,11 @@ def bisection_upper_bound(fabric: Fabric, seed: int = 0) -> int:
 
     Notes
     -----
-    Hosts are halved in the order of their numbers, of each coordinate, of the first eigenvectors
-    of the Laplacian and of the distance from random nodes. For a given halving a minimum cut
-    divides the switches optimally. The best of these cuts are then refined in passes: a pass moves
-    one vertex at a time, always by the best remaining move even if it makes the cut worse, and then
-    returns to the best cut of the pass (Fiduccia and Mattheyses 1982).
+    Hosts are ordered by number, by each coordinate, by the first eigenvectors of the Laplacian and
+    by distance from random nodes, and each order is halved. For given halves of the hosts, a
+    minimum cut divides the switches optimally. The best of these cuts are then refined in passes: a
+    pass moves one vertex at a time, always by the best remaining move even if it makes the cut
+    worse, and then returns to the best cut of the pass (Fiduccia and Mattheyses 1982).
     """
     hosts = fabric.num_hosts
     if hosts < 2:
@@ -76,12 +76,13 @@ class _Graph:
     cables
         int32 [size, size], symmetric: parallel cables between two vertices.
     loose, fixed
-        int64 [size]: number of loose hosts attached to the vertex; 1 if it is a host, else 0.
+        int64 [size]: number of loose hosts attached to the vertex; 1 if the vertex is a host, else
+        0.
     idle
         Number of hosts without a cable.
     host_vertex, host_loose
-        int64 and bool [hosts]: vertex of the host, or to which it is attached, -1 for none; whether
-        the host is loose.
+        int64 and bool [hosts]: vertex of the host, or the vertex to which a loose host is attached
+        (-1 for none); whether the host is loose.
     """
 
     cables: csr_array

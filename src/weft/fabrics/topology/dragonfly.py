@@ -36,14 +36,14 @@ def global_ends(
     """Return the groups and global ports that each global cable connects.
 
     The ports of a group are numbered 0 to ends - 1, switch by switch, and used in rounds of
-    groups - 1. In the *absolute* arrangement port j of a round leads from group i to group j, or
-    to j + 1 if j >= i. In the *palmtree* arrangement it leads to group i - j - 1, modulo the number
-    of groups. Ports after the last full round stay empty.
+    groups - 1 ports, one to each other group. In the *absolute* arrangement port j of a round leads
+    from group i to group j, or to j + 1 if j >= i. In the *palmtree* arrangement it leads to group
+    i - j - 1, modulo the number of groups. Ports after the last full round stay empty.
 
     Returns
     -------
     a_group, a_end, b_group, b_end
-        int64 [cables] each, the lower group first.
+        int64 [cables] each: group and global port at both ends, the lower group first.
     """
     low, high = np.triu_indices(groups, k=1)
     if arrangement == "absolute":
@@ -133,7 +133,7 @@ def dragonfly(
         Assignment of global ports to groups. ``absolute``: port j of group i leads to group j, or
         j + 1 if j >= i. ``palmtree``: port j leads to group i - j - 1, modulo g.
     cables
-        Number of parallel cables of each pair in a group; global cables follow from h.
+        Number of parallel cables between two switches of a group; global cables follow from h.
 
     Raises
     ------

@@ -24,7 +24,8 @@ topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
 
 _COMMON = ("rate", "host_rate")
 
-#: Limit on the nodes, and on the cables, of a generated fabric, which must fit in memory.
+#: Limit on the number of nodes, and on that of cables, of a generated fabric (it must fit in
+#: memory).
 MOST = 20_000_000
 
 
@@ -35,7 +36,7 @@ class ClosedForm:
     Parameters
     ----------
     hosts, switches, cables
-        Counts; `cables` includes those to hosts.
+        Number of hosts, of switches, and of cables; cables to hosts are included.
     diameter
         Largest number of hops of a minimal path between two hosts, or None.
     bisection_cables
@@ -108,7 +109,7 @@ def format_spec(family: str, parameters: Mapping[str, Any]) -> str:
     family
         Name of a topology.
     parameters
-        Parameters as in `Fabric.parameters`; those equal to the default are left out.
+        Parameters as in `Fabric.parameters`; a parameter equal to its default is left out.
 
     Returns
     -------
@@ -137,14 +138,14 @@ def need(condition: bool | np.bool_, message: str) -> None:
     Raises
     ------
     InputError
-        With the message, if the condition is false.
+        If the condition is false; `message` is its text.
     """
     if not condition:
         raise InputError(message)
 
 
 def at_least(least: int, **values: int | Sequence[int]) -> None:
-    """Refuse parameters, or members of lists, below `least` or beyond `MOST`.
+    """Refuse parameters below `least` or above `MOST`; every value of a list is checked.
 
     Raises
     ------
@@ -159,7 +160,7 @@ def at_least(least: int, **values: int | Sequence[int]) -> None:
 
 
 def check_size(form: ClosedForm) -> None:
-    """Refuse a fabric of fewer than two hosts or above the limit on its size, before it is built.
+    """Refuse a fabric of fewer than two hosts, or of more than `MOST` nodes or cables.
 
     Raises
     ------

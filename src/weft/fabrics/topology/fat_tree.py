@@ -43,8 +43,9 @@ def fat_tree(k: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     ``agg{pod}.{j}``, which is connected to each edge switch of its pod, ``edge{pod}.{e}``. It is
     XGFT(3; k/2,k/2,k; 1,k/2,k/2), whose digits are the coordinates.
 
-    Ports are numbered as in the paper: port i + 1 of a core switch leads to pod i; lower ports lead
-    down and the others up, both in the order of the switches they lead to.
+    Ports are numbered as in the paper. Port i + 1 of a core switch leads to pod i. On the other
+    switches, the first k/2 port numbers lead down and the others up, in the order of the nodes at
+    the other ends.
 
     Parameters
     ----------

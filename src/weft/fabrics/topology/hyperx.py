@@ -64,7 +64,7 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
     S
         Number of switches in each dimension; L is the number of dimensions.
     K
-        Number of parallel cables of each dimension, or one value for all.
+        Number of parallel cables in each dimension, or one number for all dimensions.
     T
         Number of hosts of each switch.
 
@@ -133,7 +133,7 @@ def flattened_butterfly(k: int, n: int, hosts: int | None = None, cables: int = 
     k
         Number of switches in each dimension.
     n
-        Number of dimensions, plus one for the hosts.
+        Number of dimensions of the grid, plus one.
     hosts
         Number of hosts of each switch, by default k.
     cables

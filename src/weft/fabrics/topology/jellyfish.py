@@ -114,7 +114,7 @@ def random_regular_graph(nodes: int, degree: int, seed: int) -> NDArray[np.int64
     Returns
     -------
     ndarray
-        int64 [edges, 2], each with its lower node first, sorted.
+        int64 [edges, 2]: nodes of each edge, the lower one first; edges are sorted.
     """
     random = np.random.default_rng(seed)
     # Exchanging bad pairs stalls in a dense graph, so draw a sparse graph and return its
@@ -154,9 +154,9 @@ def _bad(nodes: int, edges: NDArray[np.int64]) -> NDArray[np.int64]:
 def _exchange(
     nodes: int, edges: NDArray[np.int64], bad: NDArray[np.int64], random: np.random.Generator
 ) -> bool:
-    """Exchange an end of each bad pair with a good one, in place, if both new pairs are good.
+    """Exchange an end of each bad pair with a good pair, in place, if both new pairs are good.
 
-    Returns whether any pair changed.
+    Return whether any pair changed.
     """
     partner = random.choice(len(edges), size=len(bad), replace=False)
     free = ~np.isin(partner, bad)
@@ -182,7 +182,7 @@ def _components(nodes: int, edges: NDArray[np.int64]) -> tuple[int, NDArray[np.i
 def _connected(
     nodes: int, edges: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Join components by exchanging ends of a cable of each; the new cables repeat no other."""
+    """Join components by exchanging ends of one edge of each; no edge becomes parallel."""
     count, label = _components(nodes, edges)
     while count > 1:
         component = label[edges[:, 0]]

@@ -35,7 +35,8 @@ def _line(k: int, s: int | None, d: int | None, cables: int) -> Line:
     Raises
     ------
     InputError
-        If s is not the number of stages needed, or the routers cannot be divided evenly.
+        If s is not the number of stages needed, or the routers cannot be divided evenly among the
+        switches.
     """
     ends = k * cables
     ports = ends if d is None else d
@@ -145,14 +146,15 @@ def kns(
 
     Each of the n k^(n-1) lines has one switch if its cables fit d ports, else a fat tree of s
     stages of d-port switches with full bisection. A switch below the top has half its ports down
-    and half up. Top switches have all ports down, filled by parallel cables as far as the number of
-    blocks below allows: k = 16 with d = 8 needs four leaf switches with four routers each and two
+    and half up. A top switch has all ports down, and as many of them as possible are used by
+    parallel cables: k = 16 with d = 8 needs four leaf switches with four routers each and two
     top switches, with two cables between each pair.
 
-    Names are the paper's, with dots for its brackets: router ``r{r(n-1)}…{r1}.{r0}``, line switch
-    ``s{d}.{p}``, where p is the number formed by the other digits of its routers. The switches of a
-    line of several stages are ``s{d}.{p}.{stage}.{i}``. Coordinate i is digit i, so dimension 0 is
-    the last digit of a name and varies fastest; a line switch has -1 in its own dimension.
+    Names are the paper's, with dots for its brackets: router ``r{r(n-1)}…{r1}.{r0}``, and line
+    switch ``s{i}.{p}`` of a line in dimension i, where p is the number formed by the other digits
+    of its routers. If a line has several stages, its switches are ``s{i}.{p}.{stage}.{number}``.
+    Coordinate i is digit i, so dimension 0 is the last digit of a name and varies fastest; a line
+    switch has -1 in the dimension of its line.
 
     Ports of a router: its hosts, then `cables` ports for each dimension in order. Ports of a line
     switch: down in the order of the nodes below, repeated for each parallel cable, then up.
@@ -225,7 +227,7 @@ def _add_lines(
     line: Line,
     ports: int,
 ) -> None:
-    """Add the k^(n-1) lines of a dimension, numbered by stage, then by line."""
+    """Add the k^(n-1) lines of a dimension; nodes are in the order of stage, then of line."""
     n = coords.shape[1]
     others = np.delete(coords, dimension, axis=1)
     position = from_mixed_radix(others, (k,) * (n - 1))
@@ -274,10 +276,11 @@ def _bcube_counts(n: int, k: int) -> ClosedForm:
 def bcube(n: int, k: int) -> FabricBuilder:
     """BCube_k: n^(k+1) hosts with k + 1 ports each, connected by k + 1 levels of n-port switches.
 
-    Hosts forward. It is the KNS whose routers are the hosts' adapters, with n of them in each of
-    k + 1 dimensions: host ``h{ak}…{a0}`` and switch ``s{level}.{number}`` are connected if the
-    digits of the host without digit `level` form that number. Coordinate i is digit i, -1 for a
-    switch of level i. Host port i + 1 leads to level i; switch port a + 1 to the host with digit a.
+    Hosts forward. BCube is the KNS with k + 1 dimensions of size n whose routers are the hosts'
+    adapters. Host ``h{ak}…{a0}`` and switch ``s{level}.{number}`` are connected if the digits of
+    the host without digit `level` form that number. Coordinate i is digit i, -1 for a switch of
+    level i. Host port i + 1 leads to level i; switch port a + 1 leads to the host whose digit of
+    the switch's level is a.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def distance_counts(fabric: Fabric) -> NDArray[np.int64]:
     Returns
     -------
     ndarray
-        int64 [longest distance + 1].
+        int64 [longest distance + 1]: number of pairs by distance.
 
     Notes
     -----
@@ -94,9 +94,9 @@ class _Ends:
     reach
         int64 [groups]: hops from a host to its rows: 0 for a host that forwards, else 1.
     offset, row
-        CSR: the rows to which the hosts of a group are cabled, or which they are.
+        CSR over groups: the rows to which the hosts are cabled, or the one row that they are.
     direct
-        int64 [pairs, 2]: groups of one host each that are joined by a cable without a row between.
+        int64 [pairs, 2]: two groups of one host each, whose hosts are joined by a cable.
     """
 
     size: NDArray[np.int64]
@@ -134,7 +134,8 @@ class _Ends:
         to_host = leaves_host & (link_row < 0) & (peer >= 0) & (peer < hosts)
         direct = np.stack((host[to_host], peer[to_host]), axis=1)
 
-        # The key of a host is its rows; hosts with a cable to a host get a group of their own.
+        # Hosts with the same rows form a group; a host with a cable to a host is a group of its
+        # own.
         degree = np.bincount(pairs[:, 0], minlength=hosts)
         column = np.arange(len(pairs)) - np.repeat(np.cumsum(degree) - degree, degree)
         key = np.full((hosts, 2 + int(degree.max(initial=0))), -1, dtype=np.int64)

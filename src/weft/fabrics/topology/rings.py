@@ -26,8 +26,8 @@ def _multi_ring_counts(
     at_least(1, rings=rings, hosts=hosts, cables=cables)
     need(
         rings <= n.bit_length() and ratio ** (rings - 1) * 2 <= n,
-        f"the innermost ring must have at least two switches; {rings} rings of {n} switches with "
-        f"one in {ratio} elected leave fewer",
+        f"the innermost ring must have at least two switches; it has fewer with {rings} rings, {n} "
+        f"switches and a ratio of {ratio}",
     )
     need(
         n % ratio ** (rings - 1) == 0,
@@ -41,7 +41,7 @@ def _multi_ring_counts(
         diameter=n // 2 + 2 if rings == 1 else None,
         bisection_cables=None,
         radix=hosts + 2 * rings * cables,
-        source="Junginger and Lee 2002, as read here",
+        source="Junginger and Lee 2002, every ratio-th switch elected",
     )
 
 
@@ -59,9 +59,10 @@ def _multi_ring_counts(
 def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) -> FabricBuilder:
     """Multi-ring: an outer ring of all switches, and inner rings of elected switches.
 
-    The literature does not specify the election; here it elects every `ratio`-th switch of a ring
-    to the next ring inwards, so that inner ring j has n / ratio^j switches and each of its cables
-    spans ratio^j steps of the outer ring. A ring of two switches is one cable (or `cables`).
+    The literature does not specify which switches are elected. Here every `ratio`-th switch of a
+    ring is also on the next ring inwards. Inner ring j thus has n / ratio^j switches, and each of
+    its cables spans ratio^j steps of the outer ring. A ring of two switches is one cable (or
+    `cables`).
 
     Switch ``s{i}`` and its hosts have the coordinate i, its position on the outer ring. Ports 1 to
     `hosts` lead to the hosts; they are followed, from the outer ring inwards, by `cables` ports to
@@ -72,7 +73,7 @@ def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) 
     n
         Number of switches of the outer ring.
     ratio
-        Ratio of the sizes of a ring and the next one inwards.
+        Number of switches of a ring, divided by that of the next ring inwards.
     rings
         Number of rings, including the outer one.
     hosts
@@ -132,8 +133,8 @@ def _rdt_counts(
     step = rank_step(n, R)
     need(
         size % step == 0 and size >= 3 * step,
-        f"size must be a multiple of {step}, the step of rank {R}, and at least {3 * step}, "
-        f"not {size}",
+        f"size must be a multiple of {step}, the offset of links of rank {R}, and at least "
+        f"{3 * step}, not {size}",
     )
     nodes = size * size
     return ClosedForm(
@@ -170,10 +171,10 @@ def rdt(
 ) -> FabricBuilder:
     """Recursive diagonal torus RDT(n, R, m): a square torus and m tori of higher rank per node.
 
-    The torus of rank 0 is a torus of size times size nodes. A torus of rank r + 1 connects a node
-    to the four nodes at n links of rank r along one axis and n links along the other: at
-    (±n, ±n) for rank 1, 2n² along one dimension for rank 2, (±2n³, ±2n³) for rank 3, and so on.
-    Every node has rank 0 and m of the ranks 1 to R.
+    Rank 0 is a torus of size times size nodes. A link of rank r + 1 spans n links of rank r along
+    one axis and n along the other. Its offset is thus (±n, ±n) for rank 1, ±2n² in one dimension
+    for rank 2, (±2n³, ±2n³) for rank 3, and so on. Every node has links of rank 0 and of m of the
+    ranks 1 to R.
 
     The choice of these ranks is the *torus assignment*. Several are published, under names such as
     RDT(2,4,1)/α, but their tables were not available. Here a node of class c = x mod n +
@@ -188,13 +189,14 @@ def rdt(
     Parameters
     ----------
     size
-        Number of nodes per side, a multiple of the step of rank R and at least three times it.
+        Number of nodes per side: a multiple of the offset of links of rank R, and at least three
+        times that offset.
     n
-        Cardinal number: links of one rank that a link of the next rank spans along an axis.
+        Cardinal number: number of links of one rank that a link of the next rank spans per axis.
     R
         Highest rank.
     m
-        Number of higher ranks of each node.
+        Number of ranks above 0 of each node.
     hosts
         Number of hosts of each node.
     cables

@@ -22,7 +22,7 @@ class Field:
     power
         int64 [q - 1]: powers 0, 1, … of a primitive element.
     add, multiply
-        int64 [q, q].
+        int64 [q, q]: sum and product of two elements.
     """
 
     power: NDArray[np.int64]
@@ -131,7 +131,7 @@ def _slim_fly_counts(q: int, hosts: int | None = None, cables: int = 1) -> Close
     closed_form=_slim_fly_counts,
 )
 def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
-    """Slim Fly: 2 q² switches in two parts of q groups of q, any two at most two hops apart.
+    """Slim Fly: 2 q² switches in two parts of q groups, any two switches at most two hops apart.
 
     q = 4w + δ with δ in -1, 0, 1 is a prime power, and arithmetic is that of GF(q). Switches
     (0, x, y) and (0, x, y') are connected if y - y' is in Hafner's set X, (1, m, c) and (1, m, c')

@@ -75,7 +75,7 @@ def slimmed_fat_tree(
 
 
 def _cellia_counts(nodes: int = 45) -> ClosedForm:
-    need(nodes in (36, 45), f"nodes must be 45, or 36 with one fewer per leaf, not {nodes}")
+    need(nodes in (36, 45), f"nodes must be 45, or 36 with one host fewer per leaf, not {nodes}")
     return ClosedForm(
         hosts=nodes,
         switches=9 + 9 + 3,
@@ -83,7 +83,7 @@ def _cellia_counts(nodes: int = 45) -> ClosedForm:
         diameter=6,
         bisection_cables=None,
         radix=8,
-        source="the slimmed fat tree of the CELLIA cluster, as read here",
+        source="paper on the CELLIA cluster, cabling derived from its port counts",
     )
 
 
@@ -101,9 +101,10 @@ def cellia(nodes: int = 45) -> FabricBuilder:
     one host fewer per leaf. The paper's figure was not available; the cabling is derived from the
     eight ports. A leaf has 5 hosts and so 3 cables up, one to each of the three middle switches of
     its group. The three top switches have 24 ports for nine middle switches, so each middle switch
-    has two cables up (three would need 27 ports). They are parallel, so middle switch j of each
-    group is connected to top switch j. A top switch then uses 6 of its ports and a middle switch 5.
-    This is PGFT(3; 5,3,3; 1,3,1; 1,1,2), with the digits as coordinates and the same port order.
+    has two cables up (three would need 27 ports). These are parallel cables, so middle switch j of
+    each group is connected to top switch j. A top switch then uses 6 of its ports and a middle
+    switch 5. This is PGFT(3; 5,3,3; 1,3,1; 1,1,2), with the digits as coordinates and the same port
+    order.
 
     Parameters
     ----------

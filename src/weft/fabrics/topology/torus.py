@@ -11,7 +11,7 @@ from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels, mixed_radix
 
-#: Largest number of dimensions; with more, even a grid of size 2 in each would be too large.
+#: Largest number of dimensions; with more, even a grid of size 2 in each one is too large.
 MOST_DIMENSIONS = 64
 
 
@@ -22,9 +22,9 @@ def bisection_by_load(
 
     If each ordered pair of the n switches exchanges one flow and no cable between switches carries
     more than `load` flows, a cut with s switches on one side has at least 2 s (n - s) / load such
-    cables. Balancing the hosts then costs one host cable per misplaced host. The sum is concave in
-    s, so the bisection is at least the smaller of its values at s = 0 (half of all host cables) and
-    at s = n/2. If the latter is smaller, it is the bisection if a cut of that size is known.
+    cables. Balancing the hosts then costs one host cable per misplaced host. The total is concave
+    in s, so the bisection is at least the smaller of its values at s = 0 (half of all host cables)
+    and at s = n/2. If the latter is smaller, it is the bisection if a cut of that size is known.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ def from_mixed_radix(digits: NDArray[np.int64], radix: ArrayLike) -> NDArray[np.
 
 
 def labels(prefix: str, *columns: ArrayLike) -> list[str]:
-    """Return one label per row: the prefix and the columns joined by dots, as in ``s2.0.1``."""
+    """Return labels: the prefix and one value of each column joined by dots, as in ``s2.0.1``."""
     texts = [map(str, np.asarray(column).tolist()) for column in columns]
     return [prefix + ".".join(parts) for parts in zip(*texts, strict=True)]
 
@@ -51,20 +51,20 @@ def attach_hosts(
     build
         Builder to which hosts and cables are added.
     switches
-        int32 [switches], without cables so far.
+        int32 [switches]: switches that have no cables so far.
     hosts
         Number of hosts of each switch.
     names
         Label of each switch without its prefix; host labels append a number if `hosts` is above 1.
     coordinates
-        int64 [switches, d], also the coordinates of the hosts.
+        int64 [switches, d]: coordinates of each switch, and of its hosts.
     level
         Tree level of the hosts.
 
     Returns
     -------
     ndarray
-        int32 [switches * hosts], switch by switch.
+        int32 [switches * hosts]: the hosts, switch by switch.
     """
     if hosts == 1:
         texts = [f"h{name}" for name in names]
@@ -87,7 +87,7 @@ def connect_copies(
     cables: int,
     strides: tuple[int, int] = (1, 1),
 ) -> None:
-    """Connect pairs of switches by parallel cables; copy c is at port + c * stride at each end."""
+    """Connect pairs of switches by parallel cables; cable c is at port + c * stride at each end."""
     for copy in range(cables):
         build.connect(
             a,
@@ -104,7 +104,7 @@ def cliques(
     first_port: int,
     cables: int = 1,
 ) -> None:
-    """Connect the switches of each group fully.
+    """Connect every pair of switches within each group.
 
     The port of member i that leads to member j is ``first_port`` plus j, minus 1 if j > i (a
     switch has no port to itself); parallel cables are ``size - 1`` ports apart.

@@ -14,7 +14,7 @@ from weft.fabrics.topology.wiring import from_mixed_radix, mixed_radix
 
 Ints = tuple[int, ...]
 
-#: Largest number of levels of a recursive family; with two children per node, more do not fit.
+#: Largest number of levels; more would exceed `MOST` nodes even with two children per node.
 MOST_LEVELS = 64
 
 
@@ -33,6 +33,7 @@ def halved(per_level: list[int], top_children: int) -> int | None:
     with fewest cables, host cables included. Cutting these separates the subtrees into two halves.
     Fewer cables do not suffice: if each host of any two halves sends one flow to the other half,
     spread over all paths up, a cable of level i has a load of at most hosts / cables of level i.
+    If the number of top subtrees is odd, the result is None.
     """
     return min(per_level) // 2 if top_children % 2 == 0 else None
 
@@ -123,8 +124,8 @@ def tree(
     m, w, p
         Parameters of `xgft`, already checked.
     names
-        Function that returns the labels of a level, given the level and the digits, int64
-        [nodes, h], of its nodes.
+        Function that returns the labels of the nodes of a level. Its arguments are the level and
+        the digits of these nodes, int64 [nodes, h].
     ports
         Number of ports of every switch; 0 for the number of its cables.
     """
@@ -155,7 +156,7 @@ def level_pairs(m: Ints, w: Ints, level: int) -> tuple[NDArray[np.int64], NDArra
     Returns
     -------
     child, parent
-        int64 [pairs] each: numbers within level - 1 and within `level`.
+        int64 [pairs] each: numbers of the nodes within level - 1 and within `level`.
     """
     parents = w[level - 1]
     below = (*w[: level - 1], *m[level - 1 :])
