@@ -155,14 +155,14 @@ def test_colours_and_tips_are_the_values_of_the_moment(tab: Page, result: Packet
     tip = tab.locator("#hover")
     expect(tip).to_contain_text(result.link_name(hot))
     expect(tip).to_contain_text("100 % busy".replace(" ", "\u00a0", 1))
-    expect(tip).to_contain_text("root of hot spot")
+    expect(tip).to_contain_text("root of congestion tree")
 
 
 @pytest.mark.parametrize(
     ("quantity", "legend"),
     [
         ("use", "Utilisation"),
-        ("held", "Buffers taken"),
+        ("held", "Buffer occupancy"),
         ("waiting", "Packets that wait"),
     ],
 )

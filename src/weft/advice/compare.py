@@ -42,7 +42,7 @@ PATTERNS = (
     "tornado",
     "hot-spot",
 )
-#: Number of links of each run whose flows are listed.
+#: For this number of links of each run, the flows on the link are listed.
 BUSIEST = 24
 #: Up to this many flows on a link are listed by host; more are listed by switch.
 USERS = 32
@@ -80,8 +80,9 @@ def compare(
     fabric
         The fabric.
     engines
-        Engines, with options as in ``"updn:roots=center"``. Default: all; engines of OpenSM also
-        with its own balancing; and ``updn:roots=center`` if ``updn`` finds no roots.
+        Engines, with options as in ``"updn:roots=center"``. Default: all engines that need no file,
+        OpenSM's engines also with OpenSM's own balancing, and ``updn:roots=center`` if ``updn``
+        finds no roots.
     patterns
         Traffic patterns, with options as in ``"shift:offset=3"``. Default: `PATTERNS`.
     samples, seed
@@ -129,14 +130,14 @@ def compare(
             f"Effective bisection bandwidth: {samples} random {'two-way ' if two_way else ''}"
             f"bisections, seed {seed}; a share "
             f"of 1 is {host_rate_gbps(fabric):g} Gb/s.",
-            "The contention of a link is its number of flows over its rate relative to the "
+            "The contention of a link is its number of flows, divided by its rate relative to the "
             "fastest host cable. All flows of a pattern send at once; time, queues and message "
             "sizes are not modelled.",
             "balance=opensm gives the tables that OpenSM itself computes; without it weft "
             "balances the flows on links.",
-            "Candidates and intermediates (ecmp, valiant, ugal) share the flows equally for loads, "
-            "and are chosen at random for the bisection bandwidth. ugal sends the share of each "
-            "pattern on minimal paths that minimises the largest contention.",
+            "For loads, ecmp, valiant and ugal divide flows equally among candidates and "
+            "intermediates; for the bisection bandwidth, one is chosen at random. ugal sends that "
+            "share of each pattern on minimal paths which minimises the largest contention.",
         ),
     )
 
@@ -257,7 +258,7 @@ def _run_patterns(
 def _run(
     fabric: Fabric, outcome: Outcome, spec: str, pairs: Pairs | None, loads: Loads | None
 ) -> PatternRun:
-    """Return the run of an engine and a pattern, which is given as flows, loads, or both."""
+    """Return the run of an engine and a pattern; the pattern is given as flows, loads, or both."""
     routes = outcome.routes
     assert routes is not None
     flows = None
@@ -288,7 +289,7 @@ def _run(
 
 
 def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the most loaded links between rows and of hosts, with their reverse links."""
+    """Return the most loaded links between rows, those to or from hosts, and all reverse links."""
     chosen = []
     for inter in (True, False):
         links = np.flatnonzero((inner_links(fabric) == inter) & (load > 0))

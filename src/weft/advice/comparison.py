@@ -25,10 +25,10 @@ from weft.routing.engines.updn import chosen_roots, roots_by_distance
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import Bisection
 
-#: Static tables are recommended if they gain at least one of these over OpenSM's own tables: in
-#: bisection bandwidth, or in contention of the most loaded link under all-to-all. Static tables do
-#: not reroute after a failure, and a leaf switch with 20 uplinks loses the first gain when one
-#: cable fails. The second is larger because it concerns a single link and a single pattern.
+#: Static tables are recommended if their gain over OpenSM's own tables is at least `GAIN` in
+#: bisection bandwidth, or `PEAK_GAIN` in contention of the most loaded link under all-to-all.
+#: Static tables do not reroute after a failure, and a leaf switch with 20 uplinks loses `GAIN` when
+#: one cable fails. `PEAK_GAIN` is larger because it concerns a single link and a single pattern.
 GAIN = 0.05
 PEAK_GAIN = 0.25
 
@@ -36,14 +36,14 @@ PEAK_GAIN = 0.25
 ENGINE_COLUMNS = {
     "engine": Column(pl.String, "", "Routing engine, with its given options"),
     "valid": Column(
-        pl.Boolean, "", "All connected pairs routed, no forwarding loop, no credit loop"
+        pl.Boolean, "", "Whether all connected pairs are routed, without forwarding or credit loop"
     ),
     "unrouted": Column(pl.Int64, "pairs", "Ordered host pairs without a path"),
-    "deadlock": Column(pl.Int64, "", "Credit loops: sets of channels that can wait for each other"),
-    "lanes": Column(pl.Int64, "", "Virtual lanes in use"),
-    "mean hops": Column(pl.Float64, "links", "Mean hops of host pairs (links to hosts included)"),
-    "max hops": Column(pl.Int64, "links", "Largest hops of a host pair (links to hosts included)"),
-    "minimal": Column(pl.Float64, "share", "Share of minimal paths"),
+    "deadlock": Column(pl.Int64, "", "Credit loops: sets of channels that can wait in a cycle"),
+    "lanes": Column(pl.Int64, "", "Number of virtual lanes in use"),
+    "mean hops": Column(pl.Float64, "links", "Mean hops between hosts (links to hosts included)"),
+    "max hops": Column(pl.Int64, "links", "Most hops between hosts (links to hosts included)"),
+    "minimal": Column(pl.Float64, "share", "Share of paths that are minimal"),
     "ebb": Column(
         pl.Float64, "share", "Effective bisection bandwidth: mean share of the injection rate"
     ),
@@ -55,12 +55,18 @@ ENGINE_COLUMNS = {
         "Largest contention of a link between forwarding nodes (all-to-all)",
     ),
     "p99 load": Column(
-        pl.Float64, "flows", "99th percentile of contention of these links (all-to-all)"
+        pl.Float64,
+        "flows",
+        "99th percentile of contention of links between forwarding nodes (all-to-all)",
     ),
     "cv": Column(
-        pl.Float64, "ratio", "Standard deviation over mean of their contention (all-to-all)"
+        pl.Float64,
+        "ratio",
+        "Contention of links between forwarding nodes: standard deviation over mean (all-to-all)",
     ),
-    "used": Column(pl.Float64, "share", "Share of these links that carry flows (all-to-all)"),
+    "used": Column(
+        pl.Float64, "share", "Share of links between forwarding nodes with flows (all-to-all)"
+    ),
 }
 
 #: Columns of `Comparison.runs_table`, one row per engine and pattern that ran.
@@ -68,7 +74,7 @@ RUN_COLUMNS = {
     "engine": ENGINE_COLUMNS["engine"],
     "pattern": Column(pl.String, "", "Traffic pattern"),
     "contention": Column(
-        pl.Float64, "flows", "Largest contention: flows on a link over its relative rate"
+        pl.Float64, "flows", "Largest contention of a link: its flows over its relative rate"
     ),
     "unrouted": Column(pl.Float64, "share", "Share of flows without a path"),
     "hottest": Column(
@@ -107,7 +113,7 @@ class Gain:
     Parameters
     ----------
     bandwidth
-        Relative gain of the mean effective bisection bandwidth.
+        Relative gain in the mean effective bisection bandwidth.
     low, high
         95 % interval of `bandwidth`, from the differences in each random bisection (all engines
         have the same bisections); NaN for a single bisection.
@@ -124,7 +130,7 @@ class Gain:
 
     @property
     def significant(self) -> bool:
-        """Whether the bandwidth is surely higher by `GAIN`, or the peak lower by `PEAK_GAIN`."""
+        """Whether `low` is at least `GAIN`, or the peak is lower by at least `PEAK_GAIN`."""
         return self.low >= GAIN or self.peak <= (1 - PEAK_GAIN) * self.other_peak
 
 
@@ -174,8 +180,8 @@ class Comparison:
     def best(self) -> Outcome | None:
         """The valid engine of highest bisection bandwidth, preferably one that OpenSM can load.
 
-        Engines with source routes, candidates, or lanes that OpenSM cannot load are only best if
-        no valid engine has tables that it can load.
+        An engine with source routes, candidates, or lanes that OpenSM cannot load is best only if
+        no valid engine has tables that OpenSM can load.
         """
         return next(iter(self.candidates), None)
 
@@ -215,7 +221,7 @@ class Comparison:
         return Gain(*share, *peaks)
 
     def equals(self, of: Outcome, among: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        """Return the other engines with the same figures, contention of each pattern included."""
+        """Return the engines in `among` with the same figures, including those of each pattern."""
         return tuple(o for o in among if o is not of and self._figures(o) == self._figures(of))
 
     def _figures(self, outcome: Outcome) -> tuple[object, ...]:
@@ -365,8 +371,8 @@ def recommendation(result: Comparison) -> list[str]:
             line += (
                 "and have the same figures."
                 if best in result.equals(theirs, result.candidates)
-                else f"and have {gain}. They are recommended from {GAIN:.0%} more bandwidth, or "
-                f"{PEAK_GAIN:.0%} fewer flows on that link."
+                else f"and have {gain}. They are recommended if they give {GAIN:.0%} "
+                f"more bandwidth or {PEAK_GAIN:.0%} fewer flows on that link."
             )
         return [line]
     if not best.carried:
@@ -381,8 +387,8 @@ def recommendation(result: Comparison) -> list[str]:
         lines[0] += " No engine of OpenSM itself was compared."
     lines.append(
         "Drawback: static tables do not change when a cable or switch fails. Pairs whose path "
-        "crosses it are disconnected until new tables are exported and loaded, and OpenSM still "
-        "reports SUBNET UP."
+        "crosses the failed part are disconnected until new tables are exported and loaded, and "
+        "OpenSM still reports SUBNET UP."
     )
     if theirs is not None:
         lines.append(f"Alternative that reroutes: {_own(fabric, theirs)}.")

@@ -1,4 +1,4 @@
-"""Description of a fabric, in rows of name and value."""
+"""Description of a fabric as pairs of name and value."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from weft.routing import route
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.sim.static.all_to_all import all_to_all_loads
 
-#: Largest number of switches for which the bisection is searched; beyond, it takes minutes.
+#: Largest number of switches for which the bisection is searched; for more, this takes minutes.
 MAX_SEARCH = 1500
 
 
 def bisection_lower_bound(fabric: Fabric) -> int | None:
-    """Return a lower bound on the cables that a split of the hosts into equal halves cuts.
+    """Return a lower bound on the number of cables between two equal halves of the hosts.
 
-    All-to-all traffic, split over all minimal paths, puts at most L flows on a link, and (n/2)^2
-    flows cross any split of n hosts in each direction; so the split cuts at least (n/2)^2 / L
-    cables.
+    If all-to-all traffic is split over all minimal paths, the most loaded link carries L flows. In
+    each direction, (n/2)^2 flows cross any split of n hosts into halves. The split thus cuts at
+    least (n/2)^2 / L cables.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def bisection_lower_bound(fabric: Fabric) -> int | None:
 
 
 def describe(fabric: Fabric) -> list[tuple[str, str]]:
-    """Return rows of name and value that describe a fabric."""
+    """Return pairs of name and value that describe a fabric."""
     ports = np.bincount(fabric.num_ports[: fabric.num_switches])
     rows = [
         ("name", fabric.name),
@@ -79,7 +79,7 @@ def _bisection_rows(fabric: Fabric) -> list[tuple[str, str]]:
         rows.append(("bisection", f"{known.bisection_cables:,} cables ({known.source})"))
         return rows
     if fabric.num_switches > MAX_SEARCH:
-        return [("bisection", f"not searched above {MAX_SEARCH:,} switches")]
+        return [("bisection", f"not searched for more than {MAX_SEARCH:,} switches")]
     if fabric.num_hosts < 2:
         return []
     low = bisection_lower_bound(fabric) if fabric.num_switches else None

@@ -18,7 +18,7 @@ from weft.fabrics import Fabric, NodeKind, rate_text
 from weft.routing.structure.fat_tree import find_levels
 from weft.routing.structure.torus import find_tori, links_of
 
-#: Number of findings that a row lists; the others are counted.
+#: Number of findings that are listed in full; further ones are only counted.
 NAMED = 6
 #: Share of the peers that must have a value for it to be normal.
 AGREE = 0.6
@@ -27,30 +27,30 @@ Ints = NDArray[np.int64]
 
 
 def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
-    """Return degraded cables, missing cables and uneven uplinks, as rows of name and value.
+    """Return degraded cables, missing cables and uneven uplinks, as pairs of name and value.
 
     Parameters
     ----------
     fabric
-        Any fabric. Missing cables and uneven uplinks are searched for if the distances of switches
-        from the hosts are levels, with cables only between neighbouring levels. Without such
-        levels, missing cables are searched for on a torus or mesh.
+        Any fabric. The level of a switch is its distance from the nearest host. If all
+        cables between switches connect neighbouring levels, missing cables and uneven uplinks are
+        searched for. Otherwise, missing cables are searched for on a torus or mesh only.
 
     Returns
     -------
     list of tuple
-        Empty for a regular fabric.
+        Number and list of the findings of each kind; empty for a regular fabric.
 
     Notes
     -----
     - A cable is degraded if it is slower than most cables of its kind (between switches, or to
       hosts) at each of its switches.
     - Peers are switches of one level that share at least half of their upper neighbours. A cable
-      is missing if a switch has fewer cables to a neighbour than most of its peers have. A switch
-      that has at most half as many uplinks as its peers (and at least two fewer), or at least as
-      many, has uneven uplinks instead.
+      is missing if a switch has fewer cables to a neighbour than most of its peers have. If it has
+      at least as many uplinks as its peers, or at most half as many (and at least two fewer), its
+      uplinks are uneven instead.
     - Uplinks of a leaf switch are uneven if they are fewer, lead to fewer switches, or have a lower
-      total rate than those of most leaf switches, and missing or degraded cables do not explain it.
+      total rate than those of most leaf switches, unless missing or degraded cables explain this.
     """
     rows = []
     slow = slow_cables(fabric)
@@ -146,7 +146,7 @@ def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tu
 
 
 def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int]]:
-    """Return pairs of switches with fewer cables than the lower one's peers have to the upper one.
+    """Return pairs of switches with fewer cables between them than the lower one's peers have.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
     Returns
     -------
     list of tuple
-        Lower switch, upper switch, their number of cables, and the normal number.
+        Lower switch, upper switch, number of cables between them, and normal number.
     """
     matrix = _cables_up(fabric, level)
     near = matrix.astype(bool).astype(np.int64)
@@ -196,7 +196,7 @@ def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int
 
 
 def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
-    """Return neighbours on a torus or mesh that no cable connects, as `missing_cables` does."""
+    """Return neighbours on a torus or mesh without a cable, in the form of `missing_cables`."""
     try:
         tori = find_tori(fabric)
     except NotApplicable:
@@ -219,7 +219,7 @@ def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
 
 
 def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
-    """Return leaf switches whose uplinks are fewer, to fewer switches or slower than usual.
+    """Return leaf switches whose uplinks are fewer, lead to fewer switches, or are slower.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 
-#: Number of listed rows of flows on a link; the others are counted.
+#: Number of entries listed in a `Ranking`; further entries are only counted.
 LISTED_USERS = 200
 
 
@@ -22,11 +22,12 @@ class Ranking:
     Parameters
     ----------
     nodes
-        int64 [rows, 1 or 2]: a host, or a switch that stands for its hosts.
+        int64 [entries, 1 or 2]: source, destination, or both. Each is a host, or a switch that
+        stands for its hosts.
     flows
-        int64 [rows]: number of flows.
+        int64 [entries]: number of flows of each entry.
     count
-        Number of rows before the list was cut to `LISTED_USERS`.
+        Number of entries before the list was cut to `LISTED_USERS`.
     """
 
     nodes: NDArray[np.int64]
@@ -83,7 +84,7 @@ class PatternRun:
     Parameters
     ----------
     engine, pattern
-        Their names.
+        Name of the engine, and name of the pattern.
     flows
         float64 [links]: number of flows on each link.
     load
@@ -115,13 +116,13 @@ class EngineVerdict:
     name, summary
         The engine and its one-line description.
     refusal
-        Why it does not fit; empty if it fits.
+        Why the engine does not fit the fabric; empty if it fits.
     ok
         Whether its routes are valid.
     findings
         Findings of the validator and notes of the engine, one per line.
     cells
-        Column -> text, in the order of the page's columns; empty if it does not fit.
+        Column -> text, in the order of the page's columns; empty if the engine does not fit.
     """
 
     name: str
@@ -157,7 +158,7 @@ class Page:
     answer
         The best engine and the reasons; empty if there is none.
     best
-        The best engine, with which the page opens; if empty, it opens with the first one.
+        The best engine, with which the page opens. If empty, the page opens with the first engine.
     """
 
     fabric: Fabric

@@ -100,7 +100,7 @@ def render(page: Page) -> str:
         script=Markup(script),
         script_hash=content_hash(script),
     )
-    # Names from files may hold characters that UTF-8 lacks, which become question marks.
+    # Names from files may contain lone surrogates, which UTF-8 lacks; they become question marks.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

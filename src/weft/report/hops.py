@@ -21,20 +21,21 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
     result
         A run with traced messages: ``simulate(..., trace=[operation], level="packet")``.
     message
-        Operation that sends the message; all traced ones by default.
+        Operation that sends the message; by default, all traced messages are shown.
     most
         Maximum number of listed hops of a message; the others are counted.
 
     Returns
     -------
     str
-        Times in ns: when a packet could have left without contention, when it left, how long it
-        waited, how much of this wait was behind packets of its queue, and when its last byte left.
+        Times of each hop in ns: when a packet could have left without contention, when it left, how
+        long it waited, how much of this wait was behind packets of its queue, and when its last
+        byte left.
 
     Raises
     ------
     InputError
-        If the message, or any message, was not traced.
+        If the message was not traced, or no message was.
     """
     hops = result.hops()
     if message is not None:

@@ -10,7 +10,7 @@ MOST = 22
 
 
 def short_names(names: Sequence[str], most: int = MOST) -> list[str]:
-    """Shorten long names so that no two become equal.
+    """Return short labels for names; different names have different labels.
 
     Names with equal separators are compared word by word: first, runs of words that all of them
     share are removed, the longest run first. If a name is still too long, its middle is removed,

@@ -47,22 +47,21 @@ def plot(
     label_hottest: int = 3,
     size_inches: tuple[float, float] = (12.0, 6.5),
 ) -> NotebookFigure:
-    """Draw a fabric; with a load, colour each cable by the more loaded of its two links.
+    """Draw a fabric; if `load` is given, colour each cable by its link of higher load.
 
     Parameters
     ----------
     fabric
         The fabric.
     load
-        float [links], in the order of `Fabric.links`, such as from `link_loads`; None draws all
-        cables in one colour.
+        float [links], as `weft.link_loads` returns it; if None, all cables have one colour.
     title
         Heading; empty for none.
     quantity
         Name and unit of `load`, for the colour bar.
     label_hottest
         Number of links to label, the most loaded first. Only links between switches are labelled;
-        if there are none, any links.
+        if there are none, other links are.
     size_inches
         Width and height.
 

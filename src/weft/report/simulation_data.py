@@ -44,9 +44,9 @@ class Moments:
     chosen
         int64 [frames]: indices of the snapshots.
     begin_ps, end_ps
-        int64 [frames]: begin of each interval, and time of the snapshot.
+        int64 [frames]: beginning of each interval, and time of the snapshot at its end.
     active
-        int64: links that carried or buffered packets.
+        int64 [active links]: links that carried or buffered packets.
     notes
         Notes on omitted data.
     """
@@ -75,8 +75,8 @@ def moments(result: PacketResult) -> Moments:
         chosen = later[_evenly(np.cumsum(weight), most)]
         notes.append(
             f"The page has {len(chosen):,} of {total:,} snapshots, closer together at times with "
-            "more traffic. Utilisation and waits are of the whole time between them; buffers and "
-            "congestion trees are of the snapshots themselves."
+            "more traffic. Utilisation and waits cover the whole time between them; buffers and "
+            "congestion trees are those at the snapshots."
         )
     end = shots.time_ps[chosen]
     return Moments(chosen, np.concatenate(([0], end[:-1])), end, active, notes)
@@ -165,7 +165,7 @@ def trees_blob(
 
 
 class _Messages:
-    """Counter, by the sender's host, of messages that are posted and have not arrived."""
+    """Number of messages that are posted and have not arrived, by the host of the sender."""
 
     def __init__(self, result: PacketResult) -> None:
         work = result.workload
@@ -266,7 +266,7 @@ def _nodes_per_tree(trees_of: Sequence[Sequence[CongestionTree]]) -> int:
 
 
 def _evenly(weights: NDArray[np.float64], most: int) -> NDArray[np.int64]:
-    """Return at most `most` indices at about even steps of cumulative weights; the last is one."""
+    """Return at most `most` indices, the last included, at even steps of cumulative weights."""
     chosen, count = np.array([len(weights) - 1]), most
     while count <= 64 * most:
         wanted = weights[-1] * (np.arange(1, count + 1) / count) * (1 - 1e-12)
@@ -278,7 +278,7 @@ def _evenly(weights: NDArray[np.float64], most: int) -> NDArray[np.int64]:
 
 
 def _parts(values: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Return shares as bytes; positive shares are at least 1."""
+    """Return shares as bytes, in units of 1 / `PARTS`; positive shares become at least 1."""
     scaled = np.minimum(np.rint(values * PARTS), 255)
     return np.where(values > 0, np.maximum(scaled, 1), 0).astype(np.uint8).ravel()
 

@@ -55,7 +55,7 @@ def write_simulation_page(result: PacketResult, path: str | Path) -> int:
     Returns
     -------
     int
-        Its size in bytes.
+        Size of the file in bytes.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         "weft-ranks": ranks_blob(result, shown),
     }
     inside = range(fabric.num_links, len(result.busy_ps))
-    # The page opens at the snapshot with most buffers in congestion trees, or most traffic.
+    # The page opens at the snapshot with most buffers in congestion trees; traffic breaks ties.
     carried = np.diff(shots.busy_ps[shown.chosen].sum(axis=1), prepend=0)
     use = carried / (shown.end_ps - shown.begin_ps)
     stuck = [sum(map(len, each)) for each in trees]
@@ -129,12 +129,12 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         script=Markup(script),
         script_hash=content_hash(script),
     )
-    # Names from files may hold characters that UTF-8 lacks, which become question marks.
+    # Names from files may contain lone surrogates, which UTF-8 lacks; they become question marks.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def facts(result: PacketResult) -> list[tuple[str, str]]:
-    """Return summary figures as rows of name and value."""
+    """Return summary figures as pairs of name and value."""
     work, ops = result.workload, result.workload.messages
     arrived = ops[result.arrived_ps[ops] >= 0]
     took = (result.arrived_ps[arrived] - result.posted_ps[arrived]) / 1e3
@@ -235,7 +235,7 @@ def _notes(result: PacketResult) -> list[str]:
         f"Hardware: {hardware}.",
         *([f"Options: {options}."] if options else []),
         f"{np.count_nonzero(shots.time_ps):,} snapshots after the start, the last at "
-        f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits are of the interval before a "
-        "snapshot; buffers and congestion trees are of the snapshot itself.",
+        f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits cover the interval before a "
+        "snapshot; buffers and congestion trees are those at the snapshot.",
         *([f"The first {PHASES} of {phases:,} phases are listed."] if phases > PHASES else []),
     ]

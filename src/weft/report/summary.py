@@ -24,7 +24,7 @@ STATISTICS = (
     ("p50", "median", "Median of the loads"),
     ("mean", "mean", "Mean load"),
     ("cv", "CV", "Coefficient of variation: standard deviation over mean (0: perfectly even)"),
-    ("used", "used", "Share of these links that carry flows"),
+    ("used", "used", "Share of the links that carry flows"),
     ("unrouted", "unrouted", "Share of the pattern's flows that have no path"),
 )
 
@@ -75,10 +75,10 @@ def statistics(load: NDArray[np.float64]) -> dict[str, float | None]:
 
 
 def curve(load: NDArray[np.float64]) -> tuple[list[float], list[float]]:
-    """Return the empirical distribution: ascending loads, and the share of links up to each.
+    """Return the empirical distribution: ascending loads, and the share of links up to each load.
 
-    If there are more than `CURVE_POINTS` points, at most that many are kept, without changes and
-    at about even steps of the share.
+    If there are more than `CURVE_POINTS` points, at most that many are kept, at about even steps
+    of the share.
     """
     if not len(load):
         return [], []
@@ -104,7 +104,7 @@ def node_text(fabric: Fabric, node: int) -> str:
 
 
 def user_line(fabric: Fabric, users: LinkUsers | None) -> str:
-    """Return the first pair of a link's flows, and the number of the others."""
+    """Return the pair with most flows on a link, and the number of other pairs."""
     if users is None or not users.pairs.count:
         return ""
     first = " → ".join(node_text(fabric, int(node)) for node in users.pairs.nodes[0])

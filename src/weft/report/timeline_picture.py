@@ -121,7 +121,7 @@ def plot_timelines(
 def _messages(
     result: PacketResult, first: int, last: int, begin_ns: float, end_ns: float
 ) -> np.ndarray:
-    """Return lines of the messages between these ranks in the interval, float64 [n, 2, 2]."""
+    """Return (time, rank) of both ends of each drawn message, float64 [messages, 2, 2]."""
     rows = timelines(result)
     sent = rows.filter(
         rows["kind"].is_in(["send", "put"]),

@@ -17,12 +17,12 @@ GROUPED = {"dragonfly": 1, "megafly": 1, "slim-fly": 2}
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Positions of the core nodes.
+    """Positions of the core nodes, which are the nodes that forward packets.
 
     Parameters
     ----------
     core
-        float64 [core, 2].
+        float64 [core, 2]: position of each core node.
     caption
         Explanation of the layout.
     away
@@ -139,7 +139,7 @@ def _groups(where: Nodes, naming: int) -> tuple[Points, Points]:
     Returns
     -------
     tuple of ndarray
-        Positions, and directions from the centres of the groups.
+        float64 [nodes, 2] each: positions, and directions from the centre of the group.
     """
     _, group = np.unique(where[:, :naming], axis=0, return_inverse=True)
     group = group.ravel()

@@ -13,7 +13,8 @@ from scipy.spatial.distance import pdist, squareform
 Points = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 
-#: Up to this many nodes, all pairwise distances are used; beyond, only distances to pivots.
+#: Up to this many nodes, all pairwise distances are used; for more nodes, only the distances to
+#: this number of pivots.
 MAX_DENSE = 1000
 PIVOTS = 100
 SWEEPS = 150
@@ -32,8 +33,8 @@ def by_distances(matrix: csr_array, rank: Nodes) -> Points:
     Returns
     -------
     ndarray
-        float64 [nodes, 2], neighbours about one unit apart; disconnected components are side by
-        side, the largest first.
+        float64 [nodes, 2]: positions; neighbours are about one unit apart, and disconnected
+        components side by side, the largest first.
 
     Notes
     -----
@@ -135,7 +136,7 @@ def _aligned(position: Points) -> Points:
 
 
 class _Shelf:
-    """Packer of components side by side, in rows as wide as the first component, at least 8."""
+    """Packer of components side by side, in rows as wide as the first one, but 8 or wider."""
 
     def __init__(self) -> None:
         self._width = 0.0

@@ -27,7 +27,7 @@ class Levels:
 
 
 def labelled_levels(fabric: Fabric, core: Nodes) -> Levels | None:
-    """Return the levels that the fabric gives its core nodes, or None if there are not several."""
+    """Return the levels that the fabric gives its core nodes, or None if these are not several."""
     known = fabric.level[core].astype(np.int64)
     if len(core) and (known >= 0).all() and known.max() > known.min():
         # Hosts that forward have level 0; the lowest level drawn is 1.
@@ -51,7 +51,8 @@ def inferred_levels(fabric: Fabric, a: Nodes, b: Nodes) -> Levels | None:
     -------
     Levels or None
         Levels by distance from the hosts or, if too many cables then connect rows of one level,
-        from the roots that ``updn`` finds; None if that does not help either.
+        from the roots that ``updn`` finds; None if too many cables connect rows of one level in
+        both cases.
     """
     if not len(a) or not row_sources(fabric).any():
         return None
@@ -79,7 +80,7 @@ def _above_hosts(fabric: Fabric, a: Nodes, b: Nodes) -> Nodes | None:
 
 
 def _distance(count: int, a: Nodes, b: Nodes, sources: Nodes) -> Nodes:
-    """Return the hops from each row to the nearest source, -1 if none can be reached."""
+    """Return the hops from each row to the nearest source, -1 if it reaches no source."""
     matrix = csr_array((np.ones(len(a)), (a, b)), shape=(count, count))
     hops = dijkstra(matrix, directed=False, unweighted=True, indices=sources, min_only=True)
     return np.where(np.isfinite(hops), hops, -1).astype(np.int64)
@@ -91,7 +92,8 @@ MAX_SWEPT = 20_000
 WORTH_SWEEPING = 0.7
 #: Desired width of a drawing, divided by its height.
 ASPECT = 1.6
-#: Distance between a switch and the top of its block of hosts, divided by the distance of levels.
+#: Distance between a switch and the top of its block of hosts, divided by the distance between
+#: levels.
 HOST_GAP = 0.22
 
 
@@ -143,7 +145,7 @@ def by_level(wiring: Wiring, rank: Nodes, level: Nodes) -> Points:
 
 
 def _avoid_long_rows(position: Points, wiring: Wiring, core_level: Nodes, storey: float) -> None:
-    """On levels with cables between their own switches, raise every other switch to show them."""
+    """On levels with cables between their own switches, raise every other switch to show these."""
     inside = core_level[wiring.a] == core_level[wiring.b]
     for height in np.unique(core_level[wiring.a[inside]]):
         members = np.flatnonzero(core_level == height)
@@ -152,7 +154,7 @@ def _avoid_long_rows(position: Points, wiring: Wiring, core_level: Nodes, storey
 
 
 def _columns(hosts: int) -> int:
-    """Return the width of the block of a switch's hosts."""
+    """Return the width of the block of a switch's hosts, in hosts."""
     return hosts if hosts <= 4 else int(np.ceil(np.sqrt(1.2 * hosts)))
 
 

@@ -24,11 +24,12 @@ from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_ra
 #: both are divided by the length of the cables.
 PARALLEL_BEND = 0.05
 PARALLEL_SPREAD = 0.4
-#: A cable passes a node in its way at a distance of these units plus this share of the cable's
-#: length; the share separates detours around the same nodes.
+#: A cable passes a node in its way at a distance of `DETOUR` units plus `DETOUR_SHARE` of the
+#: cable's length; the latter separates detours around the same nodes.
 DETOUR = 0.2
 DETOUR_SHARE = 0.06
-#: Decimals to which positions are rounded, lest they depend on the linear algebra library.
+#: Decimals to which positions are rounded, so that they do not depend on the linear algebra
+#: library.
 DECIMALS = 3
 
 
@@ -50,8 +51,8 @@ class Layout:
     level
         int64 [nodes]: the tree level of a node, -1 if the layout is not by level.
     group
-        int64 [nodes]: group of the nodes that are drawn as one if there are too many cables; -1
-        for a node without a cable to the others.
+        int64 [nodes]: group of each node, -1 for a node without a cable to the others. If there are
+        too many cables to draw, the page draws groups instead of nodes.
     """
 
     kind: str
@@ -96,7 +97,7 @@ def layout(fabric: Fabric) -> Layout:
 
 
 def _with_hanging(wiring: Wiring, rank: Nodes, core: Points, away: Points | None) -> Points:
-    """Add each node's hosts: in a fan in its direction in `away`; if None, below right of it."""
+    """Add the hosts of core nodes: in a fan in direction `away`, or below right if it is None."""
     position = np.zeros((len(wiring.core_of), 2))
     position[wiring.core] = core
     if len(core) > 1:
@@ -135,7 +136,7 @@ def _fan(count: int, outwards: Points, room: float) -> Points:
 
 
 def _bends(fabric: Fabric, wiring: Wiring, position: Points, level: Nodes) -> NDArray[np.float64]:
-    """Return the bends that separate parallel cables and lead others around nodes."""
+    """Return the bends that separate parallel cables and lead other cables around nodes."""
     both = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     ends: Nodes = np.sort(both, axis=0)
     pair = ends[0] * fabric.num_nodes + ends[1]
@@ -179,6 +180,6 @@ def _blocked(wiring: Wiring, position: Points, ends: Nodes) -> NDArray[np.bool_]
 
 
 def _by_length(length: NDArray[np.float64], reach: float) -> list[tuple[int, Nodes]]:
-    """Return classes of cables of similar length, with the number of points to sample on each."""
+    """Return classes of cables of similar length, with the number of sample points on a cable."""
     needed = np.clip(2 ** np.ceil(np.log2(np.maximum(length / reach, 1.0))), 1, 256).astype(int)
     return [(int(n), np.flatnonzero(needed == n)) for n in np.unique(needed)]

@@ -28,7 +28,7 @@ class Wiring:
     a, b
         int64 [cables]: indices in `core` of both ends, for cables between core nodes, `a` < `b`.
     parent
-        int64 [nodes]: the core node to which another node is attached, -1 if there is none.
+        int64 [nodes]: core node to which a node outside the core is attached; -1 for none.
     """
 
     core: Nodes

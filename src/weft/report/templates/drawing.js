@@ -1,6 +1,6 @@
-// The drawing: cables by load, nodes, names, the selection. It knows nothing of the rest of the page.
+// The drawing: cables by load, nodes, names, the selection. It does not depend on the rest of the page.
 
-// Up to this many cables in view, each is drawn; else one line stands for all between two groups.
+// Up to this many cables in view are drawn one by one; if there are more, one line stands for all cables between two groups.
 const MOST_CABLES = 5000;
 // Share of the drawing that lines may cover; where two lines overlap, the area counts twice.
 const MOST_INK = 0.3;
@@ -165,15 +165,15 @@ class Drawing extends View {
   // Explain how to read the drawing and what its symbols stand for.
   caption(inView) {
     const { facts } = this.fabric, parts = [facts.layoutText];
-    if (!facts.hostsDrawn && facts.hosts) parts.push(`The ${number(facts.hosts)} hosts and their cables are too many to draw: a switch tells how many it has, and the search finds each.`);
+    if (!facts.hostsDrawn && facts.hosts) parts.push(`The ${number(facts.hosts)} hosts and their cables are too many to draw. Point at a switch for its number of hosts; search for a single host.`);
     if (this.bundled) {
       const lines = this.bundles.between.filter((bundle) => this.visibleBundle(bundle));
       const switches = this.bundles.groups.filter((group) => !group.hosts), inside = this.bundles.inside.some(Boolean);
-      parts.push(`No cable is left out: ${number(inView)} cables in view are too many to draw each. A box stands for switches side by side (${number(switches.length)} such boxes) or for their hosts, and a line all cables between two boxes (${plural(lines.length, "line")}), in the colour of the busiest of them.`
+      parts.push(`No cable is left out: ${number(inView)} cables in view are too many to draw one by one. A box stands for neighbouring switches (${number(switches.length)} such boxes) or for their hosts. A line stands for all cables between two boxes (${plural(lines.length, "line")}), in the colour of the busiest cable.`
         + (inside ? " A box has the colour of the busiest cable inside it." : "") + " Zoom in for single cables.");
     }
     for (const [kind, { marked, count }] of Object.entries(this.ends?.parts ?? {}))
-      if (marked < count) parts.push(`Of the ${number(count)} ${kind} of the selected link's flows the ${number(marked)} with the most are marked.`);
+      if (marked < count) parts.push(`Of the ${number(count)} ${kind} of the selected link's flows, the ${number(marked)} with most flows are marked.`);
     return parts.filter(Boolean).join(" ");
   }
 

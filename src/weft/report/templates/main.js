@@ -1,4 +1,4 @@
-// The page: what is chosen, and everything that follows from it.
+// The state of the page: the chosen engine, pattern and selection, and the elements that show them.
 
 class App {
   constructor(page, fabric) {
@@ -50,7 +50,7 @@ class App {
     let open = false;
     window.addEventListener("beforeprint", () => {
       this.retheme(false);
-      if (refused) [open, refused.open] = [refused.open, true]; // one cannot unfold it on paper
+      if (refused) [open, refused.open] = [refused.open, true]; // it cannot be unfolded on paper
     });
     window.addEventListener("afterprint", () => {
       this.retheme(this.theme.matches);
@@ -107,7 +107,7 @@ class App {
       return;
     }
     const { stats, unrouted } = this.run;
-    text.textContent = `${this.engine} under ${this.pattern}: the busiest of ${number(stats.links)} ${this.page.scope} has load ${number(stats.max)}, the median ${number(stats.p50)}, and ${percent(stats.used)} carry something.`
+    text.textContent = `${this.engine} under ${this.pattern}: the busiest of ${number(stats.links)} ${this.page.scope} has load ${number(stats.max)}, the median ${number(stats.p50)}, and ${percent(stats.used)} carry flows.`
       + (unrouted > 0 ? ` ${percent(unrouted)} of the flows have no path.` : "");
   }
 

@@ -13,7 +13,7 @@ class Details {
 
   show(selection, run) {
     if (!selection) {
-      this.box.replaceChildren(element("p", { class: "about" }, "Point at a cable or a node in the drawing, or choose a link below: its name, load and users appear here."));
+      this.box.replaceChildren(element("p", { class: "about" }, "Point at a cable or a node in the drawing, or choose a link below: its name, load and flows appear here."));
     } else if (selection.kind === "cable") this.showCable(selection, run);
     else this.showNode(selection.node, run);
   }
@@ -38,23 +38,23 @@ class Details {
     box.append(element("p", {}, "load ", element("span", { class: "big" }, number(run.load[link])), ", ", `${plural(run.flows[link], "flow")}`, rank ? `; ${rank}` : ""));
     const users = run.users.get(link);
     if (users && open) box.append(...this.users(users));
-    else if (users) box.append(element("details", {}, element("summary", {}, "Who uses this direction"), ...this.users(users)));
+    else if (users) box.append(element("details", {}, element("summary", {}, "Flows in this direction"), ...this.users(users)));
     else if (run.flows[link] > 0) box.append(element("p", { class: "about" }, run.users.size
-      ? `Who uses a link is listed for ${number(run.users.size)} links: the busiest ones, and the other directions of their cables.`
-      : run.noUsers || "This page has no list of the users of links."));
+      ? `Flows are listed for ${number(run.users.size)} links: the busiest ones, and the reverse links of their cables.`
+      : run.noUsers || "This page does not list the flows on links."));
     return box;
   }
 
   users(users) {
     const mode = this.app.drawing.mode();
-    const table = element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Who uses this link" });
+    const table = element("div", { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Flows on this link" });
     const lists = {
       pairs: [users.pairs, users.pairCount, ["Source", "Destination"]],
       sources: [users.sources, users.sourceCount, ["Source"]],
       destinations: [users.destinations, users.destinationCount, ["Destination"]],
     };
     const dot = (colour) => { const made = element("i", { class: "dot" }); made.style.background = colour; return made; };
-    const tabs = element("div", { class: "tabs", role: "group", "aria-label": "Users by" });
+    const tabs = element("div", { class: "tabs", role: "group", "aria-label": "Flows by" });
     const fill = () => {
       const [rows, count, heads] = lists[this.tab];
       const body = element("tbody", {}, ...rows.map((row) => element("tr", {},

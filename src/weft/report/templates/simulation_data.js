@@ -1,4 +1,4 @@
-// What a simulation's page holds of its run: links over time, congestion trees, ranks.
+// The data of a run in its page: links over time, congestion trees, ranks.
 
 const PARTS = 250;
 const WHY = ["", "link busy", "no credits", "input port busy", "cannot leave yet"];
@@ -11,10 +11,10 @@ function timeText(ns) {
   return `${Number(ns.toPrecision(4))}\u00a0ns`;
 }
 
-// Return a share as text. Shares are whole parts; one part stands for all smaller shares.
+// Return a share as text. Shares are stored in whole units of 1 / PARTS; one unit stands for all smaller shares.
 const shareText = (share) => (share > 0 && share <= 1 / PARTS ? "under 0.6\u00a0%" : percent(share));
 
-// Links at every moment; a moment is the interval that a snapshot closes, and the state at its end.
+// Links at every moment; a moment is the interval that ends at a snapshot, and the state at its end.
 class Moments {
   constructor(found, numLinks) {
     Object.assign(this, found);
@@ -88,7 +88,7 @@ class Trees {
     };
   }
 
-  // How many buffers are in trees at each moment.
+  // Number of buffers in congestion trees at each moment.
   sizes() {
     return Float32Array.from({ length: this.treeStart.length - 1 }, (_, frame) => {
       let sum = 0;

@@ -1,8 +1,8 @@
-// The page of a simulation: the moment that is shown, and everything that follows from it.
+// The state of a simulation's page: the moment and the selection, and the elements that show them.
 
 const QUANTITIES = {
   use: ["Utilisation of the busier direction", "nothing sent"],
-  held: ["Buffers taken, of the fuller direction's fullest lane", "empty"],
+  held: ["Buffer occupancy: fullest lane of the fuller direction", "empty"],
   waiting: ["Packets that wait for the link, on average", "none"],
 };
 const LISTED_NODES = 150;
@@ -172,7 +172,7 @@ class Simulation {
     const { moments } = this;
     return [
       `${shareText(moments.value("use", frame, link))} busy, ${number(Number(moments.value("waiting", frame, link).toPrecision(3)))} packets wait for it`,
-      `${shareText(moments.value("held", frame, link))} of the buffer at its far end taken`,
+      `${shareText(moments.value("held", frame, link))} of the buffer at its far end occupied`,
     ];
   }
 
@@ -181,7 +181,7 @@ class Simulation {
   listTrees() {
     const trees = this.trees.at(this.frame), box = byId("trees");
     byId("trees-text").textContent = trees.length
-      ? `${plural(trees.length, "link")} that packets wait for in full buffers. Colour marks the buffers, broad where one is full, and the number the link that they wait for.`
+      ? `Packets in full buffers wait for ${plural(trees.length, "link")}. Colour marks the buffers in which packets wait (broad if full); a number marks the link for which they wait.`
       : "No packet waits because of a full buffer.";
     box.replaceChildren(...trees.map((tree) => this.treeEntry(tree)));
   }
@@ -195,7 +195,7 @@ class Simulation {
       element("small", {}, `${plural(tree.count, "buffer")}, ${number(tree.full)} full, ${number(tree.height)} deep${held}`),
       ...(tree.cause === "link" ? [] : [element("small", { class: "cause" }, `${tree.cause}: ${tree.causeText}`)]));
     entry.classList.toggle("chosen", this.chosenTree === tree.root);
-    const details = element("details", { open: this.openTrees.has(tree.root) }, element("summary", {}, "who waits for whom"));
+    const details = element("details", { open: this.openTrees.has(tree.root) }, element("summary", {}, "waiting buffers"));
     const fill = () => {
       if (details.children.length > 1) return;
       const nodes = depthFirst(tree.nodes).slice(0, LISTED_NODES);
@@ -275,7 +275,7 @@ class Simulation {
       if (Number.isFinite(fabric.length[cable])) facts.push(`${number(fabric.length[cable])} m`);
       box.replaceChildren(element("p", { class: "about" }, facts.join(", ")), ...[first, first ^ 1].map((link) => element("div", { class: "way" },
         element("p", { class: "name" }, fabric.linkName(link)),
-        element("p", {}, element("span", { class: "big" }, shareText(moments.value("use", frame, link))), " busy, ", element("span", { class: "big" }, shareText(moments.value("held", frame, link))), " of the buffer at its far end taken"),
+        element("p", {}, element("span", { class: "big" }, shareText(moments.value("use", frame, link))), " busy, ", element("span", { class: "big" }, shareText(moments.value("held", frame, link))), " of the buffer at its far end occupied"),
         element("p", { class: "about" }, [`${plural(Number(moments.value("waiting", frame, link).toPrecision(3)), "packet")} wait for it on average`, ...this.treesOf(link)].join("; ")))));
       return;
     }
@@ -292,12 +292,12 @@ class Simulation {
         element("tbody", {}, ...rows))));
   }
 
-  // The trees that a link is part of, in words.
+  // Return the congestion trees that contain a link, in words.
   treesOf(link) {
     const found = [];
     for (const tree of this.trees.at(this.frame)) {
-      if (tree.root === link) found.push(`root of hot spot ${tree.number + 1}`);
-      for (const node of tree.nodes) if (node.link === link) found.push(`hot spot ${tree.number + 1}: its buffer ${this.page.lanes > 1 ? `of lane ${node.vl} ` : ""}waits (${WHY[node.why]})${node.full ? " and is full" : ""}`);
+      if (tree.root === link) found.push(`root of congestion tree ${tree.number + 1}`);
+      for (const node of tree.nodes) if (node.link === link) found.push(`congestion tree ${tree.number + 1}: its buffer ${this.page.lanes > 1 ? `of lane ${node.vl} ` : ""}waits (${WHY[node.why]})${node.full ? " and is full" : ""}`);
     }
     return found.slice(0, 4);
   }
@@ -332,7 +332,7 @@ class Simulation {
 async function start() {
   const page = JSON.parse(byId("weft-page").textContent);
   if (typeof DecompressionStream === "undefined") {
-    throw new Error("this browser is too old to unpack it (it lacks DecompressionStream); the tables below are complete");
+    throw new Error("this browser is too old to unpack the data (it lacks DecompressionStream); the tables below are complete");
   }
   document.documentElement.classList.add("ready");
   const [fabric, frames, trees, ranks] = await Promise.all(["fabric", "frames", "trees", "ranks"].map((name) => unpack(`weft-${name}`)));

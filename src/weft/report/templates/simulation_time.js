@@ -1,4 +1,4 @@
-// The chart over time: load of some links, what ranks do, and the cursor that all of the page follows.
+// The chart over time: load of some links, states of ranks, and the cursor at the moment that the page shows.
 
 const LABELS = 190, STRIP = 30, STRIP_GAP = 8, AXIS = 26, TITLE = 24;
 

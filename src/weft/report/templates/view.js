@@ -1,4 +1,4 @@
-// Where things are on the canvas, and how pointer, wheel and keys move it.
+// Positions on the canvas, and how pointer, wheel and keys move the view.
 
 class View {
   constructor(canvas, fabric, events) {
