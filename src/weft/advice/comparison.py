@@ -39,7 +39,9 @@ ENGINE_COLUMNS = {
         pl.Boolean, "", "Whether all connected pairs are routed, without forwarding or credit loop"
     ),
     "unrouted": Column(pl.Int64, "pairs", "Ordered host pairs without a path"),
-    "deadlock": Column(pl.Int64, "", "Credit loops: sets of channels that can wait in a cycle"),
+    "deadlock": Column(
+        pl.Int64, "", "Credit loops: sets of channels that can wait for each other in a cycle"
+    ),
     "lanes": Column(pl.Int64, "", "Number of virtual lanes in use"),
     "mean hops": Column(pl.Float64, "links", "Mean hops between hosts (links to hosts included)"),
     "max hops": Column(pl.Int64, "links", "Most hops between hosts (links to hosts included)"),
@@ -65,7 +67,9 @@ ENGINE_COLUMNS = {
         "Contention of links between forwarding nodes: standard deviation over mean (all-to-all)",
     ),
     "used": Column(
-        pl.Float64, "share", "Share of links between forwarding nodes with flows (all-to-all)"
+        pl.Float64,
+        "share",
+        "Share of links between forwarding nodes that carry flows (all-to-all)",
     ),
 }
 

@@ -46,9 +46,9 @@ def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
     - A cable is degraded if it is slower than most cables of its kind (between switches, or to
       hosts) at each of its switches.
     - Peers are switches of one level that share at least half of their upper neighbours. A cable
-      is missing if a switch has fewer cables to a neighbour than most of its peers have. If it has
-      at least as many uplinks as its peers, or at most half as many (and at least two fewer), its
-      uplinks are uneven instead.
+      is missing if a switch has fewer cables to a neighbour than most of its peers have. If the
+      switch has at least as many uplinks as its peers, or at most half as many (and at least two
+      fewer), its uplinks are uneven instead.
     - Uplinks of a leaf switch are uneven if they are fewer, lead to fewer switches, or have a lower
       total rate than those of most leaf switches, unless missing or degraded cables explain this.
     """

@@ -222,7 +222,7 @@ def cable_latency_ns(length_m: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def default_guids(kind: NDArray[np.uint8], ports: NDArray[np.int32]) -> NDArray[np.uint64]:
-    """Return GUIDs as ibsim assigns them: in steps of 1 to switches, of ports + 1 to adapters."""
+    """Return GUIDs as ibsim assigns them: in steps of 1 for switches, ports + 1 for adapters."""
     switch = kind == NodeKind.SWITCH
     step = np.where(switch, 0, ports + 1).astype(np.uint64)
     before = np.cumsum(step) - step

@@ -227,7 +227,7 @@ def _add_lines(
     line: Line,
     ports: int,
 ) -> None:
-    """Add the k^(n-1) lines of a dimension; nodes are in the order of stage, then of line."""
+    """Add the k^(n-1) lines of a dimension; switches are added by stage, then by line."""
     n = coords.shape[1]
     others = np.delete(coords, dimension, axis=1)
     position = from_mixed_radix(others, (k,) * (n - 1))
