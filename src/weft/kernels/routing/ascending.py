@@ -1,7 +1,7 @@
 """Balanced tables over channels in ascending order, which cannot deadlock.
 
-A channel is an edge of the fabric's graph; ``order[channel]`` is its number in the order, and the
-next channel of a path always has a higher number.
+A channel is an edge of the fabric's graph, and ``order[channel]`` is its number. These numbers
+ascend along every path.
 """
 
 import numpy as np
@@ -9,20 +9,22 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routing.distances import UNREACHED
 
-#: Number of passes that sum loads; later passes sum the fourth powers of loads.
+#: Number of passes in which a path costs the sum of its edges' loads; in later passes it costs the
+#: sum of their fourth powers.
 EVEN_PASSES = 3
 
 
 @njit(cache=True)
 def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pinned, rows):
-    """Fill the distances to the goal over channels in ascending order, one channel per row.
+    """Find the shortest paths to the goal along which the channel numbers ascend.
 
-    hops[row] is the length of the path in edges, -1 where there is none. latest[row] is the
-    highest number of a channel on which a path of that length leaves the row; channels that enter
-    the row must have a lower one. A row uses only channels to rows one hop nearer to the goal.
-    Where that leaves a row without a path although one exists, each row of that path is pinned to
-    the channel of the highest number by which it can reach the goal, so that any channel that could
-    enter it before still can. Return the number of rows reached; `rows` lists them, nearest first.
+    hops[row] becomes the length of the row's path in edges, -1 where there is none. latest[row]
+    becomes the highest number of a channel by which such a path leaves the row; a path can enter
+    the row only by a channel of a lower number. Every channel leads to a row one hop nearer to the
+    goal. If a row thus gets no path although an ascending path exists, each row of the latter is
+    pinned to the highest channel from which ascending paths reach the goal, and the search is
+    repeated; every channel that could enter a pinned row still can. pinned[row] is this channel, -1
+    for none. Return the number of rows reached; `rows` lists them, nearest first.
     """
     edge_offset, edge_row, edge_tail, reverse, _ = graph
     count_rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -87,50 +89,51 @@ def ordered_tables(
 ):  # fmt: skip
     """Fill the lines of all destinations with balanced paths over channels in ascending order.
 
-    From the farthest row inwards, each row takes the path with the least sum of loads among the
-    shortest ones (see `_levels`) whose channel is later in the order than those that enter the
-    row. After `EVEN_PASSES` passes the fourth power of the loads is summed, which lowers the
-    largest load. Every pass chooses the paths of each LID again.
+    From the farthest row to the nearest, each row considers its shortest paths (see `_levels`) that
+    begin with a later channel than all chosen ones that enter the row. Of these paths, it takes the
+    one with the least sum of loads. After `EVEN_PASSES` passes, the fourth powers of the loads are
+    summed, which lowers the largest load. Every pass chooses the paths to each LID again.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_tail, edge_port, row_base, slot_edge
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     reverse
         int32 [edges]: the edge of the same cable in the other direction.
     edge_cost
-        float64 [edges]: 1 / rate, per Gbit/s.
+        float64 [edges]: 1 / (rate in Gbit/s).
     row_sources
-        int64 [rows]: hosts that send through the row.
+        int64 [rows]: number of hosts that send through the row.
     weight
         int64 [rows]: 0 for a row that needs no path.
     distances
-        uint16 [rows, rows]: hops along any path, `UNREACHED` where there is none.
+        uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.
     goals
-        int32: rows to route to, in this order.
+        int32: target rows, in the order of routing.
     lane
-        int32 [rows]: the layer, an index in `order`, of the paths to a row.
+        int32 [rows]: layer of the paths to each row, an index in `order`.
     order, channel_at
-        int32 [layers, edges]: each edge's number in the order of a layer, and the inverse.
+        int32 [layers, edges]: number of each edge in each layer, and edge of each number.
     target_offset, target_destination
         int32 CSR over rows: the destinations of each row, endpoints first.
     destination_port
-        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     num_endpoints, lmc, passes
         Destinations from num_endpoints on are switches and add no load; LID mask control; number of
         passes.
     no_path
         The port that means "no path", the largest value of the table's type.
     load
-        int64 [edges], flows: zeros, changed in place.
+        int64 [edges]: flows on each edge; initially zeros, changed in place.
     table, best_table
-        uint8 or uint16 [lids, rows]: working tables, and those of the pass with the least product
-        of the two returned values.
+        uint8 or uint16 [lids, rows]: the tables of the latest pass, and those of the pass with the
+        least product of the two returned values.
 
     Returns
     -------
     worst, total
-        The largest load times cost, and the sum of all loads.
+        Of `best_table`: the largest product of an edge's load and cost, and the sum of the loads of
+        all edges.
     """
     graph = (edge_offset, edge_row, edge_tail, reverse, reverse)
     rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -238,12 +241,12 @@ def ordered_tables(
 
 @njit(cache=True)
 def complete_rows(edge_offset, edge_row, edge_port, reverse, destination_row, lmc, no_path, table):
-    """Give rows without a path the port to the nearest row that has one, for each LID.
+    """For each LID, give rows without a path the port towards the nearest row that has a path.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port, destination_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     reverse
         int32 [edges]: the edge of the same cable in the other direction.
     lmc, no_path

@@ -16,11 +16,12 @@ def shortest_path_sets(edge_offset, edge_row, targets, set_id):
     Parameters
     ----------
     edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     targets
-        int32: rows to make sets for.
+        int32: target rows.
     set_id
-        int32 [rows, rows], changed in place where a row has a path to the target.
+        int32 [rows, rows]: number of the set of each target and row, changed in place; unchanged
+        where the row is the target or has no path to it.
 
     Returns
     -------

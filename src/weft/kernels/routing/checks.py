@@ -8,7 +8,7 @@ from weft.kernels.routing.distances import UNREACHED
 
 ARRIVES = 1
 STRANDED = 2
-CIRCLES = 3  # on or before a forwarding loop
+CIRCLES = 3  # the path leads into a forwarding loop
 
 
 @njit(cache=True)
@@ -17,8 +17,9 @@ def _trace_line(
 ):
     """Fill the state of every row for one LID, following each row's path once.
 
-    state becomes `ARRIVES`, `STRANDED` or `CIRCLES`, and hops counts links, the one to the
-    destination included. Return a row on a forwarding loop, or -1.
+    state[row] becomes `ARRIVES`, `STRANDED` or `CIRCLES`. hops[row] becomes the number of links of
+    the path, the link to the destination included. Return a row on a forwarding loop, or -1 if
+    there is none.
     """
     rows = len(row_base) - 1
     state[:] = 0
@@ -73,7 +74,7 @@ def check_tables(
     table, lmc, target_row, target_link, target_weight, row_base, row_link, link_row, row_sources,
     row_itself, no_path, best_hops, histogram, detours, loop_lids, loop_rows,
 ):  # fmt: skip
-    """Trace every LID from every row and sum up over source hosts.
+    """Trace every LID from every row, and sum the results over source hosts.
 
     A pair of hosts is routed when the source reaches every LID of the destination.
 
@@ -89,24 +90,25 @@ def check_tables(
     target_weight
         int64 [destinations]: 0 for a destination that is not a host.
     row_base, row_link, link_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     row_sources, row_itself
-        int64 [rows]: hosts that send through the row, and how many of them (0 or 1) are the row
-        itself and need no link to it.
+        int64 [rows]: number of hosts that send through the row; and 1 if the row itself is one of
+        these hosts, else 0.
     best_hops
         uint16 [rows, rows]: fewest edges between two rows, `UNREACHED` where there is no path.
     histogram, detours
-        int64 [rows + 2], changed in place: pairs whose path to the first LID has h hops, and pairs
-        whose path has x hops more than a minimal one.
+        int64 [rows + 2] each, changed in place. ``histogram[h]`` counts the pairs whose path to the
+        first LID has h hops; ``detours[x]`` counts the pairs whose path to the first LID has x hops
+        more than a minimal path.
     loop_lids, loop_rows
-        int32: filled with the LID and a row of each forwarding loop, one per LID, up to their
-        length.
+        int32: filled with the LIDs that have a forwarding loop, and a row on the loop of each, as
+        far as there is room.
 
     Returns
     -------
     lost, apart, loops, lost_rows
-        Pairs without a path, pairs among them that no cables connect, LIDs with a loop, and (row,
-        LID) pairs that cables connect but the table does not.
+        Number of pairs of hosts that are not routed; of such pairs that no cables connect; of LIDs
+        with a loop; and of (row, LID) pairs that cables connect but the table does not.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
@@ -163,16 +165,18 @@ def list_unrouted(
     table, lmc, host_endpoint, target_row, target_link, host_row, row_base, row_link, link_row,
     no_path, pairs,
 ):  # fmt: skip
-    """List, by destination, the pairs of hosts whose source does not reach all LIDs of the other.
+    """List the pairs of hosts whose source does not reach every LID of the destination.
 
     Parameters
     ----------
     table, lmc, target_row, target_link, row_base, row_link, link_row, no_path
         As in `check_tables`.
     host_endpoint, host_row
-        int32 [hosts]: the host's destination and the row that it sends through, -1 for none.
+        int32 [hosts]: the host's number as a destination, and the row through which it sends; -1
+        for none.
     pairs
-        int64 [pairs, 2]: filled with the first pairs (source, destination), as host numbers.
+        int64 [pairs, 2]: filled with the first pairs (source, destination) of host numbers,
+        ordered by destination.
 
     Returns
     -------
@@ -219,7 +223,8 @@ def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, 
     lids
         int32: lines of the table to check.
     lid_row, lid_link
-        int32 [len(lids)]: row that the LID's destination hangs from (-1: none), and the link to it.
+        int32 [len(lids)]: row of the LID's destination (-1 for none), and the link from that row to
+        the destination.
     reached
         bool [len(lids), rows], changed in place.
     """

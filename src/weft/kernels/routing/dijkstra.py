@@ -1,4 +1,4 @@
-"""Single-source shortest paths over edges whose weights grow with their use, as OpenSM's sssp."""
+"""Shortest paths over edges whose weights grow with the flows on them, as in OpenSM's sssp."""
 
 import numpy as np
 
@@ -12,22 +12,22 @@ def weighted_tables(
     edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight,
     listed, destination_row, destination_port, hangs, lmc, no_path, table,
 ):  # fmt: skip
-    """Fill the lines of the destinations in the given order.
+    """Fill the table lines of the destinations in the given order.
 
-    For each destination, Dijkstra's algorithm runs outwards; then every edge of the tree gains the
-    weights of the rows that send over it. All weights begin at first_weight, more than any path
-    can gain, so that paths stay minimal. Of paths of equal weight OpenSM takes the one that its
-    heap yields first: rows enter the heap by row_rank, and then the adapter, if the destination is
-    not the row itself.
+    For each destination, Dijkstra's algorithm runs outwards; then the weight of every edge of the
+    tree grows by the weights of the rows that send over the edge. The initial weight, first_weight,
+    exceeds the growth of any path, so that paths stay minimal. Of paths of equal weight, the one
+    that OpenSM's heap yields first is used: rows enter the heap by row_rank, then the adapter, if
+    the destination is not itself a row.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port, destination_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_back
         int32 [edges]: the edge of the same cable in the other direction.
     row_rank, rank_row
-        int32 [rows]: each row's index in the order of the heap, and the inverse.
+        int32 [rows]: each row's index in the initial order of the heap, and the row of each index.
     row_weight
         int64 [rows]: flows that the row sends to each LID.
     first_weight
@@ -35,7 +35,7 @@ def weighted_tables(
     listed
         int32: the destinations to fill, in this order.
     destination_port
-        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     hangs
         uint8 [destinations]: 1 when the destination is not a row itself.
     lmc, no_path
@@ -69,7 +69,7 @@ def weighted_tables(
                 edge = by_edge[row]
                 line[row] = edge_port[edge_back[edge]]
                 weight[edge] += flow[row]
-                # by_edge leads outwards: its tail is the next row of the path.
+                # by_edge leads away from the goal: its tail is the next row of the path.
                 flow[edge_row[edge_back[edge]]] += flow[row]
 
 
@@ -78,9 +78,10 @@ def _dijkstra(
     edge_offset, edge_row, weight, row_rank, rank_row, goal, hangs,
     distance, heap, position, by_edge, order,
 ):  # fmt: skip
-    """List the rows by distance from the goal, with the edge that leads to each.
+    """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
 
-    Nodes of the heap are indices in row_rank; the adapter, if there is one, is the last.
+    Nodes of the heap are numbered by row_rank; the adapter, if there is one, is the last node.
+    Return the number of rows listed.
     """
     rows = len(by_edge)
     size = rows + hangs
@@ -110,7 +111,7 @@ def _dijkstra(
         count += 1
         for edge in range(edge_offset[row], edge_offset[row + 1]):
             other = row_rank[edge_row[edge]]
-            # Never true for a row that has left the heap: it is nearer, and weights are positive.
+            # Never true for a row that has left the heap: its distance is smaller already.
             if here + weight[edge] < distance[other]:
                 distance[other] = here + weight[edge]
                 by_edge[edge_row[edge]] = edge
@@ -120,7 +121,7 @@ def _dijkstra(
 
 @njit(cache=True)
 def _up(heap, position, distance, at):
-    """Move a node of the heap, whose nodes have four children, towards the root."""
+    """Move the node at a position of the heap (four children per node) towards the root."""
     node = heap[at]
     while at > 0:
         parent = (at - 1) >> 2
@@ -135,7 +136,7 @@ def _up(heap, position, distance, at):
 
 @njit(cache=True)
 def _down(heap, position, distance, size):
-    """Move the root down, each time past its nearest child (of equally near ones the last)."""
+    """Move the root of the heap down, in exchange with its nearest child (the last of equals)."""
     node = heap[0]
     at = 0
     while 4 * at + 1 < size:

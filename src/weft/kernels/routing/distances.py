@@ -10,11 +10,11 @@ UNREACHED = 65535
 
 @njit(cache=True)
 def bfs(edge_offset, edge_row, root, hops, queue):
-    """Fill hops[r] with the edges from row r to the root, `UNREACHED` where there is no path.
+    """Fill hops[r] with the number of edges from row r to the root, `UNREACHED` without a path.
 
     Cables are bidirectional, so a search from the root gives the distance to it. hops is uint16
-    and queue int32, [rows]. Return the number of rows reached; that many entries of the queue list
-    them, nearest first.
+    [rows], queue int32 [rows]. Return the number of rows reached; the queue lists these rows,
+    nearest first.
     """
     hops[:] = UNREACHED
     hops[root] = 0
@@ -37,14 +37,14 @@ def bfs(edge_offset, edge_row, root, hops, queue):
 
 @njit(cache=True)
 def bfs_many(edge_offset, edge_row, roots, hops):
-    """Fill hops[i, r] with the edges from row r to row roots[i].
+    """Fill hops[i, r] with the number of edges from row r to row roots[i].
 
     Parameters
     ----------
     edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     roots
-        int32.
+        int32: rows that distances lead to.
     hops
         uint16 [len(roots), rows], changed in place: `UNREACHED` where there is no path.
     """
@@ -57,14 +57,15 @@ def bfs_many(edge_offset, edge_row, roots, hops):
 def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, queue):
     """Fill hops with the distances to the root over up*/down* paths that one table line can hold.
 
-    edge_up[e], uint8, is 1 when edge e leads up. down[r], uint8, becomes 1 when the path of row r
-    only leads down; a row above r may send through r only then. component_size is the number of
-    rows connected to the root; hops and queue are as in `bfs`. Return the number of rows reached;
-    the queue lists them in the order of the search.
+    edge_up[e], uint8, is 1 if edge e leads up. down[r], uint8, becomes 1 if the path of row r only
+    leads down; only then may a row above r send through r. component_size is the number of rows
+    connected to the root; hops and queue are as in `bfs`. Return the number of rows reached; the
+    queue lists these rows in the order of the search.
 
-    Each row first gets the shortest legal path of a search from the root (of equal ones the path
-    that only leads down), as in OpenSM. If that leaves rows without a path, the search is repeated
-    such that every row with a down path uses it; then all rows that have a legal path get one.
+    Each row first gets the shortest legal path that a search from the root finds, as in OpenSM; of
+    equally short paths, one that only leads down. If rows remain without a path, the search is
+    repeated, and every row that has a path that only leads down uses such a path. Then all rows
+    that have a legal path get one.
     """
     tail = _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue)
     if tail < component_size:
@@ -82,7 +83,7 @@ def _shortest_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
     start, tail = 0, 1
     while start < tail and hops[queue[start]] + 1 < UNREACHED:
         stop = tail
-        for climbing in range(2):  # of equal paths the one that only goes down
+        for climbing in range(2):  # first paths that only lead down
             for q in range(start, stop):
                 row = queue[q]
                 if climbing == 0 and not down[row]:
@@ -117,7 +118,7 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
                 down[other] = 1
                 queue[tail] = other
                 tail += 1
-    # Other rows go up to the nearest of these: a search from sources at different distances.
+    # The other rows send up to the nearest of these rows, whose own distances differ.
     for distance in range(UNREACHED - 1):
         further = False
         q = 0
@@ -141,11 +142,11 @@ def _down_first(edge_offset, edge_row, edge_up, root, hops, down, queue):
 
 @njit(cache=True)
 def next_edges(edge_offset, edge_row, edge_up, ordered, hops, down, rows, count, first, edges):
-    """List, for each of the rows, the first edges of its shortest (legal) paths.
+    """List the first edges of the shortest (legal) paths of each row.
 
-    Those of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), by port. They are all
-    edges to a row one hop nearer; if `ordered`, only those that lead along up*/down* paths (see
-    `updown`). Return the number of edges listed.
+    The edges of rows[i], i < count, are edges[first[i]:first[i + 1]] (int32), ordered by port: all
+    edges to rows one hop nearer or, if `ordered`, only the edges among them that begin up*/down*
+    paths (see `updown`). Return the number of edges listed.
     """
     filled = 0
     for i in range(count):

@@ -13,21 +13,21 @@ def dimension_tables(
 ):  # fmt: skip
     """Fill tables so that every row sends by the edge of lowest key that starts a shortest path.
 
-    Parallel edges of one row and key share their dimension's destinations: each LID takes the edge
-    with the fewest LIDs so far, then with the fewest other LIDs of the same destination, then with
-    the lowest port. Destinations are routed in the given order, once for each offset
-    of their LIDs; switches are not counted, and have one path for all their LIDs.
+    Parallel edges of one row and key share LIDs: each LID is assigned to the edge with the fewest
+    LIDs so far. Of several such edges, those with the fewest other LIDs of the same destination
+    are preferred, then the lowest port. Destinations are routed in the given order, once for each
+    LID offset. LIDs of switches are not counted; all LIDs of a switch have the same path.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port, destination_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_key
         int32 [edges]: the edge's number in the order of dimensions and directions.
     order
         int32: the destinations, in the order of routing.
     destination_port
-        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     num_endpoints, lmc, no_path
         Destinations from num_endpoints on are switches; LID mask control; the port that means "no
         path".
@@ -84,7 +84,7 @@ def dimension_tables(
 
 @njit(cache=True)
 def _next_edges(edge_offset, edge_row, edge_key, hops, queue, count, first, edges):
-    """List the edges of lowest key from queue[i] to nearer rows: edges[first[i]:first[i + 1]]."""
+    """List in edges[first[i]:first[i + 1]] the edges of lowest key from queue[i] to nearer rows."""
     first[1] = 0
     for i in range(1, count):
         row = queue[i]
@@ -124,18 +124,19 @@ def _join(parent, a, b):
 def product_classes(edge_offset, edge_row, edge_tail, hops, parent):
     """Join the edges of a connected graph that belong to one factor of a Cartesian product.
 
-    Edges xy and uv are related when d(x, u) + d(y, v) differs from d(x, v) + d(y, u) (it suffices
-    to compare the edges of a spanning tree with all), and edges xy and xz when x is the only
-    common neighbour of y and z. The classes are the transitive closure of both relations.
+    With d the distance, edges xy and uv are related if d(x, u) + d(y, v) differs from
+    d(x, v) + d(y, u); it suffices to compare the edges of a spanning tree with all edges. Edges xy
+    and xz are related if x is the only common neighbour of y and z. The classes are the transitive
+    closure of both relations.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_tail
         int32: the graph, as in `weft.fabrics.graph.SwitchGraph`.
     hops
-        uint16 [rows, rows]: distances.
+        uint16 [rows, rows]: distances between rows.
     parent
-        int32 [edges], changed in place: the first edge of the class of each edge.
+        int32 [edges], changed in place: the lowest edge in the class of each edge.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)

@@ -1,4 +1,7 @@
-"""Fat-tree routing as in OpenSM's `ftree`: down and up from one destination after the other."""
+"""Fat-tree routing as in OpenSM's `ftree`: searches from one destination after the other.
+
+The ports of a row that lead to the same neighbour form a group.
+"""
 
 import numpy as np
 
@@ -11,12 +14,12 @@ UNSET = 65535
 # Phases of a frame of the search upwards: the part of the search that comes next.
 _ENTER, _SECONDARY, _SIBLINGS, _BACK_DOWN, _ROOT = range(5)
 
-#: A frame of the search downwards: the row, the next of its groups, whether (`made`) an adapter
-#: below it got a path, and the group and port of the step to the next frame.
+#: A frame of the search downwards: the row, the row's next group to search, whether (`made`) an
+#: adapter below the row got a path, and the group and port that lead to the row of the next frame.
 DOWN = record_type(row="i4", next_group="i4", made="i4", group="i4", port="i4")
-#: A frame of the search upwards: the row and the row before it, whether it is on the main path, how
-#: many more times the search may go down again from a root, the row's hops to the destination, the
-#: phase, and the rest as in `DOWN`.
+#: A frame of the search upwards: the row and the row before it, whether the row is on the main
+#: path, how many more times the search may go down again from a root, the row's hops to the
+#: destination, the phase, and the other fields as in `DOWN`.
 UP = record_type(
     row="i4", came_from="i4", main="i4", credit="i4", hops="i4", phase="i4", next_group="i4",
     group="i4", port="i4", made="i4",
@@ -25,7 +28,7 @@ UP = record_type(
 
 @njit(cache=True)
 def _sort_by_load(order, start, stop, count, position):
-    """Sort groups by count, then position (stable insertion sort: mostly sorted already)."""
+    """Sort groups by count, then position (by insertion, as they are mostly sorted already)."""
     for i in range(start + 1, stop):
         group = order[i]
         j = i
@@ -60,7 +63,7 @@ def _idle(row, hops, with_siblings, start, family, served, changed):
 
 @njit(cache=True)
 def _pass_by(row, start, adapters, next_down):
-    """Update an idle row as a search down from it would; return whether it has adapters."""
+    """Update the counter of an idle row (`_idle`) as a search would; return if it has adapters."""
     if adapters[row] == 0:
         return False
     next_down[row] += 1
@@ -77,9 +80,9 @@ def _go_down(
     """Give every row below `root` the port towards `root` where that shortens the row's path.
 
     Return whether any adapter got a path. Groups are searched least loaded first. Loads grow only
-    on paths that end at a row with adapters. Rows of one family have the same rows below: once one
-    of them has been searched at the same or a smaller distance to the destination, the others are
-    skipped.
+    on paths that end at a row with adapters. Rows of one family have the same rows below: a row is
+    skipped if a row of its family has been searched at the same or a smaller distance to the
+    destination.
     """
     depth = 0
     stack[0].row = root
@@ -171,10 +174,10 @@ def _route(
 ):  # fmt: skip
     """Route one destination from the row that it is attached to.
 
-    At each row the ports of the rows below are set first. Then the main path goes up through the
-    least loaded group, whose load grows by one; the row above is treated the same way. After that,
-    the other upward groups are searched as secondary paths, then the groups to rows of the same
-    rank.
+    At each row the ports of the rows below are set first. Then the main path leads up through the
+    least loaded group, whose load grows by one, and the row above is treated the same way. After
+    that, the search follows the other upward groups as secondary paths, then the groups to rows of
+    the same rank.
     """
     depth = 0
     frames[0].row = target
@@ -335,16 +338,16 @@ def ftree_tables(
 ):  # fmt: skip
     """Fill the table entries of the destination of each job, as OpenSM's `ftree` does.
 
-    A job is one destination to route. The ports of a row form groups, one per neighbour.
+    A job is one destination to route.
 
     Parameters
     ----------
     rank
         int32 [rows]: OpenSM's rank, 0 at the roots; -1 for a row outside the tree.
     levels
-        Number of ranks.
+        Number of OpenSM's ranks in the tree.
     is_leaf
-        bool [rows].
+        bool [rows]: whether the row is a leaf switch.
     start, order
         int32 [3 rows + 1], int32 [groups]: order[start[3 r + i]:start[3 r + i + 1]] are row r's
         groups that lead down (i = 0, to adapters or rows of greater rank), to rows of the same
@@ -354,7 +357,7 @@ def ftree_tables(
     position
         int32 [groups]: among equally loaded groups, the group of the lowest position is first.
     port_start, remote_port
-        int32 CSR over groups: the port at the other end of each port.
+        int32 CSR over groups: for each port of a group, the port at the other end of the cable.
     family
         int32 [rows]: equal for rows that have the same rows below.
     job_destination, job_row, job_port

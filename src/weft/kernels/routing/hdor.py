@@ -1,13 +1,14 @@
-"""Shortest paths over routers and lines that keep to an order of dimensions where they can.
+"""Shortest paths over routers and lines that keep to an order of dimensions where possible.
 
-Rows are routers or switches of lines. Line l as a whole is one more node, number ``rows + l``. A
-joint is the set of parallel cables between a router and one switch of a line. The joints of a node
-are ``of_node[node_offset[node]:node_offset[node + 1]]`` of `Joints`.
+Rows are routers or switches of lines. The search treats each line as one node; line l is node
+``rows + l``. A joint is the set of parallel cables between a router and one switch of a line. The
+joints of a node are ``of_node[node_offset[node]:node_offset[node + 1]]`` of `Joints`.
 
 The switches of line l are ``switches[start[l]:start[l + 1]]`` of `Lines`; rank[row] is a switch's
-index among them. From ``base[t]`` on, three arrays describe for every switch of t's line its path
-to t inside the line: `hops`; `down`, which is 1 for a path that only leads down, 0 for one that
-leads up first and `ANY_EDGE` for one over any edges; and `order`, the ranks, nearest first.
+index among them. From ``base[t]`` on, three arrays describe the path of every switch of t's line
+to t inside the line. `hops` is its length. `down` is 1 for a path that only leads down, 0 for one
+that leads up first, and `ANY_EDGE` for one over any edges. `order` lists the ranks of the switches,
+nearest to t first.
 """
 
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ class Edges(NamedTuple):
         int32 and uint8 [edges]: the edge of the same cable in the other direction, and whether the
         edge leads up in a line.
     cost
-        float64 [edges]: 1 / rate, per Gbit/s.
+        float64 [edges]: 1 / (rate in Gbit/s).
     row_base, of_slot
         int32: row_base and slot_edge of `SwitchGraph`.
     """
@@ -52,12 +53,12 @@ class Lines(NamedTuple):
     Parameters
     ----------
     of_row, rank, base
-        int32, int32 and int64 [rows]: line of a row, -1 for a router; index among the switches of
-        its line; start of its entries in `hops`, `down` and `order`.
+        int32, int32 and int64 [rows]: line of each row, -1 for a router; index of the row among the
+        switches of its line; start of the row's entries in `hops`, `down` and `order`.
     start, switches
         int32 CSR over lines: the switches.
     hops, down, order
-        uint16, uint8 and int32: paths between the switches of a line.
+        uint16, uint8 and int32: paths between the switches of a line; see the module.
     """
 
     of_row: Any
@@ -82,7 +83,7 @@ class Joints(NamedTuple):
     edge_offset, edges
         CSR over joints: the edges from the router to the line.
     position
-        [lines]: index of the line's dimension in the order.
+        [lines]: index of the line's dimension in the order of dimensions.
     """
 
     node_offset: Any
@@ -105,9 +106,9 @@ class Targets(NamedTuple):
     offset, destinations
         int32 CSR over rows: the destinations.
     ports
-        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     sources
-        int64 [rows]: hosts that send through each row.
+        int64 [rows]: number of hosts that send through each row.
     num_endpoints
         Destinations from this number on are switches.
     """
@@ -127,8 +128,9 @@ def inner_paths(
 ):  # fmt: skip
     """Find the legal paths inside lines; see the module.
 
-    A switch without a legal path to the target, such as one top switch to another, takes any edges
-    to the nearest switch that has one. No path from a router crosses such a switch.
+    If a switch has no legal path to the target, as between two top switches, its path leads over
+    any edges to the nearest switch that has a legal path. No path from a router crosses such a
+    switch.
 
     Parameters
     ----------
@@ -201,19 +203,20 @@ def _extend(edge_offset, edge_row, hops, down, queue, count):
 def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, turns, table):
     """Fill the forwarding tables of all destinations, in the order of `targets.rows`.
 
-    Each path crosses as few lines as possible. Of these paths the one with the fewest turns against
-    the order (from a line to one whose dimension is not later) is used. Among equal paths, a router
-    takes the earliest dimension, and a line the exit with the least traffic from such turns so far.
-    Of parallel cables, and of the legal paths inside a line, the least loaded is used. The flows of
-    every tree are added to the loads, except those to switches.
+    A turn against the order leads from a line to a line whose dimension is not later. Of the paths
+    over the fewest lines, a path with the fewest such turns is used. If there are several, a router
+    takes the earliest dimension. A line takes the joint by which, relative to its rate, the fewest
+    flows with such turns leave the line so far. Of parallel cables, and of the legal paths inside a
+    line, the least loaded is used. The flows of every tree except those to switches are added to
+    the loads.
 
     Parameters
     ----------
     edges, lines, joints, targets
         `Edges`, `Lines`, `Joints` and `Targets`.
     passes
-        How often each tree is chosen. On every pass but the first a tree keeps its joints (kept in
-        `steps`), but its cables and its paths inside lines are chosen again.
+        How often each tree is chosen. On every pass but the first, a tree keeps its joints, which
+        `steps` stores, but its cables and its paths inside lines are chosen again.
     no_path
         The port that means "no path".
     load
@@ -226,7 +229,7 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     table
         uint8 or uint16 [destinations, rows]: filled with ports.
     """
-    # Fields of a tuple that are read in a loop cost a reference count each time.
+    # Reading a field of a tuple in a loop would update a reference count each time.
     node_offset, of_node, line_of, router_of, switch_of, candidates, candidate_offset = (
         joints.node_offset,
         joints.of_node,
@@ -256,8 +259,8 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     inner_flow = np.zeros(rows, dtype=np.int64)
     passing = np.zeros(rows, dtype=np.int64)
     chosen = np.empty(rows, dtype=np.int32)
-    # The rate of each joint, and the number of flows so far that leave a line by it and turn
-    # against the order.
+    # The rate of each joint, and the number of flows so far that leave a line by this joint and
+    # turn against the order.
     width = np.zeros(len(router_of), dtype=np.float64)
     strays = np.zeros(len(router_of), dtype=np.float64)
     for j in range(len(router_of)):
@@ -266,7 +269,7 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
     for round_ in range(passes):
         for g in targets.rows:
             if round_ and destinations[target_offset[g]] >= targets.num_endpoints:
-                continue  # only the switch itself: its paths carry no load and stay
+                continue  # The only destination is the switch: its paths carry no load and stay.
             root = g if lines.of_row[g] < 0 else rows + lines.of_row[g]
             count = _search(joints, root, rows, hops, queue)
             if round_ == 0:
@@ -394,7 +397,7 @@ def _choose(joints, queue, count, rows, hops, width, strays, step, against):
 def _lightest(candidates, start, stop, back, backwards, more, load, cost):
     """Return the parallel edge with the least load times cost when `more` flows are added.
 
-    With `backwards`, choose among the reverse edges of the candidates.
+    If `backwards`, choose among the reverse edges of the candidates.
     """
     least = np.inf
     best = -1
@@ -413,8 +416,8 @@ def _inside(
 ):  # fmt: skip
     """Route all flows inside a line to the switch `leave`, over the least loaded legal paths.
 
-    inner_flow holds the flows that enter at each switch and is reset to 0. With `again`, the paths
-    in `line_d` and their loads are first removed.
+    inner_flow holds the flows that enter at each switch and is reset to 0. If `again`, the loads of
+    the present paths in `line_d` are subtracted first.
     """
     base = lines.base[leave]
     first = lines.start[line]

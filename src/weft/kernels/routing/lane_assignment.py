@@ -2,9 +2,10 @@
 
 A lane keeps an order of all edges in which each of its dependencies leads forward (Pearce and Kelly
 2006). A new dependency that leads backward needs a search only between its two edges: either it
-closes a cycle, or the edges between are reordered. Dependency ``k`` of edge ``e`` has number
+closes a cycle, or the edges between them are reordered. Dependency ``k`` of edge ``e`` has number
 ``first_dependency[e] + k``, where k is the index of the second edge among those that leave e's
-head; two words of bits hold the lanes that contain it and those in which it would close a cycle.
+head. For each dependency, two words of bits mark the lanes that contain the dependency, and the
+lanes in which it would close a cycle.
 
 Most paths that a lane cannot accept are rejected without a search, by a bit matrix of the edges
 that follow each edge. It is recomputed from time to time; an old matrix stays valid, because a lane
@@ -18,8 +19,8 @@ from weft.kernels.cache import njit
 #: Largest number of edges for which the bit matrix is kept (up to 8 MB per lane).
 MOST_COUNTED = 8192
 
-#: The bit matrix is recomputed after visits to this many times the number of edges, which take
-#: about as long as the computation.
+#: The bit matrix is recomputed after this many visits per edge of the fabric, which take about as
+#: long as the computation.
 COUNT_AFTER = 32
 
 #: Result of `fit_paths` when a line of the table has a forwarding loop.
@@ -39,7 +40,7 @@ def fit_paths(
     Parameters
     ----------
     table, row_base, slot_edge, edge_offset, edge_row, edge_tail
-        Of `weft.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
     lids
         int32: lines of the table whose paths are assigned.
     edge_back
@@ -192,9 +193,9 @@ def add_path(
 
     Return the number of edges visited, negative when the path does not fit. A dependency that
     closes a cycle by itself is barred from the lane for good. held and barred are uint16
-    [dependencies], bits of lanes; position is the lane's order; behind is from `empty_behind`;
-    effort, int64 [lanes], counts the visits since the bit matrix was computed; fresh [rows] and
-    mark, later, earlier and room [edges] are scratch.
+    [dependencies], bits of lanes; position, int32 [edges], is each edge's position in the lane's
+    order; behind is from `empty_behind`; effort, int64 [lanes], counts the edges visited since the
+    bit matrix was computed; fresh [rows] and mark, later, earlier and room [edges] are scratch.
     """
     bit = np.uint16(1 << lane)
     added = 0
@@ -255,7 +256,7 @@ def _follows(edge, ahead, edge_row, behind):
 
 @njit(cache=True)
 def _count_behind(bit, edge_offset, edge_row, first_dependency, held, position, room, behind):
-    """Set the bits of all edges that follow each edge in a lane, last edges first."""
+    """Set the bits of all edges that follow each edge in a lane, beginning with the last edge."""
     for edge in range(len(position)):
         room[position[edge]] = edge
     for at in range(len(position) - 1, -1, -1):
@@ -333,7 +334,7 @@ def insert_dependency(
 
 @njit(cache=True)
 def _reorder(position, earlier, before, later, count, room):
-    """Give the positions of both sets first to the edges of `earlier`, then to those of `later`."""
+    """Share out the positions of both lists: first to the edges of `earlier`, then to `later`."""
     _sort_by_position(earlier, before, position)
     _sort_by_position(later, count, position)
     i = j = 0

@@ -15,29 +15,30 @@ def layered_paths(
     """Choose the edge by which each row sends to each target, and the lane of the path.
 
     From the target outwards, every row takes a shortest path in the lowest lane that accepts one
-    without a cycle. Among these paths it takes the one that is least loaded so far; with `frugal`,
-    a path whose dependencies the lane already contains has precedence.
+    without a cycle. Of the paths that this lane accepts, the least loaded so far is used; if
+    `frugal`, paths whose dependencies the lane already contains have precedence.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_tail
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_back, first_dependency, counts, max_lanes, position
         As in `weft.kernels.routing.lane_assignment.fit_paths`.
     edge_cost
         float64 [edges]: cost of one flow on the edge.
     targets
-        int32: rows to reach.
+        int32: target rows.
     flow_from, flow_to
         int64 [rows]: row r sends flow_from[r] * flow_to[t] flows to target row t.
     frugal
-        Whether to prefer dependencies that a lane already contains.
+        Whether to prefer paths whose dependencies a lane already contains.
     load
         int64 [edges]: flows on each edge, changed in place.
     chosen
-        int32 [targets, rows]: filled with the edges, -1 where there is no path.
+        int32 [targets, rows]: filled with the edge by which each row sends; -1 where there is no
+        path.
     lane_of
-        uint8 [targets, rows]: filled with the lane of each path, max_lanes when none accepts it.
+        uint8 [targets, rows]: filled with the lane of each path, max_lanes if no lane accepts it.
     """
     rows = len(edge_offset) - 1
     edges = len(edge_row)
@@ -128,7 +129,7 @@ def layered_paths(
 
 @njit(cache=True)
 def _sort_by_cost(options, start, stop, edge_row, edge_cost, load, cost, costs):
-    """Sort a run of edges by the cost of the path over each, cheapest first (stable)."""
+    """Sort options[start:stop] by the cost of the path over each edge, cheapest first (stable)."""
     for k in range(start, stop):
         edge = options[k]
         price = cost[edge_row[edge]] + load[edge] * edge_cost[edge]
@@ -146,12 +147,12 @@ def spread_paths(
     edge_offset, edge_row, edge_port, edge_cost, row_base, slot_edge, lids, lid_row, counts,
     flow_from, position, passes, load, table, lane_of,
 ):  # fmt: skip
-    """Choose the paths to each LID again, among those that lead forward in the order of a lane.
+    """Choose the paths to each LID again, among those that lead forward in the order of some lane.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port, row_base, slot_edge
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_cost, counts, flow_from
         As in `layered_paths`.
     lids, lid_row
@@ -166,7 +167,8 @@ def spread_paths(
         uint8 or uint16 [all lids, rows]: lines whose paths each lead forward in some lane. A line
         is replaced by less loaded paths if these, too, lead forward from all rows that need a lane.
     lane_of
-        uint8 [lids, rows]: filled with the lowest lane of each path that needs one, else 0.
+        uint8 [lids, rows]: filled with the lowest lane in whose order the path leads forward; 0 for
+        a path that needs no lane.
     """
     rows = len(row_base) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -215,7 +217,10 @@ def spread_paths(
 def _cheapest_forward(
     queue, count, first, options, edge_row, edge_cost, counts, position, load, cost, lanes, ahead
 ):
-    """Choose an edge for all rows but the first; False if a row that counts has no forward path."""
+    """Choose the edge of every row but the first; paths that lead forward in a lane are preferred.
+
+    Return False if a row that needs a lane has no path that leads forward.
+    """
     goal = queue[0]
     cost[goal] = 0.0
     lanes[goal] = (1 << len(position)) - 1
@@ -301,7 +306,7 @@ def widen_orders(
     edge_offset, edge_row, edge_tail, edge_back, first_dependency, targets, counts
         As in `layered_paths`.
     sources
-        uint8 [rows]: 1 for the sources.
+        uint8 [rows]: 1 for rows at which paths begin.
     row_base, slot_edge, table, lids
         As in `weft.kernels.routing.lane_assignment.fit_paths`: the present paths.
     lanes

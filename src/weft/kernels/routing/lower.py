@@ -10,36 +10,37 @@ def colour_paths(
     order, source, destination, offset, edge, level, endpoint_row, edge_tail, edge_port, last_port,
     lmc, no_path, table, sl, chosen,
 ):  # fmt: skip
-    """Write every path into the first LID of its destination whose entries do not conflict with it.
+    """Write every path to the first LID of its destination whose entries allow the path.
 
     Parameters
     ----------
     order
         int64 [paths]: the paths, in the order of their assignment.
     source, destination
-        int64 [paths]: endpoints.
+        int64 [paths]: source and destination endpoint of each path.
     offset, edge
-        int32 CSR over paths: edges, as in `weft.routes.PathRoutes`.
+        int32 CSR over paths: edges of each path, as in `weft.routes.PathRoutes`.
     level
-        uint8 [paths]: service level.
+        uint8 [paths]: service level of each path.
     endpoint_row, edge_tail, edge_port
         destination_row, edge_tail and edge_port of `weft.fabrics.graph.SwitchGraph`.
     last_port
-        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     lmc, no_path
         LID mask control, and the port that means "no path".
     table
         uint8 or uint16 [lids, rows], changed in place.
     sl
-        uint8 [rows, lids], changed in place, 255 where unset; [1, 1] if all paths have the same.
+        uint8 [rows, lids]: service level from each row to each LID, changed in place; 255 where
+        unset. The shape is [1, 1] if all paths have the same service level.
     chosen
         uint8 [paths]: filled with each path's LID offset.
 
     Returns
     -------
     path, row
-        (-1, -1), or the first path that fits no LID and the first row where it conflicts with LID
-        offset 0.
+        (-1, -1) if every path fits a LID; otherwise the first path that fits none, and the first
+        row where this path conflicts with LID offset 0.
     """
     for i in range(len(order)):
         p = order[i]
@@ -79,16 +80,16 @@ def extend_rows(
     destinations, lmc, endpoint_row, last_port, edge_offset, edge_row, edge_port, edge_back,
     no_path, table,
 ):  # fmt: skip
-    """Give rows without an entry for a LID the port to the nearest row that has one.
+    """For each LID, give rows without an entry the port towards the nearest row that has an entry.
 
-    Of equally near rows, the target's own row is used, else the first that the search finds.
+    Of equally near rows, the destination's own row is used, else the first that the search finds.
 
     Parameters
     ----------
     destinations
         int64: destinations whose LIDs are completed.
     edge_offset, edge_row, edge_port
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_back
         int32 [edges]: the edge of the same cable in the other direction.
     lmc, endpoint_row, last_port, no_path, table

@@ -1,4 +1,4 @@
-"""Nue routing: trees towards destinations inside the channel dependency graph, kept acyclic.
+"""Nue routing: trees towards destinations inside a channel dependency graph that stays acyclic.
 
 A channel is an edge of the fabric's graph. The dependency of channel f on a channel e that leaves
 the head of f has number ``dependency[f] + e - edge_offset[edge_row[f]]``. Each virtual lane has an
@@ -34,11 +34,12 @@ def _sort(values, count):
 
 @njit(cache=True)
 def _admit(f, e, graph, state, order, channel_at, space, trail):
-    """Mark the dependency of f on e: blocked if it closes a cycle, else used; return if it is used.
+    """Mark the dependency of f on e as blocked if it closes a cycle, else as used.
 
-    When e is before f in the order, the channels that follow e are searched for f, up to f's
-    position. If f is not among them, they swap positions with those that precede f (Pearce and
-    Kelly 2006). trail[0] counts the marked dependencies, which are listed from trail[1] on.
+    If e is before f in the order, the search goes from e to the channels that follow, up to f's
+    position. If it does not find f, the channels found are moved behind those that precede f
+    (Pearce and Kelly 2006). trail[0] counts the marked dependencies, which are listed from trail[1]
+    on. Return whether the dependency is used.
     """
     edge_offset, edge_row, edge_tail, reverse, dependency = graph
     seen, stack, after, before, moved = space
@@ -126,10 +127,10 @@ def _undo(state, trail, since):
 def _admit_redirect(
     row, other_edge, by, level, graph, hops, chosen, state, order, channel_at, space, trail
 ):
-    """Admit what a row needs to send by other_edge instead; return whether all is admitted.
+    """Admit the dependencies that a row needs to send by other_edge instead.
 
-    It needs the dependencies on other_edge of channel `by` and of all channels that already enter
-    the row, and the dependency of other_edge on the next channel.
+    Channel `by` and all channels that already enter the row depend on other_edge, and other_edge
+    depends on the next channel. Return whether all these dependencies are admitted.
     """
     edge_offset, edge_row, _, reverse, _ = graph
     onward = chosen[edge_row[other_edge]]
@@ -160,14 +161,16 @@ def _grow(
     goal, limit, weight, distances, graph, edge_cost, load, state, order, channel_at, space, trail,
     tree,
 ):  # fmt: skip
-    """Choose an edge for each row towards the goal, level by level, within a lane's dependencies.
+    """Choose an edge for each row towards the goal, nearest rows first, in one lane.
 
-    Each row takes the cheapest path via a row one level nearer whose dependency is admitted. If all
+    Each row takes the cheapest path via a row one hop nearer whose dependency is admitted. If all
     these dependencies are blocked, a nearer row may be redirected to another of its shortest paths
-    (local backtracking); if that fails too, the row is tried again on the next level. Return the
-    number of rows reached, listed by level, and the excess: the edges by which paths are longer
-    than minimal, times their rows' weights, at most `limit`. The search stops at the limit, and
-    the excess is the limit when a row of positive weight is not reached.
+    (local backtracking). If that fails too, the row is tried again one hop farther from the goal.
+
+    Return the number of rows reached, which are listed nearest first, and the excess. The excess is
+    the sum over all rows of the row's weight times the number of edges by which its path exceeds a
+    minimal one. The search stops when the excess reaches `limit`; the excess is also `limit` if a
+    row of positive weight is not reached.
     """
     edge_offset, edge_row, _, _, dependency = graph
     hops, chosen, cost, rows, waiting = tree
@@ -271,28 +274,28 @@ def share_lanes(
     Parameters
     ----------
     edge_offset, edge_row, edge_tail
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     reverse
         int32 [edges]: the edge of the same cable in the other direction.
     dependency
         int64 [edges + 1]: first dependency of each channel; see the module.
     edge_cost
-        float64 [edges]: 1 / rate, per Gbit/s.
+        float64 [edges]: 1 / (rate in Gbit/s).
     row_sources
-        int64 [rows]: hosts that send through the row.
+        int64 [rows]: number of hosts that send through the row.
     weight
         int64 [rows]: 0 for a row that needs no path.
     distances
-        uint16 [rows, rows]: hops along any path, `UNREACHED` where there is none.
+        uint16 [rows, rows]: fewest hops between two rows, `UNREACHED` where there is no path.
     goals
-        int32: target rows in order, each once per destination.
+        int32: target rows, in the order of routing; each row occurs once per destination.
     parent
         int32 [rows]: channel of each row towards the root of the escape tree.
     wanted, aimed
-        uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals, and for those on
-        branches of the escape tree that lead to a goal.
+        uint8 [lanes, rows]: 1 for the rows on a lane's escape paths to its goals; and 1 for rows
+        on branches of the escape tree that lead to such a goal.
     load
-        int64 [edges], flows: zeros, changed in place.
+        int64 [edges]: flows on each edge; initially zeros, changed in place.
     state
         uint8 [lanes, dependencies]: `UNUSED`, `USED` or `BLOCKED`, changed in place.
     order, channel_at
@@ -347,7 +350,7 @@ def share_lanes(
         if lane[goal] < 0:
             lane[goal] = lanes - 1
             least = no_limit
-            for attempt in range(2 * lanes):  # the first half accepts no detours
+            for attempt in range(2 * lanes):  # The first `lanes` attempts accept no detours.
                 v = attempt % lanes
                 trail[0] = 0
                 _, excess = _grow(

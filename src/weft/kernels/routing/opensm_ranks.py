@@ -59,12 +59,13 @@ def ranked_tables(
 ):  # fmt: skip
     """Fill tables as OpenSM does with the hops of its ranked search.
 
-    Ports are chosen by count, as in `weft.kernels.routing.tables.counted_tables`.
+    Among a row's ports of the fewest hops, the port is chosen by the number of destinations already
+    routed via it, as in `weft.kernels.routing.tables.counted_tables`.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     reverse
         int32 [edges]: the edge of the same cable in the other direction.
     step
@@ -73,7 +74,7 @@ def ranked_tables(
     row_order, target_offset, target_destination, destination_port, num_endpoints, no_path, table
         As in `counted_tables`.
     most_hops
-        Paths of more edges are left out.
+        Largest number of edges of a path; longer paths are left out.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(len(edge_row), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Reduction of the largest link load of tables by choosing single trees again."""
+"""Reduction of the largest edge load of tables: single destinations get another tree of paths."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from weft.kernels.routing.tables import carry, sort_by_hops
 SHARED = 8
 #: Relative difference below which loads count as equal.
 SAME = 1e-9
-#: Number of next lower loads to try when the peak cannot be lowered.
+#: Number of next lower loads to try if the peak cannot be lowered.
 DEPTH = 6
 
 
@@ -21,24 +21,24 @@ def lower_peaks(
     component_size, row_sources, target_offset, target_destination, num_endpoints, rounds, load,
     table,
 ):  # fmt: skip
-    """Lead trees around the edges of the largest load times cost, as long as that lowers it.
+    """Choose trees that avoid the edges of the peak: the largest load times cost.
 
-    A tree that uses an edge of the peak is chosen again, and replaced only when the new tree uses
-    no such edge. If no tree can be replaced, the next lower load becomes the peak, at most `DEPTH`
-    times, since room there may help later. Nothing changes when more than one in `SHARED` edges
-    have the peak load. The arguments not listed are those of
+    A tree that uses an edge of the peak is chosen again, and replaced only if the new tree uses no
+    such edge. If no tree can be replaced, the next lower value of load times cost becomes the peak,
+    at most `DEPTH` times; lower loads there may allow replacements later. Nothing changes if more
+    than one in `SHARED` edges have the peak load. The arguments not listed are those of
     `weft.kernels.routing.tables.balanced_tables`.
 
     Parameters
     ----------
     edge_tail
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     rounds
         Largest number of rounds over all trees.
     load
-        int64 [edges]: the flows of the table on each edge, changed in place.
+        int64 [edges]: number of flows on each edge by this table, changed in place.
     table
-        uint8 or uint16 [destinations, rows]: tables without an LMC, changed in place.
+        uint8 or uint16 [destinations, rows]: tables with LMC 0, changed in place.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def lower_peaks(
 
 @njit(cache=True)
 def _subtrees(queue, count, chosen, edge_row, row_sources, flow):
-    """Fill the flows that each row of a tree forwards."""
+    """Fill the number of flows that each row of a tree sends or forwards."""
     for i in range(count):
         flow[queue[i]] = row_sources[queue[i]]
     for i in range(count - 1, 0, -1):
@@ -153,9 +153,9 @@ def _over(queue, count, chosen, flow, load, edge_cost, limit):
 
 @njit(cache=True)
 def _around(queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over, chosen):
-    """Choose every row's edge by the fewest edges over the limit, then by the least cost.
+    """Choose for every row the path with the fewest edges over the limit, then the least cost.
 
-    The flow that a row adds is estimated by its flow in the previous tree.
+    The flows that a row would add are estimated by its flows in the previous tree.
     """
     cost[queue[0]] = 0.0
     over[queue[0]] = 0

@@ -14,37 +14,38 @@ def balanced_tables(
 ):  # fmt: skip
     """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
 
-    Each destination gets a tree of paths. From the target outwards, every row takes the edge with
-    the least sum of load times cost over the rest of the path, or the lowest port among equals.
+    Each destination gets a tree of paths. From the target outwards, every row takes the path with
+    the least sum of load times cost over its edges; of equal paths, the one by the lowest port.
     Then the tree's flows, one from each host, are added to the loads, so that later trees avoid
-    them. On every pass but the first a tree's own flows are subtracted and its paths chosen again.
-    With an LMC, the LIDs of one destination avoid each other's edges first of all.
+    these edges. On every pass but the first, the flows of each tree are subtracted before its paths
+    are chosen again. If the LMC is above 0, a path first of all avoids edges that other LIDs of the
+    same destination use.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port, row_base, slot_edge
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_up
         uint8 [edges]: 1 for an edge that leads up; empty unless `ordered`.
     ordered
         Whether paths are the shortest up*/down* paths instead of the shortest ones.
     edge_cost
-        float64 [edges]: 1 / rate, per Gbit/s.
+        float64 [edges]: 1 / (rate in Gbit/s).
     component_size
         int32 [rows]: number of rows connected to the row.
     row_sources
-        int64 [rows]: hosts that send through the row.
+        int64 [rows]: number of hosts that send through the row.
     target_offset, target_destination
         int32 CSR over rows: the destinations of each row, endpoints first.
     destination_port
-        int32 [destinations]: the port from its row to the destination, 0 for the row itself.
+        int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     num_endpoints, lmc, passes
         Destinations from num_endpoints on are switches and add no load; LID mask control; number of
         passes.
     no_path
         The port that means "no path", the largest value of the table's type.
     load
-        int64 [edges], flows: zeros, changed in place.
+        int64 [edges]: flows on each edge; initially zeros, changed in place.
     table
         uint8 or uint16 [lids, rows], changed in place.
     """
@@ -68,7 +69,7 @@ def balanced_tables(
             if target_offset[g] == target_offset[g + 1]:
                 continue
             if again and target_destination[target_offset[g]] >= num_endpoints:
-                continue  # only the switch itself: its paths carry no load and stay
+                continue  # The only destination is the switch: its paths carry no load and stay.
             if ordered:
                 count = updown(
                     edge_offset, edge_row, edge_up, g, component_size[g], hops, down, queue
@@ -127,7 +128,7 @@ def _unlike(
     table, lid, lids, offset, again, queue, count, first, edges, edge_row, edge_port, edge_cost,
     load, senders, cost, chosen,
 ):  # fmt: skip
-    """Choose as `_cheapest`; every other LID of the destination on an edge adds to its cost."""
+    """Choose as `_cheapest`, but other LIDs of the destination on an edge add to its cost."""
     cost[queue[0]] = 0.0
     for i in range(1, count):
         row = queue[i]
@@ -170,12 +171,12 @@ def counted_tables(
 
     Rows are targets in row_order, with their destinations in the listed order: first all
     endpoints, then all switches, which are not counted. Among the ports that start a shortest path,
-    every row sends by the port of the least count; if several have it, by the lowest of them.
+    every row sends by the port of the least count; if several ports have it, by the lowest.
 
     Parameters
     ----------
     edge_offset, edge_row, edge_port
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     row_order
         int32 [rows]: the rows, in the order in which they are targets.
     target_offset, target_destination, destination_port, num_endpoints, no_path
@@ -243,17 +244,17 @@ def dmodk_tables(
     Parameters
     ----------
     rank
-        int32 [endpoints]: index of the endpoint among the leaves of the tree.
+        int32 [endpoints]: index of each endpoint in the order of the tree's leaves.
     row_start, row_end
-        int32 [rows]: range of the indices `rank` of the endpoints below the row.
+        int32 [rows]: range of the `rank` of the endpoints below the row.
     child_size
-        int64 [rows]: endpoints below each child of the row.
+        int64 [rows]: number of endpoints below each child of the row.
     up_divisor, down_divisor
         int64 [rows]: divisors of the rank for up ports and for parallel down ports.
     up_offset, up_port, down_offset, down_port
         int32 CSR over rows: up ports, and down ports by child.
     down_parallel
-        int64 [rows]: parallel cables to each child.
+        int64 [rows]: number of parallel cables to each child.
     lmc, no_path
         As in `balanced_tables`.
     table

@@ -52,7 +52,7 @@ def unite_squares(offset, other, edge, parent, flip):
     Returns
     -------
     int
-        Number of conflicts: of edges found parallel to their own reverse.
+        Number of conflicts: each is an edge that is parallel to its own reverse.
     """
     conflicts = 0
     for v in range(len(offset) - 1):
@@ -160,12 +160,13 @@ def _ring_direction(source, target, radix, ring, tie_up):
 
 @njit(cache=True)
 def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, step, reach, chosen):
-    """Choose the group 2 d + (1 up, 0 down) by which each row sends to a target row, -1 for none.
+    """Choose the group of cables by which each row sends to a target row, -1 for none.
 
-    As in OpenSM's torus-2QoS, the path leads along the first dimension that differs towards the
-    switch where it turns, in the shorter direction or, when that direction is cut, in the other.
-    When that switch is missing, it leads in the shorter direction as far as there are cables. Where
-    no step is possible, the next dimension is tried.
+    Group 2 d leads down and group 2 d + 1 up dimension d. As in OpenSM's torus-2QoS, the path leads
+    along the first dimension in which row and target differ, to the switch where it turns into the
+    next dimension. It takes the shorter direction, or the other one if the shorter one is cut. If
+    the switch of the turn is missing, the path takes the shorter direction as far as there are
+    cables. If no step is possible, the next dimension is tried.
     """
     dimensions = len(radix)
     for row in range(len(chosen)):
@@ -198,7 +199,7 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
     """Let rows without a path send to a neighbour that has one; return the number of such rows.
 
     Rows next to rows with a path come first. The neighbours are tried from the first dimension to
-    the last, or with `last_first` in reverse.
+    the last or, if `last_first`, in reverse.
     """
     rows = len(chosen)
     state[:] = 0
@@ -252,15 +253,15 @@ def torus_tables(
     radix, ring
         int32 and uint8 [dimensions]: size, and whether the wrap-around cables are used.
     balanced
-        Whether ties on an even ring are shared between both directions and parallel cables are
-        balanced by flows. Otherwise, as in OpenSM, ties do not cross the dateline and parallel
-        cables are used round-robin.
+        Whether ties (of the two directions around an even ring) are shared between both directions,
+        and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie do not
+        cross the dateline, and parallel cables are used round-robin.
     whole, last_first
         Whether no cable or switch is missing, so that every path arrives; and, if some are missing,
         the order for `_repair_steps`.
     coordinate, stride, grid
         int32 [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c
-        is grid[sum(c * stride)], -1 where it is missing.
+        is grid[sum(c * stride)], -1 where the switch is missing.
     step, reach
         int32 [rows, 2 dimensions]: neighbour down (2 d) and up (2 d + 1) dimension d, or -1; and
         the number of steps possible in that direction.
@@ -268,16 +269,16 @@ def torus_tables(
         int32 [rows]: the number of each row in the fabric.
     group_offset, group_port, group_cost
         int32, int32 and float64, CSR over row * 2 dimensions + group: the ports of parallel
-        cables, and the cost of one flow (1 / rate, per Gbit/s).
+        cables, and the cost of one flow: 1 / (rate in Gbit/s).
     order, parity
         int32 and uint8 [rows]: order of the target rows, and the direction of ties towards the
-        first destination of each row; further adapters alternate.
+        first destination of each row; the directions for its further adapters alternate.
     list_offset, listed, listed_port
         int32 CSR over rows: the destinations of each row, and the port to each.
     first_switch
         Destinations from this number on are switches.
     sources
-        int64 [rows]: hosts that send through each row.
+        int64 [rows]: number of hosts that send through each row.
     sl_bit
         uint8 [dimensions]: the SL bit that marks a path that crosses the dateline.
     table, sl
@@ -287,7 +288,7 @@ def torus_tables(
     Returns
     -------
     int
-        The number of (row, target row) steps repaired.
+        The number of pairs (row, target row) whose step was repaired.
     """
     count = len(rows)
     groups = step.shape[1]

@@ -14,9 +14,9 @@ def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
     leaves
         int64: rows at which paths begin and end.
     set_id, set_offset, set_edge
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     level
         int64 [rows]: level in the tree.
 
