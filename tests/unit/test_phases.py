@@ -280,7 +280,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     inside[routes.via[0], 0] = 0
     for broken, wrong in [
         (replace(routes, set_lane=routes.set_lane[:-1].copy()), "lanes do not match"),
-        (replace(routes, via=routes.via[:-1].copy()), "expected at least three, of 12 rows"),
+        (replace(routes, via=routes.via[:-1].copy()), "at least three are needed, for 12 rows"),
         (replace(routes, via=routes.via % 2, via_set=routes.via_set[:2].copy()), "2 intermediates"),
         (replace(routes, via_set=inside), "must not have a port set to itself"),
         (replace(routes, sl=np.zeros(3, np.uint8)), "service levels have shape"),

@@ -118,10 +118,13 @@ def test_arrays_of_the_wrong_shape_are_refused(consume) -> None:
         (replace(routes, lanes=VirtualLanes.uniform([15])), "SL 0 maps to VL 15; a virtual lane"),
         (replace(sets, set_lane=np.full_like(sets.set_edge, 99, np.uint8)), "0 to 14, not 99"),
         (replace(sets, set_id=sets.set_id[:2].copy()), "the port sets have shape"),
-        (replace(sets, set_id=sets.set_id + sets.num_sets), "a port set is 0 to"),
-        (replace(sets, set_id=sets.set_id - 2), "a port set is 0 to"),
-        (replace(sets, set_edge=sets.set_edge + 8), "an edge of a port set is 0 to 7"),
-        (replace(sets, set_edge=sets.set_edge - 8), "an edge of a port set is 0 to 7"),
+        (
+            replace(sets, set_id=sets.set_id + sets.num_sets),
+            "number of a port set must be 0 to",
+        ),
+        (replace(sets, set_id=sets.set_id - 2), "number of a port set must be 0 to"),
+        (replace(sets, set_edge=sets.set_edge + 8), "an edge of a port set must be 0 to 7"),
+        (replace(sets, set_edge=sets.set_edge - 8), "an edge of a port set must be 0 to 7"),
         (replace(sets, set_offset=sets.set_offset[:-1].copy()), "must ascend from 0 to"),
         (replace(sets, set_offset=sets.set_offset[::-1].copy()), "must ascend from 0 to"),
     ]
@@ -153,8 +156,11 @@ def test_lanes_by_port_that_do_not_fit_are_refused() -> None:
         (replace(lanes, base=lanes.base - 1), runs),
         (replace(lanes, ports=lanes.ports - 1), runs),
         (VirtualLanes(lanes.tables, lanes.index), runs),
-        (replace(lanes, index=lanes.index + len(lanes.tables)), "an SL to VL table is 0 to 4"),
-        (replace(lanes, index=lanes.index - 5), "an SL to VL table is 0 to 4"),
+        (
+            replace(lanes, index=lanes.index + len(lanes.tables)),
+            "SL to VL table must be 0 to 4",
+        ),
+        (replace(lanes, index=lanes.index - 5), "SL to VL table must be 0 to 4"),
         (replace(lanes, tables=lanes.tables[:, :8].copy()), "expected 16 entries each"),
         (replace(lanes, tables=lanes.tables[:0].copy()), "expected 16 entries each"),
     ]

@@ -31,15 +31,15 @@ class Routes(FrozenArrays):
     fabric_digest
         `Fabric.digest` of the routed fabric.
     sl
-        uint8, service levels: of shape () if all paths have the same, [lids], or [rows, lids] with
-        the first row of the path. Source routes may also have one service level per path;
-        candidates have the same for all.
+        uint8: service levels, of shape () if all paths have the same. Tables may also have one per
+        LID, [lids], or one per first row of the path and LID, [rows, lids]. Source routes may also
+        have one per path, [paths].
     lanes
         SL to VL mapping.
     options
-        All options of the engine.
+        All options of the engine with their values.
     refusals
-        Engines that were not applicable, each with the reason.
+        Engines that were tried but not applicable, each with the reason.
     notes
         Information for the user, such as the roots of the tree.
     """
@@ -59,7 +59,7 @@ class Routes(FrozenArrays):
 
     @property
     def num_intermediates(self) -> int:
-        """Number of intermediates via which packets may be sent; 0 when all paths are direct."""
+        """Number of intermediates via which packets may be sent; 0 if all paths are direct."""
         return 0
 
     @property
@@ -69,7 +69,7 @@ class Routes(FrozenArrays):
 
     @property
     def num_vls(self) -> int:
-        """Number of virtual lanes: the highest that a service level in use maps to, plus one."""
+        """Number of virtual lanes: one more than the highest lane of a service level in use."""
         used = np.unique(self.sl)
         return int(self.lanes.tables[:, used].max(initial=0)) + 1
 
@@ -92,7 +92,7 @@ class Routes(FrozenArrays):
         fabric
             The fabric that was routed.
         load
-            float [links], such as `weft.link_loads` returns for these routes.
+            float [links]: load of each link, such as `weft.link_loads` returns.
         **options
             As for `Fabric.plot`.
 
@@ -104,7 +104,7 @@ class Routes(FrozenArrays):
         Raises
         ------
         InputError
-            When the routes are not for this fabric, or `Fabric.plot` raises it.
+            If the routes were made for another fabric, or `Fabric.plot` raises it.
         """
         self.check(fabric)
         return fabric.plot(load, **{"title": f"{fabric.name}, {self.engine}", **options})
@@ -115,7 +115,7 @@ class Routes(FrozenArrays):
         Raises
         ------
         InputError
-            When the fabric differs in nodes, ports or cables, or an array has the wrong shape or
+            If the fabric differs in nodes, ports or cables, or an array has the wrong shape or
             values.
         """
         check_fabric(fabric)
@@ -165,14 +165,14 @@ class Routes(FrozenArrays):
         Returns
         -------
         ndarray
-            int64 [flows + 1]: start of the links of each flow; a flow without a path has none.
+            int64 [flows + 1]: start of the links of each flow; a flow without a path has no links.
         ndarray
             int32: the links.
 
         Raises
         ------
         NotApplicable
-            When the routes are not `settled`.
+            If the routes are not `settled`.
         """
         raise NotApplicable(f"{self.engine} leaves the path of a flow to a policy")
 
@@ -199,7 +199,10 @@ class Routes(FrozenArrays):
         return *self.links(fabric, flows), *none
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
-        """Return link loads (float64 if weighted or split, else int64) and number of lost flows."""
+        """Return the link loads, and the number of flows without a path.
+
+        The loads are float64 if flows have weights or are split, else int64.
+        """
         raise NotApplicable(f"{self.engine} gives no paths to load links by")
 
     def add_dependencies(

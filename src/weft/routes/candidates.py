@@ -23,10 +23,10 @@ from weft.routes.virtual_lanes import within
 class CandidateRoutes(Routes):
     """Sets of ports that a packet may take; a policy chooses among them.
 
-    With intermediates, a packet between rows of different intermediates has two phases. By
-    `via_set` it is sent to a third intermediate, which the policy draws, and from the first row
-    that it reaches there, by `set_id`, to its destination. Packets within one intermediate, and
-    those whose source or destination row is in none, are sent direct.
+    If there are intermediates, a packet between rows of different intermediates is sent in two
+    phases: by `via_set` to a third intermediate, which the policy draws; then, from the first row
+    that it reaches there, by `set_id` to its destination. Packets within one intermediate, and
+    packets whose source or destination row is in no intermediate, are sent direct.
 
     Parameters
     ----------
@@ -38,16 +38,16 @@ class CandidateRoutes(Routes):
         int32 CSR: the edges (of `SwitchGraph`) of each set, by ascending port. Equal sets are
         stored once.
     set_lane
-        uint8, as `set_edge`: the virtual lane on which a packet leaves by that edge; empty when
-        all packets use the lane of `sl`.
+        uint8: for each edge in `set_edge`, the virtual lane on which a packet leaves by this edge;
+        empty if all packets use the lane of `sl`.
     via
         int32 [rows]: the intermediate, such as a group of switches, that a row belongs to, -1 for
-        none; empty when all packets are sent direct. There must be at least three intermediates.
+        none; empty if all packets are sent direct. There must be at least three intermediates.
     via_set
         int32 [intermediates, rows]: ``via_set[v, r]`` is the number of the set by which row ``r``
-        sends to intermediate ``v``, -1 if ``r`` is in ``v`` and where there is no set.
+        sends to intermediate ``v``; -1 if ``r`` is in ``v`` or has no set.
     direct
-        With intermediates: whether the policy may also send a packet direct.
+        Whether, if there are intermediates, the policy may also send a packet direct.
     """
 
     set_id: NDArray[np.int32]
@@ -65,12 +65,12 @@ class CandidateRoutes(Routes):
 
     @property
     def num_intermediates(self) -> int:
-        """Number of intermediates via which packets may be sent; 0 when all paths are direct."""
+        """Number of intermediates via which packets may be sent; 0 if all paths are direct."""
         return len(self.via_set)
 
     @property
     def num_vls(self) -> int:
-        """Number of virtual lanes: the highest that the sets use, plus one."""
+        """Number of virtual lanes: one more than the highest lane that the sets use."""
         return int(self.set_lane.max()) + 1 if len(self.set_lane) else super().num_vls
 
     def check(self, fabric: Fabric) -> None:
@@ -100,17 +100,19 @@ class CandidateRoutes(Routes):
                 "of edges"
             )
         if not within(self.set_edge, 0, len(graph.edge_row) - 1):
-            raise InputError(f"an edge of a port set is 0 to {len(graph.edge_row) - 1}")
+            raise InputError(f"an edge of a port set must be 0 to {len(graph.edge_row) - 1}")
         for lines in (self.set_id, self.via_set):
             if not within(lines, -1, self.num_sets - 1):
-                raise InputError(f"a port set is 0 to {self.num_sets - 1}, or -1 for none")
+                raise InputError(
+                    f"the number of a port set must be 0 to {self.num_sets - 1}, or -1 for none"
+                )
 
     def _check_intermediates(self, rows: int) -> None:
         vias = int(self.via.max(initial=-1)) + 1
         if len(self.via) != rows or self.via_set.shape != (vias, rows) or vias < 3:
             raise InputError(
-                f"{vias} intermediates of {len(self.via)} rows, with sets of shape "
-                f"{self.via_set.shape}; expected at least three, of {rows} rows"
+                f"the routes have {vias} intermediates for {len(self.via)} rows, and their sets "
+                f"have shape {self.via_set.shape}; at least three are needed, for {rows} rows"
             )
         inside = np.flatnonzero(self.via >= 0)
         if np.any(self.via_set[self.via[inside], inside] >= 0) or np.any(

@@ -20,11 +20,11 @@ class Flows:
     sources, destinations
         int32 [flows]: endpoints, -1 for a host without a cable.
     lids
-        int32 [flows]: line of the forwarding tables for each flow; empty when the LMC is 0.
+        int32 [flows]: line of the forwarding tables for each flow; empty if the LMC is 0.
     order
         int32 [flows]: indices of the flows, sorted by destination.
     weights
-        float64 [flows]; empty if every flow has weight 1.
+        float64 [flows]: weight of each flow; empty if every flow has weight 1.
     """
 
     sources: NDArray[np.int32]
@@ -51,11 +51,11 @@ class Flows:
         return staying
 
     def loads_of(self, fabric: Fabric) -> NDArray[Any]:
-        """Return zeros [links], float64 when the flows have weights, else int64."""
+        """Return one zero per link, as float64 if the flows have weights, else as int64."""
         return np.zeros(fabric.num_links, dtype=np.float64 if len(self.weights) else np.int64)
 
 
 def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the link from each destination to its row, -1 if it is a row, int32 [destinations]."""
+    """Return the link from each destination to its row, -1 for rows, int32 [destinations]."""
     link = fabric.graph.destination_link
     return np.where(link >= 0, link ^ 1, -1).astype(np.int32)

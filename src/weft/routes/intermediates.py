@@ -37,7 +37,7 @@ def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float6
     -------
     ndarray
         float64 [rows, rows]: of the packets from row ``s`` to the intermediate that row ``a`` is
-        in, split equally at every hop, the part that reaches it at ``a``; 0 when ``s`` is in it.
+        in, split equally at every hop, the part that enters it at ``a``; 0 if ``s`` is in it.
     """
     via = routes.via
     listed = np.argsort(via, kind="stable")[int((via < 0).sum()) :].astype(np.int32)
@@ -58,7 +58,7 @@ def always_arrives(
     Parameters
     ----------
     fabric, routes
-        The fabric, and the routes whose sets the lines name.
+        The fabric, and the routes whose sets `lines` contains.
     lines
         int32 [lines, rows]: `CandidateRoutes.set_id` or `via_set`.
     ends
@@ -67,7 +67,7 @@ def always_arrives(
     Raises
     ------
     InputError
-        When a set is empty or contains an edge that leaves another row.
+        If a set is empty or contains an edge that leaves another row.
     """
     graph = fabric.graph
     reached: NDArray[np.bool_] = (lines >= 0) | ends
@@ -101,8 +101,8 @@ def longest_paths(
 ) -> tuple[NDArray[np.int32], tuple[int, int]]:
     """Return the length of the longest path over each line's sets, int32 [lines, rows].
 
-    The second result is a (line, row) on a cycle, in which case the lengths are undefined, or
-    (-1, -1) when there is none. Lengths are counted in edges.
+    Lengths are counted in edges. The second result is (-1, -1); if there is a cycle, it is a line
+    and a row on the cycle, and the lengths are undefined.
     """
     lengths = np.zeros(lines.shape, dtype=np.int32)
     line, row = path_lengths(
@@ -112,7 +112,7 @@ def longest_paths(
 
 
 def routed_rows(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.bool_]:
-    """Return whether packets arrive whatever is chosen, bool [target rows, rows]."""
+    """Return whether packets arrive whatever the policy chooses, bool [target rows, rows]."""
     rows = fabric.graph.num_rows
     straight = always_arrives(fabric, routes, routes.set_id, np.eye(rows, dtype=bool))
     if not routes.num_intermediates:
@@ -155,7 +155,8 @@ def via_lengths(
     Returns
     -------
     ndarray, ndarray
-        float64: pairs by number of edges, and by number of edges beyond the minimal path.
+        float64: number of pairs for each number of edges of the path, and for each number of edges
+        by which the path exceeds a minimal one.
     """
     vias = routes.num_intermediates
     share = arrival_shares(fabric, routes) / (vias - 2)

@@ -26,9 +26,9 @@ class PathRoutes(Routes):
         endpoint ``pair[i] % endpoints``, where ``endpoints`` is `Fabric.num_host_endpoints`. A
         pair that is not listed has no path.
     offset, edge
-        int64 [paths + 1] and int32, CSR: the edges (of `SwitchGraph`) of each path, from the row
-        that its source sends through to the row that its destination hangs from; no edges when
-        these are the same row. Links at the hosts are not listed.
+        int64 [paths + 1] and int32, CSR: the edges (of `SwitchGraph`) of each path, from the row of
+        its source to the row of its destination; no edges if both are the same row. Links at the
+        hosts are not listed.
     """
 
     pair: NDArray[np.int64]
@@ -42,11 +42,13 @@ class PathRoutes(Routes):
         if len(self.offset) != len(self.pair) + 1 or (
             len(self.pair) and (np.any(np.diff(self.pair) <= 0) or self.pair[0] < 0)
         ):
-            raise InputError("pairs of source routes must ascend, with one offset more than pairs")
+            raise InputError(
+                "pairs of source routes must ascend, and there must be one offset more than pairs"
+            )
         if len(self.pair) and self.pair[-1] >= endpoints**2:
             raise InputError(
-                f"pair {self.pair[-1]} must be below {endpoints} x {endpoints}, the pairs of "
-                f"endpoints of {fabric.name}"
+                f"pair {self.pair[-1]} must be below {endpoints} x {endpoints}, the number of "
+                f"pairs of endpoints of {fabric.name}"
             )
         path, status = first_broken_path(
             self.pair, self.offset, self.edge, endpoints, graph.destination_row,

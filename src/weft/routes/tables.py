@@ -25,9 +25,9 @@ class TableRoutes(Routes):
     ----------
     table
         uint8 or uint16 [destinations << lmc, rows]: ``table[(d << lmc) + o, r]`` is the output port
-        of row ``r`` for LID offset ``o`` of destination ``d``; 0 is the row itself and the largest
-        value of the type "no path". The entries of one destination are contiguous, because walks
-        and engines work destination by destination.
+        of row ``r`` for LID offset ``o`` of destination ``d``. Port 0 is the row itself; the
+        largest value of the type means "no path". The entries of one destination are contiguous,
+        because walks and engines work destination by destination.
     lmc
         LID mask control: each endpoint answers to ``2 ** lmc`` LIDs.
     """
@@ -64,7 +64,7 @@ class TableRoutes(Routes):
         return int(np.iinfo(self.table.dtype).max)
 
     def lft(self, row: int) -> NDArray[np.unsignedinteger[Any]]:
-        """Return one row's forwarding table, by destination and LID offset."""
+        """Return the forwarding table of one row, ordered by destination, then LID offset."""
         return np.ascontiguousarray(self.table[:, row])
 
     def __repr__(self) -> str:

@@ -12,9 +12,9 @@ from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.fabrics import Fabric
 
-#: A service level is four bits.
+#: Number of service levels: an SL has four bits.
 NUM_SLS = 16
-#: Data lanes; VL 15 is for subnet management alone.
+#: Number of lanes for data; VL 15 is for subnet management alone.
 MAX_VLS = 15
 
 
@@ -38,11 +38,11 @@ class VirtualLanes(FrozenArrays):
         uint8 [tables, 16]: the VL of each SL.
     index
         int32: the table of row ``r`` from port ``i`` to port ``o`` is
-        ``index[base[r] + i * ports[r] + o]``, where port 0 is the node itself; empty when table 0
-        is used everywhere.
+        ``index[base[r] + i * ports[r] + o]``, where port 0 is the node itself; empty if table 0 is
+        used everywhere.
     base, ports
-        int64 and int32 [rows]: start in `index`, and ports of the row, port 0 included; empty when
-        `index` is.
+        int64 and int32 [rows]: start of the row in `index`, and number of its ports, port 0
+        included; empty if `index` is empty.
     """
 
     tables: NDArray[np.uint8]
@@ -52,7 +52,7 @@ class VirtualLanes(FrozenArrays):
 
     @classmethod
     def uniform(cls, sl_to_vl: Any = ()) -> VirtualLanes:
-        """Return one table for all; SLs beyond the given ones map to VL 0."""
+        """Return one table for all pairs of ports; SLs beyond the given ones map to VL 0."""
         table = np.zeros((1, NUM_SLS), dtype=np.uint8)
         table[0, : len(sl_to_vl)] = sl_to_vl
         return cls(table)
@@ -68,7 +68,7 @@ class VirtualLanes(FrozenArrays):
         Raises
         ------
         InputError
-            When a shape, type or value does not fit.
+            If a shape, type or value does not fit.
         """
         if not _whole(self.tables, 2) or self.tables.shape[1] != NUM_SLS or not len(self.tables):
             raise InputError(
@@ -89,4 +89,4 @@ class VirtualLanes(FrozenArrays):
                 f"for each of the {len(ports)} rows of {fabric.name}"
             )
         if not _whole(self.index, 1) or not within(self.index, 0, len(self.tables) - 1):
-            raise InputError(f"an SL to VL table is 0 to {len(self.tables) - 1}")
+            raise InputError(f"an index of an SL to VL table must be 0 to {len(self.tables) - 1}")

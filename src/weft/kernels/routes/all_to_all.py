@@ -1,4 +1,4 @@
-"""Link loads of all-to-all traffic, from one tree of flow counts per destination."""
+"""Link loads of all-to-all traffic, computed along the tree of paths to each destination."""
 
 import numpy as np
 
@@ -21,21 +21,21 @@ def all_to_all_table_loads(
     lids
         int32: lines of the table.
     lid_row, lid_link
-        int32 [len(lids)]: destination_row and destination_link of each LID. Its host is one of
-        those that send through that row, and sends nothing to itself.
+        int32 [len(lids)]: destination_row and destination_link of each LID. The LID's host is one
+        of the hosts that send through that row, and sends nothing to itself.
     row_base, row_link, link_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     row_sources
-        int64 [rows]: hosts that send through each row.
+        int64 [rows]: number of hosts that send through each row.
     no_path
         The port that means "no path".
     loads
-        int64 [links], flows, changed in place.
+        int64 [links]: flows on each link, changed in place.
 
     Returns
     -------
     int
-        Flows that are not delivered.
+        Number of flows that are not delivered.
     """
     rows = len(row_base) - 1
     following = np.empty(rows, dtype=np.int32)
@@ -98,7 +98,7 @@ def all_to_all_table_loads(
 
 @njit(cache=True)
 def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
-    """Recount the flows without rows whose path does not arrive; return the flows left out.
+    """Recount only the flows of rows whose path arrives; return the number of all other flows.
 
     `delivers` is whether the goal's own table entry leads to the destination.
     """

@@ -2,13 +2,14 @@
 
 Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. The dependencies of a channel on the
 channels that leave its head are a run of bits: bit ``(vl * degree + k) * vls + out_vl`` after
-``first_bit[edge]``, where k is the index of the outgoing edge among those of the head row. The
-kernels share these arguments:
+``first_bit[edge]``. Here ``degree`` is the number of edges that leave the head row, and k is the
+index of the outgoing edge among them. The kernels share these arguments:
 
 vls
     Number of virtual lanes.
 first_bit, bits
-    int64 [edges + 1] and uint8, eight bits each: the dependencies.
+    int64 [edges + 1]: number of the first bit of each edge; uint8: the bits of all dependencies,
+    eight in each element.
 used
     uint8 [edges * vls]: 1 for every channel that carries traffic.
 vl_tables, vl_index, vl_base, vl_ports
@@ -30,7 +31,7 @@ def lane_of(row, port_in, port_out, sl, vl_tables, vl_index, vl_base, vl_ports):
 
 @njit(cache=True, inline="always")
 def set_dependency(before, channel, edge_offset, edge_row, vls, first_bit, bits):
-    """Set the dependency of channel `before` on `channel`, which leaves its head."""
+    """Set the dependency of channel `before` on `channel`, which leaves the head of `before`."""
     head = edge_row[before // vls]
     first = np.int64(edge_offset[head])
     degree = edge_offset[head + 1] - first
@@ -47,7 +48,7 @@ def table_dependencies(
     """Set the dependencies of the paths from each start to each listed LID.
 
     A path is followed up to the first channel that another path to the same LID on the same SL
-    has used: the rest is the same.
+    has used: from there on, both paths are the same.
 
     Parameters
     ----------
@@ -56,14 +57,15 @@ def table_dependencies(
     lids
         int32: lines of the table.
     row_base, row_link, edge_of_link, edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_port_in
-        int32 [edges]: port by which the edge enters its row.
+        int32 [edges]: port by which the edge enters the row at its head.
     start_row, start_port, start_sender
-        int32 [starts]: row, port by which packets enter it, and the endpoint that sends from there,
-        which sends nothing to itself; -1 if several endpoints send from there.
+        int32 [starts]: row, port by which packets enter the row, and endpoint that sends these
+        packets, -1 if several endpoints do. An endpoint sends nothing to itself.
     sl
-        uint8 [1, 1], [1, lids] or [rows, lids]: service levels.
+        uint8 [1, 1], [1, lids] or [rows, lids]: service level of all paths, of the paths to each
+        LID, or of the path from each row to each LID.
     vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
         See the module; bits and used are changed in place.
     """
@@ -116,11 +118,11 @@ def candidate_dependencies(
     Parameters
     ----------
     set_id, set_offset, set_edge, set_lane
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     targets, source_rows
-        int32: rows that paths lead to and begin at.
+        int32: rows that paths lead to, and rows at which paths begin.
     edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     lane
         VL of all edges when set_lane is empty.
     vls, first_bit, bits, used
@@ -190,12 +192,12 @@ def set_dependencies(
 
 @njit(cache=True)
 def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
-    """Remove channels that no remaining channel depends on, until none is left to remove.
+    """Remove channels that no remaining channel depends on, until there is no such channel.
 
     Parameters
     ----------
     edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     vls, first_bit, bits, used
         See the module.
 
@@ -256,13 +258,13 @@ def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, 
     Parameters
     ----------
     edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     vls, first_bit, bits
         See the module.
     keep
         uint8 [edges * vls]: 1 for the channels to list.
     tails, heads
-        int32, filled up to their length: channel `tail` depends on `head`.
+        int32, filled as far as there is room: channel ``tails[i]`` depends on ``heads[i]``.
 
     Returns
     -------

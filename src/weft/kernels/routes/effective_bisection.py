@@ -25,14 +25,14 @@ def draw_bisections(endpoints, seed, first, sources, destinations, states):
     Parameters
     ----------
     endpoints
-        int32 [hosts]: an endpoint of each host.
+        int32 [hosts]: one endpoint of each host.
     seed, first
         Seed, and number of the first sample.
     sources, destinations
-        int32 [samples, flows], filled: endpoints. The flows after the first hosts // 2 are the
-        reverse of these first flows.
+        int32 [samples, flows]: filled with the endpoints of each flow. The flows after the first
+        hosts // 2 are the reverse of these first flows.
     states
-        uint64 [samples, flows], filled: initial random state of each flow.
+        uint64 [samples, flows]: filled with the initial random state of each flow.
     """
     half = len(endpoints) // 2
     order = np.empty(len(endpoints), dtype=np.int64)
@@ -49,22 +49,24 @@ def draw_bisections(endpoints, seed, first, sources, destinations, states):
 def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
     """Fill the mean share of the injection rate that the flows of each sample get.
 
-    A flow gets the least of 1 / (load * link_cost) over its links, and 0 when it has none. A flow
-    that has a detour takes the path whose largest load * link_cost is smaller, or the direct path
-    if both are equal. The flows choose one after the other, and again when all have chosen.
+    The share of a flow is the least 1 / (load * link_cost) of its links, 0 if it has no links. A
+    flow that has a detour takes the path whose largest load * link_cost is smaller, or the direct
+    path if both are equal. The paths of the flows are chosen one after the other, and then a second
+    time.
 
     Parameters
     ----------
     offset, link
         int64 [samples * flows + 1] and int32, CSR: the links of each flow's direct path.
     about_offset, about
-        The same for paths via an intermediate (detours); empty when no flow has a detour.
+        Likewise, the links of each flow's path via an intermediate (its detour); empty if no flow
+        has a detour.
     link_cost
         float64 [links]: injection rate divided by the link's rate.
     flows
-        Flows per sample.
+        Number of flows per sample.
     means
-        float64 [samples], filled: 0 to 1.
+        float64 [samples]: filled with the mean share of each sample, 0 to 1.
     """
     loads = np.zeros(len(link_cost), dtype=np.int32)
     # Whether each flow takes its detour.

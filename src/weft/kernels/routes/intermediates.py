@@ -9,17 +9,19 @@ import numpy as np
 from weft.kernels.cache import njit
 from weft.kernels.routes.dependencies import follow_sets, set_dependencies
 
-#: Origin of the packets at a row or channel if it is not one intermediate: none, or several.
+#: An origin is the intermediate that the packets at a row or channel come from, or one of these
+#: values if there are no packets, or packets from several intermediates.
 NOWHERE = -1
 SEVERAL = -2
 
 
 @njit(cache=True)
 def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
-    """Append to order the rows that root can send through, each after those that it sends to.
+    """Append to order the rows that root can send through, each after the rows that it sends to.
 
-    state, order, stack and cursor are [rows]. done is the number of rows in order; these have
-    state 2, all other rows 0. Return the new number, and a row on a cycle or -1.
+    state, order, stack and cursor have one element per row. done is the number of rows in order,
+    which have state 2; all other rows have state 0. Return the new number of rows in order, and a
+    row on a cycle, or -1 if there is none.
     """
     stack[0] = root
     depth = 1
@@ -56,16 +58,16 @@ def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
     lines
         int32 [lines, rows]: set_id or via_set of `weft.routes.CandidateRoutes`.
     set_offset, set_edge
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     lengths
-        int32 [lines, rows], filled: edges; undefined if there is a cycle.
+        int32 [lines, rows]: filled with the number of edges; undefined if there is a cycle.
 
     Returns
     -------
     line, row
-        (-1, -1), or a line that has a cycle and a row on it.
+        (-1, -1) if there is no cycle; otherwise a line that has a cycle, and a row on the cycle.
     """
     rows = lines.shape[1]
     state = np.empty(rows, dtype=np.uint8)
@@ -102,14 +104,14 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
     Parameters
     ----------
     via, via_set, set_offset, set_edge
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     member_offset, member
         int64 and int32, CSR over intermediates: the rows of each.
     share
-        float64 [rows, rows]: zeros. Of the packets from row s to the intermediate that row a is in,
-        share[s, a] becomes the part that reaches it at a; 0 when s is in that intermediate.
+        float64 [rows, rows]: initially zeros. Of the packets from row s to the intermediate that
+        row a is in, share[s, a] becomes the part that enters it at a; 0 if s is in it.
     """
     rows = len(via)
     state = np.empty(rows, dtype=np.uint8)
@@ -144,7 +146,7 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
 
 @njit(cache=True)
 def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
-    """Add the loads of a demand from rows to targets, split equally at every row.
+    """Add to the edges the flows from rows to targets, which are split equally at every row.
 
     Parameters
     ----------
@@ -153,7 +155,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
     demand
         float64 [lines, rows]: flows from each row to the target of each line.
     edge_load
-        float64 [edges], flows, changed in place.
+        float64 [edges]: flows on each edge, changed in place.
     """
     rows = lines.shape[1]
     state = np.empty(rows, dtype=np.uint8)
@@ -172,7 +174,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
                 )
         for i in range(done):
             amount[order[i]] = demand[n, order[i]]
-        # order has each row after those that it sends to; backwards, it leads to the target.
+        # order lists each row after the rows that it sends to; reversed, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             if line[row] < 0:
@@ -191,16 +193,17 @@ def phase_dependencies(
 ):  # fmt: skip
     """Set the dependencies of all paths via intermediates and of all direct paths.
 
-    A packet is sent via an intermediate other than those of its source and its destination, so that
-    where it may go from there depends on its origin. For each row it is enough to record whether
-    packets to an intermediate come from `NOWHERE`, from one intermediate only, or from `SEVERAL`.
+    A packet is sent via an intermediate other than those of its source and its destination. The
+    destinations of the packets at an intermediate therefore depend on their origin. For each row it
+    is enough to record whether packets to an intermediate come from `NOWHERE`, from one
+    intermediate only, or from `SEVERAL`.
 
     Parameters
     ----------
     set_id, set_offset, set_edge, set_lane, via, via_set, direct
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_offset, edge_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     source_rows
         int32: rows that send and receive.
     lane

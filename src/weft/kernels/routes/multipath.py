@@ -1,4 +1,4 @@
-"""Packets that each switch forwards by a hash: how often every edge is chosen."""
+"""Counts of the packets on every edge if switches choose among candidates by a hash."""
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def flowlet_hash(state, qp, epoch):
 
 @njit(cache=True)
 def linear_codes(key, count):
-    """Return 31 random bits per endpoint, which stand for its name.
+    """Return 31 random bits per endpoint, which stand for the endpoint's name.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def linear_codes(key, count):
 
 @njit(cache=True)
 def residue(limbs, modulus):
-    """Return the number of 32-bit limbs (lowest first) modulo `modulus` (at most MOST_PATHS)."""
+    """Return a number, given as 32-bit limbs (lowest first), modulo `modulus` (<= MOST_PATHS)."""
     # The remainder with the appended bits must fit 64 bits.
     width = np.uint64(32) if modulus <= np.uint64(1 << 32) else np.uint64(2)
     mask = (np.uint64(1) << width) - np.uint64(1)
@@ -100,9 +100,9 @@ def hashed_counts(
     Parameters
     ----------
     set_id, set_offset, set_edge
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row, link_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, endpoint_out
         int32 [destinations]: destination_row of `SwitchGraph`, and the link from the endpoint to
         that row, -1 when the endpoint is the row.
@@ -111,7 +111,8 @@ def hashed_counts(
     sources, destinations
         int32 [flows]: endpoints.
     bin_of
-        int32 [QPs, epochs]: the line of `counts` to which a walk adds, -1 to leave the walk out.
+        int32 [QPs, epochs]: the bin of `counts` to which the path of a QP and epoch adds; -1 to
+        leave the path out.
     hashing
         `IDEAL`, `NUMBERED` or `CRC`.
     key
@@ -130,9 +131,9 @@ def hashed_counts(
     Returns
     -------
     status, flow
-        (`DONE`, -1). Otherwise `counts` is incomplete: `TOO_MANY_PATHS` and a flow whose paths
-        cannot be numbered (NUMBERED only), or `STUCK` and a flow that runs into a dead end or loop
-        of the candidates.
+        (`DONE`, -1) if `counts` is complete. Otherwise `TOO_MANY_PATHS` and a flow whose paths
+        cannot be numbered (NUMBERED only), or `STUCK` and a flow whose path leads into a dead end
+        or a loop of the candidates.
     """
     rows = len(group_offset) - 1
     walk = np.empty(rows + 1, dtype=np.int32)
@@ -221,7 +222,7 @@ def _walk(
     row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_turn, num_paths,
     walk,
 ):  # fmt: skip
-    """Fill `walk` with a packet's edges to row g; return their number, -1 if it does not arrive."""
+    """Fill `walk` with a packet's edges to row g; return their number, -1 if it is not reached."""
     hops = 0
     while row != g:
         choice = set_id[g, row]
@@ -257,9 +258,9 @@ def _walk(
 
 @njit(cache=True)
 def _count_paths(order, g, set_id, set_offset, set_edge, edge_row, num_paths):
-    """Count the paths to g from each row; return False when there are more than MOST_PATHS.
+    """Count the paths to g from each row; return False if a row has more than MOST_PATHS.
 
-    `order` has each row after those that it can send to.
+    `order` lists each row after the rows that it can send to.
     """
     for i in range(len(order)):
         row = order[i]

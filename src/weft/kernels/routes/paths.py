@@ -11,12 +11,12 @@ BROKEN = 1
 
 @njit(cache=True)
 def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, edge_row):
-    """Find the first path that does not lead from its source's row to its destination's.
+    """Find the first path that does not lead from its source's row to its destination's row.
 
     Parameters
     ----------
     pair, offset, edge
-        Of `weft.routes.PathRoutes`.
+        Attributes of `weft.routes.PathRoutes`.
     endpoints
         Number of host endpoints.
     endpoint_row, edge_tail, edge_row
@@ -52,13 +52,14 @@ def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram
     paths
         int64: indices of paths.
     offset
-        Of `weft.routes.PathRoutes`.
+        Attributes of `weft.routes.PathRoutes`.
     start_row, end_row, extra
         int32, int32 and int64 [len(paths)]: first and last row, and the number of links at hosts.
     best_hops
         uint16 [rows, rows]: fewest edges between two rows.
     histogram, detours
-        int64, changed in place: paths of h hops, and paths of x hops more than a minimal one.
+        int64, changed in place: ``histogram[h]`` counts the paths of h hops, ``detours[x]`` the
+        paths that have x hops more than a minimal path.
     """
     for i in range(len(paths)):
         length = offset[paths[i] + 1] - offset[paths[i]]
@@ -76,14 +77,14 @@ def path_dependencies(
     Parameters
     ----------
     start_row, start_port, level
-        int32, int32 and uint8 [paths]: first row, port by which packets enter it (0 when they
-        start there), service level.
+        int32, int32 and uint8 [paths]: first row, port by which packets enter this row (0 if they
+        start at the row), service level.
     offset, edge
-        Of `weft.routes.PathRoutes`.
+        Attributes of `weft.routes.PathRoutes`.
     edge_offset, edge_row, edge_port
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_port_in
-        int32 [edges]: port by which the edge enters its row.
+        int32 [edges]: port by which the edge enters the row at its head.
     vl_tables, vl_index, vl_base, vl_ports, vls, first_bit, bits, used
         See `weft.kernels.routes.dependencies`; bits and used are changed in place.
     """
@@ -119,14 +120,14 @@ def reversed_paths(
     table
         uint8 or uint16 [endpoints or more, rows].
     endpoint_row
-        int32 [endpoints]: the row that each hangs from.
+        int32 [endpoints]: row of each endpoint.
     row_base, slot_edge, edge_row, edge_link, edge_of_link
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     offset
-        int64 [endpoints * (endpoints - 1) + 1]: zeros, filled with the offsets in `edges` of the
-        paths, by source and then destination.
+        int64 [endpoints * (endpoints - 1) + 1]: zeros, filled with the start of each path in
+        `edges`. Paths are ordered by source, then by destination.
     edges
-        int32, filled; when it is empty only `offset` is filled.
+        int32: filled with the edges of all paths; if it is empty, only `offset` is filled.
 
     Returns
     -------

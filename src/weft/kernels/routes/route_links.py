@@ -94,7 +94,7 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
     offset, link
         int64 [paths + 1] and int32, CSR: the links of each path.
     link_value
-        float64 [links].
+        float64 [links]: value of each link.
     flows
         int32 [paths]: the flow of each path.
     worst, where, length
@@ -115,9 +115,10 @@ def worst_links(offset, link, link_value, flows, worst, where, length):
 
 @njit(cache=True)
 def _draw_path(line, row, set_offset, set_edge, edge_row, edge_link, state, links, count):
-    """Choose at random from a line's sets to the end; return (row, random state, links in all).
+    """Append a random path over the sets of a line (see `finish_line`) to `links`.
 
-    The row is -1 when the path is too long for `links`.
+    Return the last row (-1 if the path is too long for `links`), the new random state and the new
+    number of links.
     """
     while line[row] >= 0:
         if count >= len(links) - 1:
@@ -137,14 +138,14 @@ def drawn_routes(
     set_id, set_offset, set_edge, via, via_set, direct, edge_row, edge_link, target_row,
     target_link, endpoint_out, sources, destinations, states,
 ):  # fmt: skip
-    """Return paths of flows that take a random candidate at every row (an ideal hash).
+    """Return the paths of flows if every row chooses a random candidate (an ideal hash).
 
     Parameters
     ----------
     set_id, set_offset, set_edge, via, via_set, direct
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row, edge_link
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         As in `weft.kernels.routes.walk.table_loads`.
     sources, destinations, states
@@ -153,9 +154,9 @@ def drawn_routes(
     Returns
     -------
     offset, links, about_offset, about
-        int64 [flows + 1] and int32, CSR: the links of direct paths, and those of paths via a random
-        intermediate. A flow has both if its packets may also be sent direct, and none if it is
-        lost.
+        int64 [flows + 1] and int32, CSR: the links of direct paths, and the links of paths via a
+        random intermediate. A flow has both paths if its packets may be sent either way, and no
+        path if it is lost.
     """
     sets = (set_offset, set_edge, edge_row, edge_link)
     vias = len(via_set)
@@ -223,7 +224,7 @@ def hashed_routes(
     Parameters
     ----------
     flow
-        int64 [pairs]: number of each flow, hashed with the seed.
+        int64 [pairs]: number of each flow, which is hashed with the seed.
     seed
         Seed, an integer.
 
@@ -286,7 +287,7 @@ def hashed_routes(
 
 @njit(cache=True)
 def _put(load, touched, count, edge, share):
-    """Add a share to an edge; return how many edges have one, which `touched` lists."""
+    """Add a share to an edge; return the number of `touched` edges, which have a share."""
     if load[edge] == 0.0:
         touched[count] = edge
         count += 1
@@ -301,16 +302,16 @@ def split_routes(
 ):  # fmt: skip
     """Return the links of flows that are split equally over the candidates of every row.
 
-    With intermediates (`via_set` is not empty), the share `straight` is sent direct, and the rest
-    is split equally over all intermediates but those of source and destination. Then every choice
-    must lead to the destination (`weft.routes.intermediates.routed_rows`).
+    If there are intermediates (`via_set` is not empty), the share `straight` is sent direct, and
+    the rest is split equally over all intermediates but those of source and destination. In this
+    case every choice must lead to the destination (`weft.routes.intermediates.routed_rows`).
 
     Parameters
     ----------
     set_id, set_offset, set_edge, via, via_set
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row, edge_link, link_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         As in `weft.kernels.routes.walk.table_loads`.
     straight
@@ -323,9 +324,10 @@ def split_routes(
     Returns
     -------
     offset, links, shares, pairs
-        int64 [pairs + 1], int32 and float64, CSR: the links of each pair with their shares of the
-        flow (0 to 1), no links for a pair without a path; and the number of pairs for which `most`
-        links are enough. Unless these are all pairs, links and shares are empty.
+        int64 [pairs + 1], int32 and float64, CSR: the links of each pair, and the share of the flow
+        (0 to 1) on each link; a pair without a path has no links. `pairs` is the number of first
+        pairs for which `most` links are enough; if it is not the number of all pairs, links and
+        shares are empty.
     """
     rows = len(set_id)
     vias = len(via_set)
@@ -393,7 +395,7 @@ def split_routes(
                     starts[i], goal, set_id, set_offset, set_edge, edge_row, state, order, done,
                     stack, cursor,
                 )  # fmt: skip
-        # order has each row after those that it sends to; backwards, it leads to the target.
+        # order lists each row after the rows that it sends to; reversed, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0

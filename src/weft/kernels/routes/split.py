@@ -15,9 +15,9 @@ def split_loads(
     Parameters
     ----------
     set_id, set_offset, set_edge
-        Of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routes.CandidateRoutes`.
     edge_row, edge_link, link_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
         from the endpoint to its row, -1 when the endpoint is the row.
@@ -26,12 +26,12 @@ def split_loads(
     sources, destinations, weights
         int32, int32 and float64 [flows]: as in `weft.routes.flows.Flows`.
     loads
-        float64 [links], in units of the weights, changed in place.
+        float64 [links]: load of each link in units of the weights, changed in place.
 
     Returns
     -------
     int
-        Flows without a path.
+        Number of flows without a path.
     """
     rows = len(group_offset) - 1
     amount = np.zeros(rows, dtype=np.float64)
@@ -63,7 +63,7 @@ def split_loads(
                     row, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack,
                     cursor,
                 )  # fmt: skip
-        # order has each row after those that it sends to; backwards, it leads to the target.
+        # order lists each row after the rows that it sends to; reversed, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0
@@ -85,10 +85,10 @@ def split_loads(
 def finish_order(
     root, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack, cursor
 ):
-    """Append to order the rows that root can send through, each after those that it sends to.
+    """Append to order the rows that root can send through, each after the rows that it sends to.
 
-    state, order, stack and cursor are [rows]. done is the number of rows in order; state is 0 for
-    all other rows. Return the new number.
+    state, order, stack and cursor have one element per row. done is the number of rows in order;
+    all other rows have state 0. Return the new number of rows in order.
     """
     stack[0] = root
     depth = 1

@@ -21,7 +21,7 @@ def first_row(source, endpoint_row, endpoint_out, link_row):
 
 @njit(cache=True, inline="always")
 def consumes(port, row, goal_row, goal_link):
-    """Return whether a row delivers a packet to itself: it is the destination and `port` is 0.
+    """Return whether a row itself receives a packet: it is the destination and `port` is 0.
 
     As in an InfiniBand switch, the forwarding table decides for the row's own LID, too: any other
     port sends the packet out again.
@@ -34,7 +34,7 @@ def path_links(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path, source,
     destination, lid, links,
 ):  # fmt: skip
-    """Fill `links`, int32 [rows + 2], with the path of one (source, destination, LID).
+    """Fill `links`, int32 [rows + 2], with the path from a source to a LID of a destination.
 
     table is uint8 or uint16 [lids, rows]; target_row, target_link and endpoint_out are as in
     `table_loads`. Return the number of links and the outcome, such as `DELIVERED`.
@@ -80,22 +80,22 @@ def table_loads(
     table
         uint8 or uint16 [all lids, rows].
     row_base, row_link, link_row
-        Of `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
         from the endpoint to its row, -1 when the endpoint is the row.
     no_path
         The port that means "no path".
     sources, destinations, lids, weights, order
-        [flows], as in `weft.routes.flows.Flows`, weights of the type of `loads`. `order` lists the
-        flows by destination, so that a line of the table stays in the L1 cache.
+        Arrays [flows] as in `weft.routes.flows.Flows`, but weights have the type of `loads`.
+        `order` lists the flows by destination, so that a line of the table stays in the L1 cache.
     loads
-        int64 or float64 [links], in units of the weights, changed in place.
+        int64 or float64 [links]: load of each link in units of the weights, changed in place.
 
     Returns
     -------
     int
-        Flows that are not delivered; they add no load.
+        Number of flows that are not delivered; these add no load.
     """
     lost = 0
     limit = len(row_base) + 1
@@ -161,7 +161,9 @@ def row_users(
     table, lids, targets, target_row, target_link, row_base, row_link, link_row, no_path, sources,
     slots, rows, endpoints,
 ):  # fmt: skip
-    """Count the flows over some links by pair of rows; every endpoint sends to every other.
+    """Count the flows over each of some links by source row and destination row.
+
+    Every endpoint sends one flow to every other endpoint.
 
     Parameters
     ----------
@@ -173,19 +175,20 @@ def row_users(
     sources
         int64 [rows]: endpoints that send through each row.
     slots, rows, endpoints
-        int32 [links]: slots is a link's index in `row_link` and rows the row that it leaves. For a
-        host's link, slots is -1, rows the row at its head, and endpoints the endpoint at its tail.
+        int32 [links]: `slots` is a link's index in `row_link`, and `rows` the row at its tail. For
+        a link from a host, `slots` is -1, `rows` is the row at the link's head, and `endpoints` the
+        endpoint at its tail.
 
     Returns
     -------
     tuple of ndarray
-        int32 indices in `slots`, int32 source rows, int32 destination rows and int64 flows, one
-        entry per group of flows.
+        int32 indices in `slots`, int32 source rows, int32 destination rows and int64 numbers of
+        flows: one entry per link and pair of rows, as far as there are flows.
 
     Notes
     -----
-    Each row has one next hop to a destination, so the rows whose packets to it cross a link form a
-    tree, which is searched from the link against the direction of the packets.
+    Each row has one next hop to a destination. The rows whose packets to this destination cross a
+    link therefore form a tree, which is searched from the link against the packets' direction.
     """
     num_rows = len(row_base) - 1
     first = np.empty(num_rows, dtype=np.int32)
