@@ -179,7 +179,7 @@ def test_tables_that_are_not_valid_need_force(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert "the tables of minhop are not valid" in error
-    assert "it can deadlock" in error
+    assert "the routes can deadlock" in error
     assert not list(tmp_path.iterdir())
     assert main([*words, "--force"]) == 0
     assert "THE WRITTEN TABLES ARE NOT VALID" in capsys.readouterr().err

@@ -171,7 +171,7 @@ def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
     assert "updn, updn:balance=opensm do not fit: no roots found: no switch has nearly" in out
     assert "updn:roots=center" in out
     assert re.search(r"bit-reversal: n/a: .*7 is not", out)
-    assert "it can deadlock" in out
+    assert "the routes can deadlock" in out
 
 
 def test_compare_twice_gives_the_same_output_and_files(capsys, tmp_path: Path) -> None:

@@ -367,11 +367,11 @@ def test_unknown_service_levels_leave_open_whether_routes_deadlock() -> None:
     exact, unsure = (validate(fabric, routes, levels_known=known) for known in (True, False))
     assert (exact.ok, exact.deadlock) == (True, "no")
     assert (unsure.ok, unsure.ok_where_connected, unsure.deadlock) == (False, False, "may")
-    assert "it may deadlock: if all packets share one lane, 2 set(s)" in unsure.text()
+    assert "the routes may deadlock: if all packets share one lane, 2 set(s)" in unsure.text()
     assert validate(fabric, route(fabric, "updn", roots="s2"), levels_known=False).ok
     certain = validate(fabric, route(fabric, "minhop"))
     assert certain.deadlock == "can"
-    assert "it can deadlock: 2 set(s) of channels wait" in certain.text()
+    assert "the routes can deadlock: 2 set(s) of channels wait" in certain.text()
 
 
 def test_a_cable_between_two_ports_of_a_switch_can_wait_for_itself() -> None:

@@ -58,9 +58,9 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     engine
         Name of an engine, optionally with options as in ``"updn:roots=center"``, or a sequence of
         such names: as in OpenSM, the first engine that can route the fabric is used. The result
-        records why the engines before it could not.
+        records why the engines before it could not route the fabric.
     **options
-        Further options; with several engines each must accept all of them.
+        Further options; every named engine must accept all of them.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def check_lmc(fabric: Fabric, lmc: int) -> None:
     Raises
     ------
     InputError
-        If it is not 0 to 7.
+        If `lmc` is not 0 to 7.
     """
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
@@ -169,7 +169,7 @@ def sending_rows(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
-    """Return the number of adapter ports at each row, not only of hosts, int64 [rows]."""
+    """Return the number of adapter ports (of hosts and others) at each row, int64 [rows]."""
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     counts = np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
     return counts.astype(np.int64)
@@ -189,7 +189,7 @@ def components(fabric: Fabric) -> NDArray[np.int32]:
 def destinations_by_row(
     fabric: Fabric, destinations: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return a CSR by row of the given destinations that are attached to a row, in given order."""
+    """Return the given destinations of each row, in the given order, as CSR offsets and values."""
     rows = fabric.graph.destination_row[destinations]
     attached = destinations[rows >= 0]
     rows = rows[rows >= 0]
@@ -221,8 +221,8 @@ def fill_balanced(
     lmc
         LMC of the table.
     passes
-        Number of times that each destination's tree is chosen. The first pass balances against
-        earlier trees only, each later pass against all others.
+        Number of times that each destination's tree is chosen. The first pass takes only the loads
+        of earlier trees into account, each later pass the loads of all other trees.
     destinations
         Destinations to fill, by default all.
     """

@@ -26,8 +26,8 @@ MOST_LANES = 16
 
 # Work is measured as the number of edges inspected.
 
-#: Work spent on reducing the lanes of the first fit if enough lanes are available (about 0.1 s),
-#: and if it needs more lanes than are available.
+#: Work that may be spent on reducing the number of lanes after the first fit: if it needs no more
+#: lanes than are available (about 0.1 s), and if it needs more.
 MORE_WORK = 2_000_000
 LAST_WORK = 5 * MORE_WORK
 
@@ -39,7 +39,7 @@ LAST_ROUNDS = 4
 MOST_WORK = 100_000_000
 FIRST_WORK = MOST_WORK // 2
 
-#: A first fit is easy up to this much work per path.
+#: A first fit is easy if it takes at most this much work per path.
 EASY_WORK = 8
 
 
@@ -49,7 +49,7 @@ def check_vls(max_vls: int) -> None:
     Raises
     ------
     InputError
-        If it is not 1 to 15.
+        If `max_vls` is not 1 to 15.
     """
     if not 1 <= max_vls <= MOST_VLS:
         raise InputError(f"max_vls must be 1 to {MOST_VLS}, not {max_vls}")
@@ -145,9 +145,9 @@ class Paths:
     lids
         int64: table lines of the included destinations.
     lines
-        int32: the first of each set of lines with equal paths.
+        int32: the first line of each set of lines with equal paths.
     line_of
-        int64: for each of `lids`, the index in `lines` of the line with its paths.
+        int64: for each of `lids`, the index in `lines` of the line with the same paths.
     counts
         uint8 [rows]: 1 if the paths from a row are included.
     """
@@ -206,7 +206,7 @@ class Paths:
             uint8 [lines, rows]: the lane of each path, 0 if the path is not included.
         ndarray
             int32 [lanes, edges]: for each lane, positions of the edges that increase along all
-            paths in the lane, which proves that these cannot deadlock.
+            paths in the lane, which proves that these paths cannot deadlock.
         """
         graph = self.fabric.graph
         edges = len(graph.edge_row)
@@ -275,7 +275,7 @@ def _allowed(used: int, max_vls: int, last: int) -> int:
 
 
 def _class_order(sizes: NDArray[np.int64], iteration: int) -> NDArray[np.int64]:
-    """Return the order in which lanes are refilled: in rotation reversed, by size, or random."""
+    """Return the order in which lanes are refilled: alternately reversed, by size, and random."""
     if iteration % 3 == 0:
         return np.arange(len(sizes))[::-1]
     if iteration % 3 == 1:

@@ -97,8 +97,8 @@ def adjacent_edges(offset, other, one, two, square, strong):
         int32, filled: the edges of each pair, as indices in `other`. There must be room for every
         pair of neighbours of every row.
     square, strong
-        uint8, filled: square is 1 when the edges are two sides of a square; strong is 1 when they
-        are not, but each of them is in a square with the same third edge.
+        uint8, filled: `square` is 1 if the edges are two sides of a square; `strong` is 1 if they
+        are not, but each of them is in a square with a common third edge.
 
     Returns
     -------

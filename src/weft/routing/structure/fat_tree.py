@@ -26,14 +26,16 @@ class FatTree:
     Parameters
     ----------
     m, w, p
-        Children, parents and parallel cables at each level, level 1 (hosts to leaves) first.
+        Number of children, of parents and of parallel cables at each level, from level 1 (hosts to
+        leaf switches) upwards.
     level
         int16 [rows]: level, 1 for leaf switches.
     rank
         int32 [endpoints]: position of a host's endpoint in an order in which the hosts of every
         subtree are consecutive; -1 for endpoints that are not a host's.
     start, end
-        int32 [rows]: position (see `rank`) of the first host below a row, and one past the last.
+        int32 [rows]: position (see `rank`) of the first host below each row, and the position after
+        the last host.
     up_edges, down_edges
         Upward edges of each row, ordered by parallel cable, then parent; and downward edges,
         ordered by child, then parallel cable.
@@ -133,7 +135,7 @@ def find_fat_tree(fabric: Fabric) -> FatTree:
         for row, (edges, _) in zip(rows_of[above], downs, strict=True):
             down[row] = edges
         for row, (edges, _) in zip(rows_of[above - 1], ups, strict=True):
-            # Order by parallel cable, then parent: all parents are used before second cables.
+            # Order by parallel cable, then parent: every parent is used before second cables are.
             up[row] = edges.reshape(parents, parallel).T.reshape(-1)
             # Switches with the same parents are in one plane, siblings in different planes.
             plane[row] = plane[graph.edge_row[edges]].min()
@@ -190,7 +192,7 @@ def _runs(
     leaf: NDArray[np.int32],
     rank: NDArray[np.int32],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the position of the first host of each row's subtree, and one past the last."""
+    """Return the position of the first host below each row, and the position after the last."""
     start = np.zeros(len(level), dtype=np.int32)
     end = np.zeros(len(level), dtype=np.int32)
     for top, component in enumerate(subtree):
@@ -228,7 +230,7 @@ def _one_value(values: NDArray[np.integer[Any]], what: str, level: int) -> int:
 
 
 def _check_complete(fabric: Fabric, tree: FatTree) -> None:
-    """Refuse a fabric whose counts or subtrees contradict its parameters."""
+    """Refuse a fabric whose counts or subtrees contradict the parameters of the tree."""
     height = len(tree.m)
     if prod(tree.m) != fabric.num_hosts:
         raise NotApplicable(

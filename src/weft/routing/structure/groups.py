@@ -82,8 +82,8 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
     Notes
     -----
     The neighbours of a switch form one clique for each line through it. The neighbours of the
-    first switch get coordinates by this rule. A switch k hops from the first differs from it in k
-    coordinates; its neighbours that are k - 1 hops from the first together have all of these.
+    first switch get coordinates by this rule. A switch k hops from the first switch differs from it
+    in k coordinates; each of these k values occurs at a neighbour k - 1 hops from the first switch.
     """
     _only_switches(fabric)
     joined = neighbours(fabric)
@@ -138,7 +138,7 @@ def find_grid(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def find_megafly(fabric: Fabric) -> Groups:
-    """Find the groups of a megafly, with hosts on leaves and none on spines.
+    """Find the groups of a megafly, whose leaves have hosts and whose spines have none.
 
     Pairs of groups without a direct cable are allowed: `Groups.gap` names one.
 
@@ -178,7 +178,7 @@ def find_megafly(fabric: Fabric) -> Groups:
 
 
 def find_dragonfly(fabric: Fabric) -> Groups:
-    """Find the groups of a dragonfly: cliques of switches with hosts, with cables between groups.
+    """Find the groups of a dragonfly: cliques of switches with hosts that cables connect.
 
     All groups have the same size; several cables may connect two switches. If there are no
     cliques with cables between every two of them, pairs of groups that are only connected via a
@@ -191,11 +191,12 @@ def find_dragonfly(fabric: Fabric) -> Groups:
 
     Notes
     -----
-    Two switches of a group of size a have a - 2 common neighbours in it; the ends of a global cable
-    rarely have as many. Edges whose ends have fewer are removed repeatedly. A search then divides
-    the rest into cliques, starting with the switch that has the fewest choices. The largest group
-    size for which the search succeeds is used. A switch may be without a global cable: some global
-    ports are empty if their number is not a multiple of the number of other groups.
+    Two switches of a group of size a have a - 2 common neighbours in the group; the ends of a
+    global cable rarely have as many. Edges whose ends have fewer are removed repeatedly. A search
+    then divides the switches into cliques of the remaining edges, starting with the switch that has
+    the fewest choices. The largest group size for which the search succeeds is used. A switch may
+    be without a global cable: some global ports are empty if their number is not a multiple of the
+    number of other groups.
     """
     _only_switches(fabric)
     bare = np.flatnonzero(row_sources(fabric) == 0)
@@ -222,7 +223,7 @@ def find_dragonfly(fabric: Fabric) -> Groups:
     raise NotApplicable(
         _gap(fabric, damaged[0])
         if damaged
-        else f"its {rows} switches cannot be divided into three or more connected cliques, as far "
+        else f"the {rows} switches cannot be divided into three or more connected cliques, as far "
         "as was searched"
     )
 
@@ -230,9 +231,10 @@ def find_dragonfly(fabric: Fabric) -> Groups:
 def _cliques(
     fabric: Fabric, joined: csr_array, size: int, damaged: list[NDArray[np.int32]]
 ) -> NDArray[np.int32] | None:
-    """Divide rows into cliques of one size, any two of which are cabled; number by first row.
+    """Divide rows into cliques of one size, any two of which are cabled; return each row's clique.
 
-    If there is no such division, the first division into cliques, if any, is added to `damaged`.
+    Cliques are numbered by their first row. If there is no such division, the result is None, and
+    the first division into any cliques, if there is one, is added to `damaged`.
     """
     kept = joined.astype(np.int32)
     while size > 2:
@@ -278,7 +280,7 @@ def _cliques(
 def _choices(
     near: list[set[int]], size: int, free: set[int], steps: Iterator[int]
 ) -> Iterator[frozenset[int]]:
-    """Yield the possible cliques of the free row with the fewest free neighbours."""
+    """Yield the possible cliques around the free row that has the fewest free neighbours."""
     row = min(free, key=lambda one: (len(near[one] & free), one))
     return _grow(near, size, [row], sorted(near[row] & free), steps)
 

@@ -20,8 +20,8 @@ from weft.fabrics import Fabric
 from weft.routing.engine_registry import sending_rows
 
 #: At least this share of the grid's positions must have a router, and at least this share of the
-#: connections of routers to lines must exist. Faults leave far more; a fabric with less is another
-#: topology.
+#: connections of routers to lines must exist. In a faulty KNS both shares are far larger; a fabric
+#: with smaller shares has another topology.
 LEAST_SHARE = 0.5
 
 #: Maximum number of trials to fit separated lines into the grid. A trial takes about a millisecond;
@@ -47,8 +47,8 @@ class Kns:
         int32 [routers, n]: routers that share a line of dimension i differ only in coordinate i.
         If faults leave a coordinate ambiguous, it has a value that no cable contradicts.
     sizes
-        Number of routers of a full line in each of the n dimensions. Dimensions are ordered by the
-        length of their longest line, then by their lowest switch.
+        Number of routers of a complete line in each of the n dimensions. Dimensions are ordered by
+        the length of their longest line, then by their lowest switch.
     line
         int32 [rows]: index of the line of a switch, -1 for a router.
     dimension
@@ -109,8 +109,8 @@ def find_kns(fabric: Fabric) -> Kns:
     lines that share no router, but are both crossed by the same two others, have the same
     dimension: in a grid all cycles of four lines are rectangles. If the lines of dimension i are
     removed, two routers remain connected exactly if their coordinates i are equal. Unlike the
-    method of section 3.2.3 of the paper on KNS over InfiniBand, this needs neither an order of the
-    ports nor a complete grid.
+    method of section 3.2.3 of the paper on KNS over InfiniBand, this method needs neither an order
+    of the ports nor a complete grid.
     """
     router = _routers(fabric)
     line, first_of_line = _lines(fabric, router)
@@ -141,7 +141,7 @@ def _coordinates(
 ) -> NDArray[np.int32]:
     """Return coordinates, int32 [routers, n], in the smallest grid that faults allow.
 
-    Lines of dimension -1 connect nothing.
+    Lines of dimension -1 are left out.
     """
     labels = _planes(dimension, joints, routers, int(dimension.max()) + 1)
     if pair := _crooked(labels, dimension, routers, joints):
@@ -201,7 +201,7 @@ def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]
 
     The top switches of a fat tree inside a line are also cabled only to switches without hosts. A
     router is recognised by the planes that two of its lines span: some line that crosses one of
-    the two shares a router with some line that crosses the other.
+    these two lines shares a router with some line that crosses the other.
     """
     graph = fabric.graph
     touches = np.zeros(graph.num_rows, dtype=bool)
@@ -309,7 +309,7 @@ def _dimensions(
     router, of_line, _ = joints
     lines = len(first_of_line)
     if not len(router):
-        raise NotApplicable("no switch with hosts is cabled to one without")
+        raise NotApplicable("no switch with hosts is cabled to a switch without hosts")
     shared = _meetings(of_line, router, lines)
     meets = shared.tocoo()
     if meets.nnz and meets.data.max() > 1:
@@ -505,7 +505,7 @@ def _refuse_sparse(kns: Kns, sure_joints: int) -> None:
     if routers < LEAST_SHARE * positions:
         raise NotApplicable(
             f"the {routers} switches with hosts would be routers of a KNS of {grid}, "
-            f"which has {positions}"
+            f"which has {positions} routers"
         )
     if sure_joints < LEAST_SHARE * routers * len(kns.sizes):
         raise NotApplicable(

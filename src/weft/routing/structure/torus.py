@@ -30,7 +30,8 @@ from weft.routing.engine_registry import components
 
 #: Rules that decide which steps continue each other if squares may be missing. First value: number
 #: of switches at which two steps beside a common third step must meet to continue each other.
-#: Second value: whether steps without a common third step may do so if there is no other choice.
+#: Second value: whether two steps without a common third step continue each other if each has no
+#: other choice.
 TRUST = ((1, True), (1, False), (2, True), (2, False), (10**9, True))
 
 
@@ -100,7 +101,8 @@ class Squares:
 
     `parent` and `flip` contain for each edge its class, and whether the edge points opposite to the
     class. `one` and `two` are the pairs, as indices of `Links.edge`; `square` is 1 if the edges of
-    a pair are two sides of a square, `strong` is 1 if both are beside a common third edge.
+    a pair are two sides of a square; `strong` is 1 if they are not, but each of them is in a square
+    with a common third edge.
     """
 
     parent: NDArray[np.int32]
@@ -247,7 +249,7 @@ def _match_unique(partner: dict[int, int], weak: NDArray[np.int64]) -> None:
 
 
 def _chains(partner: dict[int, int], size: int) -> list[tuple[list[int], bool]]:
-    """Return rings and lines of classes: ports at which classes begin, and whether it is a ring."""
+    """Return rings and lines of classes: the ports at which classes begin, and whether a ring."""
     seen = [False] * size
     chains = []
     starts = [port for port in range(2 * size) if port not in partner]
@@ -319,7 +321,7 @@ class Torus:
         return prod(self.radix) - len(self.rows)
 
     def folded(self) -> Torus:
-        """Return the torus with pairs of dimensions of two switches as rings of four."""
+        """Return the torus with rings of four in place of pairs of dimensions of two switches."""
         pairs = [d for d in range(len(self.radix)) if self.radix[d] == 2]
         pairs = pairs[: len(pairs) // 2 * 2]
         if not pairs:
@@ -327,7 +329,7 @@ class Torus:
         return self.fold(list(zip(pairs[::2], pairs[1::2], strict=True)))
 
     def fold(self, pairs: Iterable[tuple[int, int]]) -> Torus:
-        """Return the torus with the given pairs of dimensions as rings of four.
+        """Return the torus with rings of four in place of the given pairs of dimensions.
 
         A ring replaces the first dimension of its pair and starts with a step in that dimension.
         """
@@ -421,7 +423,7 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
 
 
 def _best(links: Links) -> Torus:
-    """Return the grid with the fewest empty positions among those by the rules of `TRUST`.
+    """Return the grid with the fewest empty positions among those that the rules of `TRUST` give.
 
     If parts are missing, two cables around a corner can look like two cables in a straight line.
     """
@@ -511,11 +513,11 @@ class _Grid:
         self.coordinate = coordinate
 
     def fill(self) -> None:
-        """Give each remaining row a free position next to those of all its known neighbours."""
+        """Give each remaining row a free position next to the positions of all known neighbours."""
         unknown: NDArray[np.bool_] = np.any(self.coordinate < 0, axis=1)
         todo = np.flatnonzero(unknown).tolist()
         if len(todo) == len(self.coordinate):
-            raise NotApplicable("its cables form neither squares nor a ring or line")
+            raise NotApplicable("the cables form neither squares nor a ring or line")
         self.coordinate[unknown] = -1
         taken = {tuple(row) for row in self.coordinate[~unknown].tolist()}
         sure = True
@@ -562,7 +564,7 @@ class _Grid:
     def _extended(
         self, known: list[NDArray[np.int32]], taken: set[tuple[int, ...]]
     ) -> set[tuple[int, ...]]:
-        """Make a line a ring of one more switch if positions then exist; return these."""
+        """Make a line a ring of one more switch if that gives positions; return these positions."""
         for d in range(len(self.radix)):
             if self.wraps[d]:
                 continue
@@ -611,7 +613,7 @@ class _Grid:
 
 
 def _canonical(links: Links, torus: Torus) -> Torus:
-    """Order dimensions by size; start coordinates at the lowest GUID, towards lower neighbours."""
+    """Order dimensions, and start coordinates at the lowest GUID; see `find_tori`."""
     fabric = links.fabric
     guid = fabric.node_guid[fabric.graph.row_node[links.rows]]
     origin = int(guid.argmin())

@@ -170,7 +170,7 @@ def _column(
 def configuration(fabric: Fabric, torus: Torus) -> TorusConf:
     """Return a torus-2QoS.conf with which OpenSM uses the coordinates of a torus.
 
-    It has two seeds without a common switch if the torus is large enough.
+    The file has two seeds without a common switch if the torus is large enough.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def three_dimensions(torus: Torus) -> Torus:
 def discovery_order(fabric: Fabric, torus: Torus, conf: TorusConf | None) -> NDArray[np.int32]:
     """Return indices of `Torus.rows` in the order in which OpenSM discovers the switches.
 
-    OpenSM routes destinations, and so uses parallel cables, in that order.
+    OpenSM routes destinations in this order, and so assigns them to parallel cables.
 
     Parameters
     ----------

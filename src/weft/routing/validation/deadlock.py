@@ -87,7 +87,7 @@ def dependencies(
     ndarray
         int64 [edges + 1]: index of the first bit of each edge.
     ndarray
-        uint8: the bits, eight per byte.
+        uint8: the bits, eight in each element.
     ndarray
         uint8 [edges * lanes]: 1 for each channel that carries traffic.
     """

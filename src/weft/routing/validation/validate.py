@@ -36,9 +36,9 @@ class Validation:
         Number of ordered pairs of different hosts for which the source's first port has no path
         to some LID of the destination's first port.
     num_disconnected_pairs
-        Number of those pairs that no cables connect, which no engine can route.
+        Number of unrouted pairs that no cables connect, and so no engine can route.
     loops
-        Forwarding loops, each a list of its nodes; at most 16 are listed, one per LID.
+        Forwarding loops, each a list of its nodes: one loop per LID, at most 16 in all.
     num_loops
         Number of destination LIDs with a loop.
     credit_loops
@@ -56,8 +56,8 @@ class Validation:
         Like `hops`, but ``detours[x]`` is the number of host pairs whose path is x hops longer
         than a minimal path.
     unrouted_rows
-        Number of combinations of a destination LID (also of a switch) and a row that cables
-        connect but that have no path.
+        Number of combinations of a row and a destination LID (also of a switch) that cables connect
+        but that have no path.
     round_hops
         Hops of the longest path via an intermediate, the links at both hosts included; 0 if the
         routes have no intermediates.
@@ -65,8 +65,8 @@ class Validation:
         Whether the service levels and lanes of the routes are those of the fabric. If not,
         `credit_loops` are those of all paths on one lane; several lanes can only remove loops.
     sent_out
-        int64: table lines of those LIDs of switches and forwarding hosts for which the node's own
-        entry is a port other than 0. Packets for a row are only delivered if this entry is 0.
+        int64: table lines of LIDs of switches and forwarding hosts whose entry at that node itself
+        is a port other than 0. Packets for a row are only delivered if this entry is 0.
     """
 
     fabric: Fabric
@@ -93,7 +93,7 @@ class Validation:
 
     @property
     def ok(self) -> bool:
-        """Whether every pair of hosts has a path, without forwarding loops or credit loops."""
+        """Whether every pair of hosts has a path, and there are no forwarding or credit loops."""
         return not (self.num_unrouted_pairs or self.num_loops or self.credit_loops)
 
     @property
@@ -110,7 +110,7 @@ class Validation:
 
     @property
     def mean_hops(self) -> float:
-        """Mean hops of the routed host pairs; NaN if no pair is routed."""
+        """Mean hops of the paths of routed host pairs; NaN if no pair is routed."""
         total = int(self.hops.sum())
         return float(np.arange(len(self.hops)) @ self.hops / total) if total else float("nan")
 
@@ -121,7 +121,7 @@ class Validation:
 
     @property
     def max_detour(self) -> int:
-        """Maximum number of hops by which a path exceeds the minimal path."""
+        """Maximum number of hops by which a path exceeds a minimal path."""
         return int(np.flatnonzero(self.detours).max(initial=0))
 
     @cached_property
@@ -159,7 +159,7 @@ class Validation:
         if self.credit_loops:
             unknown = "" if self.levels_known else "if all packets share one lane, "
             lines.append(
-                f"it {self.deadlock} deadlock: {unknown}{len(self.credit_loops)} set(s) of "
+                f"the routes {self.deadlock} deadlock: {unknown}{len(self.credit_loops)} set(s) of "
                 "channels wait for each other, for example "
                 f"{self.credit_loops[0].text(self.fabric)}"
             )
@@ -223,7 +223,7 @@ class Validation:
 def validate(
     fabric: Fabric, routes: Routes, *, management: bool = False, levels_known: bool = True
 ) -> Validation:
-    """Check that routes connect all pairs of hosts, without forwarding loops and credit loops.
+    """Check that routes connect all pairs of hosts and have no forwarding loops or credit loops.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ def validate(
         Include paths from and to switches in the channel dependency graph, for a subnet manager
         whose packets are LID-routed rather than directed-routed.
     levels_known
-        Whether the service levels and lanes of the routes are those of the fabric. If not, the
-        proof puts all paths on one lane: if that has no cycle, no assignment of lanes has one.
+        Whether the service levels and lanes of the routes are those of the fabric. If not, all
+        paths are checked on one lane: if it has no credit loop, no assignment of lanes has one.
 
     Returns
     -------
@@ -389,7 +389,7 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
         cycle = [] if line < 0 else _candidate_cycle(fabric, routes, routes.via_set[line])
     itself = _hosts_that_are_rows(fabric)[rows]
     attached = row_sources(fabric)[rows] - itself
-    # ends[n]: pairs of which n hosts are attached to a row by a cable; the others are rows.
+    # ends[n]: number of pairs of which n hosts are cabled to a row; the other hosts are rows.
     ends = [
         np.outer(itself, itself),
         np.outer(itself, attached) + np.outer(attached, itself),
