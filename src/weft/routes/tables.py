@@ -60,7 +60,7 @@ class TableRoutes(Routes):
 
     @property
     def no_path(self) -> int:
-        """Entry that means "no path": 255, as in OpenSM, or 65535 when ports need 16 bits."""
+        """Entry that means "no path": 255, as in OpenSM, or 65535 if ports need 16 bits."""
         return int(np.iinfo(self.table.dtype).max)
 
     def lft(self, row: int) -> NDArray[np.unsignedinteger[Any]]:

@@ -163,7 +163,7 @@ class Paths:
     def of(
         cls, fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, management: bool
     ) -> Paths:
-        """Collect the paths between hosts; with `management`, from all rows to all LIDs."""
+        """Collect the paths between hosts or, if `management`, from all rows to all LIDs."""
         graph = fabric.graph
         last = fabric.num_destinations if management else fabric.num_host_endpoints
         destinations = np.flatnonzero(graph.destination_row[:last] >= 0)

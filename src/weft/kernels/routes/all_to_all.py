@@ -17,7 +17,7 @@ def all_to_all_table_loads(
     Parameters
     ----------
     table
-        uint8 or uint16 [all lids, rows].
+        uint8 or uint16 [all lids, rows]: output ports.
     lids
         int32: lines of the table.
     lid_row, lid_link

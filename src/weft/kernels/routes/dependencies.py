@@ -124,7 +124,7 @@ def candidate_dependencies(
     edge_offset, edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     lane
-        VL of all edges when set_lane is empty.
+        VL of all edges if set_lane is empty.
     vls, first_bit, bits, used
         See the module; bits and used are changed in place.
     """

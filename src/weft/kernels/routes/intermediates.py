@@ -207,7 +207,7 @@ def phase_dependencies(
     source_rows
         int32: rows that send and receive.
     lane
-        VL of all edges when set_lane is empty.
+        VL of all edges if set_lane is empty.
     vls, first_bit, bits, used
         See `weft.kernels.routes.dependencies`; bits and used are changed in place.
     """

@@ -64,7 +64,7 @@ def linear_codes(key, count):
     Returns
     -------
     ndarray
-        uint32 [count].
+        uint32 [count]: one code per endpoint.
     """
     codes = np.empty(count, dtype=np.uint32)
     for endpoint in range(count):
@@ -105,7 +105,7 @@ def hashed_counts(
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, endpoint_out
         int32 [destinations]: destination_row of `SwitchGraph`, and the link from the endpoint to
-        that row, -1 when the endpoint is the row.
+        that row, -1 if the endpoint is a row.
     group_offset, group_flow
         int64 and int32, CSR over rows: the flows to the destinations of each row.
     sources, destinations
@@ -124,7 +124,7 @@ def hashed_counts(
         uint32 and uint8 [rows]: number to XOR with the CRC, and number of bits by which the result
         is rotated right.
     counts
-        int64 [bins, edges], changed in place.
+        int64 [bins, edges]: number of paths over each edge, changed in place.
     lost
         bool [flows], changed in place: True for a flow without a path, which is not counted.
 

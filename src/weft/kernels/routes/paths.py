@@ -118,7 +118,7 @@ def reversed_paths(
     Parameters
     ----------
     table
-        uint8 or uint16 [endpoints or more, rows].
+        uint8 or uint16 [endpoints or more, rows]: output ports.
     endpoint_row
         int32 [endpoints]: row of each endpoint.
     row_base, slot_edge, edge_row, edge_link, edge_of_link

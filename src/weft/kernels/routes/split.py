@@ -20,7 +20,7 @@ def split_loads(
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
-        from the endpoint to its row, -1 when the endpoint is the row.
+        from the endpoint to its row, -1 if the endpoint is a row.
     group_offset, group_flow
         int64 and int32, CSR over rows: the flows to the destinations of each row.
     sources, destinations, weights

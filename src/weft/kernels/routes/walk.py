@@ -78,12 +78,12 @@ def table_loads(
     Parameters
     ----------
     table
-        uint8 or uint16 [all lids, rows].
+        uint8 or uint16 [all lids, rows]: output ports.
     row_base, row_link, link_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         int32 [destinations]: destination_row and destination_link of `SwitchGraph`, and the link
-        from the endpoint to its row, -1 when the endpoint is the row.
+        from the endpoint to its row, -1 if the endpoint is a row.
     no_path
         The port that means "no path".
     sources, destinations, lids, weights, order

@@ -19,12 +19,12 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
     """Find the shortest paths to the goal along which the channel numbers ascend.
 
     hops[row] becomes the length of the row's path in edges, -1 where there is none. latest[row]
-    becomes the highest number of a channel by which such a path leaves the row; a path can enter
-    the row only by a channel of a lower number. Every channel leads to a row one hop nearer to the
-    goal. If a row thus gets no path although an ascending path exists, each row of the latter is
-    pinned to the highest channel from which ascending paths reach the goal, and the search is
-    repeated; every channel that could enter a pinned row still can. pinned[row] is this channel, -1
-    for none. Return the number of rows reached; `rows` lists them, nearest first.
+    becomes the highest number of a channel by which paths of this length leave the row; a path can
+    enter the row only by a channel of a lower number. Every channel leads to a row one hop nearer
+    to the goal. If a row thus gets no path although an ascending path exists, each row of the
+    latter is pinned to the highest channel from which ascending paths reach the goal, and the
+    search is repeated; every channel that could enter a pinned row still can. pinned[row] is this
+    channel, -1 for none. Return the number of rows reached; `rows` lists them, nearest first.
     """
     edge_offset, edge_row, edge_tail, reverse, _ = graph
     count_rows, channels = len(edge_offset) - 1, len(edge_row)
@@ -252,7 +252,7 @@ def complete_rows(edge_offset, edge_row, edge_port, reverse, destination_row, lm
     lmc, no_path
         As in `ordered_tables`.
     table
-        uint8 or uint16 [lids, rows], changed in place.
+        uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     queue = np.empty(rows, dtype=np.int32)

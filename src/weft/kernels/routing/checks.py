@@ -81,7 +81,7 @@ def check_tables(
     Parameters
     ----------
     table
-        uint8 or uint16 [destinations << lmc, rows].
+        uint8 or uint16 [destinations << lmc, rows]: output ports.
     lmc, no_path
         LID mask control, and the port that means "no path".
     target_row, target_link
@@ -107,8 +107,8 @@ def check_tables(
     Returns
     -------
     lost, apart, loops, lost_rows
-        Number of pairs of hosts that are not routed; of such pairs that no cables connect; of LIDs
-        with a loop; and of (row, LID) pairs that cables connect but the table does not.
+        Number of pairs of hosts that are not routed; of pairs among them that no cables connect; of
+        LIDs with a loop; and of (row, LID) pairs that cables connect but the table does not.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)
@@ -226,7 +226,7 @@ def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, 
         int32 [len(lids)]: row of the LID's destination (-1 for none), and the link from that row to
         the destination.
     reached
-        bool [len(lids), rows], changed in place.
+        bool [len(lids), rows]: filled with the results.
     """
     rows = len(row_base) - 1
     state = np.empty(rows, dtype=np.uint8)

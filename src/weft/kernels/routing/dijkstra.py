@@ -37,11 +37,11 @@ def weighted_tables(
     destination_port
         int32 [destinations]: output port at the destination's row; 0 if the destination is a row.
     hangs
-        uint8 [destinations]: 1 when the destination is not a row itself.
+        uint8 [destinations]: 0 for a destination that is itself a row, else 1.
     lmc, no_path
         LID mask control, and the port that means "no path".
     table
-        uint8 or uint16 [lids, rows], changed in place.
+        uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     weight = np.full(len(edge_row), first_weight, dtype=np.int64)

@@ -32,7 +32,7 @@ def dimension_tables(
         Destinations from num_endpoints on are switches; LID mask control; the port that means "no
         path".
     table
-        uint8 or uint16 [lids, rows], changed in place.
+        uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     lids = 1 << lmc

@@ -369,7 +369,7 @@ def ftree_tables(
     no_path
         The port that means "no path".
     table
-        uint8 or uint16 [destinations, rows], changed in place.
+        uint8 or uint16 [destinations, rows]: output ports, changed in place.
     """
     rows = len(rank)
     groups = len(head)

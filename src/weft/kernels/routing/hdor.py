@@ -205,10 +205,10 @@ def hdor_tables(edges, lines, joints, targets, passes, no_path, load, steps, tur
 
     A turn against the order leads from a line to a line whose dimension is not later. Of the paths
     over the fewest lines, a path with the fewest such turns is used. If there are several, a router
-    takes the earliest dimension. A line takes the joint by which, relative to its rate, the fewest
-    flows with such turns leave the line so far. Of parallel cables, and of the legal paths inside a
-    line, the least loaded is used. The flows of every tree except those to switches are added to
-    the loads.
+    takes the earliest dimension, and a line takes the joint with the least quotient of flows and
+    rate; only flows that leave the line with such a turn are counted. Of parallel cables, and of
+    the legal paths inside a line, the least loaded is used. The flows of every tree are added to
+    the loads, except flows to switches.
 
     Parameters
     ----------
@@ -395,7 +395,7 @@ def _choose(joints, queue, count, rows, hops, width, strays, step, against):
 
 @njit(cache=True)
 def _lightest(candidates, start, stop, back, backwards, more, load, cost):
-    """Return the parallel edge with the least load times cost when `more` flows are added.
+    """Return the parallel edge with the least load times cost after `more` flows are added.
 
     If `backwards`, choose among the reverse edges of the candidates.
     """

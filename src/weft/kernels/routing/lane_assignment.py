@@ -50,8 +50,9 @@ def fit_paths(
     counts
         uint8 [rows]: 1 where paths from the row need a lane.
     groups
-        uint8 [lids, rows]: group of each path. Paths are assigned by group, within a group by LID,
-        and for one LID from the row nearest to the destination to the farthest.
+        uint8 [lids, rows]: group of each path. Paths are assigned in the order of their groups, in
+        a group in the order of LIDs, and for one LID from the row nearest to the destination to the
+        farthest.
     num_groups
         Number of groups.
     max_lanes
@@ -62,7 +63,7 @@ def fit_paths(
         int32 [max_lanes, edges]: each edge's position in the order of each lane, initially any
         order, changed in place.
     lane_of
-        uint8 [lids, rows]: filled with the lane of each path, `max_lanes` when none accepts it.
+        uint8 [lids, rows]: filled with the lane of each path, `max_lanes` if no lane accepts it.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def fit_paths(
 def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahead, state, order):
     """List the rows on the paths of a group, nearest to the destination first; see `fit_paths`.
 
-    ahead[row] becomes the edge by which a row sends, -1 when it sends to no row. Return the number
+    ahead[row] becomes the edge by which a row sends, -1 if it sends to no row. Return the number
     of rows, or `CIRCLE`.
     """
     state[:] = 0
@@ -175,7 +176,7 @@ def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahea
 
 @njit(cache=True)
 def empty_behind(lanes, edges):
-    """Return an empty bit matrix per lane: bit f of line e is set when edge f follows edge e.
+    """Return an empty bit matrix per lane, where bit f of row e means that edge f follows edge e.
 
     uint64 [lanes, edges, words], or [lanes, 0, 0] for more than `MOST_COUNTED` edges.
     """
@@ -191,7 +192,7 @@ def add_path(
 ):  # fmt: skip
     """Add the path from a row to a lane, or leave the lane as it was.
 
-    Return the number of edges visited, negative when the path does not fit. A dependency that
+    Return the number of edges visited, negative if the path does not fit. A dependency that
     closes a cycle by itself is barred from the lane for good. held and barred are uint16
     [dependencies], bits of lanes; position, int32 [edges], is each edge's position in the lane's
     order; behind is from `empty_behind`; effort, int64 [lanes], counts the edges visited since the
@@ -391,7 +392,7 @@ def order_edges(
     Returns
     -------
     int
-        Number of edges on cycles or behind a cycle, which are last in the order: 0 when one lane
+        Number of edges on cycles or behind a cycle, which are last in the order; 0 if one lane
         suffices.
     """
     rows = len(row_base) - 1

@@ -308,7 +308,7 @@ def widen_orders(
     sources
         uint8 [rows]: 1 for rows at which paths begin.
     row_base, slot_edge, table, lids
-        As in `weft.kernels.routing.lane_assignment.fit_paths`: the present paths.
+        As in `weft.kernels.routing.lane_assignment.fit_paths`, with the present paths.
     lanes
         uint8 [lids, rows]: the lanes of the present paths.
     position

@@ -29,7 +29,7 @@ def colour_paths(
     lmc, no_path
         LID mask control, and the port that means "no path".
     table
-        uint8 or uint16 [lids, rows], changed in place.
+        uint8 or uint16 [lids, rows]: output ports, changed in place.
     sl
         uint8 [rows, lids]: service level from each row to each LID, changed in place; 255 where
         unset. The shape is [1, 1] if all paths have the same service level.

@@ -47,7 +47,7 @@ def balanced_tables(
     load
         int64 [edges]: flows on each edge; initially zeros, changed in place.
     table
-        uint8 or uint16 [lids, rows], changed in place.
+        uint8 or uint16 [lids, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -182,7 +182,7 @@ def counted_tables(
     target_offset, target_destination, destination_port, num_endpoints, no_path
         As in `balanced_tables`.
     table
-        uint8 or uint16 [destinations, rows], changed in place.
+        uint8 or uint16 [destinations, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -258,7 +258,7 @@ def dmodk_tables(
     lmc, no_path
         As in `balanced_tables`.
     table
-        uint8 or uint16 [endpoints << lmc, rows], changed in place.
+        uint8 or uint16 [endpoints << lmc, rows]: output ports, changed in place.
     """
     for d in range(len(rank)):
         own = rank[d]

@@ -19,8 +19,8 @@ def _root(edge, parent, flip):
 def _unite(one, other, against, parent, flip):
     """Join the classes of two edges; return 1 on a conflict, else 0.
 
-    `against` is 1 when the edges point in opposite directions. The smaller number stays the
-    representative, so that the result does not depend on the order.
+    `against` is 1 if the edges point in opposite directions. The edge of the smaller number stays
+    the representative, so that the result does not depend on the order of the calls.
     """
     a, turned_a = _root(one, parent, flip)
     b, turned_b = _root(other, parent, flip)
@@ -196,7 +196,7 @@ def _choose_steps(target, radix, ring, ties, tie_up, coordinate, stride, grid, s
 
 @njit(cache=True)
 def _repair_steps(target, step, last_first, chosen, state, trail):
-    """Let rows without a path send to a neighbour that has one; return the number of such rows.
+    """Let rows without a path send to a neighbour that has one; return the number of these rows.
 
     Rows next to rows with a path come first. The neighbours are tried from the first dimension to
     the last or, if `last_first`, in reverse.

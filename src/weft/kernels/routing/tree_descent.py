@@ -23,7 +23,7 @@ def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
     Returns
     -------
     row, target
-        The first such pair of rows; (-1, -1) if there is none.
+        The first row and target that are found; (-1, -1) if there are none.
     """
     rows = len(level)
     # State of a row: 0 not reached, 1 reached by paths up only, 2 by a path that has led down.

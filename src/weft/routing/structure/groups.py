@@ -290,7 +290,7 @@ def _grow(
 ) -> Iterator[frozenset[int]]:
     """Yield the cliques that extend a clique by some of its common neighbours `others`.
 
-    Each added row uses one of the steps; when none is left, no more cliques are yielded.
+    Each added row uses one of the steps; once no step is left, no more cliques are yielded.
     """
     if len(clique) == size:
         yield frozenset(clique)
