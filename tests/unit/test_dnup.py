@@ -110,7 +110,7 @@ def test_a_guid_that_is_no_switch_is_refused_with_its_line(tmp_path: Path) -> No
 def test_roots_and_a_file_of_roots_exclude_each_other(tmp_path: Path) -> None:
     fabric = load("torus:4x4")
     path = guid_file(tmp_path, f"{int(fabric.node_guid[0]):#x}\n")
-    with pytest.raises(InputError, match="must not be given both"):
+    with pytest.raises(InputError, match="must not both be given"):
         route(fabric, "updn", roots="center", root_guid_file=path)
 
 

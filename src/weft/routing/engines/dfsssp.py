@@ -31,7 +31,7 @@ def dfsssp(
         Number of available virtual lanes, 1 to 15.
     management
         Also assign lanes to paths from and to switches. OpenSM includes paths to switches, but
-        not from them.
+        not paths from them.
 
     Raises
     ------
@@ -42,8 +42,8 @@ def dfsssp(
 
     Notes
     -----
-    The service level depends on the source's switch and the LID; SL i is mapped to VL i
-    everywhere. Source: Domke, Hoefler and Nagel 2011.
+    The service level depends on the source's switch and the destination's LID. On all links, SL i
+    is mapped to VL i. Source: Domke, Hoefler and Nagel 2011.
     """
     check_vls(max_vls)
     table = sssp_table(fabric, balance, lmc, passes)

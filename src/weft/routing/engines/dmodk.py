@@ -19,15 +19,15 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
     """Route complete fat trees by D-mod-K: without contention for shifts and all-to-all phases.
 
     For packets to host number d, a switch of level l uses its up-port number
-    floor(d / (w1 w2 … wl)) mod (w(l+1) p(l+1)). Downwards, the child is fixed; of the parallel
-    cables to it, the one that the formula selects in the upward direction is used.
+    floor(d / (w1 w2 … wl)) mod (w(l+1) p(l+1)). Downwards, the child is fixed. Of the parallel
+    cables to the child, the switch uses the one that the formula selects for upward packets.
 
     Parameters
     ----------
     fabric
         A complete XGFT or PGFT, possibly slimmed, recognised without labels.
     lmc
-        LMC: each endpoint gets 2^lmc LIDs; the LID at offset o of host d is routed like host d + o.
+        LMC: each endpoint gets 2^lmc LIDs; the LID of host d at offset o is routed like host d + o.
 
     Raises
     ------

@@ -37,28 +37,28 @@ def dnup(
     Parameters
     ----------
     fabric
-        Any fabric on which such paths reach every host, such as a tree.
+        Any fabric in which paths of this form connect all hosts, for example a tree.
     balance
-        ``flows``, or ``opensm`` for exactly the tables of OpenSM, which allow links between
-        switches of one rank anywhere on a path and can therefore deadlock if there are such links.
+        ``flows``, or ``opensm`` for exactly the tables of OpenSM. Their paths may use links between
+        switches of equal rank (see Notes) at any position, so such links can cause deadlock.
     lmc
-        LMC: each endpoint gets 2^lmc LIDs, with ``flows``.
+        LMC: each endpoint gets 2^lmc LIDs; ``opensm`` requires 0.
     passes
-        Number of times that each destination's paths are chosen, with ``flows``.
+        Number of times that ``flows`` chooses the paths to each destination.
 
     Raises
     ------
     NotApplicable
-        If a pair of hosts has no such path; OpenSM does not report that.
+        If no path of this form connects a pair of hosts; OpenSM does not report that.
     InputError
         If an option is out of range.
 
     Notes
     -----
     OpenSM's rank of a switch is its distance to the nearest switch with adapters. A link to a
-    higher rank goes away from the leaves. Between equal ranks, with ``flows``, the link to the
-    switch with fewer adapters goes away from the leaves or, if these numbers are equal, the link to
-    the higher GUID. Source: OpenSM's ``dnup``.
+    higher rank goes away from the leaves. Of two switches of equal rank, ``flows`` regards the one
+    with fewer adapters as farther from the leaves; if the numbers of adapters are equal, the one
+    with the higher GUID. Source: OpenSM's ``dnup``.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)
@@ -99,6 +99,6 @@ def leaf_ranks(fabric: Fabric) -> NDArray[np.int64]:
     host = graph.row_node >= fabric.num_switches
     leaves = np.flatnonzero((row_adapters(fabric) > 0) | host).astype(np.int32)
     if not len(leaves):
-        raise NotApplicable(f"{fabric.name} has no switch with an adapter, which has rank 0")
+        raise NotApplicable(f"{fabric.name} has no switch with an adapter, so no rank 0")
     nearest: NDArray[np.int64] = graph.hops(leaves).min(axis=0).astype(np.int64)
     return nearest

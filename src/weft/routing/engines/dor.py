@@ -34,19 +34,19 @@ def dor(
 ) -> Routes:
     """Route in dimension order: packets finish one dimension before the next.
 
-    Of the links on minimal paths, a switch uses those of the first dimension; of parallel cables,
-    it uses the one with the fewest destinations. On a mesh, hypercube or HyperX this is
-    deadlock-free on one lane if the order of dimensions is the same at all switches; on a torus it
-    is not, since each ring is a cycle of dependencies.
+    Of the links on minimal paths, a switch uses those of the earliest dimension; of parallel
+    cables, it uses the one with the fewest destinations. On a mesh, hypercube or HyperX the routes
+    are deadlock-free on one lane if the order of dimensions is the same at all switches. On a torus
+    they can deadlock, since each ring is a cycle of dependencies.
 
     Parameters
     ----------
     fabric
-        With ``ports`` any fabric; with ``wiring`` a product of lines, rings, full meshes or other
-        small graphs, one per dimension: mesh, torus, hypercube, HyperX.
+        ``ports`` accepts any fabric. ``wiring`` requires a Cartesian product of lines, rings, full
+        meshes or other small graphs, one for each dimension: a mesh, torus, hypercube or HyperX.
     dimensions
-        ``ports``: a lower port is an earlier dimension. This gives exactly the tables of OpenSM's
-        dor, and requires that all switches have the dimensions in the same order of ports.
+        ``ports``: a lower port number means an earlier dimension. This gives exactly the tables of
+        OpenSM's dor, and requires that the ports of all switches have the same order of dimensions.
         ``wiring``: dimensions are the factors of the graph of the switches, independent of ports,
         names and labels.
     order
@@ -58,7 +58,8 @@ def dor(
     Raises
     ------
     NotApplicable
-        With ``wiring``, if the switches do not form a product, as in a torus with a cable missing.
+        If `dimensions` is ``wiring`` and the switches do not form a product, for example because a
+        cable of a torus is missing.
     InputError
         If a name in `order` is unknown.
 
@@ -66,8 +67,8 @@ def dor(
     -----
     Factors are found by the relation whose classes are the prime factors of a connected graph
     under the Cartesian product (Feder 1992; Imrich and Klavžar, Product Graphs, 2000). A ring of
-    four is the product of two lines of two, so a 4x4x4 torus is a hypercube and deadlock-free
-    here. In a ring of even length, the destinations at the opposite switch are divided between
+    four is the product of two lines of two, so a 4x4x4 torus is routed as a hypercube, without
+    deadlock. In a ring of even length, the destinations at the opposite switch are divided between
     the two directions.
     """
     check_lmc(fabric, lmc)
@@ -88,10 +89,11 @@ def dor(
 
 
 def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
-    """Return the destinations attached to a row in OpenSM's order, int32.
+    """Return all destinations that are attached to a row, in OpenSM's order, int32.
 
     Named destinations are first, then endpoints, then switches. Endpoints are ordered by row, then
-    by port. Rows with more adapters are first, then those with lower GUIDs in network byte order.
+    by port. Rows are ordered by number of adapters, the largest first, then by GUID in network byte
+    order.
     """
     graph = fabric.graph
     first = np.zeros(0, dtype=np.int32)
@@ -114,7 +116,7 @@ def _in_order(fabric: Fabric, named: tuple[str, ...]) -> NDArray[np.int32]:
 
 
 def _first_edges(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the first of the parallel edges of each edge, int32 [edges]."""
+    """Return, for each edge, the first edge with the same tail and head, int32 [edges]."""
     graph = fabric.graph
     pair = graph.edge_tail.astype(np.int64) * graph.num_rows + graph.edge_row
     _, first, which = np.unique(pair, return_index=True, return_inverse=True)
@@ -125,7 +127,7 @@ def _first_edges(fabric: Fabric) -> NDArray[np.int32]:
 def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
     """Return the dimension of each edge, int32 [edges], and text that names the dimensions.
 
-    Dimensions are ordered by size, the largest first, then by lowest edge.
+    Dimensions are ordered by size, the largest first; equally large ones by their first edge.
     """
     graph = fabric.graph
     rows = graph.num_rows
@@ -162,7 +164,7 @@ def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
 def _layer(
     edges: NDArray[np.intp], tail: NDArray[np.int32], head: NDArray[np.int32]
 ) -> tuple[int, NDArray[np.int64]]:
-    """Return the number of rows of one copy of a factor, and their sorted degrees in it."""
+    """Return the number of rows of one copy of a factor, and their sorted degrees in that copy."""
     degree = np.bincount(tail[edges])
     members = {int(tail[edges[0]])}
     front = list(members)

@@ -31,10 +31,10 @@ def file(
     lfts_file
         The dump: OpenSM's ``-U``. It is required; OpenSM uses minhop without it.
     lid_matrix_dump_file
-        A matrix of hops: OpenSM's ``-M``. It does not change the tables; a note gives the number
-        of paths whose hops differ from the matrix.
+        A matrix of hops: OpenSM's ``-M``. The matrix does not change the tables; a note gives the
+        number of paths whose number of hops differs from the matrix.
     lmc
-        LMC, by default that of the file.
+        LMC of the tables; by default read from the file.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def file(
 
 
 def _against_matrix(fabric: Fabric, routes: TableRoutes, path: str) -> str:
-    """Return a note that compares the hops between switches with a matrix."""
+    """Return a note that compares the hops of paths between switches with a matrix."""
     expected = read_lid_matrix(fabric, path)[:, :, 0].T.astype(np.int64)
     graph, count = fabric.graph, fabric.num_switches
     table = routes.table[fabric.num_endpoints << routes.lmc :: 1 << routes.lmc]
@@ -66,7 +66,7 @@ def _against_matrix(fabric: Fabric, routes: TableRoutes, path: str) -> str:
     next_row = np.where(links >= 0, graph.link_row[links], -1)
     target = np.arange(count)
     next_row[target, target] = target
-    at = np.tile(target, (count, 1))  # [targets, sources]: position of the packet
+    at = np.tile(target, (count, 1))  # [targets, sources]: row of the packet
     taken = np.zeros((count, count), dtype=np.int64)
     for _ in range(count):
         moving = (at >= 0) & (at != target[:, None])
@@ -77,4 +77,4 @@ def _against_matrix(fabric: Fabric, routes: TableRoutes, path: str) -> str:
     taken[at != target[:, None]] = NO_PATH
     paths = int((taken != NO_PATH).sum()) - count
     other = int(((taken != expected) & (taken != NO_PATH)).sum())
-    return f"{other} of {paths} paths between switches have other hops than in {path}"
+    return f"{other} of {paths} paths between switches differ from {path} in hops"

@@ -37,7 +37,7 @@ from weft.routing.engines.ftree_index import (
 )
 from weft.routing.validation.deadlock import credit_loops
 
-#: Maximum number of nodes for which an error gives the complete value of an option.
+#: Up to this many nodes, an error gives the complete value of an option.
 MOST_LISTED = 8
 
 
@@ -55,9 +55,9 @@ def ftree(
     """Route fat trees for shifts and all-to-all, with exactly the tables of OpenSM's ftree.
 
     Destinations are routed leaf by leaf. Starting at the destination's leaf, each switch selects
-    its least loaded parent, from which the traffic to the destination descends; the other children
-    of that parent send up to it. Missing hosts of a leaf are counted as if they existed, to keep
-    the order of shifts.
+    its least loaded parent, from which the traffic to the destination descends; the parent's other
+    children send up to it. Missing hosts of a leaf are counted as if they existed, to keep the
+    order of shifts.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def ftree(
         selects the switches farthest from all adapters.
     compute
         Compute nodes: names or GUIDs of nodes or ports, or ``@FILE`` (OpenSM's ``-u``); by default
-        all nodes that are not `io`. Other nodes are routed after them and may be attached to
-        switches of any level.
+        all nodes that are not `io`. All other nodes are routed after the compute nodes and may be
+        attached to switches of any level.
     io
         Input/output nodes in the same form (``-G``).
     max_reverse_hops
@@ -78,7 +78,7 @@ def ftree(
         Refuse trees whose switches of one level differ, as OpenSM does if no roots are given.
         False also allows incomplete and faulty trees.
     connect_roots
-        Connect switches without an up/down path between them via the last leaf (``-z``); only
+        Connect switches via the last leaf if no up/down path connects them (``-z``). Only
         management traffic can use these paths, and they can deadlock.
 
     Raises
@@ -92,12 +92,12 @@ def ftree(
     Notes
     -----
     If adapters are attached to switches with switches below them, or cables connect leaves,
-    OpenSM's order of ports depends on memory addresses; here adapters are last. Like OpenSM's,
-    this engine does not support an LMC. Source: Zahavi et al., Optimized InfiniBand fat-tree
+    OpenSM's order of ports depends on memory addresses; in this engine, adapters are last. Neither
+    this engine nor OpenSM's supports an LMC. Source: Zahavi et al., Optimized InfiniBand fat-tree
     routing for shift all-to-all communication patterns, 2009, as implemented in OpenSM.
     """
     if max_reverse_hops < 0:
-        raise InputError(f"max_reverse_hops must not be negative, not {max_reverse_hops}")
+        raise InputError(f"max_reverse_hops must be at least 0, not {max_reverse_hops}")
     _check_kind(fabric)
     named = None
     if roots != ("auto",):
@@ -173,7 +173,7 @@ def _advice(
     *,
     by_name: bool,
 ) -> str:
-    """Return tested options that route a tree with compute nodes on several levels.
+    """Return text with tested options that route a tree with compute nodes on several levels.
 
     Adapters of auxiliary nodes and adapters at switches with few adapters are tried as io nodes.
     """
@@ -207,12 +207,12 @@ def _advice(
         if by_name and others.any():
             io = _listed(fabric, np.unique(fabric.endpoint_node[others]).tolist())
             names = f"io={io};{names}"
-        return f"it can be routed with {names}"
+        return f"the fabric can be routed with {names}"
     return "specify the roots, and the io nodes or compute nodes"
 
 
 def _listed(fabric: Fabric, nodes: list[int]) -> str:
-    """Return nodes as an option's value; if there are many, the first ones and their number."""
+    """Return nodes as an option's value; of many nodes, the first and the number of the others."""
     names = list(map(fabric.option_name, nodes))
     return ",".join(names) if len(names) <= MOST_LISTED else few(names)
 
@@ -235,10 +235,11 @@ def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32
 class _Tree:
     """A fat tree in OpenSM's terms, one connected component of a fabric.
 
-    rank: int32 [rows], -1 outside the tree; leaf_rows: switches from the first to the last leaf by
-    index, including those between them without compute nodes; is_leaf: bool [rows], switches with
-    compute nodes; is_compute, is_io: bool [endpoints]; others: endpoints of the tree that are not
-    compute nodes.
+    rank: int32 [rows], hops from the nearest root, -1 outside the tree; leaf_rows: switches from
+    the first to the last leaf in the order of `index_rows`, including those between them without
+    compute nodes; is_leaf: bool [rows], switches with compute nodes; is_compute, is_io: bool
+    [endpoints]; others: endpoints of the tree that are not compute nodes; leaf_rank: rank of the
+    leaves.
     """
 
     rank: NDArray[np.int32]
@@ -323,13 +324,13 @@ def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]
     if not len(off):
         below = names[row_node[np.argmax(rank)]]
         return (
-            f"switch {below} is on level {rank.max()}, below all compute nodes on level {usual}; "
-            "roots are level 0"
+            f"switch {below} is {rank.max()} hops from the roots, but all compute nodes are "
+            f"attached to switches {usual} hops from the roots"
         )
     node, row = fabric.endpoint_node[compute[off[0]]], rows[off[0]]
     return (
         f"{names[node]} ({fabric.node_guid[node]:#x}) is attached to switch {names[row_node[row]]} "
-        f"on level {rank[row]}, but most compute nodes to level {usual}; roots are level 0"
+        f"at {rank[row]} hops from the roots, but most compute nodes at {usual} hops"
     )
 
 
@@ -349,7 +350,7 @@ def _check_kind(fabric: Fabric) -> None:
     graph = fabric.graph
     if graph.num_rows != fabric.num_switches:
         name = fabric.node_names[graph.row_node[fabric.num_switches]]
-        raise NotApplicable(f"hosts of a fat tree do not forward, as {name} does")
+        raise NotApplicable(f"hosts of a fat tree must not forward, but {name} does")
     if fabric.num_switches < 2:
         raise NotApplicable("a fat tree has at least two switches")
     if fabric.num_nodes - fabric.num_switches < 2:
@@ -365,9 +366,9 @@ def _check_kind(fabric: Fabric) -> None:
 def _roles(
     fabric: Fabric, compute: Sequence[str], io: Sequence[str]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which endpoints are compute nodes and which io nodes; named compute nodes are not io.
+    """Return which endpoints are compute nodes, and which are io nodes; both bool [endpoints].
 
-    Both are bool [endpoints].
+    Named compute nodes are not io nodes.
     """
     named, is_io = np.zeros((2, fabric.num_endpoints), dtype=bool)
     if compute:
@@ -383,9 +384,10 @@ def _jobs(
 ) -> tuple[
     NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]
 ]:
-    """Return the destinations in routing order: destination, row, port, is counted, reverse hops.
+    """Return five int32 arrays of the destinations in routing order.
 
-    Destination -1 is a missing host, which is counted nevertheless. All are int32.
+    They are the destination (-1 for a missing host), its row, its port, whether its paths count as
+    load (1 or 0; missing hosts count), and the maximum number of changes from down to up.
     """
     graph = fabric.graph
     ports = destination_ports(fabric)
@@ -423,7 +425,7 @@ def _jobs(
 
 
 def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Make switches above the leaves without a path send via the last leaf, if it has one."""
+    """If switches above the leaves lack a path that the last leaf has, send via this leaf."""
     last = int(tree.leaf_rows[-1])
     nodes = fabric.graph.row_node
     above = np.flatnonzero((tree.rank >= 0) & (tree.rank < tree.leaf_rank))
@@ -437,7 +439,7 @@ def _connect_roots(fabric: Fabric, tree: _Tree, table: NDArray[np.unsignedintege
 
 
 def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
-    """Refuse tables without a path between hosts that cables connect."""
+    """Refuse tables that lack a path from a leaf to a host of the same connected component."""
     graph = fabric.graph
     leaves = sending_rows(fabric)
     label = components(fabric)

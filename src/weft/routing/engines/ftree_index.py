@@ -17,7 +17,7 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
 from weft.routing.engine_registry import destination_ports
 
-#: An index has one byte for the rank and one for each level below the roots.
+#: Bytes of OpenSM's index of a switch: one for its rank and one for each level below the roots.
 INDEX_BYTES = 8
 _ONE_RANK = 1 << 8 * (INDEX_BYTES - 1)
 
@@ -40,9 +40,10 @@ class PortGroups:
     endpoint
         int32 [groups]: the adapter port, -1 if the neighbour is a row.
     place
-        int32 [groups]: position among equally loaded groups, by the index of the head.
+        int32 [groups]: position of the head's index among all indices. Of equally loaded groups,
+        the one with the smaller position is used.
     port_start
-        int32 [groups + 1]: ports of each group.
+        int32 [groups + 1]: group ``g`` has the ports ``port[port_start[g]:port_start[g + 1]]``.
     port, remote_port
         int32 [ports]: port numbers here and at the other end.
     """
@@ -116,7 +117,7 @@ def _nearest(fabric: Fabric, rows: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def group_ports(fabric: Fabric, rank: NDArray[np.int32]) -> PortGroups:
-    """Group the ports of all ranked rows by neighbour, ordered by the first port of a group."""
+    """Group the ports of all ranked rows by neighbour; groups are ordered by their first port."""
     graph = fabric.graph
     tail, head = graph.edge_tail, graph.edge_row
     edges = np.flatnonzero((tail != head) & (rank[tail] >= 0) & (rank[head] >= 0))
@@ -157,11 +158,11 @@ def group_ports(fabric: Fabric, rank: NDArray[np.int32]) -> PortGroups:
 def index_rows(
     rank: NDArray[np.int32], groups: PortGroups, first: int, leaf_rank: int
 ) -> tuple[PortGroups, NDArray[np.int64]]:
-    """Index all rows by a search from a leaf, and order their groups.
+    """Index all rows by a search from a leaf, and order the groups of each row by index.
 
-    An index is the rank and one digit per level below the roots. A row copies all digits but one
-    from the row that reaches it in the search; the digit of the level between them is the lowest
-    free one. Thus indices of switches in one subtree have the same first digits.
+    An index consists of the rank and one digit per level below the roots. A row copies all digits
+    but one from the row from which the search reaches it; the digit of the level between the two
+    rows is the lowest unused digit. Thus switches of one subtree have the same first digits.
 
     Returns
     -------

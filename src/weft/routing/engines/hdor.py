@@ -46,8 +46,8 @@ def hdor(
         A complete or degraded KNS of any number of dimensions, recognised without labels; also
         BCube and other members of the family whose hosts forward.
     order
-        Order of dimensions by the length of their lines, shortest or longest first; among equally
-        long ones, the dimension of the lowest switch is first.
+        Order of dimensions by the length of their lines, shortest or longest first. Of dimensions
+        with equally long lines, the one with the switch of lowest index is first.
     lanes
         Number of virtual lanes over which destinations are spread, to reduce head-of-line
         blocking. If faults also require lanes, destinations are spread over fewer lanes, so that
@@ -61,8 +61,9 @@ def hdor(
     Returns
     -------
     TableRoutes
-        If the KNS is complete, routes on one lane or on `lanes` lanes. Faults force some paths to
-        violate the dimension order; those that could close a credit loop get further lanes.
+        If the KNS is complete and `management` is False, the routes use `lanes` lanes. Faults force
+        some paths to violate the dimension order; paths that could close a credit loop get further
+        lanes.
 
     Raises
     ------
@@ -70,15 +71,15 @@ def hdor(
         If the fabric is not a KNS, or faults need more lanes than `max_vls`; the message gives the
         difference or the number of lanes.
     InputError
-        If `max_vls` is not 1 to 15, or `lanes` not 1 to `max_vls`.
+        If `max_vls` is not 1 to 15, or `lanes` is not 1 to `max_vls`.
 
     Notes
     -----
     Each path crosses the fewest lines that the cables allow, and among such paths violates the
     dimension order as rarely as forwarding tables allow. On a complete KNS the paths are in
-    dimension order and cannot deadlock: lines depend only on lines of later dimensions, and inside
-    a line paths go up first and then down. Source: KNS on InfiniBand, sections 2.2 and 3.2.2 to
-    3.2.4 (algorithms 1 and 2); Peñaranda et al. 2016.
+    dimension order and cannot deadlock: links of a line depend only on links of the same line or of
+    later dimensions, and inside a line paths go up first and then down. Source: KNS on InfiniBand,
+    sections 2.2 and 3.2.2 to 3.2.4 (algorithms 1 and 2); Peñaranda et al. 2016.
     """
     check_vls(max_vls)
     if not 1 <= lanes <= max_vls:
@@ -134,9 +135,10 @@ def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uin
 
 
 def _multiple(distinct: int, size: int, lanes: int) -> int:
-    """Return the factor of a digit: `distinct` if there are enough lanes, else lanes / size.
+    """Return the factor of a coordinate or host index in the sum that gives the lane.
 
-    `distinct` is the number of values of the earlier digits, `size` that of this digit.
+    `size` is the number of its values, `distinct` the number of combinations of the earlier terms'
+    values. The factor is `distinct` if there are enough lanes, else lanes / size.
     """
     return distinct if distinct * size <= lanes else max(1, lanes // size)
 
@@ -144,9 +146,10 @@ def _multiple(distinct: int, size: int, lanes: int) -> int:
 def _fill(
     fabric: Fabric, kns: Kns, order: Order, table: NDArray[np.unsignedinteger[Any]]
 ) -> NDArray[np.uint8]:
-    """Fill the tables; return violations of the dimension order, uint8 [target rows, rows].
+    """Fill the tables; return the violations of the dimension order, uint8 [target rows, rows].
 
-    See `weft.kernels.routing.hdor.hdor_tables`.
+    An entry is their number on the path from a row to a target row. See
+    `weft.kernels.routing.hdor.hdor_tables`.
     """
     graph = fabric.graph
     position = kns.dimension if order == "ascending" else len(kns.sizes) - 1 - kns.dimension
@@ -154,7 +157,7 @@ def _fill(
     node_offset, node_joint = _joints_of_nodes(fabric, kns, position)
     edge_offset, edges = _edges_of_joints(fabric, kns)
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    # With single cables and lines of one switch each, there is no choice of links.
+    # If all cables are single and each line has one switch, there is no choice of links.
     choice = len(lines.order) > kns.num_lines or len(edges) > len(kns.joint_router)
     passes = PASSES if choice else 1
     steps = np.empty((graph.num_rows if choice else 0, len(node_offset) - 1), dtype=np.int32)
@@ -201,11 +204,11 @@ def _fill(
 
 
 def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
-    """Return all rows in the order in which their trees are chosen, routers first.
+    """Return all rows in the order in which the paths to them are chosen, routers first.
 
     Routers are ordered by coordinates, the first dimension varying fastest. If lines have
-    several switches, routers of the same switch are consecutive: successive trees then diverge on
-    their upward paths, as with D-mod-K.
+    several switches, routers of the same switch are consecutive: the trees of paths to successive
+    routers then diverge in the upward direction, as in D-mod-K.
     """
     keys = np.empty_like(kns.coordinates)
     router = np.searchsorted(kns.routers, kns.joint_router)
@@ -224,7 +227,11 @@ def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
 def _joints_of_nodes(
     fabric: Fabric, kns: Kns, position: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return a CSR over rows, then lines: joints by dimension (routers) or coordinate (lines)."""
+    """Return, in CSR form, the joints of each row and then of each line.
+
+    A joint is the connection of a router to a line. The joints of a router are ordered by
+    dimension, those of a line by coordinate.
+    """
     rows = fabric.graph.num_rows
     nodes = np.concatenate((kns.joint_router, rows + kns.joint_line))
     router = np.searchsorted(kns.routers, kns.joint_router)
@@ -237,7 +244,7 @@ def _joints_of_nodes(
 
 
 def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return a CSR over joints: the edges from the router to the line, by port."""
+    """Return, in CSR form, the edges of each joint from the router to the line, by port."""
     graph = fabric.graph
     edges = np.flatnonzero((kns.line[graph.edge_tail] < 0) & (kns.line[graph.edge_row] >= 0))
     rows = np.int64(graph.num_rows)
@@ -249,10 +256,10 @@ def _edges_of_joints(fabric: Fabric, kns: Kns) -> tuple[NDArray[np.int32], NDArr
 
 
 def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
-    """Find the legal paths inside lines, and the edges that go up in them.
+    """Return the legal paths inside lines; and uint8 [edges], 1 for edges that go up in a line.
 
-    Up is away from the routers. If faults leave switches of a line without an up/down path between
-    them, up is towards one of its top switches instead, which connects all switches of the line.
+    Up is away from the routers. If faults leave two switches of a line without an up/down path, up
+    is instead towards one top switch of the line, so that all its switches are connected.
     """
     graph = fabric.graph
     switches: NDArray[np.int32] = np.flatnonzero(kns.line >= 0).astype(np.int32)

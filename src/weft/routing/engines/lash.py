@@ -34,8 +34,8 @@ from weft.routing.lane_assignment import (
     waits,
 )
 
-#: On fabrics with more edges, only one rule to choose paths is tried, and no rule if balanced
-#: minimal paths need at most two lanes and these are available.
+#: On fabrics with more edges, only one rule to choose paths is tried. If balanced minimal paths
+#: need at most two lanes and these are available, no rule is tried.
 MANY_EDGES = 1500
 
 
@@ -73,13 +73,13 @@ def lash(
 
     Notes
     -----
-    Each pair of switches gets a minimal path in the lowest lane that has one without closing a
-    cycle. Several rules to choose among minimal paths are tried, and the result with the fewest
-    lanes is used. A dependency that closes a cycle in a lane is excluded from that lane for all
-    later paths; on meshes this leads to dimension order without OpenSM's ``--do_mesh_analysis``.
-    The service level depends on the source's switch and the LID; SL i is mapped to VL i everywhere.
-    Source: Skeie, Lysne and Theiss 2002; Sancho, Robles and Duato for choosing paths by the
-    dependencies in use.
+    Each pair of switches gets a minimal path, in the lowest lane in which such a path closes no
+    cycle of dependencies. Several rules to choose among minimal paths are tried, and the result
+    with the fewest lanes is used. A dependency that closes a cycle in a lane is excluded from that
+    lane for all later paths; on meshes this leads to dimension order without OpenSM's
+    ``--do_mesh_analysis``. The service level depends on the source's switch and the destination's
+    LID. On all links, SL i is mapped to VL i. Source: Skeie, Lysne and Theiss 2002; Sancho, Robles
+    and Duato for choosing paths by the dependencies in use.
     """
     check_lmc(fabric, lmc)
     check_vls(max_vls)
@@ -150,7 +150,10 @@ def _choose_trees(
     cost: NDArray[np.float64],
     load: NDArray[np.int64],
 ) -> NDArray[np.uint8]:
-    """Fill tables with one path for each pair of rows; return its lanes, uint8 [rows, rows]."""
+    """Fill tables with one path for each pair of rows.
+
+    Return the lane of each path, uint8 [target rows, rows].
+    """
     graph = fabric.graph
     rows = graph.num_rows
     edges = len(graph.edge_row)
@@ -191,7 +194,7 @@ def _spread(
     load: NDArray[np.int64],
     sl: NDArray[np.uint8],
 ) -> None:
-    """Balance the paths to each host LID; paths keep to the edge order of their lane."""
+    """Balance the paths to each host LID; each path ascends in the edge order of its lane."""
     fabric, graph = paths.fabric, paths.fabric.graph
     hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
     hosts = hosts[np.argsort(graph.destination_row[hosts], kind="stable")]

@@ -34,9 +34,9 @@ def minhop(
     balance
         ``flows``, or ``opensm`` for exactly the tables of OpenSM.
     lmc
-        LMC: each endpoint gets 2^lmc LIDs, with each offset balanced separately.
+        LMC: each endpoint gets 2^lmc LIDs; each LID offset is balanced separately.
     passes
-        Number of times that each destination's paths are chosen, with ``flows``.
+        Number of times that ``flows`` chooses the paths to each destination.
     """
     check_lmc(fabric, lmc)
     table = empty_table(fabric, lmc)

@@ -36,15 +36,16 @@ from weft.routing.lane_assignment import assign_lanes, check_vls
 #: Default number of balancing passes; later passes are fast, and shuffled fat trees need five.
 PASSES = 5
 
-#: Several orders of the destinations are tried within this number of steps, a second or two. A
-#: destination takes one step per channel and pass, plus STEPS per channel to order the channels.
+#: Several orders of the destinations are tried within this number of steps, which take a second or
+#: two. A destination needs one step per channel and pass, and STEPS per channel for their order.
 WORK = 50_000_000
 STEPS = 100
 
-#: Each destination is tried in every lane up to this product of destinations, channels and lanes.
+#: Largest product of destinations, channels and lanes for which every lane is tried for each
+#: destination.
 TRIALS = 1_000_000
 
-#: More than one lane is used only if it reduces the worst load x total load by this factor.
+#: Several lanes are used only if they reduce the product of worst and total load by this factor.
 LANES_PAY = 1.05
 
 
@@ -85,12 +86,13 @@ def nue(
     In each lane the allowed dependencies between channels are kept acyclic: a new one is checked
     against a topological order of all channels (Pearce and Kelly 2006). Trees grow from the
     destinations outwards; each row uses the channel of the fewest hops, then of the least cost,
-    whose dependency is allowed. If all are blocked, a row nearer to the destination changes to
-    another of its paths (local backtracking). An escape tree from the most central row, whose
-    dependencies are allowed first, keeps all hosts connected. Destinations are either divided
-    evenly over the lanes, or each is assigned to the first lane in which all its paths are minimal
-    or, if there is none, to the lane with the smallest detours. Finally, the tables are balanced
-    again on all paths that ascend in the order of a lane's channels, which are deadlock-free.
+    whose dependency is allowed. If all dependencies of a row are blocked, a row nearer to the
+    destination changes to another of its paths (local backtracking). An escape tree from the most
+    central row, whose dependencies are allowed first, keeps all hosts connected. Destinations are
+    either divided evenly over the lanes, or each is assigned to the first lane in which all its
+    paths are minimal or, if there is none, to the lane with the smallest detours. Finally, the
+    tables are balanced again on all paths that ascend in the order of a lane's channels, which are
+    deadlock-free.
 
     On small fabrics, one lane and both assignments to lanes are tried with several orders of the
     destinations; the paths of `sssp` are also tried if they need only one lane. On large fabrics
@@ -98,7 +100,7 @@ def nue(
     smallest product of worst link load and mean path length is used.
 
     Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which by default uses one
-    lane, divides the destinations evenly, and does not balance again.
+    lane. It divides the destinations evenly over several lanes, and does not balance again.
     """
     check_lmc(fabric, lmc)
     check_vls(max_vls)
@@ -140,7 +142,7 @@ def nue(
 
 @dataclass(frozen=True)
 class _Attempt:
-    """Tables, with the lane of each row's destinations.
+    """Tables, and the lane of each row's destinations.
 
     Parameters
     ----------
@@ -177,12 +179,12 @@ class _Problem:
     management
         Whether paths from and to switches are included.
     distances
-        uint16 [rows, rows]: hops.
+        uint16 [rows, rows]: hops between rows.
     weight
-        int64 [rows]: number of hosts at a row, at least 1 if paths from the row are included, else
-        0.
+        int64 [rows]: number of hosts at each row; at least 1 if paths from the row are included,
+        otherwise 0.
     goals
-        int32: rows with destinations whose paths are included, ascending.
+        int32: rows of the destinations to which paths are included, ascending.
     root
         int32 [rows]: the most central row of each row's connected component.
     """
@@ -232,7 +234,7 @@ class _Problem:
         return int(ends @ (hops @ row_sources(self.fabric)))
 
     def orders(self) -> list[NDArray[np.int32]]:
-        """Return orders of the goals: depth-first search, by depth, by row, by falling depth."""
+        """Return different orders of the goals: depth-first, by depth, by row, by falling depth."""
         graph = self.fabric.graph
         matrix = csr_array(
             (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
@@ -278,9 +280,9 @@ class _Problem:
         return channel
 
     def escape(self, goals: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return rows on the escape tree's paths to the goals, and rows between root and goals.
+        """Mark the escape tree's paths from sources and goals to the root, and those from goals only.
 
-        Both are uint8 [rows].
+        Both arrays are uint8 [rows]: 1 for each row on such a path.
         """
         aimed = np.zeros(len(self.root), dtype=np.uint8)
         aimed[goals] = 1
@@ -322,10 +324,10 @@ class _Problem:
     ) -> _Attempt:
         """Return tables on at most `lanes` lanes, with the goals routed in the given order.
 
-        With `divide`, the goals are divided evenly over the lanes; otherwise each is assigned to
-        the lane that fits best. With `grow` False no trees are grown: only paths of the initial
-        order of channels and of the escape tree are used, which include all minimal paths of a fat
-        tree.
+        If `divide` is True, the goals are divided evenly over the lanes; otherwise each goal is
+        assigned to the lane that fits best. If `grow` is False, no trees are grown. Only paths that
+        the initial order of channels or the escape tree allows are used; they include all minimal
+        paths of a fat tree.
         """
         fabric, graph = self.fabric, self.fabric.graph
         channels = len(graph.edge_row)

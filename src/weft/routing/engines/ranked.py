@@ -63,9 +63,10 @@ def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
 def missing_paths(
     fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
 ) -> tuple[int, str]:
-    """Return the number of pairs of a leaf and a host that cables but no path connect; an example.
+    """Return the number of pairs of a leaf and a host without a path, and text that names one pair.
 
-    All ports of a host are included, since each has its LIDs and may send.
+    Only pairs in one connected component are counted. All ports of a host are included, since each
+    port has its LIDs and may send.
     """
     graph = fabric.graph
     leaves = sending_rows(fabric)

@@ -47,7 +47,7 @@ def source(fabric: Fabric, *, paths: str = "") -> Routes:
 
 
 def check_pairs(fabric: Fabric) -> None:
-    """Refuse fabrics that are too large for one path per pair.
+    """Refuse fabrics that are too large for one path per pair of host ports.
 
     Raises
     ------
@@ -68,8 +68,8 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
     A line is ``SOURCE DESTINATION PORTS``: two hosts by name or GUID and the output ports along
     the path, the source's port first, separated by commas. This is InfiniBand's directed route,
     whose leading 0 is also accepted; ``H00 H07 1,3,2`` leaves H00 by port 1, the next switch by
-    port 3 and the last one by port 2. The source's port is also first if the source forwards. ``#``
-    begins a comment. Pairs that the file does not contain have no route.
+    port 3 and the last one by port 2. The list begins with the source's port even if the source
+    forwards. ``#`` begins a comment. Pairs that the file does not contain have no route.
 
     Parameters
     ----------
@@ -175,11 +175,12 @@ def source_routes(
     fabric
         Fabric of the paths.
     sources, destinations
-        Host numbers, [paths] each; a pair of adapter ports has at most one path.
+        Numbers of the source and destination hosts, each [paths]. A pair of adapter ports has at
+        most one path.
     offset
         [paths + 1]: path ``i`` leaves its nodes by ``ports[offset[i]:offset[i + 1]]``.
     ports
-        Output ports, the source's port first.
+        Output ports of all paths; each path begins with the source's port.
     sl
         Service level: one value for all paths, or an array [paths].
 
@@ -320,7 +321,7 @@ def _pairs(
     offset: NDArray[np.int64],
     links: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Return the number of the pair of endpoints of each path."""
+    """Return the endpoints of each path as in `PathRoutes.pair`, int64 [paths]."""
     graph = fabric.graph
     endpoint_of_link = np.full(fabric.num_links + 1, -1, dtype=np.int64)
     attached = np.flatnonzero(graph.destination_link[: fabric.num_host_endpoints] >= 0)

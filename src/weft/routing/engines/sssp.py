@@ -25,7 +25,7 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 
-#: If fewer than this share of the edges have the largest load, another start may lower it.
+#: If fewer than this share of the edges have the largest load, OpenSM's tables are also improved.
 LONELY_PEAK = 1 / 8
 
 
@@ -40,16 +40,16 @@ def sssp(
     fabric
         Any fabric.
     balance
-        ``flows``: the weight of a link is the number of host pairs over it, divided by its rate,
-        and each destination's paths are chosen again after all others. If only a few links then
-        have the largest load, OpenSM's tables are also improved, and the better result is used.
-        ``opensm``: exactly the tables of OpenSM, in which a path adds to its links the number of
-        LIDs at its source switch, the switch's own LID included; paths to switches also add weight,
-        and no paths are chosen again.
+        ``flows``: the weight of a link is the number of host pairs that use it, divided by its
+        rate, and each destination's paths are chosen again after all others. If only a few links
+        then have the largest load, OpenSM's tables are also improved, and the better result is
+        used. ``opensm``: exactly the tables of OpenSM, in which a path adds to its links the number
+        of LIDs at its source switch, the switch's own LID included; paths to switches also add
+        weight, and no paths are chosen again.
     lmc
         LMC: each endpoint gets 2^lmc LIDs, each routed separately.
     passes
-        Number of times that each destination's paths are chosen, with ``flows``.
+        Number of times that ``flows`` chooses the paths to each destination.
 
     Raises
     ------

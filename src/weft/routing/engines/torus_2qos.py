@@ -29,7 +29,8 @@ from weft.routing.structure.torus import Torus, find_tori, is_complete
 from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.validation.deadlock import credit_loops
 
-#: SL bit and VL bit of the quality of service level; VL bit after a turn against the order.
+#: SL bit and VL bit that are set for quality of service level 1, and VL bit that is set after a
+#: turn against the order of dimensions.
 QOS_SL = 8
 QOS_VL = 4
 TURN_VL = 2
@@ -55,7 +56,8 @@ def torus_2qos(
         A torus-2QoS.conf, whose seed and datelines then determine the coordinates.
     balance
         ``flows`` balances flows over parallel cables, and over the two directions to the opposite
-        switch of an even ring; ``opensm`` uses OpenSM's directions and turns around missing parts.
+        switch of an even ring; ``opensm`` uses OpenSM's directions, and its turns around missing
+        parts.
     qos_level
         0 or 1: quality of service level of all traffic; 1 uses SLs 8 to 15 and VLs 4 to 7.
     max_vls
@@ -75,11 +77,11 @@ def torus_2qos(
 
     Notes
     -----
-    SL bit d is set if a path crosses the dateline of dimension d, between its last and first
-    switch; such a path uses VL 1 in that dimension. If a ring is cut, paths use the other
-    direction. If the switch at which a path would turn is missing, the path turns earlier, and
-    after a turn against the order of dimensions the VL is 2 higher. A switch that still has no
-    path sends via a neighbour that has one. The routes of a degraded fabric are proved
+    SL bit d is set if a path crosses the dateline of dimension d, the cable between the last and
+    the first switch of a ring; such a path uses VL 1 in that dimension. If a ring is cut, paths use
+    the other direction. If the switch at which a path would turn is missing, the path turns
+    earlier, and after a turn against the order of dimensions the VL is 2 higher. A switch that
+    still has no path sends via a neighbour with a path. The routes of a degraded fabric are proved
     deadlock-free; if the proof fails for every order of dimensions, lanes are assigned path by path
     as in `dfsssp`. Source: torus-2QoS(8); Dally and Seitz 1987.
     """
@@ -112,8 +114,8 @@ def torus_2qos(
     if first is not None and not (settings.as_opensm or settings.conf or qos_level):
         sl, lanes = assign_lanes(fabric, first.table, max_vls=max_vls, management=management)
         note = (
-            "its SLs cannot prevent deadlock around the missing parts; paths are assigned to "
-            f"{lanes} lanes one by one"
+            "the SLs of torus-2QoS cannot prevent deadlock around the missing parts; paths are "
+            f"assigned to {lanes} lanes one by one"
         )
         return replace(
             first,
@@ -151,9 +153,11 @@ def _as_configured(fabric: Fabric, tori: list[Torus], conf: TorusConf) -> list[T
 def _layouts(
     tori: list[Torus], settings: _Settings, complete: bool
 ) -> Iterator[tuple[list[Torus], bool]]:
-    """Yield choices of coordinates, and of detours around missing parts, by number of lanes.
+    """Yield coordinates to try, each with the order for detours around missing parts.
 
-    For complete tori only the first is needed; for degraded ones they are tried in this order.
+    The order is True if such detours try the last dimension first, otherwise False. For
+    complete tori only the first pair is needed; for degraded tori the pairs are tried in this
+    order.
     """
     folded = [torus.folded() for torus in tori]
     if settings.conf is not None or settings.as_opensm:
@@ -227,7 +231,8 @@ def _as_folded(torus: Torus) -> str:
 def _dated(torus: Torus, settings: _Settings) -> list[bool]:
     """Return which dimensions use an SL bit for paths across their dateline.
 
-    Rings of three need none: a path has at most one hop along them, so they cannot deadlock.
+    Rings of three cannot deadlock, since a path has at most one hop along them. They use an SL bit
+    only with OpenSM's tables.
     """
     if settings.as_opensm:
         return [size > 2 for size in torus.radix]
@@ -235,7 +240,10 @@ def _dated(torus: Torus, settings: _Settings) -> list[bool]:
 
 
 def _sl_bits(torus: Torus, dated: list[bool], settings: _Settings) -> NDArray[np.int16]:
-    """Return the SL bit of each dimension; with too few bits, -1 for those without a dateline."""
+    """Return the SL bit of each dimension, int16 [dimensions].
+
+    If there are fewer bits than dimensions, the entry of dimensions without a dateline is -1.
+    """
     room = 3 if settings.qos_level or settings.as_opensm else 4
     if len(dated) <= room:
         return np.arange(len(dated), dtype=np.int16)
@@ -341,7 +349,10 @@ def _of_rows(
 
 
 def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the number of possible hops from each row in each direction, at most once around."""
+    """Return how many hops are possible from each row in each direction, int32 [rows, directions].
+
+    Hops around a ring end before they reach the row again.
+    """
     reach = np.zeros(step.shape, dtype=np.int32)
     for group in range(step.shape[1]):
         at = np.arange(len(step), dtype=np.int32)
@@ -354,7 +365,10 @@ def _reach(step: NDArray[np.int32], radix: NDArray[np.int32]) -> NDArray[np.int3
 def _target_order(
     fabric: Fabric, torus: Torus, settings: _Settings, parallel: bool
 ) -> NDArray[np.int32]:
-    """Return the order in which paths to rows are chosen: x varying fastest, or OpenSM's order."""
+    """Return the rows in the order in which the paths to them are chosen, int32 [rows].
+
+    The first coordinate varies fastest, unless OpenSM's order is required.
+    """
     if not torus.radix:
         return np.zeros(len(torus.rows), dtype=np.int32)
     if settings.as_opensm and parallel and len(torus.radix) == len(AXES):
@@ -369,7 +383,10 @@ def _lanes(
     turns: bool,
     levels: bool,
 ) -> VirtualLanes:
-    """Return the SL to VL tables of every (row, in port, out port) by the ports' dimensions."""
+    """Return the SL-to-VL table of each (row, input port, output port).
+
+    It depends only on the dimensions of the two ports.
+    """
     graph = fabric.graph
     dimensions = int(dimension.max(initial=-1)) + 1
     sl = np.arange(NUM_SLS)

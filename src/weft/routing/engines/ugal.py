@@ -12,22 +12,23 @@ from weft.routing.engines.valiant import around
 def ugal(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     """Route by universal globally-adaptive load balancing: minimally, or via an intermediate.
 
-    At the packet level, the source chooses for each packet by its queues. The static level has no
-    queues: for the whole pattern it uses one share of minimal traffic, which gives the smallest
-    contention and so is the result of an ideal adaptive choice. For the bisection bandwidth, each
-    flow in turn uses the better of its two paths.
+    At the packet level, the first switch chooses for each packet, by the lengths of its queues. The
+    static level has no queues: it uses one share of minimal traffic for the whole pattern, namely
+    the share that gives the smallest contention, like an ideal adaptive choice. For the bisection
+    bandwidth, each flow in turn uses the better of its minimal path and a path via an intermediate.
 
     Parameters
     ----------
     fabric
-        A dragonfly, megafly or HyperX; see `valiant`.
+        As for `valiant`.
     max_vls
-        Number of available virtual lanes; minimal traffic uses the lanes of the second phase.
+        Number of available virtual lanes, as for `valiant`; minimal traffic uses the lanes of the
+        second phase.
 
     Raises
     ------
     NotApplicable
-        If the fabric is none of these, or max_vls is too low.
+        If `valiant` does not support the fabric, or max_vls is too low.
     InputError
         If max_vls is not 1 to 15.
 

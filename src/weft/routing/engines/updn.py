@@ -61,19 +61,19 @@ def updn(
         Any fabric.
     roots
         Names or GUIDs of the root switches, or ``@FILE`` with one GUID per line. ``opensm``: the
-        switches that OpenSM selects without a list, by the distances to all hosts. ``auto``: the
-        top level of a tree; on other fabrics, like ``opensm`` (see Notes). ``center``: the switch
-        of least eccentricity, which works on any topology. A connected component without a root
-        gets its center as root.
+        switches that OpenSM selects if no list is given, by their distances to all hosts. ``auto``:
+        the top level of a tree; on other fabrics, like ``opensm`` (see Notes). ``center``: the
+        switch of least eccentricity, which works on any topology. A connected component without a
+        root gets its center as root.
     root_guid_file
         Instead of `roots`, a file with the GUID of one root switch per line, as OpenSM's ``-a``.
     balance
         ``flows``, or ``opensm`` for exactly the tables of OpenSM. If cables connect switches of
-        one rank, OpenSM mixes up and down hops, so that those tables can deadlock.
+        equal rank (see Notes), paths of OpenSM can go down and up again, and so can deadlock.
     lmc
-        LMC: each endpoint gets 2^lmc LIDs, with each offset balanced separately.
+        LMC: each endpoint gets 2^lmc LIDs; each LID offset is balanced separately.
     passes
-        Number of times that each destination's paths are chosen, with ``flows``.
+        Number of times that ``flows`` chooses the paths to each destination.
 
     Raises
     ------
@@ -89,8 +89,8 @@ def updn(
 
     ``auto`` counts levels from the switches with hosts. If no cable connects two switches of one
     level, the roots are all switches of the lowest level that gives each pair of hosts a legal
-    path. Otherwise they are OpenSM's roots, without those that have hosts themselves if the others
-    suffice: with more than 20 leaf switches, OpenSM's search selects leaves as roots.
+    path. Otherwise the roots are OpenSM's; those with hosts are left out if the others suffice,
+    since OpenSM's search also selects leaves if there are more than 20 leaf switches.
 
     Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
@@ -145,7 +145,7 @@ def chosen_roots(
     rule = ""
     if root_guid_file is not None:
         if roots != ("auto",):
-            raise InputError("updn: roots and root_guid_file must not be given both")
+            raise InputError("updn: roots and root_guid_file must not both be given")
         rows = fabric.graph.node_row[read_guids(fabric, root_guid_file, kind="root")]
     elif roots == ("auto",):
         rows, rule = _roots_of_tree(fabric), "top level of the tree"
@@ -174,7 +174,7 @@ def _searched(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the rows of the lowest tree level that connects all hosts; none if not a tree."""
+    """Return the rows of the lowest level that connects all hosts; none if there is no tree."""
     try:
         level = find_levels(fabric)
     except NotApplicable:
@@ -233,9 +233,9 @@ def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
-    """Return OpenSM's roots: rows with over 90 % of the adapters at one distance.
+    """Return OpenSM's roots: rows with nearly all adapters at one distance.
 
-    They have at most 5 % of the adapters at every other distance.
+    A root has over 90 % of the adapters at one distance, and at most 5 % at every other distance.
     """
     graph = fabric.graph
     sources = row_adapters(fabric)

@@ -17,7 +17,7 @@ from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafl
 
 
 class SetCollector:
-    """Collector of candidate sets; a line contains the set of every row for one target.
+    """Collector of candidate sets; each call of `add` gives the sets of all rows for one target.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class SetCollector:
         self._lanes: list[NDArray[np.uint8]] = []
 
     def add(self, lane_of_edge: NDArray[np.int8]) -> None:
-        """Add a line.
+        """Add the sets of all rows for one more target.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class SetCollector:
     def collect(
         self,
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]]:
-        """Return all lines: set numbers int32 [lines, rows], and the CSR and lanes of the sets."""
+        """Return set numbers, int32 [targets, rows], -1 for none; CSR and lanes of the sets."""
         self._graph.need_memory(len(self._rows), 4, "candidate sets")
         lines = np.full((len(self._rows), self._graph.num_rows), -1, dtype=np.int32)
         if not self._rows or not sum(map(len, self._edges)):
@@ -92,7 +92,7 @@ def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     On dragonflies and megaflies the intermediate is a group other than those of source and
     destination; on other networks it is a switch other than those of source and destination. Both
     phases use the paths with the fewest cables between groups, and of these the shortest; on
-    HyperX, paths in dimension order. On a megafly the first phase ends at any leaf of the
+    HyperX they use paths in dimension order. On a megafly the first phase ends at any leaf of the
     intermediate group. Traffic within one group has no intermediate. On networks without groups,
     traffic within one switch has none.
 
@@ -100,16 +100,17 @@ def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     ----------
     fabric
         A dragonfly, megafly or HyperX, recognised without labels, or any other network, such as a
-        Slim Fly, whose switches do not form a tree and whose diameter suits the lanes. Groups
-        without a cable between them are allowed: their packets pass through a third group.
+        Slim Fly, whose switches do not form a tree and whose diameter is small enough for the
+        lanes. Groups without a cable between them are allowed: their packets pass through a third
+        group.
     max_vls
         Number of available virtual lanes. Complete dragonflies need 3, megaflies and HyperX 2, and
-        other networks two for each hop between their most distant switches, 4 on a Slim Fly.
+        other networks two for each hop between their most distant switches (4 on a Slim Fly).
 
     Raises
     ------
     NotApplicable
-        If the fabric is none of these, or max_vls is too low.
+        If the fabric is none of these networks, or max_vls is too low.
     InputError
         If max_vls is not 1 to 15.
 
@@ -159,7 +160,7 @@ def around(fabric: Fabric, name: str, max_vls: int, *, direct: bool) -> Candidat
     vias = int(plan.via.max()) + 1
     if vias < 3:
         raise NotApplicable(
-            f"a {plan.kind} of {vias} switches has no third switch as an intermediate"
+            f"a {plan.kind} needs at least 3 switches or groups as intermediates, not {vias}"
         )
     if max_vls < plan.lanes:
         raise NotApplicable(
@@ -209,7 +210,7 @@ def _hyperx(fabric: Fabric) -> _Plan:
 
 
 def _grid_lines(fabric: Fabric, where: NDArray[np.int32]) -> Iterator[NDArray[np.int8]]:
-    """Yield dimension-order lines to every switch, first as intermediate, then as destination."""
+    """Yield dimension-order candidates to each switch as intermediate, then as destination."""
     graph = fabric.graph
     tail, head = graph.edge_tail, graph.edge_row
     along = (where[tail] != where[head]).argmax(axis=1)
@@ -278,7 +279,7 @@ def _by_groups(
     via: NDArray[np.int32],
     gap: str = "",
 ) -> _Plan:
-    """Return a plan with the fewest cables between groups, then the fewest hops.
+    """Return a plan of paths with the fewest cables between groups, and of these the fewest hops.
 
     Parameters
     ----------
@@ -289,7 +290,7 @@ def _by_groups(
     """
     graph = fabric.graph
     if len(np.unique(components(fabric)[via >= 0])) > 1:
-        raise NotApplicable(f"{note}, not all connected")
+        raise NotApplicable(f"{note}, but the switches are not all connected")
     ends = np.unique(group[via >= 0])
     hops = int(group_distances(fabric, group)[np.ix_(ends, ends)].max())
     if gap:
@@ -299,7 +300,7 @@ def _by_groups(
     one_lane = hops == 1 and bool(np.any(via < 0))
     first = hops + int(not one_lane and bool(np.any(inner & (via[graph.edge_row] < 0))))
     lanes = first + hops + int(not one_lane and bool(inner.any()))
-    # With one lane, no path may lead from a spine without a cable to the target group down and up.
+    # In one lane, a spine without a cable to the target group must not send down, to go up again.
     most = len(group) + 1 if one_lane else int(_FAR)
     lines = _group_lines(fabric, group, via, (hops, first, lanes), most)
     return _Plan(kind, note, gap, via, lanes, lines)
@@ -312,11 +313,12 @@ def _group_lines(
     limits: tuple[int, int, int],
     most: int,
 ) -> Iterator[NDArray[np.int8]]:
-    """Yield lines to every intermediate, then to every row of an intermediate.
+    """Yield the candidates to each intermediate, then to each row, as for `SetCollector.add`.
 
-    The lane increases with each cable between groups. `limits` are the maximum number of such
-    cables in a phase, and the numbers of lanes of the first phase and of both phases. Switches
-    without hosts that are farther than `most` from a line's target are left out.
+    Only rows of intermediates have candidates. The lane increases with each cable between groups.
+    `limits` are the maximum number of such cables in a phase, and the numbers of lanes of the first
+    phase and of both phases. Switches without hosts that are farther than `most` from the target
+    have no candidates.
     """
     hops, first, lanes = limits
     graph = fabric.graph
