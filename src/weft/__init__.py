@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Module -> its public names, imported at first use: importing all takes a second.
+#: Public names of each module, imported at first use: importing all modules takes a second.
 _HOMES = {
     "weft.advice.compare": ("compare",),
     "weft.advice.comparison": ("Comparison",),
@@ -100,7 +100,7 @@ _HOMES = {
     "weft.workload.placement": ("place",),
 }  # fmt: skip
 
-#: The public names, with those of `weft.plugins`; all others may change without notice.
+#: Public names. All names outside this list and `weft.plugins` may change without notice.
 __all__ = [
     "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
     "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",

@@ -64,12 +64,13 @@ class RunSettings(Settings):
         ``penalty`` (contention graphs: Martinasso and Méhaut 2011) or ``none`` (as if each pair of
         ranks had the network to itself).
     policy
-        Choice among the candidates of a packet, with options as in ``flowlet:gap=10us``.
+        Policy that chooses among the candidates of a packet, with options as in
+        ``flowlet:gap=10us``.
     hardware
-        Settings of switches and adapters. The flow level uses `mtu`, `header` and
+        Settings of switches and adapters. The flow level uses only `mtu`, `header` and
         `switch_latency`.
     tolerance
-        Allowed relative error, with ``maxmin``, of completion times counted from the start of the
+        For ``maxmin``: allowed relative error of completion times, counted from the start of the
         run. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
     eager_bytes
         Size of the largest eager send. An eager send ends at once, and its data leaves without a
@@ -78,7 +79,7 @@ class RunSettings(Settings):
     handshake
         Request and answer of a rendezvous, exchanged before its data leaves.
     overhead_ns
-        Time of the processor at either end of each message (o of LogP).
+        Processor time at the sender and at the receiver of each message (o of LogP).
     switch_latency_ns
         Latency of each switch on the path, in addition to that of cables.
     latency_ns
@@ -238,7 +239,10 @@ def check_level(level: object) -> Level:
 
 
 def usual_policy(routes: Routes) -> str:
-    """Return the default policy of routes: for candidates that of their engine, by default ecmp."""
+    """Return the default policy of routes.
+
+    Candidates have the policy with the name of their engine; if there is none, ecmp.
+    """
     if routes.settled:
         return NO_CHOICE
     name = routes.engine.partition(":")[0]

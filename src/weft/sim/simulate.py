@@ -108,8 +108,9 @@ def simulate(
     level
         Level of detail: ``flow``, ``packet`` or ``static``.
     progress
-        Called several times a second with the progress of the run. At the packet level it may
-        raise `weft.StopRun`, which ends the run; the result covers the time until then.
+        Function that is called several times a second with the progress of the run. At the packet
+        level, the function may raise `weft.StopRun` to end the run; the result covers the time
+        until then.
 
     Returns
     -------
@@ -121,8 +122,8 @@ def simulate(
     ------
     InputError
         If the level does not have an option, a rank has no host, a pair of hosts has no path, a
-        value is invalid, or the run deadlocks; in this case the message names the ranks that wait
-        for each other and their operations, or a cycle of full buffers.
+        value is invalid, or the run deadlocks. The message about a deadlock names the ranks that
+        wait for each other and their operations, or a cycle of full buffers.
     NotApplicable
         If the policy does not fit the routes.
     IncompleteRun

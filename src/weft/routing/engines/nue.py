@@ -280,7 +280,7 @@ class _Problem:
         return channel
 
     def escape(self, goals: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Mark the escape tree's paths from sources and goals to the root, and those from goals only.
+        """Mark the escape tree's paths from sources and goals to the root, and from goals only.
 
         Both arrays are uint8 [rows]: 1 for each row on such a path.
         """

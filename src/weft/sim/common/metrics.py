@@ -37,7 +37,7 @@ METRIC_COLUMNS = {
 #: Columns of `ecdf`.
 ECDF_COLUMNS = {
     "value": Column(pl.Float64, "as given", "Distinct value (ascending)"),
-    "share": Column(pl.Float64, "share", "Share of values up to this one"),
+    "share": Column(pl.Float64, "share", "Share of values that are at most this value"),
 }
 
 KIND_NAMES = ("switch-switch", "host-switch", "switch-host", "host-host")
@@ -150,19 +150,19 @@ def scopes(fabric: Fabric) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
 
 
 def metrics_by_scope(fabric: Fabric, load: NDArray[np.float64]) -> pl.DataFrame:
-    """Return the distribution of a load per directed link over all links, by kind and by tier.
+    """Return the distribution of load over all directed links, and over each group of `scopes`.
 
     Parameters
     ----------
     fabric
         Fabric of the links.
     load
-        float64 [links].
+        float64 [links]: load of each directed link.
 
     Returns
     -------
     polars.DataFrame
-        Columns of `METRIC_COLUMNS`, one row for each group of `scopes`.
+        Columns of `METRIC_COLUMNS`, one row for each group.
     """
     rows = [
         {"by": by, "scope": name, **_distribution(load[here])} for by, name, here in scopes(fabric)

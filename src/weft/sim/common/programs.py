@@ -106,11 +106,13 @@ class QueuePairs(NamedTuple):
     Parameters
     ----------
     ops
-        int32: sends and puts between hosts, and receives that answer a request, ascending.
+        int32, ascending: indices of sends and puts between hosts, and of receives that answer a
+        request.
     source, target
         int32: host numbers of sender and receiver.
     key
-        int64, ascending: the ordered pairs of ranks, source x ranks + destination.
+        int64, ascending: the ordered pairs of ranks, as source rank x number of ranks +
+        destination rank.
     pair
         int32: index of each operation's pair in `key`.
     """

@@ -59,7 +59,7 @@ PHASE_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "ns", "Longest time from departure to arrival (null: no messages)"
     ),
     "mean_slowdown": Column(
-        pl.Float64, "", "Mean slowdown of messages that take time (null: none)"
+        pl.Float64, "", "Mean slowdown of messages whose zero-load time is not 0 (null: none)"
     ),
 }
 
@@ -229,7 +229,7 @@ def known(times_ns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def totals(by: NDArray[Any], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return exact sums of integers by group."""
+    """Return the exact sum of the values of each group, int64 [count]."""
     sums = np.zeros(count, dtype=np.int64)
     np.add.at(sums, by, values)
     return sums

@@ -107,7 +107,9 @@ def run_flows(
     state = _State.of(workload, network, route, pair, num_pairs, options)
     why = state.run(workload, progress)
     if why == kernel.STUCK and state.ranks.heap.size.events:
-        raise InputError(f"simulated time exceeds 1e+308 ns, after {state.level.count.now_ns:g} ns")
+        raise InputError(
+            f"simulated time would exceed 1e+308 ns after {state.level.count.now_ns:g} ns"
+        )
     if why == kernel.STUCK:
         now = f"{state.level.count.now_ns:g} ns"
         raise InputError(deadlock_of_ranks(workload, state.ranks.posted, state.ranks.ended, now))
@@ -159,7 +161,10 @@ def lay_messages(
     queues: QueuePairs,
     options: Mapping[str, Any],
 ) -> tuple[Network, NDArray[np.int32]]:
-    """Return the routes between hosts, each pair of hosts once, and the route of each operation.
+    """Return the routes between hosts, and the index of each operation's route.
+
+    All messages of a pair of hosts use the same route, unless each message selects its path by a
+    hash.
 
     Parameters
     ----------
@@ -176,7 +181,7 @@ def lay_messages(
     -------
     Network
     ndarray
-        int32, route of each of `queues.ops`.
+        int32: index of the route of each operation of `queues.ops`.
     """
     laying = {
         key: options[key]
@@ -219,8 +224,8 @@ class _State:
         # Without sharing there is no tolerance, and messages of one packet are not serialised.
         alone = options["sharing"] == "none"
         limit = options["max_time_ns"]
-        # Each queue pair sends one message at a time. When it has left, its slot is released only
-        # after the next message has started, so a queue pair may use two slots.
+        # Each queue pair sends one message at a time. The slot of a message that has left is
+        # released only after the next message has started, so a queue pair may use two slots.
         block = 1 << kernel.BLOCK_SHIFT
         slots = -(-2 * max(num_pairs, 1) // block) * block
         return cls(

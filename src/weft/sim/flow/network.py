@@ -1,4 +1,4 @@
-"""Capacities of links and links of routes: the input of sharing models."""
+"""Capacities of links, and the links of each route: the input of sharing models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Network:
     Parameters
     ----------
     capacity_bytes_per_ns
-        float64 [links].
+        float64 [links]: capacity of each directed link.
     route_offset, route_link
         int64 [routes + 1] and int32: directed links of each route, from host to host.
     route_share
@@ -117,7 +117,7 @@ def lay_routes(
     Raises
     ------
     InputError
-        If two of the hosts have no path, `straight` is not a share, or split routes have more than
+        If a pair of hosts has no path, `straight` is not a share, or split routes have more than
         `MAX_SPLIT_LINKS` links in total.
     NotApplicable
         If the routes do not define paths.
@@ -206,7 +206,7 @@ def _runs(
         raise InputError(
             f"messages of {len(source):,} pairs split over all paths of {routes.engine} need more "
             f"than {MAX_SPLIT_LINKS:,} links ({12 * MAX_SPLIT_LINKS / 1e9:.1f} GB), enough for "
-            f"{room_for:,} pairs; use --multipath hash, which draws one path for each"
+            f"{room_for:,} pairs; use --multipath hash, which draws one path per pair"
         )
     return offset, link, none if np.all(share == 1.0) else share
 

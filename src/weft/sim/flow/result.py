@@ -25,7 +25,7 @@ LINK_COLUMNS: Mapping[str, Column] = {
     ),
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "carried_bytes": Column(
-        pl.Float64, "B", "Bytes sent on the link (with headers of messages of one packet)"
+        pl.Float64, "B", "Bytes sent on the link (including headers of single-packet messages)"
     ),
     "messages": Column(pl.Int64, "", "Messages sent on the link (split messages included)"),
     "utilisation": Column(
@@ -45,7 +45,7 @@ class FlowResult(Replay):
     host
         int32 [ranks]: host of each rank.
     network, route
-        The routes, and the route of each message, int32 [ops] (-1 within a host).
+        The routes; and int32 [ops], the route of each message, -1 within a host.
     posted_ns, ended_ns
         float64 [ops]: start and end of every operation.
     left_ns, arrived_ns

@@ -31,7 +31,7 @@ def maxmin_state(
     route_share: NDArray[np.float64],
     max_flows: int,
 ) -> kernel.State:
-    """Return the state of `weft.kernels.flow.maxmin` without flows.
+    """Return the initial state of `weft.kernels.flow.maxmin`, which has no flows.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def sharing_states(
     sharing
         The sharing model.
     network
-        Links and routes.
+        Capacities of links, and the routes.
     max_flows
         Largest number of concurrent flows.
     model
@@ -140,7 +140,7 @@ def sharing_states(
         ):
             raise NotApplicable(
                 "the penalty model counts messages at adapters, and these routes split messages "
-                "over several ports of one host; multipath=hash takes one path for each"
+                "over several ports of one host; multipath=hash takes one path per message"
             )
         last = max(network.route_source.max(initial=0), network.route_destination.max(initial=0))
         state = penalty_state(

@@ -73,7 +73,10 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
 def _loads(
     routes: Routes, fabric: Fabric, joined: NDArray[np.int32]
 ) -> tuple[NDArray[Any], int, float]:
-    """Return loads, lost flows between connected hosts, and the share of minimal paths."""
+    """Return link loads, the number of flows without a path, and the share of minimal paths.
+
+    Only flows between the endpoints `joined` are counted.
+    """
     raise NotApplicable(f"{routes.engine} does not define the links of a flow")
 
 
@@ -122,7 +125,7 @@ def _delivered_by_host(
 def _split(
     routes: CandidateRoutes, fabric: Fabric, joined: NDArray[np.int32]
 ) -> tuple[NDArray[Any], int, float]:
-    """Route one weighted flow for each pair of rows with hosts, and add the links of hosts.
+    """Route one weighted flow for each pair of rows with hosts, and add the loads of host links.
 
     The flow is between one representative endpoint of each row.
     """
@@ -199,7 +202,7 @@ def all_to_all_users(
     Returns
     -------
     list of LinkGroups
-        One for each link.
+        The flows over each link.
 
     Raises
     ------
@@ -222,7 +225,7 @@ def all_to_all_users(
 def _users(
     routes: Routes, fabric: Fabric, endpoint: NDArray[np.int32], links: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[Any], ...]:
-    """Return for each group of flows its link index, source row, destination row and size."""
+    """Return the index in `links`, source row, destination row and size of each group of flows."""
     raise NotApplicable(f"{routes.engine} leaves the path of a flow to a policy")
 
 

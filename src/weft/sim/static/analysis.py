@@ -47,11 +47,15 @@ LINK_COLUMNS = {
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
     ),
-    "tier": Column(pl.String, "", "up 1-2 or down 2-1 (null: not between two tree levels)"),
+    "tier": Column(
+        pl.String, "", "Direction and tree levels, as up 1-2 (null: not between two levels)"
+    ),
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "flows": Column(pl.Float64, _CONTENTION, "Total weight of the flows on the link"),
     "load": Column(
-        pl.Float64, _CONTENTION, "That weight over the link's rate (1: that of the fastest host)"
+        pl.Float64,
+        _CONTENTION,
+        "That weight over the link's relative rate (fastest host cable: 1)",
     ),
 }
 
@@ -60,15 +64,15 @@ FLOW_COLUMNS = {
     "source": Column(pl.Int32, "", "Sending host"),
     "destination": Column(pl.Int32, "", "Receiving host"),
     "routed": Column(
-        pl.Boolean, "", "Existence of a path (null: unknown, as a policy chooses paths)"
+        pl.Boolean, "", "Whether the flow has a path (null: unknown, as a policy chooses paths)"
     ),
     "contention": Column(
-        pl.Float64, _CONTENTION, "Largest load on the path (null: no path, or no fixed one)"
+        pl.Float64, _CONTENTION, "Largest load on the path (null: no path, or no fixed path)"
     ),
     "hottest_link": Column(
-        pl.Int32, "", "Link with that load (null: no path, no fixed one, or no link)"
+        pl.Int32, "", "Link with the largest load (null: no path, no fixed path, or no link)"
     ),
-    "hops": Column(pl.Int32, "links", "Hops of the path (null: no path, or no fixed one)"),
+    "hops": Column(pl.Int32, "links", "Hops of the path (null: no path, or no fixed path)"),
 }
 
 #: Columns of `StaticResult.summary`, which has one row.
@@ -213,10 +217,10 @@ def analyse(
 
 
 def analyse_all_to_all(fabric: Fabric, routes: Routes) -> StaticResult:
-    """Analyse one flow from every host to every other host, like `analyse` but counted per switch.
+    """Analyse one flow from every host to every other host, without listing the flows.
 
-    It can be used for fabrics of 46,656 hosts. `flows` has no rows, and contention and hops are
-    null in `summary`.
+    Flows are counted per switch, so that fabrics of 46,656 hosts can be analysed. In the result,
+    `flows` has no rows, and contention and hops are null in `summary`.
 
     Parameters
     ----------

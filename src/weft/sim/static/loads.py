@@ -30,25 +30,25 @@ def round_loads(
     """Return the loads of edges if traffic is split equally over intermediates.
 
     The traffic of each pair of rows uses all intermediates except those of the two rows. It has two
-    parts: from the sources to the intermediates, and to the destinations from the rows at which it
-    reaches the intermediates. Each part is split equally among the candidates at every hop.
+    parts: from the sources to the intermediates, and from the rows at which it reaches the
+    intermediates to the destinations. Each part is split equally among the candidates at every hop.
 
     Parameters
     ----------
     fabric, routes
         The fabric, and routes with intermediates.
     demand
-        float64 [target rows, rows]: load from each row to each target row; each of these pairs must
-        have a path.
+        float64 [target rows, rows]: load from each row to each target row; each pair with a load
+        must have a path.
 
     Returns
     -------
     ndarray
         float64 [edges]: loads.
     float
-        Share of minimal paths, if packets may also take these: the largest share that minimises the
-        maximum over edges of load divided by rate, as an ideal adaptive choice does. It is the same
-        for all pairs; NaN if there is no choice.
+        Share of minimal paths, if packets may also take minimal paths: the largest share that
+        minimises the maximum over edges of load divided by rate, as an ideal adaptive choice does.
+        It is the same for all pairs; NaN if there is no choice.
     """
     apart = uses_intermediate(routes)
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)
@@ -150,10 +150,10 @@ def host_flows(
     weights
         Load of each flow, by default 1.
     ports
-        Port used by hosts with several ports: always the ``first``, or with ``spread`` port (s + d)
-        modulo the number of ports for a flow from host s to host d, at both ends.
+        Port used by hosts with several ports. ``first``: always the first port. ``spread``: for a
+        flow from host s to host d, port (s + d) modulo the number of ports, at both hosts.
     lid_offset
-        LID offset of each flow, 0 to 2^lmc - 1.
+        LID offset of each flow's destination, 0 to 2^lmc - 1.
     lmc
         LMC of the routes.
 
@@ -356,7 +356,10 @@ def contention(
 def _runs(
     fabric: Fabric, routes: Routes, flows: Flows
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]]:
-    """Yield indices of the flows between two endpoints, by destination, and their links."""
+    """Yield the flows between different endpoints in parts: flow indices, and links in CSR form.
+
+    Flows are ordered by destination.
+    """
     moving = flows.order[~flows.staying[flows.order]]
     for first in range(0, max(len(moving), 1), _AT_ONCE):
         part = moving[first : first + _AT_ONCE]

@@ -123,13 +123,13 @@ HASHES = {
             "md5",
             NUMBERED,
             "path number = weighted sum of the MD5 of source, destination, QP and epoch, modulo "
-            "the paths (the program published with Kenzi 2026)",
+            "the number of paths (the program published with Kenzi 2026)",
             by_name=True,
         ),
         HashFunction(
             "linear",
             NUMBERED,
-            "as md5, with random numbers for the hosts, and plain numbers for QP and epoch (an "
+            "like md5, but from random numbers of the hosts and the numbers of QP and epoch (an "
             "earlier version of that program)",
         ),
         HashFunction(
@@ -146,7 +146,7 @@ HASHES = {
         HashFunction(
             "crc-offset",
             CRC,
-            "as crc, and each tier rotates the CRC by its own offset before the modulo",
+            "like crc, but each tree level rotates the CRC by its own offset before the modulo",
             own_seed=True,
             own_offset=True,
         ),
@@ -201,9 +201,9 @@ def multipath_loads(
     hash
         Name of one of `HASHES`.
     seed
-        Seed of the hash: of the choices, of the hosts' numbers with ``linear``, of the switches'
-        seeds and of the source ports. It has no effect with ``md5``, which hashes the names of the
-        hosts.
+        Seed of the choices of ``ideal``, of the hosts' numbers of ``linear``, and of the source
+        ports and switches' seeds of the CRC hashes. It has no effect on ``md5``, which hashes the
+        names of the hosts.
 
     Raises
     ------
@@ -211,12 +211,12 @@ def multipath_loads(
         If the hash is unknown, a split has less than one part, a host number does not exist, the
         routes belong to another fabric, or candidates do not reach a destination.
     NotApplicable
-        If the routes leave no choice, or with ``md5`` or ``linear`` a pair has more than 2^61
-        paths.
+        If the routes leave no choice, or a pair has more than 2^61 paths and the hash is ``md5`` or
+        ``linear``.
     """
     routes.check(fabric)
     if not isinstance(routes, CandidateRoutes):
-        raise NotApplicable(f"{routes.engine} leaves no choice of path to hash for")
+        raise NotApplicable(f"{routes.engine} leaves no choice of paths to a hash")
     if routes.num_intermediates:
         raise NotApplicable(
             f"{routes.engine} draws intermediates, which a hash at a switch cannot choose"
@@ -266,7 +266,10 @@ def _pair(fabric: Fabric, flows: Flows, flow: int) -> str:
 def _by_target(
     fabric: Fabric, flows: Flows
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the flows in CSR form by the row of their destination, and the flows without a row."""
+    """Return the flows in CSR form by the row of their destination.
+
+    The third array, bool [flows], is true for flows without such a row.
+    """
     graph = fabric.graph
     known = (flows.sources >= 0) & (flows.destinations >= 0)
     rows = np.where(known, graph.destination_row[flows.destinations], -1)
@@ -285,7 +288,7 @@ def _bins(
     Returns
     -------
     bin_of : ndarray
-        int32 [QPs, epochs]: the rectangle that contains a part, -1 if no split needs it.
+        int32 [QPs, epochs]: the rectangle that contains each part, -1 for parts of no split.
     members : list of ndarray
         The rectangles of each split.
     """
@@ -312,7 +315,7 @@ def _path_codes(
 ) -> list[NDArray[np.uint32]]:
     """Return the codes of sources, destinations, QPs and epochs times their factors.
 
-    Each array is uint32 [items, limbs].
+    Each array is uint32 [items, limbs], with the lowest 32 bits of a number first.
     """
     if function.kind != NUMBERED:
         return [np.zeros((0, 0), dtype=np.uint32)] * len(PATH_FACTORS)
@@ -356,9 +359,10 @@ def switch_seeds(fabric: Fabric, seed: int) -> NDArray[np.uint32]:
 def _switch_settings(
     fabric: Fabric, function: HashFunction, seed: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """Return for each row the mask (exclusive or) and the rotation of a CRC with seed 0.
+    """Return the mask and the rotation that turn a CRC of seed 0 into the hash of each row.
 
-    A CRC is affine: another seed changes the CRC of every message by the same mask.
+    The mask is combined by exclusive or. A CRC is affine: another seed changes the CRC of every
+    header by the same mask.
     """
     graph = fabric.graph
     mask = np.zeros(graph.num_rows, dtype=np.uint32)
@@ -370,6 +374,6 @@ def _switch_settings(
         mask[:] = [zlib.crc32(blank, int(start)) ^ plain for start in seeds]
     if function.own_offset:
         level: NDArray[Any] = fabric.level[graph.row_node].astype(np.int64)
-        # Switches without a level have their own rotation.
+        # Each switch without a level has a random rotation.
         rotation[:] = np.where(level >= 0, level * ROTATION_PER_LEVEL, seeds % 32) % 32
     return mask, rotation

@@ -2,7 +2,7 @@
 
 All messages of a phase count as concurrent; there are no calculations and no dependencies. The
 results are the loads of links and a lower bound: a phase takes at least as long as its busiest link
-needs for its bytes.
+needs to carry the bytes of the phase.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ PHASE_COLUMNS = {
     "busiest_link": Column(
         pl.Int32, "", "Link that needs longest for its bytes (null: no link is used)"
     ),
-    "busiest_bytes": Column(pl.Float64, "B", "Bytes on that link"),
+    "busiest_bytes": Column(pl.Float64, "B", "Bytes on the busiest link"),
     "bound_ns": Column(
-        pl.Float64, "ns", "Time of these bytes at the link's data rate (lower bound of the phase)"
+        pl.Float64,
+        "ns",
+        "Time of `busiest_bytes` at the link's rate (lower bound of the phase)",
     ),
 }
 
@@ -88,9 +90,9 @@ LINK_COLUMNS = {
         pl.Float64, "", "Messages on the link (all phases; split messages count in part)"
     ),
     "max_load": Column(
-        pl.Float64, "flows", "Largest number of messages of a phase (over the link's relative rate)"
+        pl.Float64, "flows", "Largest number of messages of one phase over the link's relative rate"
     ),
-    "busy_ns": Column(pl.Float64, "ns", "Time of these bytes at the link's data rate"),
+    "busy_ns": Column(pl.Float64, "ns", "Time of the carried bytes at the data rate"),
 }
 
 
@@ -111,7 +113,8 @@ class StaticWorkload:
     phase_table, link_table
         Columns of `PHASE_COLUMNS` and `LINK_COLUMNS`.
     contention, hops
-        float64 and int32 [messages]; empty if the routes do not fix the paths.
+        float64 and int32 [messages]: contention and hops of each message; empty if the routes do
+        not fix the paths.
     """
 
     fabric: Fabric

@@ -54,14 +54,14 @@ def sweep(
         Level of detail: ``packet`` or ``flow``.
     policy
         One or several policies of the packet level. The default is deterministic; if routes leave a
-        choice, it is the policy of the engine, or ecmp.
+        choice, it is the policy with the name of the engine, or ecmp.
     seed
         Seed from which the seed of each load is derived.
     processes
         Worker processes; by default the number of cores if the sweep is long. A script that uses
         them must be guarded by ``if __name__ == "__main__":``.
     progress
-        Called with the number of ended runs and the number of runs.
+        Function that is called with the number of ended runs and the number of all runs.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def processes_for(asked: int | None, study: Study, load: float) -> int:
     Raises
     ------
     InputError
-        If fewer than 1 are requested.
+        If fewer than 1 process is requested.
     """
     check_processes(asked)
     if asked is not None:

@@ -20,7 +20,7 @@ from weft.workload import Workload, WorkloadBuilder
 from weft.workload.patterns import pattern as patterns
 from weft.workload.sources import Distribution, open_loop
 
-#: Called several times a second during a run; an exception ends the run.
+#: Function that is called several times a second during a run; an exception ends the run.
 Watch = Callable[[Any], None]
 
 
@@ -39,7 +39,8 @@ class Traffic:
     sources
         Number of sending ranks.
     warmup_ns, measure_ns
-        Time before the window, and length of the window; messages born in the window are measured.
+        Time before the window, and length of the window; messages generated in the window are
+        measured.
     cooldown_ns
         Time for which sources continue after the window, so that the last measured messages are
         also exposed to traffic.
@@ -111,11 +112,12 @@ class Network:
     def run(
         self, workload: Workload, seed: int, max_time_ns: float | None, watch: Watch | None
     ) -> tuple[NDArray[np.float64], float]:
-        """Run a workload; return the arrivals of messages, negative for those that did not arrive.
+        """Run a workload; return the arrival times of messages and the end of the run.
 
         Returns
         -------
-        float64 [ops], ns
+        float64 [ops]
+            Arrival of each message, ns; negative if it did not arrive.
         float
             End of the run, ns.
         """

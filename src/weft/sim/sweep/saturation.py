@@ -55,7 +55,7 @@ def saturation_load(
     Returns
     -------
     polars.DataFrame
-        Columns of `SATURATION_COLUMNS`, one row for each combination.
+        Columns of `SATURATION_COLUMNS`, one row for each combination of engine and policy.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def bisect(
     float or None
         Lowest load with saturation; None if `highest` does not saturate.
     OpenLoopMeasures or None
-        Measures at that load.
+        Measures at the lowest load with saturation.
     int
         Number of runs.
     """

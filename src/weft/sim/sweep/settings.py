@@ -31,8 +31,8 @@ from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
 from weft.workload.sources import Distribution
 
-#: Default length of the window: about this number of messages are born in it at load 1; the length,
-#: divided by the time of a message at full rate, is limited to these bounds.
+#: Default length of the window: the time in which `MESSAGES` messages are generated at load 1,
+#: limited to `SHORTEST` to `LONGEST` times the time of a message at full rate.
 MESSAGES, SHORTEST, LONGEST = 100_000, 500, 4000
 #: Defaults of warm-up and cool-down, relative to the window, and of drain, relative to the sum of
 #: the three.
@@ -40,8 +40,8 @@ WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
 #: Resolution of loads; seeds are derived from loads rounded to it.
 LOAD_STEP = 1e-6
 
-#: Settings of runs that have no effect in a sweep, as its messages need no receive and each host
-#: has one rank.
+#: Settings of runs that a sweep does not have: its messages need no receive, each host has one
+#: rank, and the sweep itself limits the time of runs.
 OWN = (
     "eager_bytes", "handshake", "local_gbps", "local_latency_ns", "max_time_ns", "snapshot_ns",
     "trace",
@@ -72,7 +72,7 @@ class TrafficSettings(Settings):
     warmup
         Time before the window.
     measure
-        Length of the window; messages born in the window are measured.
+        Length of the window; messages generated in the window are measured.
     cooldown
         Time for which sources continue after the window.
     drain
@@ -94,8 +94,8 @@ class TrafficSettings(Settings):
     measure: Annotated[
         Annotated[Nanoseconds, Field(gt=0)] | None,
         Option(
-            usual="as long as 100,000 messages take to be born at load 1, but 500 to 4,000 "
-            "message times at full rate"
+            usual="the time in which 100,000 messages are generated at load 1, but at least 500 "
+            "and at most 4,000 times that of a message at full rate"
         ),
     ] = None
     cooldown: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None
@@ -266,7 +266,7 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
     if before + window + after + drain > longest and level == "packet":
         raise InputError(
             f"warmup, measure, cooldown and drain are {before + window + after + drain:.4g} ns "
-            f"together; at most {longest:.4g} are simulated"
+            f"together; at most {longest:.4g} ns can be simulated"
         )
     return Traffic(
         pattern=given.pattern,
@@ -298,17 +298,17 @@ def load_value(load: float) -> float:
 
 
 def _listed(name: str, given: Any) -> list[Any]:
-    """Return a list of one given item or of several.
+    """Return a list of the given item or items.
 
     Raises
     ------
     InputError
-        If the value is neither an item nor several.
+        If the value is neither an item nor a list of items.
     """
     if isinstance(given, str | Routes):
         return [given]
     if not isinstance(given, Iterable):
-        raise InputError(f"{name} must be one or a list, not {given!r}")
+        raise InputError(f"{name} must be one value or a list, not {given!r}")
     return list(given)
 
 

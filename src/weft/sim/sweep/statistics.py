@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-#: Numbers of batches, largest first: neighbours are merged while they are correlated. With fewer
-#: than 8 batches Student's t is wide; more than about 30 batches do not help (Schmeiser 1982).
+#: Numbers of batches, largest first: neighbours are merged while they are correlated. For fewer
+#: than 8 batches, Student's t is wide; more than about 30 batches do not help (Schmeiser 1982).
 BATCHES = (32, 16, 8)
 #: Smallest number of observations for an interval.
 FEWEST = 10 * BATCHES[-1]
 CONFIDENCE = 0.95
-#: Limit of the correlation of neighbours by which an interval is widened.
+#: Correlation of neighbours above which an interval is not widened further.
 _MOST_LAG1 = 0.9
 #: Standard normal quantile of the one-sided test, at 95 %, whether neighbours are correlated.
 _Z = 1.645
@@ -46,7 +46,7 @@ class Interval:
     few
         Whether there are too few observations, or too many batches without observations.
     correlated
-        Whether batches are correlated even at their smallest number: the run is too short.
+        Whether even the smallest number of batches is correlated, because the run is too short.
     """
 
     mean: float
@@ -74,7 +74,7 @@ def batch_sums(
 
     Returns
     -------
-    float64 [batches] each.
+    Two arrays, float64 [batches].
     """
     inside = (at >= begin) & (at < end)
     number = ((at[inside] - begin) / (end - begin) * batches).astype(np.int64)
@@ -151,10 +151,10 @@ class Trend:
     Parameters
     ----------
     slope
-        Change per unit of time; NaN with fewer than 3 batches.
+        Change per unit of time; NaN if there are fewer than 3 batches.
     half_width
-        Half of the two-sided 95 % interval, widened for correlation of neighbours; NaN with fewer
-        than 3 batches.
+        Half of the two-sided 95 % interval, widened for correlation of neighbours; NaN if there are
+        fewer than 3 batches.
     grows
         Whether the slope is above 0 with one-sided 95 % confidence for independent batches.
     """
@@ -256,15 +256,15 @@ def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) ->
     return np.nan if best == candidates else float(at[best * group])
 
 
-#: Number of batches of the window (its second half is tested), and of the time for which sources
-#: send.
+#: Number of batches of the window, of which the backlog test uses the second half, and of the time
+#: for which sources send.
 _WINDOW_BATCHES, _RUN_BATCHES = BATCHES[1], BATCHES[0]
 #: Smallest number of messages of a backlog: fewer may be under way in any steady state.
 _FEWEST_WAITING = 4
 #: A backlog stays if it does not fall below this share of its value in the middle of the window.
 _KEPT = 0.5
-#: Messages starve if more than this share of the bytes born in the first half of the window has not
-#: arrived at its end.
+#: Messages starve if more than this share of the bytes generated in the first half of the window
+#: has not arrived at the end of the window.
 STARVED = 0.01
 #: Smallest age of a starving message, divided by the median latency.
 _OVERDUE = 2.0
@@ -277,7 +277,7 @@ class Messages:
     Parameters
     ----------
     born, arrived
-        float64 [messages], ns: times at which messages were offered, and at which they arrived;
+        float64 [messages], ns: times at which messages were generated and arrived;
         infinite arrival for messages that never arrived.
     size
         float64 [messages], bytes.
@@ -292,15 +292,15 @@ class Messages:
         return Messages(self.born[chosen], self.arrived[chosen], self.size[chosen])
 
     def under_way(self, at: float) -> NDArray[np.bool_]:
-        """Return which messages were born before a time but arrive later, bool [messages]."""
+        """Return which messages were generated before a time but arrive later, bool [messages]."""
         return (self.born < at) & (self.arrived >= at)
 
     def starve(self, begin: float, end: float) -> bool:
         """Return whether messages starve in a window.
 
-        Messages starve if more than 1 % of the bytes born in the first half of the window belong to
-        messages that have not arrived at its end and are older than twice the median latency of
-        messages that arrive in the window.
+        Messages starve if more than 1 % of the bytes generated in the first half of the window
+        belong to messages that have not arrived at the end of the window and are older than twice
+        the median latency of messages that arrive in the window.
         """
         arriving = (self.arrived >= begin) & (self.arrived < end)
         usual = np.median((self.arrived - self.born)[arriving]) if arriving.any() else 0.0
@@ -318,8 +318,8 @@ class Backlog:
     rank
         The rank.
     stays
-        Whether, in the second half of the window, the rank's backlog stays at half of its value in
-        the middle or more, and less arrives than is offered on average.
+        Whether, in the second half of the window, the rank's backlog stays at half or more of its
+        value in the middle of the window, and less arrives than is offered on average.
     grows
         Whether the backlog stays, and the latency of arriving messages grows or messages starve.
     """
@@ -340,9 +340,9 @@ def largest_backlog(
     """Test the largest backlog of any rank, as a source or as a destination.
 
     During a backlog the arrival rate is that of the bottleneck and nearly constant, whereas the
-    rate at which messages are born varies; arrivals are therefore compared with the mean offered
-    rate. The rank is chosen in the first half of the window and tested in the second half, so that
-    there is a single test for any number of ranks.
+    rate at which messages are generated varies; arrivals are therefore compared with the mean
+    offered rate. The rank is chosen in the first half of the window and tested in the second half,
+    so that there is a single test for any number of ranks.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def largest_backlog(
     begin, end, stop
         The window, and the time at which sources stop.
     bytes_per_ns
-        Mean rate of each rank; by default estimated from the messages born in the run, with an
+        Mean rate of each rank; by default estimated from the messages generated in the run, with an
         error that widens the interval.
 
     Returns
@@ -387,7 +387,7 @@ def largest_backlog(
 
 
 def _rate(messages: Messages, stop: float) -> tuple[float, float]:
-    """Return the mean bytes per ns born until sources stopped, and the variance of this mean."""
+    """Return the mean bytes per ns generated until sources stop, and the variance of this mean."""
     born, _ = batch_sums(messages.born, messages.size, 0.0, stop, _RUN_BATCHES)
     rates = born * (_RUN_BATCHES / stop)
     return float(rates.mean()), float(rates.var(ddof=1)) / _RUN_BATCHES

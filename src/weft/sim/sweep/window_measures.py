@@ -1,7 +1,7 @@
 """Measures of an open-loop run: offered and accepted load, latency, saturation, steady state.
 
 Measures do not depend on the level of detail: they are functions of the time at which each message
-was born, the time at which it arrived, and its size.
+was generated, the time at which it arrived, and its size.
 """
 
 from __future__ import annotations
@@ -47,31 +47,33 @@ class OpenLoopMeasures:
     begin_ns, end_ns
         The measurement window, after the warm-up.
     offered_load
-        Bytes born in the window, divided by the bytes that all sources send in it at load 1.
+        Bytes generated in the window, divided by the bytes that all sources send in it at load 1.
     accepted_load
-        The same ratio for the bytes of messages that arrive in the window, whenever they were born.
+        The same ratio for the bytes of messages that arrive in the window, whenever they were
+        generated.
     growth
         offered_load - accepted_load.
     growth_ci95
         Half of the 95 % interval of `growth`, from the differences of the batches; NaN if nothing
-        was born.
+        was generated.
     latency
-        Mean latency of messages born in the window, and its interval. It is a lower bound if some
-        of these messages never arrived.
+        Mean latency of messages generated in the window, and its interval. It is a lower bound if
+        some of these messages never arrived.
     percentiles_ns
-        Percentiles, by name, of the latency of messages born in the window: order statistics,
+        Percentiles, by name, of the latency of messages generated in the window: order statistics,
         without interpolation. Messages that never arrived are last in this order; NaN if the
         percentile is one of them.
     min_ns, max_ns
-        Shortest and longest latency of these messages; NaN if the message never arrived.
+        Shortest and longest latency of messages generated in the window; NaN if that message never
+        arrived.
     messages
-        Number of messages born in the window.
+        Number of messages generated in the window.
     censored
-        Number of these messages that had not arrived when the run ended. In the mean latency they
-        count with their age at that time.
+        Number of messages generated in the window that had not arrived when the run ended. In the
+        mean latency they count with their age at that time.
     after_sources
-        Number of messages born in the window that arrived after the sources had stopped, and so at
-        less than the full load.
+        Number of messages generated in the window that arrived after the sources had stopped, and
+        so at less than the full load.
     latency_trend
         Slope, in ns per ns, of the mean latency of messages that *arrive* in a batch; messages
         under way at the end therefore do not bias it.
@@ -149,11 +151,12 @@ def measure(
 
     A run is saturated if two conditions hold over 16 equally long batches of the window:
 
-    1. Less is accepted than offered: the mean of (bytes born - bytes arrived) of the batches is
-       above 0 with one-sided 95 % confidence (Student's t, 15 degrees of freedom).
+    1. Less is accepted than offered: the mean of (bytes generated - bytes arrived) of the batches
+       is above 0 with one-sided 95 % confidence (Student's t, 15 degrees of freedom).
     2. Latency grows: the slope of the mean latency of messages that arrive in a batch is above 0
-       with the same confidence. Or messages starve: more than 1 % of the bytes born in the first
-       half of the window have not arrived at its end and are older than twice the median latency.
+       with the same confidence. Or messages starve: more than 1 % of the bytes generated in the
+       first half of the window have not arrived at the end of the window and are older than twice
+       the median latency.
 
     The sum of the differences of condition 1 is the change of the bytes under way; in a steady
     state it stays bounded as the window grows. The differences of the batches are then negatively
@@ -163,7 +166,7 @@ def measure(
     ranks can hide. The rank with the largest backlog in the middle of the window is tested if this
     backlog has at least four messages. The run is saturated if
 
-    1. the backlog stays at half of that value or more in the second half of the window, and less
+    1. the backlog stays at half or more of that size in the second half of the window, and less
        arrives in this half than is offered on average, with one-sided 95 % confidence (7 degrees
        of freedom), and
     2. latency grows or messages starve, as above.
@@ -171,7 +174,7 @@ def measure(
     Parameters
     ----------
     born_ns, arrived_ns
-        float [messages]: times at which messages were offered, and at which they arrived; a
+        float [messages]: times at which messages were generated and arrived; a
         negative or NaN arrival means that a message never arrived.
     size_bytes
         int [messages].
@@ -304,7 +307,7 @@ _SETTINGS: Mapping[str, Column] = {
     "level": Column(pl.String, "", "Level of detail: packet or flow"),
     "pattern": Column(pl.String, "", "Traffic pattern (with options)"),
     "size_bytes": Column(pl.Int64, "B", "Mean size of messages"),
-    "rate_gbps": Column(pl.Float64, "Gb/s", "Rate of a load of 1"),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Rate of a source at load 1"),
 }
 
 SWEEP_COLUMNS: Mapping[str, Column] = {
@@ -319,7 +322,9 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
     ),
     "reason": Column(pl.String, "", "Reason of a missing result (null: there is a result)"),
     "offered_load": Column(
-        pl.Float64, "", "Offered load (bytes born in the window, per source, over those of load 1)"
+        pl.Float64,
+        "",
+        "Offered load (bytes generated in the window over those at load 1)",
     ),
     "accepted_load": Column(
         pl.Float64, "", "Accepted load (the same for bytes that arrived in the window)"
@@ -331,7 +336,9 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "ns/ns", "Half of the 95 % interval of the slope (widened for correlation)"
     ),
     "saturated": Column(
-        pl.Boolean, "", "Growth and trend significantly above 0 (of all ranks or of one)"
+        pl.Boolean,
+        "",
+        "Growth and trend significantly above 0 (all ranks together or one rank)",
     ),
     "steady": Column(
         pl.Boolean,
@@ -342,30 +349,32 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
     "transient_ns": Column(
         pl.Float64, "ns", "End of the transient at the start (MSER-5; null: not seen)"
     ),
-    "messages": Column(pl.Int64, "", "Messages born in the window"),
-    "censored": Column(pl.Int64, "", "Messages of these that had not arrived at the end"),
+    "messages": Column(pl.Int64, "", "Messages generated in the window"),
+    "censored": Column(pl.Int64, "", "Messages generated in the window that had not arrived"),
     "after_sources": Column(
-        pl.Int64, "", "Messages of these that arrived after the sources had stopped"
+        pl.Int64, "", "Messages generated in the window that arrived after the sources had stopped"
     ),
     "latency_mean_ns": Column(
-        pl.Float64, "ns", "Mean time from birth to arrival (a lower bound with censored messages)"
+        pl.Float64,
+        "ns",
+        "Mean time from generation to arrival (a lower bound if messages are censored)",
     ),
     "latency_ci95_ns": Column(
         pl.Float64,
         "ns",
         "Half of the 95 % interval of the mean (widened for correlation; null: too few messages)",
     ),
-    "latency_plain_ci95_ns": Column(pl.Float64, "ns", "The same without widening"),
+    "latency_plain_ci95_ns": Column(pl.Float64, "ns", "`latency_ci95_ns` without widening"),
     "batches": Column(pl.Int64, "", "Batches of the interval (0: too few messages)"),
     "lag1": Column(pl.Float64, "", "Correlation of neighbouring batches"),
     "latency_p50_ns": Column(pl.Float64, "ns", "Median latency (null: not arrived)"),
     "latency_p95_ns": Column(pl.Float64, "ns", "95th percentile of latency (null: not arrived)"),
     "latency_p99_ns": Column(pl.Float64, "ns", "99th percentile of latency (null: not arrived)"),
     "latency_p99_9_ns": Column(
-        pl.Float64, "ns", "99.9th percentile of latency (the longest below 1,000 messages)"
+        pl.Float64, "ns", "99.9th percentile of latency (of fewer than 1,000 messages, the longest)"
     ),
     "latency_min_ns": Column(pl.Float64, "ns", "Shortest latency"),
-    "latency_max_ns": Column(pl.Float64, "ns", "Longest latency (null: one had not arrived)"),
+    "latency_max_ns": Column(pl.Float64, "ns", "Longest latency (null: a message had not arrived)"),
     "notes": Column(pl.String, "", "Warnings about the row (empty: none)"),
 }
 
@@ -376,7 +385,9 @@ SATURATION_COLUMNS: Mapping[str, Column] = {
     "sustained_load": Column(pl.Float64, "", "Highest load without saturation"),
     "saturated_load": Column(pl.Float64, "", "Lowest load with saturation (null: none)"),
     "saturation_load": Column(
-        pl.Float64, "", "Mean of both loads (null: no saturation, or no result)"
+        pl.Float64,
+        "",
+        "Mean of `sustained_load` and `saturated_load` (null: no saturation or no result)",
     ),
     "accepted_load": Column(pl.Float64, "", "Accepted load at the lowest load with saturation"),
     "runs": Column(pl.Int64, "", "Runs of the search"),
