@@ -192,7 +192,7 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"seed": 1.5}, "seed: 1.5 does not fit: expected a whole number"),
         ({"rate_gbps": "a"}, "rate_gbps: 'a' does not fit: expected a number"),
         ({"rate_gbps": float("nan")}, "rate_gbps"),
-        ({"policy": 3, "level": "packet"}, "policy must be one or a list, not 3"),
+        ({"policy": 3, "level": "packet"}, "policy must be one value or a list, not 3"),
         ({"pattern": 3}, "pattern: 3 does not fit: expected text"),
         ({"overhead": 1}, "has no 'overhead' (did you mean 'overhead_ns'?)"),
         ({"lids": "hash"}, "has no lids; the packet level has it"),
@@ -206,7 +206,7 @@ def test_what_cannot_be_swept_is_refused(tree, settings, message) -> None:
 
 
 def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
-    with pytest.raises(InputError, match="routes must be one or a list, not 3"):
+    with pytest.raises(InputError, match="routes must be one value or a list, not 3"):
         sweep(tree, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="routes must be an engine by name or Routes, not 3"):
         sweep(tree, [3])  # type: ignore[list-item]

@@ -181,7 +181,7 @@ def test_the_engine_says_where_tables_and_matrix_differ(tmp_path: Path) -> None:
     hops = shortest_hops(fabric)
     (tmp_path / "matrix").write_text(lid_matrix(fabric, hops))
     spec = f"file:lfts_file={tmp_path / 'lfts'};lid_matrix_dump_file={tmp_path / 'matrix'}"
-    assert route(fabric, spec).notes[1].startswith("0 of 240 paths between switches have other")
+    assert route(fabric, spec).notes[1].startswith("0 of 240 paths between switches differ from")
     hops[3, 5, 0] += 1
     (tmp_path / "matrix").write_text(lid_matrix(fabric, hops))
     assert route(fabric, spec).notes[1].startswith("1 of 240 paths")

@@ -108,7 +108,7 @@ def run_flows(
     why = state.run(workload, progress)
     if why == kernel.STUCK and state.ranks.heap.size.events:
         raise InputError(
-            f"simulated time would exceed 1e+308 ns after {state.level.count.now_ns:g} ns"
+            f"simulated time exceeds 1e+308 ns; it was {state.level.count.now_ns:g} ns before"
         )
     if why == kernel.STUCK:
         now = f"{state.level.count.now_ns:g} ns"
