@@ -169,7 +169,7 @@ def index_rows(
     PortGroups
         The groups; upward ones, and downward ones except those of leaves, are ordered by index.
     int64 [rows]
-        The indices, with the largest int64 for rows that are not reached.
+        The index of each row; the largest int64 for rows that are not reached.
     """
     none = np.iinfo(np.int64).max
     index: dict[int, int] = {first: int(rank[first]) * _ONE_RANK + _tail(leaf_rank)}

@@ -55,7 +55,7 @@ def lash(
     fabric
         Any fabric.
     lmc
-        LMC: each endpoint gets 2^lmc LIDs, with separate paths.
+        LMC: each endpoint gets 2^lmc LIDs; each LID has separate paths.
     passes
         Number of times that the paths to each LID are chosen again for balance, in the same lanes;
         0 uses the same path to all hosts of a switch, as in OpenSM.

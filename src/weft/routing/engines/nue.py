@@ -322,7 +322,7 @@ class _Problem:
         divide: bool = False,
         grow: bool = True,
     ) -> _Attempt:
-        """Return tables on at most `lanes` lanes, with the goals routed in the given order.
+        """Return tables on at most `lanes` lanes; the goals are routed in the given order.
 
         If `divide` is True, the goals are divided evenly over the lanes; otherwise each goal is
         assigned to the lane that fits best. If `grow` is False, no trees are grown. Only paths that

@@ -108,7 +108,8 @@ def run_flows(
     why = state.run(workload, progress)
     if why == kernel.STUCK and state.ranks.heap.size.events:
         raise InputError(
-            f"simulated time exceeds 1e+308 ns; it was {state.level.count.now_ns:g} ns before"
+            "simulated time exceeds 1e+308 ns; "
+            f"the last event was at {state.level.count.now_ns:g} ns"
         )
     if why == kernel.STUCK:
         now = f"{state.level.count.now_ns:g} ns"

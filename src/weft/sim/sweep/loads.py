@@ -47,7 +47,7 @@ def sweep(
     fabric
         The fabric.
     routes
-        The name of an engine, with or without options, or routes, or a list of names and routes.
+        An engine by name and options, or routes, or a list of engines and routes.
     loads
         Offered loads: mean rates of a source divided by `rate_gbps`, each above 0.
     level
@@ -69,7 +69,7 @@ def sweep(
         Columns of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, runs that
         had not ended have the status ``interrupted``. The lowest load runs first, then the highest,
         the middle and so on, so that an interrupted sweep is a coarse curve. If there are several
-        combinations of engine and policy, the rows of those that do not fit state the reason.
+        combinations of engine and policy, the row of one that does not fit states the reason.
 
     Raises
     ------

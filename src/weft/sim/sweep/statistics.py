@@ -87,7 +87,7 @@ def batch_sums(
 def batch_means(
     at: NDArray[np.float64], value: NDArray[np.float64], begin: float, end: float
 ) -> Interval:
-    """Return the mean of observations in a window, with an interval that allows for correlation.
+    """Return the mean of observations in a window, and an interval that allows for correlation.
 
     Batches have equal length in time and differ in their numbers of observations; the mean is a
     ratio of sums, and its variance is computed from the residuals: the sum of a batch minus the
