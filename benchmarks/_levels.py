@@ -1,8 +1,8 @@
 """Comparison of long flows at the flow level (max-min fairness) and at the packet level.
 
 Sizes are proportional to the max-min rates, so that at the flow level all flows end at the same
-time and rates never change. The deviation of a flow is its relative difference in completion time
-at the packet level.
+time and rates never change. The deviation of a flow is its completion time at the packet level,
+relative to that at the flow level, minus 1.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Flows:
     ways
         Path of each flow: its directed links.
     rate
-        float64 [flows]: bytes/ns.
+        float64 [flows]: max-min rate in bytes/ns.
     """
 
     fabric: Fabric
@@ -88,7 +88,7 @@ class Flows:
         return cls(fabric, routes, source, destination, paths, rate)
 
     def inputs(self) -> dict[int, dict[int, list[int]]]:
-        """Map link to previous link to flows; at a host each flow has a queue pair of its own."""
+        """Return link -> previous link -> flows; the previous link is -1 - flow at its host."""
         by_link: dict[int, dict[int, list[int]]] = {}
         for flow, path in enumerate(self.ways):
             for before, link in pairwise([-1 - flow, *path]):
@@ -161,8 +161,7 @@ def draw_flows(spec: str, pattern: str, seed: int) -> Flows:
 def on_own_lanes(flows: Flows, most: int = 15) -> Flows:
     """Return up to `most` of the flows, each on a lane of its own.
 
-    Service levels are per first switch and destination, so that only one flow per such pair is
-    kept.
+    A service level belongs to a first switch and a destination, so only one flow per pair is kept.
     """
     routes, fabric = flows.routes, flows.fabric
     assert isinstance(routes, TableRoutes)
@@ -180,7 +179,7 @@ def on_own_lanes(flows: Flows, most: int = 15) -> Flows:
 def deviations(
     flows: Flows, hardware: Hardware, size_bytes: int = SIZE_BYTES
 ) -> NDArray[np.float64]:
-    """Return the time of each flow at the packet over that at the flow level, minus 1.
+    """Return the time of each flow at the packet level divided by the flow level's, minus 1.
 
     Sizes at the flow level include headers. The result is float64 [flows].
     """

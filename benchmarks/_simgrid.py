@@ -88,9 +88,9 @@ class Flows:
     source, destination
         Hosts, int64 [flows].
     size_bytes
-        int64 [flows].
+        int64 [flows]: size of each flow.
     start_ns
-        float64 [flows].
+        float64 [flows]: start of each flow.
     """
 
     fabric: Fabric
@@ -142,7 +142,7 @@ def random_flows(
 
 @dataclass(frozen=True)
 class SimgridRun:
-    """Completion times (NaN if stopped before), and seconds that SimGrid took."""
+    """Completion time of each flow (NaN if not complete), and seconds that SimGrid took."""
 
     finish_ns: NDArray[np.float64]
     build_s: float

@@ -3,7 +3,7 @@
 Each line has the verdict (whether all connected host pairs have a path, and deadlocks are
 excluded), the largest contention of a link between switches under all-to-all traffic, the mean
 number of hops, lanes, and seconds of routing. OpenSM does not dump service levels: ``in lanes``
-means that its tables have credit loops on one lane and that it needs several.
+means that OpenSM's tables have credit loops on one lane and that OpenSM uses several lanes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def fabrics() -> dict[str, Fabric]:
 
 
 def verdict(fabric: Fabric, routes: Routes, lanes: int | None = None) -> str:
-    """Return the columns of the table for some routes."""
+    """Return the columns of routes: verdict, largest load, mean hops and number of lanes."""
     validation = validate(fabric, routes)
     lost = validation.num_unrouted_pairs - validation.num_disconnected_pairs
     state = f"-{lost} pairs" if lost else "loops" if validation.num_loops else "valid"

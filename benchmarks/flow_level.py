@@ -1,9 +1,9 @@
 """Flows per second of the flow level and of SimGrid, and the effect of a tolerance.
 
-Both simulate the same flows, 1 to 100 MB between random hosts and all starting together, over the
-same routes of the same fabric, with max–min sharing. SimGrid's time is that of the run of its
-engine, without the construction of its platform; weft's is that of `weft.simulate`, and separately
-that of its event loop.
+weft and SimGrid simulate the same flows, 1 to 100 MB between random hosts and all starting
+together, over the same routes of the same fabric, with max–min sharing. SimGrid's time excludes the
+construction of its platform. weft's time is that of `weft.simulate`; the time of its event loop is
+printed separately.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def large() -> None:
 
 
 def million() -> None:
-    """Simulate a million flows, in separate processes to measure their memory only."""
+    """Simulate a million flows, in processes of their own to measure only their memory."""
     for call in (f"run_million({MILLION})", f"run_crowd({MILLION})"):
         program = f"import benchmarks.flow_level as b; b.{call}"
         subprocess.run([sys.executable, "-c", program], check=True)

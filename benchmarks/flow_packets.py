@@ -2,7 +2,8 @@
 
 Flows are drawn by six patterns. For the first two tables flows are removed until every link has the
 same number from each of its inputs; if all flows of a link also have the same max-min rate, the
-levels should agree. The third table has all flows, the last one up to 15, each on its own lane.
+levels should agree. The third table has all flows. The last table has up to 15 flows, each on its
+own lane.
 """
 
 from __future__ import annotations

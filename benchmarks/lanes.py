@@ -1,7 +1,7 @@
 """Virtual lanes, load and routing time of sssp, dfsssp and lash, in weft and in the real OpenSM.
 
-If opensm and ibsim are installed OpenSM's engines route the same fabrics, timed by
-`benchmarks._opensm`. weft's lanes are those for paths between hosts, then (mgmt) those that include
+If opensm and ibsim are installed, OpenSM's engines route the same fabrics, timed by
+`benchmarks._opensm`. weft's number of lanes is given for paths between hosts, then (mgmt) including
 paths from and to switches, as in OpenSM's lash.
 """
 
@@ -37,7 +37,7 @@ def figures(fabric: Fabric, routes: TableRoutes) -> str:
 
 
 def ours(fabric: Fabric, engine: str, judge: bool) -> str:
-    """Return weft's lanes without and with management, seconds and loads."""
+    """Return weft's number of lanes without and with management, seconds, and loads."""
     routes = weft.route(fabric, engine)
     took = best_of(3, lambda: weft.route(fabric, engine))
     lanes = "-"
@@ -51,7 +51,7 @@ def ours(fabric: Fabric, engine: str, judge: bool) -> str:
 
 
 def theirs(fabric: Fabric, engine: str) -> str:
-    """Return OpenSM's lanes, seconds and loads."""
+    """Return OpenSM's number of lanes, seconds, and loads."""
     try:
         run = opensm_run(fabric, engine)
     except NotApplicable as reason:

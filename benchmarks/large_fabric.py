@@ -1,7 +1,7 @@
 """Times and peak memory of building, routing and validating 46,656 hosts, and of their loads.
 
-The fabric is XGFT(3;36,36,36;1,36,36) with 3,888 switches. Kernels are compiled on a small fabric
-before.
+The fabric is XGFT(3;36,36,36;1,36,36) with 3,888 switches. Kernels are first compiled on a small
+fabric.
 """
 
 from __future__ import annotations

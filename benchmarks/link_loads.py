@@ -1,6 +1,6 @@
 """Link loads of an all-to-all over XGFT(3;12,12,12;1,12,12): flow-hops per second on one core.
 
-They are compared with a version on networkx, in which the path of a flow is a list of nodes and a
+weft is compared with a version on networkx, in which the path of a flow is a list of nodes and a
 dictionary counts its edges. This version runs on a sample of the flows, because its rate does not
 depend on their number.
 """

@@ -38,7 +38,7 @@ FULL_S, LARGE_GB = 30.0, 8.0
 def timed(
     fabric: Fabric, routes: Routes, load: float, duration_ns: float, policy: str
 ) -> tuple[PacketResult, float, float]:
-    """Simulate uniform traffic; return the result, total seconds, and those of the workload."""
+    """Simulate uniform traffic; return the result, seconds in all, and seconds of the workload."""
     began = time.perf_counter()
     hardware = Hardware()
     wire = SIZE_BYTES / (SIZE_BYTES + hardware.header_bytes)
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def on_eight_lanes(routes: Routes) -> Routes:
-    """Assign the candidates to eight lanes cyclically; a tree has no credit loops on any."""
+    """Assign the candidates to eight lanes cyclically; on a tree no lane has a credit loop."""
     assert isinstance(routes, CandidateRoutes)
     lanes = (np.arange(len(routes.set_edge)) % 8).astype(np.uint8)
     return replace(routes, set_lane=lanes)

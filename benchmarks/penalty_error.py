@@ -3,7 +3,8 @@
 Random communications between different hosts have the same size and start together. Rates are
 compared at the start, when all flows are active, and completion times at the end. The differences
 are not errors of either sharing model: they answer different questions, see
-`docs/contention-model.md`. The last table compares the update of affected flows with that of all.
+`docs/contention-model.md`. The last table compares the time to update the affected flows with that
+for all flows.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ def _print_row(name: str, per_host: float, compared: Compared) -> None:
 
 def main() -> None:
     os.sched_setaffinity(0, {0})
-    print(f"penalty model over max-min, {GRAPHS} random graphs each; quantiles over all flows")
+    print(f"penalty model / max-min, {GRAPHS} random graphs each; quantiles over all flows")
     print(
         f"{'fabric':24} {'flows/host':>10} | {'rate: equal':>11} {'mean |d|':>9} "
         f"{'5 %':>6} {'50 %':>6} {'95 %':>6} | {'time: mean |d|':>14} {'5 %':>6} {'50 %':>6} "

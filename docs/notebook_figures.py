@@ -13,7 +13,7 @@ _saved: list[NotebookFigure] = []
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """Save the figure that a block ends with, if it ends with one; return it as reST."""
+    """Save the figure at the end of a block, if there is one; return the reST that shows it."""
     figure = block_vars["example_globals"].get("___")
     if not isinstance(figure, NotebookFigure) or any(figure is each for each in _saved):
         return ""

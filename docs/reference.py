@@ -73,14 +73,14 @@ _PYTHON: tuple[str, _Cell] = "Python", lambda item: _code(item.field)
 _KEY: tuple[str, _Cell] = "key", lambda item: _code(item.key)
 _FLAG: tuple[str, _Cell] = "option", lambda item: _code(item.flag)
 _LEVEL: tuple[str, _Cell] = "levels", _levels
-_REST: tuple[tuple[str, _Cell], ...] = (("type", _type), ("default", _usual), ("", _help))
+_REST: tuple[tuple[str, _Cell], ...] = (("type", _type), ("default", _usual), ("meaning", _help))
 
 #: Title of each table -> text above it, its columns, and its settings.
 TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]]] = {
     "Runs": (
         "Arguments of `weft.simulate`, keys of an experiment, options of `weft simulate`. "
-        f"`weft.sweep` and `weft sweep` take them too, except {', '.join(map(_code, OWN))}, with "
-        "one value each (several for policies).",
+        "`weft.sweep` and `weft sweep` take the same settings, each with one value (policies with "
+        f"several), except {', '.join(map(_code, OWN))}.",
         (_PYTHON, _KEY, _FLAG, _LEVEL, *_REST),
         settings(RunSettings),
     ),

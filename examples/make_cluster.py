@@ -1,8 +1,8 @@
 """Write `cluster.ibnetdiscover`, a fictitious cluster with typical irregularities.
 
-Two generations of nodes share a fabric: new leaf switches at HDR, old ones at EDR, with two cables
-per pair of leaf and spine, of which one is missing and one is slow; a SHARP aggregation node in a
-spine; and a storage leaf that is attached to only two of the four spines.
+Two generations of nodes share a fabric: new leaf switches at HDR and old ones at EDR, with two
+cables per pair of leaf and spine. One of these cables is missing and one is slow. A SHARP
+aggregation node is in a spine, and a storage leaf is attached to only two of the four spines.
 
     python examples/make_cluster.py examples/cluster.ibnetdiscover
 """

@@ -93,7 +93,7 @@ TARGETS = {
         "tests/unit/test_trace_commands.py tests/property/test_trace_property.py"
     ),
 }  # fmt: skip
-#: Time limit of a mutant's tests, seconds, which detects endless loops.
+#: Time limit of a mutant's tests in s, which detects endless loops.
 LIMIT_S = 240
 
 COMPARISONS = {
@@ -108,7 +108,7 @@ OPERATORS = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A replacement of one section of a file."""
+    """Replacement of the bytes `start` to `end` of a file, which begin on line `line`."""
 
     path: Path
     line: int

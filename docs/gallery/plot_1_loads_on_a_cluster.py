@@ -2,7 +2,8 @@
 Link loads on a real-looking cluster
 ====================================
 
-Route a saved fabric, load it with all-to-all traffic, and draw each cable by its busier direction.
+Route a saved fabric, load it with all-to-all traffic, and colour each cable by the load
+of its busier direction.
 """
 
 import weft

@@ -3,7 +3,7 @@ Effective bisection bandwidth under faults
 ==========================================
 
 Which engine loses least when cables fail? Each curve is the mean over random perfect matchings of
-the hosts, on the same fabrics.
+the hosts; all engines route the same damaged fabrics.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,8 @@ Latency over offered load
 =========================
 
 The packet level with open-loop sources: latency grows without limit where a pattern saturates the
-fabric. A random permutation on a fat tree with half the uplinks, by two routing engines.
+fabric. The pattern is a random permutation on a fat tree with half the uplinks; the curves are of
+two routing engines.
 """
 
 import weft
@@ -22,7 +23,6 @@ table = weft.sweep(
 )
 load_curves([table])
 
-# %%
-# The numbers behind it:
+# %% The numbers of the figure:
 
 table.select("engine", "offered_load", "accepted_load", "latency_mean_ns", "saturated")

@@ -2,7 +2,8 @@
 What ranks do over time
 =======================
 
-An allreduce of eight ranks at the packet level: when each rank computes, sends and waits.
+The figure shows when each of eight ranks computes, sends and waits in an allreduce at the packet
+level.
 """
 
 import weft

@@ -9,8 +9,8 @@ claim at the same time with a probability of 95 % (Bonferroni). Otherwise it is 
 
 A comparison may state the values that the model can produce on any fabric with any routes. If these
 are all outside the range, the model does not contain the effect that the paper describes, and the
-verdict is *cannot tell*. The verdict is the same when the mean is in a range that is a necessary
-but not a sufficient condition of the claim.
+verdict is *cannot tell*. The verdict is also *cannot tell* if the mean is in its range, but the
+range is only a necessary condition of the claim.
 
 A claim is tested on several bases. If the bases are choices that the paper leaves open, `vote`
 gives the verdict of more than half of them.
@@ -228,7 +228,7 @@ class Finding:
 
     @property
     def because(self) -> str:
-        """Why no other result of the deciding comparison is possible; empty if others are."""
+        """Why the deciding comparison has only this result, or does not suffice; else empty."""
         if not self.conditions:
             return ""
         worst = self.deciding
@@ -347,7 +347,7 @@ def reason(result: ClaimResult) -> str:
 
 
 def hold(claims: Sequence[Claim[E]], evidence: E, bases: Sequence[Any]) -> tuple[ClaimResult, ...]:
-    """Test every claim on every basis; leave out those that the options of the study exclude.
+    """Test every claim on every basis whose measurements the options of the study include.
 
     Parameters
     ----------

@@ -5,10 +5,10 @@ A study is added by a file with one function::
     @paper("multipath-ecmp")
     def multipath_ecmp(*, seeds: int = 30, out: Path | None = None) -> Study: ...
 
-Its parameters are the options of the study. If `out` is given, it writes figures and tables to that
-folder and lists the files. On a KeyboardInterrupt it returns the results so far, or raises the
-interrupt if there are none. `weft.studies.reported_study.ReportedStudy` makes text and files from
-parts, tables and figures.
+Its parameters are the options of the study. If `out` is given, the function writes figures and
+tables to that folder, and the result lists the files. On a KeyboardInterrupt the function returns
+the results so far, or raises the interrupt if there are none.
+`weft.studies.reported_study.ReportedStudy` makes text and files from parts, tables and figures.
 """
 
 from __future__ import annotations

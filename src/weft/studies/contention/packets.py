@@ -2,8 +2,8 @@
 
 Graphs run on one switch. As in the paper's benchmark, every communication has a sending and a
 receiving process of its own. The model predicts the times from the time of one communication alone
-on the same hardware. `VARIANTS` are adapters and switches that differ in one or two parameters. The
-measured times that the paper prints are compared too.
+on the same hardware. `VARIANTS` are adapters and switches that differ from the defaults in one or
+two parameters. The measured times that the paper prints are compared too.
 """
 
 from __future__ import annotations
@@ -328,8 +328,8 @@ def calibrated(
 ) -> tuple[Calibration, list[Measurement], float]:
     """Fit the coefficients to all graphs of up to `FIT_EDGES` edges.
 
-    Return the coefficients, the times of the graphs, and the time per byte. The last is not fitted
-    but is that of one communication alone.
+    Return the coefficients, the times of the graphs, and the time per byte. The time per byte is
+    that of one communication alone and is not fitted.
     """
     shapes: list[Graph] = [
         ([a for a, _ in shape], [b for _, b in shape]) for shape in all_shapes(FIT_EDGES)

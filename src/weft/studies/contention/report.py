@@ -30,8 +30,8 @@ PRINTED_COLUMNS: dict[str, Column] = {
     "quantity": Column(pl.String, "", "Quantity (penalty, time in s, bytes left or bytes sent)"),
     "printed": Column(pl.Float64, "", "Printed value"),
     "ours": Column(pl.Float64, "", "Value of the model in weft"),
-    "difference": Column(pl.Float64, "", "Difference of ours and printed"),
-    "relative": Column(pl.Float64, "", "Difference over printed (null if printed is 0)"),
+    "difference": Column(pl.Float64, "", "Value in weft minus printed value"),
+    "relative": Column(pl.Float64, "", "Difference divided by printed value (null if that is 0)"),
     "agrees": Column(
         pl.Boolean,
         "",
@@ -40,8 +40,8 @@ PRINTED_COLUMNS: dict[str, Column] = {
     ),
 }
 SPREAD_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "Communications per graph"),
-    "graphs": Column(pl.Int64, "", "Random graphs"),
+    "edges": Column(pl.Int64, "", "Number of communications per graph"),
+    "graphs": Column(pl.Int64, "", "Number of random graphs"),
     "min": Column(pl.Float64, "T_ref", "Shortest predicted time"),
     "p05": Column(pl.Float64, "T_ref", "5th percentile of the times"),
     "median": Column(pl.Float64, "T_ref", "Median time"),
@@ -50,7 +50,7 @@ SPREAD_COLUMNS: dict[str, Column] = {
     "distinct": Column(pl.Int64, "", "Number of different times"),
 }
 TIME_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "Communications of the graph"),
+    "edges": Column(pl.Int64, "", "Number of communications of the graph"),
     "graph": Column(pl.Int64, "", "Index of the graph among those with the same number of edges"),
     "edge": Column(pl.Int64, "", "Index of the communication in its graph"),
     "source": Column(pl.Int64, "", "Sending node"),
@@ -59,8 +59,10 @@ TIME_COLUMNS: dict[str, Column] = {
     "time": Column(pl.Float64, "T_ref", "Predicted completion time"),
 }
 SHAPE_COLUMNS: dict[str, Column] = {
-    "edges": Column(pl.Int64, "", "Communications per graph"),
-    "shapes": Column(pl.Int64, "", "Connected graphs up to isomorphism (parallel edges included)"),
+    "edges": Column(pl.Int64, "", "Number of communications per graph"),
+    "shapes": Column(
+        pl.Int64, "", "Number of connected graphs up to isomorphism (parallel edges included)"
+    ),
     "distinct": Column(pl.Int64, "", "Number of different times"),
     "times": Column(pl.String, "T_ref", "Times as fractions"),
 }
@@ -74,8 +76,8 @@ NOTES = (
     "paper prints 2.5 and 2.5; so it holds only where all other edges into the destination come "
     "from sources of more than one edge.",
     "Rule (b), with the whole penalty of the other edge, would give 1 + 1/(3.33 - 1) = 1.43 for f "
-    "of figure 3, where the paper prints 1.5 = 1 + 1/(3 - 1): it counts only the other edge's "
-    "conflicts with full-rate senders.",
+    "of figure 3, where the paper prints 1.5 = 1 + 1/(3 - 1): the rule counts only the other "
+    "edge's conflicts with full-rate senders.",
     "Rule (a) is printed with an in-degree of 0, which no destination has; according to the text "
     "it means no contention at the receiving node.",
     "On complete bipartite graphs of m senders and n receivers, rule (a) gives the penalty n for "
@@ -96,7 +98,7 @@ MISSING = (
     "Not reproduced, because they need the paper's cluster: the measurements of figures 3, 4 and "
     "5, and so the errors of the predictions (in the paper at most 3 % in figure 3, 6 % in figure "
     "4, and below 15 % in figure 5). The paper does not list the graphs of figure 5; those used "
-    "here are random: every edge between any two nodes, at most 8 edges out of and into a node."
+    "here are random: each edge joins two random nodes; a node has at most 8 edges out and 8 in."
 )
 WITHOUT_PACKETS = (
     "--packet-graphs 200 runs random graphs of 2 to 12 communications at the packet level and "
@@ -164,7 +166,7 @@ def _packets(comparison: PacketComparison) -> list[Table]:
         title=f"Packet level: {comparison.graphs} random graphs of 2 to 12 communications"
     )
     variants.add_column("variant")
-    shown = ("alone Gb/s", "mean %", "95 %", "max %", "bias %", "max-min mean %", "max-min max %")
+    shown = ("alone Gb/s", "mean %", "p95 %", "max %", "bias %", "max-min mean %", "max-min max %")
     for name in shown:
         variants.add_column(name, justify="right")
     for variant, *values in comparison.variants.iter_rows():
@@ -289,7 +291,7 @@ class Printed:
 
     @property
     def agrees(self) -> bool:
-        """Whether the numbers differ by at most `unit`; times by up to a share of 1e-5 more."""
+        """Whether the numbers differ by at most `unit`, plus 1e-5 of the value for a time."""
         value = float(self.printed)
         margin = 1.0001 * self.unit
         if self.quantity == "time":
@@ -358,8 +360,8 @@ class ContentionStudy(ReportedStudy):
         yield _spread(self)
         yield (
             "The paper: times of graphs with 1, 2 and 3 edges are rational factors of T_ref; with "
-            "more edges they are more largely spread. In the model all are rational; only their "
-            "number grows:\n"
+            "more edges they are more largely spread. In the model all times are rational; only "
+            "their number grows:\n"
         )
         yield _shapes(self)
         if self.packets is not None:

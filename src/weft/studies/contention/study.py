@@ -74,14 +74,15 @@ def contention_model(
     edges
         Largest number of communications of the random graphs, as in figure 5.
     graphs
-        Random graphs for each number of communications; the paper measured 60 graphs of 5.
+        Number of random graphs for each number of communications; the paper measured 60 graphs of 5
+        communications.
     nodes
         Number of nodes of the random graphs; the paper used 9.
     shapes
         Largest number of communications for which all connected graphs are evaluated, 1 to 6.
     packet_graphs
-        Random graphs of 2 to 12 communications that run at the packet level too, on about 20
-        variants of adapters and switches; 200 take about a minute.
+        Number of random graphs of 2 to 12 communications to run at the packet level, on about 20
+        variants of adapters and switches; 200 graphs take about a minute.
     seed
         Seed of the random graphs.
     out

@@ -81,11 +81,11 @@ class Benchmark:
     name
         Short name.
     spec
-        Ranks per node -> application; the one for 8 is used for all numbers except 1.
+        Ranks per node -> spec of the application; that for 8 is used for all numbers except 1.
     full
         As `spec`, with the larger sizes of the option ``full``.
     measure
-        (workload, times) -> metric -> value.
+        Function (workload, times) that returns metric -> value.
     metrics
         Metrics that `measure` returns.
     orders
@@ -198,7 +198,7 @@ def _ping_pong_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
 def _ring_times(work: Workload, times: Times) -> Floats:
     """Return the time per message of each ring in ns.
 
-    It is half the time of one repetition on the slowest rank.
+    The time per message is half the time of one repetition on the slowest rank.
     """
     ring_times = []
     for phase in _measured_phases(work):
@@ -402,7 +402,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _ptrans,
             {
                 "ptrans": _bandwidth(
-                    "HPCC: matrix size over time of the exchange, without processor time", "14"
+                    "HPCC: matrix size divided by the time of the exchange, without processor time",
+                    "14",
                 )
             },
             axis="grid",
@@ -419,7 +420,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             {
                 "hpcg": Metric("GFLOPS", "HPCG at 0.85 GFLOPS per rank", "15"),
                 "hpcg-waiting": Metric(
-                    "%", "HPCG: share of the time that the busiest rank is waiting", "", "less"
+                    "%", "HPCG: share of the time for which the busiest rank waits", "", "less"
                 ),
             },
         ),
@@ -430,7 +431,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _graph500("graph500"),
             {
                 "graph500": Metric(
-                    "GTEPS", "Graph500: edges of the graph over the time of a search's messages",
+                    "GTEPS",
+                    "Graph500: edges of the graph divided by the time of a search's messages",
                     "",
                 )
             },
@@ -442,7 +444,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             _graph500("graph500-paced"),
             {
                 "graph500-paced": Metric(
-                    "GTEPS", "Graph500: edges of the graph over the time of a search, with part of "
+                    "GTEPS",
+                    "Graph500: edges of the graph divided by the time of a search, with part of "
                     "the paper's time as processor time", "16",
                 )
             },

@@ -27,7 +27,7 @@ from weft.studies.kns.evidence import (
 from weft.studies.kns.machine import ADAPTERS, HOSTS, KNS, PAPER_ENGINES, TREE, longest_latency_us
 from weft.studies.kns.runs import PLACEMENTS
 
-#: Range in GB/s of the maximum: 32 Gb/s of data, of which 2048 of 2074 bytes are payload.
+#: Range of the maximum bandwidth in GB/s: 32 Gb/s of data, with 2048 of 2074 bytes as payload.
 _LOW, _HIGH = 3.8, 4.0
 _PAPER_UPDN_US = 14.0
 #: Largest lead of the tree in ring latency that the paper states (section 4.3.1, fig. 12 and 13).
@@ -51,7 +51,7 @@ def _max_comment(evidence: Evidence, finding: Finding) -> str:
     if finding.verdict is not Verdict.HOLDS:
         text += (
             ". With several ranks on a node the fastest pair is within a node and copies through "
-            "memory. The paper's maximum is that of a cable, so it ran one rank on each node"
+            "memory. The paper's maximum is that of a cable, so its runs had one rank per node"
         )
     return text + "."
 
@@ -140,7 +140,7 @@ OF_MESSAGES = (
         "pingpong-bandwidth-min-tree",
         "4.3.1, fig. 9d",
         "The tree's minimum bandwidth is lower with random placement",
-        "random over linear below 1 with every routing",
+        "random / linear is below 1 with every routing",
         each_routing(
             lambda evidence, network, engine: below(
                 against_linear(evidence, "pingpong-bandwidth-min", network, engine),
@@ -155,7 +155,7 @@ OF_MESSAGES = (
         "pingpong-bandwidth-avg",
         "4.3.1, fig. 9e",
         "The KNS's average bandwidth is close to its maximum",
-        f"average over maximum within {SAME:.0%} of 1",
+        f"average / maximum is within {SAME:.0%} of 1",
         lambda evidence: [
             Comparison.of(
                 f"average over maximum, {KNS} {engine} {placement}",
@@ -175,7 +175,7 @@ OF_MESSAGES = (
         "pingpong-latency-min",
         "4.3.1, fig. 10c 10d",
         "The minimum latency is lower on the tree (two hops) than on the KNS (four)",
-        "tree over KNS below 1, with the same or the topology's own routing",
+        "tree / KNS is below 1, with the same or the topology's own routing",
         lambda evidence: [
             below(
                 evidence.ratio(
@@ -199,7 +199,7 @@ OF_MESSAGES = (
         "pingpong-latency-kns-placement",
         "4.3.1, fig. 10a 10c",
         "The KNS's latencies are the same for both placements",
-        f"random over linear within {SAME:.0%} of 1: minimum, average and maximum",
+        f"random / linear of minimum, average and maximum is within {SAME:.0%} of 1",
         lambda evidence: [
             alike(against_linear(evidence, f"pingpong-latency-{which}", KNS, engine))
             for which in ("min", "avg", "max")
@@ -215,7 +215,7 @@ OF_MESSAGES = (
         "pingpong-latency-tree-random",
         "4.3.1, fig. 10b 10f",
         "The tree's maximum and average latency are higher with random placement",
-        "random over linear above 1 with lash, dfsssp and ftree",
+        "random / linear is above 1 with lash, dfsssp and ftree",
         lambda evidence: [
             above(
                 against_linear(evidence, f"pingpong-latency-{which}", TREE, engine),
@@ -234,35 +234,36 @@ OF_MESSAGES = (
         "pingpong-latency-updn",
         "4.3.1, fig. 10b",
         "On the tree updn's maximum latency reaches 14 us with linear placement",
-        f"updn's maximum with linear placement at least {_PAPER_UPDN_US * (1 - SIMILAR):.3g} us",
+        f"updn's maximum with linear placement is at least {_PAPER_UPDN_US * (1 - SIMILAR):.3g} us",
         _updn_latency,
         lambda evidence: evidence.show("pingpong-latency-max", TREE),
         lambda evidence, finding: (
-            "updn's paths on the tree are as long as those of the others (up to six links), and no "
-            "other message is in flight; one exchange delayed by an interrupt would explain it."
+            "updn's paths on the tree are as long as those of the other routings (up to six "
+            "links), and no other message is in flight. One exchange delayed by an interrupt "
+            "would explain 14 us."
         ),
     ),
     claim(
         "ring-linear",
         "4.3.1, fig. 12 13",
         "With linear placement ring latencies are similar, the tree's less than 0.5 us lower",
-        f"KNS minus tree is at most {_RING_LEAD_US} us with lash, dfsssp and hdor or ftree, and at "
-        f"least -{SAME:.0%} of the tree's; both rings",
+        f"for both rings, KNS minus tree is at most {_RING_LEAD_US} us and at least -{SAME:.0%} of "
+        "the tree's latency, with lash, with dfsssp, and with hdor against ftree",
         _linear_rings,
         lambda evidence: "; ".join(
             f"{name}: {evidence.both(f'{name}-ring-latency')}" for name in ("natural", "random")
         ),
         lambda evidence, finding: (
             "The slowest rank determines the latency, and both networks have pairs with paths of "
-            "six links; the naturally ordered ring with linear placement has few of them on "
-            "either, fewer on the tree."
+            "six links. The naturally ordered ring with linear placement has few such pairs on "
+            "either network, and fewer on the tree."
         ),
     ),
     claim(
         "ring-natural-random",
         "4.3.1, fig. 12",
         "The naturally ordered ring's latency is much higher on the tree with random placement",
-        f"random over linear at least {SAME:.0%} above 1 with every routing of the tree",
+        f"random / linear is at least {SAME:.0%} above 1 with every routing of the tree",
         each_routing(
             lambda evidence, network, engine: above(
                 against_linear(evidence, "natural-ring-latency", network, engine), SAME
@@ -272,7 +273,7 @@ OF_MESSAGES = (
         lambda evidence: evidence.both("natural-ring-latency"),
         lambda evidence, finding: (
             "With linear placement most neighbours on the tree are attached to one switch. On the "
-            "KNS most are on one line, with three switches instead of five on their path, so the "
+            "KNS most are on one line, with three switches on their path instead of five, so the "
             "latency of its ring grows as well: hdor "
             f"{against_linear(evidence, 'natural-ring-latency', KNS, 'hdor').mean - 1:+.0%}, ftree "
             f"{against_linear(evidence, 'natural-ring-latency', TREE, 'ftree').mean - 1:+.0%}."
@@ -282,7 +283,7 @@ OF_MESSAGES = (
         "ring-random-random",
         "4.3.1, fig. 13",
         "The randomly ordered ring's latency is much higher on the tree with random placement",
-        f"random over linear at least {SAME:.0%} above 1 with every routing of the tree",
+        f"random / linear is at least {SAME:.0%} above 1 with every routing of the tree",
         each_routing(
             lambda evidence, network, engine: above(
                 against_linear(evidence, "random-ring-latency", network, engine), SAME
@@ -296,7 +297,7 @@ OF_MESSAGES = (
         "ring-lash",
         "4.3.1, fig. 12 13",
         "On the KNS lash always has the lowest ring latency, thanks to its lanes",
-        "lash over every other routing below 1, both rings and placements",
+        "lash / other is below 1 for every other routing, both rings and both placements",
         _lash_rings,
         lambda evidence: "; ".join(
             f"{name}: {evidence.show(f'{name}-ring-latency', KNS)}"
@@ -312,7 +313,7 @@ OF_MESSAGES = (
 
 #: Rates in GB/s and GUPS that the text of the paper gives for the figures.
 _PAPER_PTRANS, _PAPER_GUPS = 12.0, 0.05
-_CEILING = "no processor time is simulated: the network allows more, and processors set the level"
+_CEILING = "no processor time is simulated: the network allows more, and processors limit the rate"
 
 
 def _gups_level(evidence: Evidence) -> list[Comparison]:
@@ -337,8 +338,8 @@ def _gups_comment(evidence: Evidence, finding: Finding) -> str:
     return (
         "Messages alone, with 0.3 us of processor time at either end, take "
         f"{_gups_share(evidence):.1%} of the time at 0.05 GUPS (0.72 us per update on each of 36 "
-        "nodes), so processors set the level: the traffic is 0.4 GB/s in total, on a network that "
-        "carries about 50 of uniform random traffic."
+        "nodes), so processors limit the rate: the traffic is 0.4 GB/s in total, on a network that "
+        "carries about 50 GB/s of uniform random traffic."
     )
 
 
@@ -383,8 +384,8 @@ def _ptrans_comment(evidence: Evidence, finding: Finding) -> str:
     least, most = _ptrans_diluted(evidence)
     return (
         "The exchange alone is faster than the whole benchmark, whose ranks also copy and add "
-        f"blocks. If this takes the rest of the paper's time in the fastest case, the eight bars "
-        f"of the KNS are between {least:.3g} and {most:.3g} GB/s."
+        f"blocks. If copying and adding take the rest of the paper's time in the fastest case, the "
+        f"eight bars of the KNS are between {least:.3g} and {most:.3g} GB/s."
     )
 
 
@@ -436,7 +437,7 @@ OF_HPCC = (
         "gups-level",
         "4.3.1, fig. 11",
         "With linear placement both networks reach about 0.05 GUPS",
-        "the network alone allows at least this level",
+        "the network alone allows at least this rate",
         _gups_level,
         lambda evidence: evidence.both("random-access"),
         _gups_comment,
@@ -445,7 +446,7 @@ OF_HPCC = (
         "gups-tree-random",
         "4.3.1, fig. 11",
         "RandomAccess is lower on the tree with random placement",
-        "at the paper's pace, random over linear below 1 with every routing of the tree",
+        "at the paper's pace, random / linear is below 1 with every routing of the tree",
         each_routing(
             lambda evidence, network, engine: below(
                 against_linear(evidence, "random-access-paced", network, engine), evidence.better
@@ -462,19 +463,19 @@ OF_HPCC = (
         "gups-kns-hdor",
         "4.3.1, fig. 11",
         "RandomAccess keeps or improves its rate on the KNS with hdor and random placement",
-        f"at the paper's pace, random over linear not below 1 by more than {SAME:.0%}",
+        f"at the paper's pace, random / linear is not below 1 by more than {SAME:.0%}",
         lambda evidence: [kept(against_linear(evidence, "random-access-paced", KNS, "hdor"))],
         lambda evidence: evidence.show("random-access-paced", KNS, 4),
         lambda evidence, finding: (
-            "The words of the table belong to random ranks: the traffic is the same under any "
-            "placement, and hdor balances it over all cables of the KNS."
+            "Each update is for a random rank, so the traffic is uniform under any placement, and "
+            "hdor balances it over all cables of the KNS."
         ),
     ),
     claim(
         "ptrans-level",
         "4.3.1, fig. 14",
         "PTRANS reaches about 12 GB/s on the KNS",
-        "the network alone allows at least this level, with every routing and placement",
+        "the network alone allows at least this rate, with every routing and placement",
         _ptrans_level,
         lambda evidence: evidence.show("ptrans", KNS),
         _ptrans_comment,
@@ -492,7 +493,7 @@ OF_HPCC = (
         "ptrans-dfsssp-tree",
         "4.3.1, fig. 14",
         "On the tree dfsssp, not ftree, has the best PTRANS for both placements",
-        "dfsssp over every other routing above 1",
+        "dfsssp / other is above 1 for every other routing",
         _ptrans_best,
         lambda evidence: evidence.show("ptrans", TREE),
         _ptrans_why,
@@ -501,7 +502,7 @@ OF_HPCC = (
         "ptrans-hdor-ftree",
         "4.3.1, fig. 14",
         "hdor on the KNS has a better PTRANS than ftree on the tree",
-        "hdor over ftree above 1 for both placements",
+        "hdor / ftree is above 1 for both placements",
         lambda evidence: [
             above(
                 evidence.ratio("ptrans", (KNS, "hdor", placement), (TREE, "ftree", placement)),
@@ -516,7 +517,7 @@ OF_HPCC = (
         "ptrans-lanes",
         "4.3.1, fig. 14",
         "On the KNS lash and dfsssp, which use lanes, have a better PTRANS than hdor",
-        "each over hdor above 1 for both placements",
+        "lash / hdor and dfsssp / hdor are above 1 for both placements",
         _ptrans_lanes,
         lambda evidence: evidence.show("ptrans", KNS),
         _lanes_ptrans,
@@ -539,7 +540,8 @@ def _hpcg_level(evidence: Evidence, finding: Finding) -> str:
     return (
         f"Each rank is assumed to have {CORE_GFLOPS} GFLOPS, {total:.3g} in total without "
         "communication. The paper's 30 are 0.83 for each of 36 nodes, the rate of one core of such "
-        "a processor; eight cores per node would give over 200. So it ran one rank on a node."
+        "a processor; eight cores per node would give over 200. So the paper's runs had one rank "
+        "per node."
     )
 
 
@@ -563,10 +565,10 @@ def _graph_comment(evidence: Evidence, finding: Finding) -> str:
     paper = edges / _PAPER_GTEPS / 1e6
     slow = [f"{name} {time:.2g}" for name, time in search_ms.items() if time > paper]
     text = (
-        f"At this size 2.5 GTEPS are {paper:.2g} ms per search, of which messages alone take at "
-        f"least {min(search_ms.values()):.2g}."
+        f"At this size 2.5 GTEPS are {paper:.2g} ms per search; messages alone take at "
+        f"least {min(search_ms.values()):.2g} ms."
     )
-    return text + f" More than that: {', '.join(slow)} ms." * bool(slow)
+    return text + f" Messages alone take longer with {', '.join(slow)} ms." * bool(slow)
 
 
 def _graph_random(evidence: Evidence, finding: Finding) -> str:
@@ -599,8 +601,8 @@ def _ebb_same(evidence: Evidence, finding: Finding) -> str:
         "With the same routing: "
         + ", ".join(f"{engine} {ratio.mean - 1:+.0%}" for engine, ratio in ratios.items())
         + ". On the tree updn with one root uses only 6 of the 18 top cables for traffic between "
-        "groups, with the three roots that OpenSM selects all of them; on the KNS its paths "
-        "concentrate near one root."
+        "groups; with the three roots that OpenSM selects, it uses all of them. On the KNS updn's "
+        "paths concentrate near one root."
     )
 
 
@@ -659,9 +661,9 @@ def _gains(evidence: Evidence) -> str:
 
 def _lanes_why(evidence: Evidence, finding: Finding) -> str:
     return (
-        "The same tables with more lanes, over ring bandwidths, PTRANS, Graph500 and ebb: more "
-        "lanes reduce head-of-line blocking between flows that leave by different ports, but not "
-        "contention for a cable."
+        "The same tables are compared on more lanes, by ring bandwidths, PTRANS, Graph500 and ebb. "
+        "More lanes reduce head-of-line blocking between flows that leave by different ports, but "
+        "not contention for a cable."
     )
 
 
@@ -670,14 +672,14 @@ OF_APPLICATIONS = (
         "hpcg-level",
         "4.3.2, fig. 15",
         "HPCG reaches nearly 30 GFLOPS on both networks",
-        "the simulated rate is within 10 % of it",
+        "the simulated rate is within 10 % of this rate",
         lambda evidence: [
             level(
                 f"hpcg, {network} {engine} {placement}, GFLOPS",
                 evidence.get("hpcg", network, engine, placement),
                 _PAPER_GFLOPS * (1 - SIMILAR),
                 _PAPER_GFLOPS * (1 + SIMILAR),
-                because="the assumed speed of the ranks determines the level",
+                because="the assumed speed of the ranks determines the rate",
             )
             for network in (KNS, TREE)
             for engine in PAPER_ENGINES[network]
@@ -690,7 +692,7 @@ OF_APPLICATIONS = (
         "hpcg-kns-random",
         "4.3.2, fig. 15a",
         "On the KNS HPCG is faster with random than with linear placement",
-        "random over linear above 1 with every routing",
+        "random / linear is above 1 with every routing",
         lambda evidence: [
             above(against_linear(evidence, "hpcg", KNS, engine), evidence.better)
             for engine in PAPER_ENGINES[KNS]
@@ -702,7 +704,7 @@ OF_APPLICATIONS = (
         "hpcg-hdor",
         "4.3.2, fig. 15a",
         "On the KNS hdor has the best HPCG with random placement",
-        "hdor over every other routing above 1",
+        "hdor / other is above 1 for every other routing",
         lambda evidence: [
             above(
                 evidence.ratio("hpcg", (KNS, "hdor", "random"), (KNS, other, "random")),
@@ -718,14 +720,14 @@ OF_APPLICATIONS = (
         "graph500-level",
         "4.3.3, fig. 16",
         "With linear placement Graph500 is close to 2.5 GTEPS on both networks",
-        f"the network alone allows at least this level minus {SAME:.0%}",
+        f"the network alone allows at least this rate minus {SAME:.0%}",
         lambda evidence: [
             level(
                 f"graph500, {network} {engine} linear, GTEPS",
                 evidence.get("graph500", network, engine, "linear"),
                 _PAPER_GTEPS * (1 - SAME),
                 because="no processor time is simulated: the network allows more, and processors "
-                "set the level",
+                "limit the rate",
             )
             for network in (KNS, TREE)
             for engine in PAPER_ENGINES[network]
@@ -737,7 +739,7 @@ OF_APPLICATIONS = (
         "graph500-hdor",
         "4.3.3, fig. 16a",
         "Graph500 keeps its rate on the KNS with hdor and random placement",
-        f"random over linear not below 1 by more than {SAME:.0%}",
+        f"random / linear is not below 1 by more than {SAME:.0%}",
         lambda evidence: [kept(against_linear(evidence, "graph500-paced", KNS, "hdor"))],
         lambda evidence: evidence.show("graph500-paced", KNS),
         _graph_random,
@@ -746,7 +748,7 @@ OF_APPLICATIONS = (
         "graph500-random",
         "4.3.3, fig. 16",
         "Graph500 is a little slower with random placement in all other cases",
-        "random over linear below 1, by any amount, with all but hdor",
+        "random / linear is below 1, by any amount, with every routing but hdor",
         lambda evidence: [
             below(against_linear(evidence, "graph500-paced", network, engine), NOTHING)
             for network in (KNS, TREE)
@@ -760,7 +762,7 @@ OF_APPLICATIONS = (
         "ebb-kns-tree",
         "4.3.4, fig. 17",
         "Effective bisection bandwidth is significantly higher on the KNS (with hdor)",
-        f"hdor on the KNS over every routing of the tree at least {SAME:.0%} above 1",
+        f"KNS hdor / tree is at least {SAME:.0%} above 1 with every routing of the tree",
         lambda evidence: [
             above(evidence.ratio("ebb", (KNS, "hdor", EITHER), (TREE, other, EITHER)), SAME)
             for other in PAPER_ENGINES[TREE]
@@ -772,8 +774,8 @@ OF_APPLICATIONS = (
         "ebb-kns-tree-each",
         "4.3.4, fig. 17",
         "Effective bisection bandwidth is significantly higher on the KNS (with the same routing)",
-        f"updn, lash and dfsssp on the KNS over the same on the tree at least {SAME:.0%} "
-        "above 1",
+        f"KNS / tree is at least {SAME:.0%} above 1 with updn on both, lash on both and dfsssp "
+        "on both",
         lambda evidence: [
             above(evidence.ratio("ebb", (KNS, each, EITHER), (TREE, each, EITHER)), SAME)
             for each in ("updn", "lash", "dfsssp")
@@ -786,7 +788,7 @@ OF_APPLICATIONS = (
         "4.3.4, fig. 17",
         "On the KNS hdor has the highest bisection bandwidth for both placements, notably above "
         "those with lanes",
-        "hdor over every other routing above 1",
+        "hdor / other is above 1 for every other routing",
         lambda evidence: [
             above(
                 evidence.ratio("ebb", (KNS, "hdor", EITHER), (KNS, other, EITHER)),
@@ -802,7 +804,7 @@ OF_APPLICATIONS = (
         "ebb-dfsssp-ftree",
         "4.3.4, fig. 17",
         "On the tree dfsssp has a better bisection bandwidth than ftree",
-        "dfsssp over ftree above 1",
+        "dfsssp / ftree is above 1",
         lambda evidence: [
             above(
                 evidence.ratio("ebb", (TREE, "dfsssp", EITHER), (TREE, "ftree", EITHER)),
@@ -816,7 +818,7 @@ OF_APPLICATIONS = (
         "lanes",
         "4.3.1 4.3.2 4.4",
         "Virtual lanes help where flows interfere",
-        "dfsssp on eight lanes faster than on the lanes that it needs, mean over five bandwidths",
+        "dfsssp on eight lanes is faster than on the lanes that it needs (mean of five bandwidths)",
         lambda evidence: _gained(evidence, hdor=False),
         _gains,
         _lanes_why,
@@ -825,7 +827,7 @@ OF_APPLICATIONS = (
         "hdor-lanes",
         "4.4",
         "Lanes could improve hdor (left to future work)",
-        "hdor on 2, 4 and 8 lanes faster than on one, mean over five bandwidths",
+        "hdor on 2, 4 and 8 lanes is faster than on one (mean of five bandwidths)",
         lambda evidence: _gained(evidence, hdor=True),
         _gains,
         _lanes_why,
@@ -834,7 +836,7 @@ OF_APPLICATIONS = (
         "adapters-latency",
         "4.3.1 4.4",
         "Routing adapters would lower the KNS's latency (not available)",
-        "every ping-pong latency and ring latency below that with switches",
+        "every ping-pong and ring latency of routing adapters is below that of switches",
         lambda evidence: [
             below(
                 evidence.ratio(metric, (ADAPTERS, "hdor", placement), (KNS, "hdor", placement)),
@@ -853,7 +855,7 @@ OF_APPLICATIONS = (
             for which in ("min", "avg", "max")
         ),
         lambda evidence, finding: (
-            "Between hosts of a line there are two switches and two cables less, across lines "
+            "Paths between hosts of one line have two switches and two cables less, other paths "
             "three and two; forwarding in the adapter is assumed to take no time."
         ),
     ),

@@ -42,7 +42,7 @@ from weft.studies.kns import machine
 from weft.studies.kns.benchmarks import BENCHMARKS, METRICS
 from weft.studies.kns.runs import PLACEMENTS, Measured, Run
 
-#: Largest relative difference of values that count as the same, and as similar.
+#: Largest relative difference between values that count as the same, or as similar.
 SAME, SIMILAR = 0.05, 0.10
 #: Relative difference that counts as "better": `SAME`, or a difference visible in a bar chart.
 BETTER: Mapping[str, float] = {"by 5 %": SAME, "by 1 %": 0.01}
@@ -63,7 +63,7 @@ class Choice:
     Parameters
     ----------
     ranks_per_node
-        Ranks of each node; a vote is over choices with the same value of this.
+        Number of ranks per node; a vote counts the choices with the same number.
     cables
         Order of cables, ports and addresses (`machine.CABLES`).
     roots
@@ -422,7 +422,7 @@ def claim(
     measured: Callable[[Evidence], str],
     comment: Callable[[Evidence, Finding], str],
 ) -> Claim[Evidence]:
-    """Return a claim whose functions get evidence under a choice, and `comment` also a finding."""
+    """Return a claim; its functions get the evidence under a choice, `comment` also a finding."""
 
     def compare(evidence: Evidence, choice: Choice) -> Sequence[Comparison]:
         at = evidence.at(choice, note=True)
@@ -440,7 +440,7 @@ def claim(
         for choice, finding in findings.items():
             if finding.conditions:
                 return comment(evidence.at(choice), finding)
-        return "The study was interrupted before its runs."
+        return "The study was interrupted before the runs of this claim."
 
     return Claim(
         name, section, says, test, compare,

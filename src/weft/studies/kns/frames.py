@@ -20,15 +20,15 @@ _RUN = {
     "network": Column(
         pl.String,
         "",
-        "Network (KNS and slimmed tree: nodes, addresses and ports in random order, or with the "
-        "suffixes shuffled again and in order; KNS-adapters: adapters route without latency; "
-        "KNS-adapters-100ns; dragonfly)",
+        "Network (KNS, or tree for the slimmed tree: nodes, addresses and ports in random order; "
+        "shuffled again: another random order; in order: that of the topology; KNS-adapters: "
+        "adapters route without latency; KNS-adapters-100ns: in 100 ns; dragonfly)",
     ),
     "engine": Column(
         pl.String,
         "",
-        "Routing engine (updn and updn-other: one root on the tree; updn-3: three; hdor-N: hdor "
-        "on N lanes; dfsssp-few: dfsssp on the lanes that it needs)",
+        "Routing engine (updn and updn-other: one root on the tree; updn-3: three roots; hdor-N: "
+        "hdor on N lanes; dfsssp-few: dfsssp on the lanes that it needs)",
     ),
     "placement": Column(pl.String, "", "Placement of ranks (linear or random)"),
     "ranks_per_node": Column(pl.Int64, "", "Ranks on each of the 36 nodes"),
@@ -48,10 +48,10 @@ RUN_COLUMNS = {
     **_RUN,
     "application": Column(pl.String, "", "Workload with its sizes"),
     "makespan_ns": Column(pl.Float64, "ns", "Simulated time"),
-    "messages": Column(pl.Int64, "", "Messages sent (those within nodes included)"),
-    "packet_hops": Column(pl.Int64, "", "Packets times links of their paths (flow level: 0)"),
+    "messages": Column(pl.Int64, "", "Number of messages sent (those within nodes included)"),
+    "packet_hops": Column(pl.Int64, "", "Number of hops of all packets (flow level: 0)"),
     "wait_ns": Column(pl.Float64, "ns", "Mean wait of a packet for a link (flow level: null)"),
-    "busiest": Column(pl.Float64, "", "Largest utilisation of a link between switches"),
+    "busiest": Column(pl.Float64, "", "Largest utilisation of a link between forwarding nodes"),
     "network_share": Column(
         pl.Float64, "", "Share of the time without calculation at the rank that calculates most"
     ),
@@ -63,14 +63,18 @@ RUN_COLUMNS = {
 LANE_COLUMNS = {
     "network": _RUN["network"],
     "spec": Column(pl.String, "", "Topology spec"),
-    "hosts": Column(pl.Int64, "", "Hosts"),
-    "switches": Column(pl.Int64, "", "Switches"),
-    "cables": Column(pl.Int64, "", "Cables (those to hosts included)"),
+    "hosts": Column(pl.Int64, "", "Number of hosts"),
+    "switches": Column(pl.Int64, "", "Number of switches"),
+    "cables": Column(pl.Int64, "", "Number of cables (those to hosts included)"),
     "engine": _RUN["engine"],
-    "lanes": Column(pl.Int64, "", "Virtual lanes that the routes use (table 2 of the paper)"),
-    "mean_links": Column(pl.Float64, "", "Mean length of the paths between two hosts"),
+    "lanes": Column(
+        pl.Int64, "", "Number of virtual lanes that the routes use (table 2 of the paper)"
+    ),
+    "mean_links": Column(pl.Float64, "", "Mean number of links of the paths between two hosts"),
     "busiest_cable": Column(
-        pl.Int64, "", "Paths over the busiest directed link between switches (all pairs of hosts)"
+        pl.Int64,
+        "",
+        "Largest number of paths over a link between forwarding nodes (all pairs of hosts)",
     ),
     "notes": Column(pl.String, "", "Notes of the engine"),
 }
@@ -85,14 +89,14 @@ CLAIM_COLUMNS = {
         "",
         "Verdict of most choices (holds, does not hold, cannot tell, undecided or not measured)",
     ),
-    "votes": Column(pl.Int64, "", "Choices that give this verdict"),
-    "choices": Column(pl.Int64, "", "Choices that change the values used by the claim"),
+    "votes": Column(pl.Int64, "", "Number of choices that give this verdict"),
+    "choices": Column(pl.Int64, "", "Number of choices that change the values used by the claim"),
     "measured": Column(pl.String, "", "Measured values (headline choice)"),
     "deciding": Column(pl.String, "", "Deciding condition (headline choice)"),
     "low": Column(pl.Float64, "", "Smallest value of the deciding condition (over all choices)"),
     "high": Column(pl.Float64, "", "Largest value of the deciding condition (over all choices)"),
     "because": Column(
-        pl.String, "", "Reason why no other value is possible, or none is sufficient"
+        pl.String, "", "Reason why no other value is possible, or why the value does not suffice"
     ),
     "comment": Column(pl.String, "", "Explanation of the result"),
 }

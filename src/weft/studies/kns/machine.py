@@ -385,14 +385,14 @@ def _in_order(network: str) -> tuple[int, ...]:
 def hosts_of(
     network: str, placement: Placement, ranks_per_node: int, seed: int
 ) -> NDArray[np.int32]:
-    """Return the host of each rank: in order, or each rank on a random core of the machine.
+    """Return the host of each rank: in order, or each rank on a random core of the cluster.
 
     Parameters
     ----------
     network
         Name of the network; its hosts are ordered by their coordinates.
     placement
-        ``linear``: node by node. ``random``: drawn with `seed`, the same for every run.
+        ``linear`` fills node by node. ``random`` is drawn with `seed`, the same for every run.
     ranks_per_node
         Ranks of each node.
     seed
@@ -414,9 +414,9 @@ def check_ranks(ranks_per_node: int) -> None:
     Raises
     ------
     InputError
-        If it does not.
+        If there are fewer ranks than 1, or more than cores.
     """
     if not 1 <= ranks_per_node <= CORES:
         raise InputError(
-            f"expected 1 to {CORES} ranks per node, which has {CORES} cores, not {ranks_per_node}"
+            f"expected 1 to {CORES} ranks per node (a node has {CORES} cores), not {ranks_per_node}"
         )

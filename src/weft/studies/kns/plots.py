@@ -150,7 +150,7 @@ Values = Mapping[tuple[str, str, str, str], NDArray[np.float64]]
 
 
 def by_placement(results: pl.DataFrame) -> Values:
-    """Map (network, engine, placement, metric) to one value per placement, headline variants."""
+    """Return (network, engine, placement, metric) -> values per seed, of headline variants."""
     lists: dict[tuple[str, str, str, str], list[float]] = {}
     for row in results.iter_rows(named=True):
         variants = BENCHMARKS[row["benchmark"]].variants_at(row["ranks_per_node"])

@@ -51,7 +51,7 @@ class Run:
     placement
         ``linear`` or ``random``.
     ranks_per_node
-        Ranks of each node.
+        Number of ranks per node.
     benchmark
         Name of the benchmark.
     variant
@@ -127,7 +127,7 @@ class Measured:
 
 @dataclass
 class Watch:
-    """Progress of the runs on stderr: one rewritten line on a terminal, else one per 10 s."""
+    """Progress on stderr: a line that is rewritten on a terminal, else a line every 10 s."""
 
     _began: float = field(default_factory=time.monotonic)
     _said: float = -_SAY_EVERY_S

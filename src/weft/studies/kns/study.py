@@ -67,7 +67,7 @@ def kns_infiniband(
     level
         packet, or flow: faster, but without packets, buffers and lanes.
     seed
-        Seed of the first random placement; those of the others follow it.
+        Seed of the first random placement; the next placements have the next numbers.
     placements
         Number of random placements; results are means over them, with 95 % intervals.
     choices
@@ -88,7 +88,7 @@ def kns_infiniband(
     InputError
         If a parameter is out of range, or the folder cannot be written to.
     KeyboardInterrupt
-        If it arrives before any run is complete.
+        If an interrupt arrives before any run is complete.
     """
     chosen = _check(ranks_per_node, benchmarks, seed, placements, processes)
     if out is not None:

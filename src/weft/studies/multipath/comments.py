@@ -34,7 +34,7 @@ def falls(findings: Mapping[str, Finding]) -> str:
         if tiers:
             where = "any tier" if len(tiers) == len(TIERS) else ", ".join(tiers)
             parts.append(f"{phrase} on {where}")
-    return f" Per direction it {' and '.join(parts)}." if parts else ""
+    return f" Per direction the claim {' and '.join(parts)}." if parts else ""
 
 
 def some(comparisons: Sequence[Comparison]) -> str:
@@ -52,10 +52,11 @@ def parts(ev: Evidence) -> str:
     """Describe the effect of splitting a flow into more parts under the hash of the run."""
     if ev.hash == "linear":
         return (
-            "Under the linear form the parts of a flow take its paths almost cyclically: a number "
-            "of QPs that is a multiple of the number of paths splits the flow equally, the optimum."
+            "Under the linear form the parts of a flow take its paths almost cyclically. If the "
+            "number of QPs is a multiple of the number of paths, the flow is split equally: the "
+            "optimum."
         )
-    only = "It has the most parts, QPs times epochs, and the static level distinguishes schemes "
+    only = "The scheme has the most parts, QPs times epochs; the static level tells schemes apart "
     if ev.hash == "md5":
         return only + (
             "almost only by this number. Under the MD5 form each QP and each epoch shifts the path "
@@ -105,9 +106,9 @@ def rapid(metric: str) -> Comment:
 def saturation(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     """Explain the saturation of the improvement."""
     return (
-        "Independent choices add a variance that falls as 1 over the number of parts, so the "
-        "improvement decreases from the first doubling on, and the point of saturation depends on "
-        "the threshold. "
+        "Independent choices add a variance proportional to 1 / (number of parts), so each "
+        "doubling improves less than the one before, and the point of saturation depends on the "
+        "threshold. "
         "Share of the fall reached, paper's basis: "
         f"Flowlet-only {way(ev, PAPER, 'epochs', FLOWLET)}; "
         f"Flowlet-based e-ECMP {way(ev, PAPER, 'epochs', BOTH)}." + falls(findings)
@@ -121,8 +122,8 @@ def size(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     mean = ends(ev, "k", ECMP, "agg-core-up", "mean")
     return (
         "The number of flows is constant and that of links grows as k^3: the mean load of an "
-        f"agg-core link is {mean}. So the CV grows under every scheme: on the paper's basis the "
-        f"equal split has {equal}, cables to hosts alone {hosts}." + falls(findings)
+        f"agg-core link is {mean}. So the CV grows under every scheme. On the paper's basis it is "
+        f"{equal} for the equal split, and {hosts} for cables to hosts alone." + falls(findings)
     )
 
 
@@ -157,9 +158,9 @@ def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     """Compare the shares of links that are used."""
     return (
-        "Cables to hosts, which no scheme chooses, are used to "
-        f"{ends(ev, 'k', BOTH, 'host-cable', 'used')}; links between switches under Flowlet-based "
-        f"e-ECMP to {ends(ev, 'k', BOTH, 'directed', 'used')}, under e-ECMP to "
+        "Used share of cables to hosts, which no scheme chooses: "
+        f"{ends(ev, 'k', BOTH, 'host-cable', 'used')}; of links between switches under "
+        f"Flowlet-based e-ECMP: {ends(ev, 'k', BOTH, 'directed', 'used')}; under e-ECMP: "
         f"{ends(ev, 'k', E_ECMP, 'directed', 'used')}." + falls(findings)
     )
 
@@ -167,9 +168,9 @@ def high(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 def tail(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     """Explain the weight of the tail."""
     return (
-        "An exponential tail would give 1, a normal one less, and a load is a sum of many small "
-        "contributions. ECMP's distribution is wider than the equal split's, but not heavy-tailed."
-        + falls(findings)
+        "The ratio is 1 for an exponential tail and less for a normal one, and a load is a sum of "
+        "many small contributions. ECMP's distribution is wider than the equal split's, but not "
+        "heavy-tailed." + falls(findings)
     )
 
 
@@ -218,8 +219,10 @@ def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
     return (
         f"At k = 8 the choice of paths causes {choices(PAPER)} of ECMP's variance on the paper's "
-        f"basis and {choices('directed')} of that between switches, the traffic the rest. The "
-        "static level has no time, so that persistence is an assumption." + doubt + falls(findings)
+        f"basis and {choices('directed')} of that between switches; the traffic causes the rest. "
+        "The static level has no time, so it cannot show how long hot spots last."
+        + doubt
+        + falls(findings)
     )
 
 

@@ -18,8 +18,8 @@ TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
 #: Definitions of load on which every claim is tested, the paper's first.
 CLAIM_BASES = (PAPER, *TIERS)
 
-#: Shares of the whole improvement: one of at least RAPID at 4 QPs counts as "rapid"; from SATURATED
-#: on it counts as "saturated".
+#: Shares of the whole improvement: at least RAPID at 4 QPs counts as "rapid", and at least
+#: SATURATED counts as "saturated".
 RAPID, SATURATED = 0.5, 0.9
 #: "High utilisation": at least this share of the links carries load.
 HIGH = 0.9
@@ -243,7 +243,7 @@ def way(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
 
 
 def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
-    """Compare ECMP's share of used links with the size before, unless all are used at both."""
+    """Compare ECMP's used share at each k with the k before, unless it is 1 at both."""
     comparisons = []
     for before, x in zip(ev.xs["k"][:-1], ev.xs["k"][1:], strict=True):
         start, end = (ev.at("k", size, ECMP, basis, "used") for size in (before, x))
@@ -260,7 +260,7 @@ def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
 def excess_variation(loads: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the coefficient of variation of the excess of loads above the p90, for each seed.
 
-    It is 1 for an exponential tail and larger for a heavier one.
+    The coefficient is 1 for an exponential tail and larger for a heavier one.
     """
     variations = []
     for seed in loads:

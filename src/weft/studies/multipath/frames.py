@@ -34,27 +34,29 @@ POINT_COLUMNS = {
         "",
         "Sweep (qps: 20 epochs; qps-30: QPs at 30 epochs; epochs; k; cdf: figure 7)",
     ),
-    "k": Column(pl.Int64, "ports", "Ports of a switch of the fat tree"),
-    "qps": Column(pl.Int64, "", "Queue pairs per flow (ecmp, flowlet: 1 used)"),
-    "epochs": Column(pl.Int64, "", "Flowlet epochs per queue pair (ecmp, e-ecmp: 1 used)"),
+    "k": Column(pl.Int64, "ports", "Number of ports of a switch of the fat tree"),
+    "qps": Column(pl.Int64, "", "Queue pairs per flow (ecmp and flowlet use 1)"),
+    "epochs": Column(pl.Int64, "", "Flowlet epochs per queue pair (ecmp and e-ecmp use 1)"),
     "scheme": Column(
         pl.String,
         "",
         "Scheme (ecmp: 1 QP, 1 epoch; flowlet: 1 QP; e-ecmp: 1 epoch; flowlet-e-ecmp; "
-        "equal-split: each flow in equal parts over all its paths)",
+        "equal-split: each flow is split equally over all its paths)",
     ),
     "basis": Column(pl.String, "", "; ".join(f"{name}: {text}" for name, text in BASES.items())),
 }
 RUN_COLUMNS = {
     **POINT_COLUMNS,
     "seed": Column(pl.Int64, "", "Seed of the traffic, and of the hash if it has one"),
-    "links": Column(pl.Int64, "", "Links or cables of the basis (unused ones included)"),
+    "links": Column(pl.Int64, "", "Number of links or cables of the basis (unused ones included)"),
     "mean": Column(pl.Float64, "flows", "Mean load (1: one entire flow)"),
     "p50": Column(pl.Float64, "flows", "Median load (interpolated linearly)"),
     "p90": Column(pl.Float64, "flows", "90th percentile of the loads"),
     "p99": Column(pl.Float64, "flows", "99th percentile of the loads"),
     "max": Column(pl.Float64, "flows", "Largest load"),
-    "cv": Column(pl.Float64, "", "Population standard deviation over mean of the loads"),
+    "cv": Column(
+        pl.Float64, "", "Population standard deviation of the loads, divided by their mean"
+    ),
     "used": Column(pl.Float64, "", "Share of the links with a load above 0"),
 }
 SUMMARY_COLUMNS = {

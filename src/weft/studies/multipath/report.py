@@ -41,7 +41,7 @@ _BASES = {"cable": "cables", "directed": "directions"}
 _LEGEND = (
     "cables: the paper's basis, both directions added, cables to hosts included; directions: links "
     "between switches, each direction separately. CV: standard deviation over mean; p90 in flows; "
-    "used: share of links with load. Equal split: every flow in equal parts over all its paths."
+    "used: share of links with load. Equal split: every flow is split equally over all its paths."
 )
 
 
@@ -58,7 +58,7 @@ def how(study: StudyResult) -> str:
 
 
 def tier_verdict(claim: ClaimResult) -> Text:
-    """Return the verdict on the tiers of directed links, by tier where they differ."""
+    """Return the verdict on the tiers of directed links, by tier if the verdicts differ."""
     verdicts = {basis: claim.findings[basis].verdict for basis in TIERS}
     if len(set(verdicts.values())) == 1:
         return _verdict(next(iter(verdicts.values())))
@@ -144,7 +144,7 @@ def comments(study: StudyResult) -> Group:
         lines += [
             head,
             Text(f"  test: {claim.test}"),
-            Text(f"  closest: {finding.deciding}"),
+            Text(f"  deciding: {finding.deciding}"),
             Text(f"  {claim.comment}"),
             Text(""),
         ]

@@ -70,9 +70,9 @@ _WALKS_WORTH_PROCESSES = 400_000_000
 
 @dataclass(frozen=True)
 class Point:
-    """One value of x of one sweep.
+    """One point of a sweep.
 
-    before: smaller sizes whose traffic is drawn first, from the same generator.
+    `before` has the smaller sizes whose traffic is drawn first, from the same generator.
     """
 
     sweep: Sweep
@@ -126,12 +126,12 @@ def multipath_ecmp(
     flows
         Number of flows, between uniformly random pairs of different hosts, with weight 1.
     k
-        Sizes of the topology sweep; the other sweeps are at k = 8.
+        Sizes k of the fat trees in the sweep over k; the other sweeps are at k = 8.
     hash
         Hash that chooses paths: md5 as in the published program, ideal, linear (that program's
         older form), crc, crc-polarised or crc-offset.
     first_seed
-        First seed; the others follow it.
+        First seed; the other seeds are the next numbers.
     processes
         Number of worker processes; by default one per core if the study is large, else one. The
         result does not depend on it.
@@ -143,7 +143,7 @@ def multipath_ecmp(
     InputError
         If a parameter is out of range, or the folder cannot be written to.
     KeyboardInterrupt
-        If it arrives before two seeds, the minimum for intervals, are complete.
+        If an interrupt arrives before two seeds are complete; intervals need two.
     """
     _check(seeds, flows, k, first_seed, processes)
     if out is not None:
@@ -233,8 +233,9 @@ class _Task:
 class _Sample:
     """Result of one task.
 
-    metrics: basis -> float64 [splits + 1, METRICS], equal split last; links: basis -> number;
-    cdf_loads: basis -> float64 [SCHEMES, links] at figure 7's point, empty for other sizes.
+    `metrics` is basis -> float64 [splits + 1, METRICS], with the equal split last; `links` is basis
+    -> number of links; `cdf_loads` is basis -> float64 [SCHEMES, links] at figure 7's point, and
+    empty for other sizes.
     """
 
     metrics: dict[str, NDArray[np.float64]]
@@ -320,7 +321,7 @@ def _drawn(sizes: tuple[int, ...], flows: int, seed: int) -> tuple[NDArray[np.in
 
 
 def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the `METRICS` of each row of loads, float64 [rows, metrics]."""
+    """Return the `METRICS` of loads [splits, links], float64 [splits, METRICS]."""
     mean = loads.mean(axis=1)
     p50, p90, p99 = np.percentile(loads, [50, 90, 99], axis=1)
     cv = np.divide(loads.std(axis=1), mean, out=np.zeros(len(loads)), where=mean > 0)
@@ -330,7 +331,7 @@ def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
 def basis_loads(
     fabric: Fabric, directed: Mapping[str, NDArray[Any]], per_link: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return the loads of each basis from those of the directed links, [rows, links] each."""
+    """Return basis -> float64 [splits, links]: loads, from those of all directed links."""
     cable = per_link[:, 0::2] + per_link[:, 1::2]
     between = np.zeros(fabric.num_cables, dtype=bool)
     between[fabric.graph.edge_link >> 1] = True

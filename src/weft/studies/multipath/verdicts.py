@@ -73,8 +73,8 @@ def _spreads(ev: Evidence, basis: str) -> str:
 
 
 _LOWEST = (
-    "paired difference to every other scheme below 0 at every point where the two are not the "
-    "same scheme by definition"
+    "the paired difference to every other scheme is below 0 at every point where the two are not "
+    "the same scheme by definition"
 )
 
 CLAIMS: tuple[Claim[Evidence], ...] = (
@@ -82,7 +82,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-cv-constant",
         "7.1, fig. 1",
         "ECMP's CV is constant across QPs",
-        "largest change of the CV from 1 QP, over all seeds, is 0",
+        "the largest change of the CV from that at 1 QP, over all seeds, is 0",
         lambda ev, basis: constant(ev, basis, "cv"),
         lambda ev, basis: f"{show(ev.at('qps', 1, ECMP, basis, 'cv'))} at all numbers of QPs",
         why.constant,
@@ -91,8 +91,8 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "e-ecmp-cv-rapid",
         "7.1, fig. 1",
         "e-ECMP's CV falls rapidly as QPs increase",
-        "CV at every number of QPs below that at 1, and at least half of the fall to the largest "
-        "number of QPs reached at 4, in both QP sweeps",
+        "in both QP sweeps, the CV at every number of QPs is below that at 1, and at least half of "
+        "its fall to the largest number of QPs is reached at 4",
         lambda ev, basis: [
             comparison
             for sweep in _QP_SWEEPS
@@ -117,7 +117,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-p90-constant",
         "7.1, fig. 2",
         "ECMP's p90 is constant across QPs",
-        "largest change of the p90 from 1 QP, over all seeds, is 0",
+        "the largest change of the p90 from that at 1 QP, over all seeds, is 0",
         lambda ev, basis: constant(ev, basis, "p90"),
         lambda ev, basis: f"{show(ev.at('qps', 1, ECMP, basis, 'p90'))} at all numbers of QPs",
         why.constant,
@@ -126,7 +126,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "e-ecmp-p90-falls",
         "7.1, fig. 2",
         "e-ECMP significantly reduces p90 as QPs increase",
-        "p90 at every number of QPs below that at 1, in both QP sweeps",
+        "the p90 at every number of QPs is below that at 1, in both QP sweeps",
         lambda ev, basis: [
             comparison
             for sweep in _QP_SWEEPS
@@ -148,7 +148,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "flowlet-cv-falls",
         "7.2, fig. 3",
         "Flowlet-only's CV falls as epochs increase",
-        "CV at each number of epochs below that at the number before",
+        "the CV at each number of epochs is below that at the number before",
         lambda ev, basis: steps(ev, basis, "cv", "epochs", FLOWLET, "below"),
         lambda ev, basis: trail(ev, "epochs", FLOWLET, basis, "cv"),
         why.rapid("cv"),
@@ -183,7 +183,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "flowlet-p90-falls",
         "7.2, fig. 4",
         "Temporal reshuffling lowers the p90",
-        "p90 of Flowlet-only at every number of epochs below that at 1",
+        "the p90 of Flowlet-only at every number of epochs is below that at 1",
         lambda ev, basis: below_first(ev, basis, "p90", "epochs", FLOWLET),
         lambda ev, basis: trail(ev, "epochs", FLOWLET, basis, "p90"),
         why.rapid("p90"),
@@ -201,7 +201,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-cv-grows",
         "7.3, fig. 5",
         "ECMP's imbalance grows with k",
-        "CV at each k above that at the k before",
+        "the CV at each k is above that at the k before",
         lambda ev, basis: steps(ev, basis, "cv", "k", ECMP, "above"),
         lambda ev, basis: trail(ev, "k", ECMP, basis, "cv"),
         why.size,
@@ -210,7 +210,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "multipath-fairer-k",
         "7.3, fig. 5",
         "e-ECMP and Flowlet-based e-ECMP consistently improve fairness",
-        "CV of each below that of ECMP at every k",
+        "the CV of both schemes is below that of ECMP at every k",
         lambda ev, basis: [
             comparison
             for scheme in (E_ECMP, BOTH)
@@ -223,7 +223,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-underuses",
         "7.3, fig. 6",
         "ECMP increasingly underuses links as k grows",
-        "used share at each k below that at the k before, unless every link is used at both",
+        "the used share at each k is below that at the k before, unless every link is used at both",
         used_falls,
         lambda ev, basis: trail(ev, "k", ECMP, basis, "used"),
         why.used,
@@ -232,7 +232,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "multipath-uses-all",
         "7.3, fig. 6",
         "Multipath extensions maintain high utilisation",
-        "used share of e-ECMP and of Flowlet-based e-ECMP above 0.9 at every k",
+        "the used share of e-ECMP and of Flowlet-based e-ECMP is above 0.9 at every k",
         lambda ev, basis: [
             Comparison.of(
                 f"used share of {scheme.label} minus {HIGH}, k {x}",
@@ -251,7 +251,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-heavy-tail",
         "7.4, fig. 7",
         "ECMP's distribution of load is heavy-tailed",
-        "heavier than exponential: standard deviation of the excess over p90 above its mean",
+        "heavier than exponential: the excess over the p90 has a standard deviation above its mean",
         lambda ev, basis: [
             Comparison.of(
                 "std/mean of ECMP's excess over p90, minus 1",
@@ -270,7 +270,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "flowlet-shifts-left",
         "7.4, fig. 7",
         "Flowlet-only shifts the distribution left",
-        "every decile, p10 to p90, of Flowlet-only below ECMP's",
+        "every decile, p10 to p90, of Flowlet-only is below ECMP's",
         _dominance,
         lambda ev, basis: ", ".join(
             f"p{decile} {show(np.percentile(ev.shape(ECMP, basis), decile, axis=1))} -> "
@@ -283,7 +283,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "e-ecmp-compresses-further",
         "7.4, fig. 7",
         "e-ECMP compresses the distribution further (than Flowlet-only)",
-        "p90 - p10 of e-ECMP below that of ECMP and of Flowlet-only",
+        "p90 - p10 of e-ECMP is below that of ECMP and of Flowlet-only",
         lambda ev, basis: _narrower(ev, basis, E_ECMP, (ECMP, FLOWLET)),
         _spreads,
         why.further,
@@ -292,7 +292,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "both-steepest",
         "7.4, fig. 7",
         "Flowlet-based e-ECMP has the steepest CDF",
-        "p90 - p10 of Flowlet-based e-ECMP below that of every other scheme",
+        "p90 - p10 of Flowlet-based e-ECMP is below that of every other scheme",
         lambda ev, basis: _narrower(ev, basis, BOTH, (ECMP, FLOWLET, E_ECMP)),
         _spreads,
         why.steep,
@@ -301,7 +301,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "ecmp-hotspots",
         "8",
         "Static ECMP suffers hot spots caused by hash collisions",
-        "p90 and maximum of ECMP above those of the equal split of the same flows, at every k",
+        "p90 and maximum of ECMP are above those of the equal split of the same flows, at every k",
         lambda ev, basis: [
             Comparison.of(
                 f"{NAMES[metric]} of ECMP minus equal split, k {x}",
@@ -321,7 +321,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "spatial-improves",
         "8",
         "Spatial multipath significantly improves load distribution",
-        "CV of e-ECMP below that of ECMP at every point of every sweep",
+        "the CV of e-ECMP is below that of ECMP at every point of every sweep",
         lambda ev, basis: lowest(ev, basis, "cv", _ALL_SWEEPS, E_ECMP, (ECMP,)),
         lambda ev, basis: f"ECMP -> e-ECMP: {change(ev, 'k', ECMP, E_ECMP, basis, 'cv')}",
         why.everywhere,
@@ -330,7 +330,7 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
         "temporal-improves",
         "8",
         "Temporal multipath further mitigates residual imbalance",
-        "CV of Flowlet-based e-ECMP below that of e-ECMP at every point of every sweep",
+        "the CV of Flowlet-based e-ECMP is below that of e-ECMP at every point of every sweep",
         lambda ev, basis: lowest(ev, basis, "cv", _ALL_SWEEPS, BOTH, (E_ECMP,)),
         lambda ev, basis: f"e-ECMP -> {BOTH.label}: {change(ev, 'k', E_ECMP, BOTH, basis, 'cv')}",
         why.everywhere,
