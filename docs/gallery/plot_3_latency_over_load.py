@@ -23,6 +23,7 @@ table = weft.sweep(
 )
 load_curves([table])
 
-# %% The numbers of the figure:
+# %%
+# The numbers of the figure:
 
 table.select("engine", "offered_load", "accepted_load", "latency_mean_ns", "saturated")
