@@ -33,11 +33,11 @@ def end(workload: Workload, **options: float) -> float:
         (36, (6, 6)), (45, (9, 5)), (17, (17, 1)), (5, (5,)),
     ],
 )  # fmt: skip
-def test_grids_are_near_to_cubes(count: int, dims: tuple[int, ...]) -> None:
+def test_grids_are_nearly_cubic(count: int, dims: tuple[int, ...]) -> None:
     assert near_cube(count, len(dims)) == dims
 
 
-def test_the_smallest_surface_is_found() -> None:
+def test_grids_of_three_dimensions_have_the_smallest_surface() -> None:
     for count in range(1, 130):
         best = (
             min(
@@ -67,7 +67,7 @@ def test_neighbours_in_a_grid() -> None:
 def test_pingpong_takes_one_pair_at_a_time() -> None:
     workload = app("pingpong:sizes=8", 5)
     messages = sent(workload, "8 B")
-    assert len(messages) == 5 * 4 * 2 + 4  # pings, pongs and a token to each next client
+    assert len(messages) == 5 * 4 * 2 + 4  # a ping and a pong per ordered pair, and 4 tokens
     assert sorted(messages[:, 2])[:4] == [0] * 4
     barrier_rounds = 3
     assert end(workload) == len(messages) + barrier_rounds
@@ -75,7 +75,7 @@ def test_pingpong_takes_one_pair_at_a_time() -> None:
     assert len(pings) == 20
 
 
-def test_concurrent_pingpong_is_faster_and_sends_the_same() -> None:
+def test_concurrent_pingpong_is_faster_and_sends_the_same_messages() -> None:
     one, all_ = app("pingpong:sizes=8", 8), app("pingpong:sizes=8,concurrent=true", 8)
     pairs = [
         np.unique(sent(work, "8 B")[sent(work, "8 B")[:, 2] == 8], axis=0, return_counts=True)
@@ -86,7 +86,7 @@ def test_concurrent_pingpong_is_faster_and_sends_the_same() -> None:
     assert end(all_) < end(one) / 3
 
 
-def test_pingpong_repeats_in_a_row() -> None:
+def test_pingpong_repeats_the_messages_of_a_pair() -> None:
     workload = app("pingpong:sizes=8,repetitions=3,sample=1", 4)
     assert len(sent(workload, "8 B")) == 6
     assert len(np.unique(sent(workload, "8 B")[:, :2], axis=0)) == 2
@@ -94,11 +94,14 @@ def test_pingpong_repeats_in_a_row() -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "pairs", "expected"),
-    # int(ranks / max(5, sqrt(pairs)) + 0.9), 2 raised to 3, then the next prime up to 4/3 of it.
+    # int(ranks / max(5, sqrt(pairs)) + 0.9), but at least 1, and 3 instead of 2; other numbers are
+    # raised to the next prime, as long as they are at most ranks / 3.
     [(36, 10_000, 1), (109, 10_000, 1), (110, 10_000, 3), (1728, 10_000, 19), (36, 1, 11),
      (20, 1, 5), (12, 1, 3), (13, 1, 3), (24, 1, 5)],
 )  # fmt: skip
-def test_the_stride_of_pingpong_is_the_benchmarks(ranks: int, pairs: int, expected: int) -> None:
+def test_the_stride_of_pingpong_is_that_of_the_benchmark(
+    ranks: int, pairs: int, expected: int
+) -> None:
     assert stride(ranks, pairs) == expected
 
 
@@ -110,7 +113,7 @@ def test_pingpong_samples_pairs() -> None:
 
 
 @pytest.mark.parametrize("method", ["nonblocking", "sendrecv"])
-def test_rings_go_both_ways(method: str) -> None:
+def test_ranks_of_a_ring_send_in_both_directions(method: str) -> None:
     workload = app(f"natural-ring:sizes=8,method={method}", 6)
     expected = {(rank, (rank + step) % 6, 8) for rank in range(6) for step in (1, -1)}
     messages = sent(workload, "8 B")
@@ -120,7 +123,7 @@ def test_rings_go_both_ways(method: str) -> None:
     assert end(workload) == 3 + rounds
 
 
-def test_random_rings_are_one_circle_each() -> None:
+def test_each_random_ring_is_one_cycle_of_all_ranks() -> None:
     workload = app("random-ring:sizes=8,1MB,rings=5,3", 9)
     circles = set()
     for size, rings in ((8, 5), (1_000_000, 3)):
@@ -166,7 +169,7 @@ def test_random_access_follows_its_definition(seed: int) -> None:
     assert len(finish) == ranks * (ranks - 1)
 
 
-def test_random_access_takes_updates_for_others_only() -> None:
+def test_random_access_sends_updates_of_other_ranks_only() -> None:
     workload = app("random-access:table=64KiB", 8)
     volume = sent(workload, "updates")[:, 2].sum() / 8
     assert volume == pytest.approx(8 * 4 * 8192 * 7 / 8, rel=0.01)
@@ -175,9 +178,9 @@ def test_random_access_takes_updates_for_others_only() -> None:
 def test_random_access_along_a_hypercube() -> None:
     workload = app("random-access:algorithm=hypercube,table=64KiB", 16)
     messages = sent(workload, "updates")
-    assert len(messages) == 16 * 4 * 32  # dimensions, and 32 times 1,024 updates
+    assert len(messages) == 16 * 4 * 32  # ranks, dimensions, and batches of 1,024 updates
     assert {bin(int(a) ^ int(b)).count("1") for a, b, _ in messages} == {1}
-    # Half of a rank's updates leave in each step.
+    # A rank sends half of its updates in each step.
     assert messages[:, 2].sum() / 8 == pytest.approx(16 * 4 * 8192 * 4 / 2, rel=0.01)
     with pytest.raises(NotApplicable, match="power of two as the number of ranks, not 6"):
         app("random-access:algorithm=hypercube", 6)
@@ -186,7 +189,7 @@ def test_random_access_along_a_hypercube() -> None:
 
 
 @pytest.mark.parametrize("grid", [(2, 2), (2, 3), (4, 6), (1, 5), (3, 3), (6, 4), (2, 8)])
-def test_ptrans_sends_each_block_where_the_transpose_has_it(grid: tuple[int, int]) -> None:
+def test_ptrans_sends_each_block_to_its_rank_in_the_transpose(grid: tuple[int, int]) -> None:
     rows, columns = grid
     span, block = 2 * rows * columns, 3
     wanted: dict[tuple[int, int], int] = {}
@@ -205,7 +208,7 @@ def test_ptrans_sends_each_block_where_the_transpose_has_it(grid: tuple[int, int
 
 
 def test_ptrans_pads_to_whole_blocks() -> None:
-    # 7 blocks of 10 on 2x2: four block rows of a rank, padded to 40 rows.
+    # 7x7 blocks of 10x10 on 2x2 ranks: a rank has up to 4x4 blocks and pads to 40x40.
     assert set(sent(app("ptrans:order=61,block=10,grid=2x2", 4))[:, 2]) == {40 * 40 * 8}
     with pytest.raises(NotApplicable, match="needs 6 ranks, not 4"):
         app("ptrans:grid=2x3", 4)
@@ -214,7 +217,7 @@ def test_ptrans_pads_to_whole_blocks() -> None:
 # -- Netgauge --------------------------------------------------------------------------------------
 
 
-def test_ebb_pairs_everybody() -> None:
+def test_ebb_pairs_all_ranks_in_each_round() -> None:
     workload = app("ebb:size=10,rounds=6", 10)
     pairings = []
     for step in range(6):
@@ -228,7 +231,7 @@ def test_ebb_pairs_everybody() -> None:
         app("ebb", 9)
 
 
-def test_one_to_n_and_back_and_n_to_one() -> None:
+def test_messages_of_one_to_n_and_n_to_one() -> None:
     there = sent(app("1toN:size=5", 7), "1toN")
     assert sorted(map(tuple, there.tolist())) == sorted(
         [(0, rank, 5) for rank in range(1, 7)] + [(rank, 0, 5) for rank in range(1, 7)]
@@ -246,10 +249,10 @@ def test_hpcg_halos_of_eight_ranks() -> None:
     workload = app("hpcg:local=16x16x16,iterations=2", 8)
 
     def halo(n: int) -> int:
-        return 8 * 8 * (3 * n * n + 3 * n + 1)  # ranks, bytes; faces, edges and a corner
+        return 8 * 8 * (3 * n * n + 3 * n + 1)  # 8 ranks, 8 bytes; 3 faces, 3 edges and a corner
 
-    # Setup multiplies once; a cycle smooths twice and multiplies once on each level but the
-    # coarsest, and conjugate gradients multiply once.
+    # Halos are exchanged once in the setup and once for the matrix product of each iteration. A
+    # multigrid cycle exchanges them three times on each level, but once on the coarsest.
     iteration = 4 * halo(16) + 3 * halo(8) + 3 * halo(4) + halo(2)
     messages = sent(workload)
     assert messages[:, 2].sum() == halo(16) + 2 * iteration
@@ -309,13 +312,13 @@ def test_the_graph_is_undirected_and_skewed() -> None:
     assert np.array_equal(count, other)
     assert np.all(source != graph.target)
     assert 0.9 * 2 * 16 * 1024 < len(graph.target) <= 2 * 16 * 1024
-    # A vertex whose number has k bits set has degree (A + B)^(n - k) (C + D)^k of all edges.
+    # A vertex whose number has k of n bits set has (A + B)^(n - k) (C + D)^k of all edge ends.
     degree = np.sort(np.diff(graph.offset))[::-1]
     assert degree[0] == pytest.approx(2 * 16 * 1024 * 0.76**10, rel=0.15)
 
 
 @pytest.mark.parametrize("partition", ["1d", "2d"])
-def test_graph500_sends_what_a_search_finds(partition: str) -> None:
+def test_graph500_sends_the_edges_of_a_breadth_first_search(partition: str) -> None:
     graph, root = graph_and_root(5)
     ranks, columns = 6, 3
     source = np.repeat(np.arange(1024), np.diff(graph.offset))
@@ -338,11 +341,11 @@ def test_graph500_sends_what_a_search_finds(partition: str) -> None:
             reached = {(v % ranks // columns * columns + u % ranks % columns, v) for u, v in edges}
             for holder, v in reached:
                 wanted[holder, v % ranks] = wanted.get((holder, v % ranks), 0) + 4
-            for u in {u for u, _ in edges}:  # two rows: sent to the other one of the column
+            for u in {u for u, _ in edges}:  # sent to the other rank of the column
                 pair = (u % ranks, (u + columns) % ranks)
                 wanted[pair] = wanted.get(pair, 0) + 4
         mine = ops[workload.phase[ops] == workload.phase_names.index(f"level {level}")]
-        # The sum over all ranks is the last collective of the level.
+        # The last collective of the level, a sum over all ranks, has the lowest tag.
         tag = workload.tag[mine].min()
         mine = mine[workload.tag[mine] != tag]
         got: dict[tuple[int, int], int] = {}
@@ -365,7 +368,7 @@ def test_stencil_sizes_by_direction() -> None:
     assert messages[:, 2].sum() == 27 * 8 * cells
 
 
-def test_stencil_at_edges_and_around_two() -> None:
+def test_stencils_on_open_and_periodic_grids_of_few_ranks() -> None:
     open_ = sent(app("stencil:dims=3x1x1,periodic=false,sizes=7,8,9", 3), "exchange")
     assert sorted(map(tuple, open_.tolist())) == [(0, 1, 7), (1, 0, 7), (1, 2, 7), (2, 1, 7)]
     around = sent(app("stencil:dims=2x1x1,sizes=7,8,9", 2), "exchange")
@@ -395,7 +398,7 @@ def test_cartesian_phases_are_shifts_with_a_barrier_after_each() -> None:
         last += 7
 
 
-def test_cartesian_jobs_take_orders_of_their_own() -> None:
+def test_the_seed_of_cartesian_draws_the_order_of_its_phases() -> None:
     orders = {app(f"cartesian:seed={seed}", 36).phase_names for seed in range(6)}
     assert len(orders) >= 5
     assert all(
@@ -403,7 +406,7 @@ def test_cartesian_jobs_take_orders_of_their_own() -> None:
     )
 
 
-def test_cartesian_utilization_is_the_papers() -> None:
+def test_cartesian_utilization_is_defined_as_in_the_paper() -> None:
     workload = app("cartesian:sizes=50000,utilization=0.2,rate_gbps=40,iterations=3", 27)
     # Alone, a message takes 10,000 ns; barriers take nothing.
     calc = workload.duration_ns.sum() / 27
@@ -429,7 +432,7 @@ def test_cartesian_draws_sizes_by_phase() -> None:
 # -- shuffle ---------------------------------------------------------------------------------------
 
 
-def test_shuffle_divides_what_mappers_have() -> None:
+def test_shuffle_divides_the_data_of_each_mapper_among_reducers() -> None:
     messages = sent(app("shuffle:size=1000,mappers=4,reducers=5", 9))
     assert len(messages) == 20
     assert set(messages[:, 0]) == set(range(4))
@@ -437,15 +440,15 @@ def test_shuffle_divides_what_mappers_have() -> None:
     assert np.bincount(messages[:, 0], weights=messages[:, 2]).tolist() == [1000] * 4
 
 
-def test_shuffle_skew_is_zipfs() -> None:
+def test_skewed_shuffle_has_zipf_shares() -> None:
     messages = sent(app("shuffle:size=1000000,mappers=1,reducers=5,skew=1", 6))
     shares = np.sort(messages[:, 2])[::-1] / 1e6
     harmonic = sum(1 / n for n in range(1, 6))
     assert shares == pytest.approx([1 / n / harmonic for n in range(1, 6)], abs=2e-6)
 
 
-def test_shuffle_fetches_some_at_a_time() -> None:
-    # A reducer fetches from 12 mappers in rounds of `parallel`, without contention.
+def test_reducers_fetch_from_a_limited_number_of_mappers_at_once() -> None:
+    # A reducer fetches from 12 mappers, `parallel` at a time, without contention.
     for parallel, rounds in ((1, 12), (5, 3), (12, 1)):
         workload = app(f"shuffle:mappers=12,reducers=3,parallel={parallel}", 15)
         assert end(workload) == rounds
@@ -503,7 +506,7 @@ def sends_of(workload: Workload, rank: int) -> list[int]:
         ("cartesian:sizes=1,utilization=1e-320", 8, "duration of inf ns"),
     ],
 )
-def test_values_beyond_all_measure_are_refused(spec: str, ranks: int, message: str) -> None:
+def test_values_far_too_large_are_refused(spec: str, ranks: int, message: str) -> None:
     with pytest.raises(InputError, match=f"{spec.partition(':')[0]}: .*{message}"):
         app(spec, ranks)
 

@@ -41,7 +41,7 @@ def test_all_flows_of_a_pattern_leave_at_once(name: str, mode: Any) -> None:
     assert finish_times(workload).max() == 1
 
 
-def test_rounds_wait_for_each_other_and_take_the_next_seed() -> None:
+def test_each_round_waits_for_the_one_before_and_uses_the_next_seed() -> None:
     workload = pattern_workload(9, "random-permutation:seed=4", 7, rounds=3)
     for turn in range(3):
         expected = traffic(9, "random-permutation", seed=4 + turn)
@@ -52,7 +52,7 @@ def test_rounds_wait_for_each_other_and_take_the_next_seed() -> None:
     assert finish_times(pattern_workload(9, "shift", 7, rounds=3, barrier=False)).max() == 3
 
 
-def test_a_pattern_is_an_application_with_the_patterns_options() -> None:
+def test_the_pattern_application_has_the_options_of_its_pattern() -> None:
     workload = app("pattern:pattern=stencil,dims=4x4,size=1KiB,wrap=false", 16)
     assert same(workload, pattern_workload(16, "stencil:dims=4x4,wrap=false", 1024))
     assert same(workload, app("pattern:stencil;dims=4x4,size=1KiB", 16, wrap=False))
@@ -71,7 +71,7 @@ def sources(spec: str = "uniform", ranks: int = 20, **options: Any) -> Workload:
     return open_loop(ranks, spec, **settings)
 
 
-#: Mean interval at the load, rate and size above: 250 ns.
+#: Mean interval between messages at the load, rate and size above: 250 ns.
 INTERVAL = 8 * 1000 / (0.4 * 80)
 
 
@@ -81,7 +81,7 @@ def intervals(workload: Workload) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["fixed", "uniform", "exponential"])
-def test_sources_send_at_their_load(kind: Any) -> None:
+def test_sources_offer_the_given_load(kind: Any) -> None:
     workload = sources(interarrival=kind, size_distribution=kind, duration_ns="2ms")
     assert np.all(workload.kind == Kind.PUT)
     assert workload.size_bytes.sum() * 8 / 20 / 2e6 == pytest.approx(0.4 * 80, rel=0.01)
@@ -92,7 +92,7 @@ def test_sources_send_at_their_load(kind: Any) -> None:
     assert per_rank == pytest.approx(2e6 / INTERVAL, rel=0.05)
 
 
-def test_intervals_have_the_distribution_that_is_stated() -> None:
+def test_intervals_have_the_chosen_distribution() -> None:
     fixed = sources(interarrival="fixed")
     assert intervals(fixed) == pytest.approx(INTERVAL)
     first = fixed.release_ns[fixed.op_offset[:-1]]
@@ -104,7 +104,7 @@ def test_intervals_have_the_distribution_that_is_stated() -> None:
     assert stats.kstest(poisson, stats.expon(0, INTERVAL).cdf).pvalue > 0.01
 
 
-def test_sizes_have_the_distribution_that_is_stated() -> None:
+def test_sizes_have_the_chosen_distribution() -> None:
     assert set(sources().size_bytes) == {1000}
     uniform = sources(size_distribution="uniform", size=4, rate_gbps=0.32).size_bytes
     count = np.bincount(uniform)
@@ -124,7 +124,7 @@ def test_uniform_traffic_draws_a_destination_for_every_message() -> None:
     np.add.at(pairs, (workload.rank, workload.peer), 1)
     assert np.all(np.diag(pairs) == 0)
     assert stats.chisquare(pairs[~np.eye(6, dtype=bool)]).pvalue > 0.01
-    # Destinations are not repeated from message to message.
+    # Most of the 125 sequences of three destinations occur.
     first = workload.peer[: workload.op_offset[1]]
     assert len(np.unique(np.lib.stride_tricks.sliding_window_view(first, 3), axis=0)) > 100
 
@@ -136,7 +136,7 @@ def test_hot_spots_get_their_share_of_messages() -> None:
     assert share == pytest.approx(0.5 * len(others) / others.sum() + 0.5 / 19, abs=0.03)
 
 
-def test_other_patterns_keep_their_flows() -> None:
+def test_patterns_with_fixed_flows_keep_them() -> None:
     shift = sources("shift:offset=3")
     assert np.array_equal(shift.peer, (shift.rank + 3) % 20)
     ring = sources("ring-natural", ranks=8, duration_ns="1ms")
@@ -162,7 +162,7 @@ def test_the_warm_up_is_a_phase() -> None:
     assert workload.release_ns.max() > 240_000
 
 
-def test_seeds_give_the_same_or_other_messages() -> None:
+def test_messages_depend_on_the_seed() -> None:
     assert same(sources(seed=1), sources(seed=1))
     assert not same(sources(seed=1), sources(seed=2))
     again = app(
@@ -171,7 +171,7 @@ def test_seeds_give_the_same_or_other_messages() -> None:
     assert same(again, sources("shift:offset=3", seed=5))
 
 
-def test_long_runs_of_few_sources_end_on_time() -> None:
+def test_few_sources_send_until_the_end_of_a_long_run() -> None:
     workload = sources(ranks=2, duration_ns="1s", load=0.01)
     assert workload.num_ops == pytest.approx(2 * 1e9 * 0.01 * 80 / 8000, rel=0.01)
     assert workload.release_ns[workload.op_offset[1] - 1] > 0.9999e9
@@ -192,7 +192,7 @@ def test_long_runs_of_few_sources_end_on_time() -> None:
         ({"spec": "uniform:bogus=1"}, "no option 'bogus'"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         sources(**options)
 

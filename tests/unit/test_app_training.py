@@ -1,4 +1,4 @@
-"""Applications of training: volumes, trees, routes of tokens and schedules."""
+"""Training applications: volumes, trees, destinations of tokens, and schedules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_allreduce_moves_each_byte_twice_for_each_other_rank(name: str, ranks
     )  # fmt: skip
 
 
-def test_default_buckets_are_resnets_in_pytorch() -> None:
+def test_default_buckets_are_those_of_resnet_in_pytorch() -> None:
     workload = app("ring-allreduce", 2)
     phase = workload.phase[workload.messages]
     sizes = np.bincount(phase, workload.size_bytes[workload.messages])[-5:]
@@ -48,7 +48,7 @@ def test_overlap_hides_reductions_behind_the_backward_pass(name: str) -> None:
     spec = f"{name}:gradients=1000,bucket=100,first_bucket=100,chunk=100,forward=5,backward=100"
     spec = spec.replace("chunk=100,", "") if name == "ring-allreduce" else spec
     one = end(app(f"{name}:gradients=100,bucket=100,first_bucket=100", 4))
-    # A bucket takes less than a tenth of the backward pass: only the last reduction adds time.
+    # A reduction takes less than a tenth of the backward pass: only the last one adds time.
     assert one < 10
     assert end(app(f"{spec},overlap=true", 4)) == 105 + one
     assert end(app(f"{spec},overlap=false", 4)) == pytest.approx(105 + 10 * one, rel=0.01)
@@ -70,13 +70,13 @@ def test_double_trees_are_binary_and_share_the_work(ranks: int) -> None:
         assert len(depth) == ranks
         assert max(depth.values()) <= (ranks - 1).bit_length()
         inner.append(children > 0)
-    # Number of ranks with children in both trees: 0 of an even number of ranks, 1 of an odd one.
+    # Number of ranks with children in both trees: 0 if the number of ranks is even, else 1.
     assert int((inner[0] & inner[1]).sum()) == ranks % 2
     if ranks % 2 == 0:
         assert np.array_equal(trees[1], np.where(trees[0] < 0, -1, ranks - 1 - trees[0])[::-1])
 
 
-def test_tree_chunks_follow_each_other() -> None:
+def test_chunks_are_pipelined_through_a_tree() -> None:
     def time(chunks: int) -> float:
         return end(
             app(f"tree-allreduce:gradients={200 * chunks},bucket=1MB,first_bucket=1MB,chunk=100", 8)
@@ -95,12 +95,12 @@ def test_a_rank_of_a_tree_handles_chunks_in_order() -> None:
     messages = np.flatnonzero(workload.kind != Kind.CALC)
     for key in np.unique(keys[messages], axis=0):
         same_way = messages[np.all(keys[messages] == key, axis=1)]
-        assert len(same_way) == 5  # chunks of half the gradients
+        assert len(same_way) == 5  # each tree reduces half of the gradients in 5 chunks
         for first, second in pairwise(same_way):
             assert nx.has_path(net, int(first), int(second))
 
 
-def test_moe_sends_every_choice_there_and_back() -> None:
+def test_moe_returns_every_dispatched_token() -> None:
     spec = "moe:tokens=500,token=10,top=2,group=4,layers=3,training=true,expert=1"
     workload = app(spec, 8)
     for layer in (1, 2, 3):
@@ -114,7 +114,7 @@ def test_moe_sends_every_choice_there_and_back() -> None:
         phase = workload.phase_names.index(f"layer {layer}, experts")
         ops = (workload.phase == phase) & (workload.kind == Kind.CALC)
         computed = np.bincount(workload.rank[ops], workload.duration_ns[ops])
-        # Tokens received plus tokens kept: all choices of a group are computed within it.
+        # A rank computes the tokens that it receives and those that it keeps.
         kept = 2 * 500 - there.sum(axis=1) / 10
         assert computed.tolist() == (there.sum(axis=0) / 10 + kept).tolist()
     layers = [matrix(workload, f"layer {layer}, dispatch").tobytes() for layer in (1, 2, 3)]
@@ -131,7 +131,7 @@ def matrix(workload: Workload, phase: str) -> np.ndarray:
     return result
 
 
-def test_moe_skew_makes_few_experts_wanted() -> None:
+def test_moe_skew_sends_most_tokens_to_few_experts() -> None:
     even, skewed = (
         matrix(
             app(f"moe:layers=1,tokens=10000,top=1,token=1,group=8,skew={skew}", 8),
@@ -167,7 +167,7 @@ def sent_groups(workload: Workload, size: int) -> np.ndarray:
 def test_pipelines_take_their_textbook_time(schedule: str, stages: int, count: int) -> None:
     spec = f"pipeline:stages={stages},microbatches={count},schedule={schedule}"
     workload = app(f"{spec},forward=1,backward=2", stages)
-    # (microbatches + stages - 1) forwards and backwards, where messages take no time.
+    # (microbatches + stages - 1) forward and backward passes, if messages take no time.
     assert end(workload, message=0.0) == (count + stages - 1) * 3
     messages = sent(workload)
     assert len(messages) == 2 * (stages - 1) * count
@@ -186,7 +186,7 @@ def test_one_forward_one_backward_holds_few_microbatches() -> None:
     assert actions(6, 2, "1f1b").sum(axis=1).tolist() == [2] * 6
 
 
-def test_pipelines_side_by_side_reduce_the_gradients_of_a_stage() -> None:
+def test_parallel_pipelines_reduce_the_gradients_of_each_stage() -> None:
     workload = app("pipeline:stages=3,gradients=600,microbatches=1", 6)
     ops = workload.messages
     reduced = ops[workload.phase_names.index("gradients") == workload.phase[ops]]
@@ -197,7 +197,7 @@ def test_pipelines_side_by_side_reduce_the_gradients_of_a_stage() -> None:
     }
 
 
-def test_an_iteration_ends_when_all_sends_are_over() -> None:
+def test_an_iteration_ends_when_all_its_sends_have_ended() -> None:
     workload = app("pipeline:stages=3,microbatches=4,iterations=2,forward=1", 3)
     ops = np.arange(workload.num_ops)
     first = workload.phase == workload.phase_names.index("pipeline 1")

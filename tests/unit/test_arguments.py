@@ -1,4 +1,4 @@
-"""Arguments that public functions refuse: with one line, never a message of NumPy."""
+"""Public functions refuse wrong arguments with one line, never with a message of NumPy."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def builder(method: str, **given: Any) -> None:
     build.fabric()
 
 
-#: Functions of one argument that users give as a number or an array, and a valid value.
-DOORS: dict[str, tuple[Callable[[Any], object], object]] = {
+#: Functions of one argument, a number or an array, and a valid value of the argument.
+CALLS: dict[str, tuple[Callable[[Any], object], object]] = {
     "sources": (lambda x: weft.link_loads(TREE, ROUTES, x, [1, 2]), [0, 1]),
     "destinations": (lambda x: weft.link_loads(TREE, ROUTES, [0, 1], x), [1, 2]),
     "weights": (lambda x: weft.link_loads(TREE, ROUTES, [0, 1], [1, 2], weights=x), [1, 0.5]),
@@ -76,9 +76,9 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", CALLS)
 def test_wrong_types_give_a_one_line_error(name: str) -> None:
-    door, good = DOORS[name]
+    door, good = CALLS[name]
     door(good)
     refused = 0
     for bad in BAD:
@@ -135,7 +135,7 @@ def test_a_table_that_memory_cannot_hold_is_refused_with_its_size(monkeypatch) -
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_engines_take_or_refuse_any_small_fabric() -> None:
+def test_engines_route_or_refuse_any_small_fabric() -> None:
     random = np.random.default_rng(1)
     for _ in range(30):
         build = FabricBuilder("small")

@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return status, out, err
 
 
-def test_compare_prints_engines_patterns_and_an_answer(capsys) -> None:
+def test_compare_prints_engines_patterns_and_the_best_engine(capsys) -> None:
     status, out, _ = run(capsys, "compare", TREE, "--samples", "20")
     assert status == 0
     for word in ("dmodk", "minhop", "updn", "ecmp", "all-to-all", "bit-reversal"):
@@ -44,7 +44,7 @@ def test_equal_engines_are_named_with_the_deadlock_free_one_first(capsys) -> Non
         r"^Best valid engine: updn, with .* bisections; (.*) are equally good\.$", out, re.M
     )
     assert match
-    # nue and dfsssp:balance=opensm compute other routes.
+    # nue and dfsssp:balance=opensm, whose routes differ, are not among them.
     assert match[1] == "dfsssp, dnup, lash, minhop, sssp"
     assert re.search(r"row dfsssp:balance=opensm; sssp:balance=opensm is equally good", out)
     rows = re.findall(r"^│ (\S+) +│ +yes", out, re.M)
@@ -57,7 +57,7 @@ def test_equal_engines_are_named_with_the_deadlock_free_one_first(capsys) -> Non
     assert equals == {"dfsssp", "dor", "hdor", "minhop", "nue", "sssp"}
 
 
-def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
+def test_opensm_engines_within_the_confidence_interval_of_the_best_are_named() -> None:
     result = compare(fabric("torus:4x4"), samples=5)
     (line,) = (line for line in advice(result) if line.startswith("Best engine of OpenSM"))
     best = result.best_of_opensm
@@ -73,7 +73,7 @@ def test_engines_of_opensm_within_the_interval_of_its_best_are_named() -> None:
 
 
 def test_lanes_that_opensm_cannot_load_are_not_recommended() -> None:
-    """OpenSM's torus-2QoS computes other tables, and only that engine programs their lanes."""
+    """OpenSM's torus-2QoS computes other tables; only that engine of OpenSM programs its lanes."""
     result = compare(fabric("torus:4,6"), ["torus-2QoS", "torus-2QoS:balance=opensm"], samples=200)
     text = " ".join(advice(result))
     assert "Best valid engine: torus-2QoS:balance=opensm, with" in text
@@ -93,7 +93,7 @@ def advised(spec: str, *engines: str, samples: int = 50) -> list[str]:
     return lines[start:]
 
 
-def test_engines_of_opensm_are_recommended_unless_tables_gain_enough() -> None:
+def test_opensm_engines_are_recommended_unless_static_tables_gain_enough() -> None:
     (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn", "ftree", "minhop")
     assert line == (
         "Recommended: OpenSM's own ftree: routing_engine ftree in opensm.conf (opensm -R ftree). "
@@ -129,7 +129,7 @@ def test_engines_of_opensm_are_recommended_unless_tables_gain_enough() -> None:
     assert advised("bcube:n=3,k=1", "minhop", "minhop:balance=opensm") == []
 
 
-def test_gains_are_held_against_the_spread_of_the_samples() -> None:
+def test_gains_are_compared_with_the_spread_of_the_samples() -> None:
     assert not Gain(0.2, 0.049, 0.3, 100, 100).significant
     assert Gain(0.06, 0.05, 0.07, 100, 100).significant
     assert not Gain(0.0, 0.0, 0.0, 76, 100).significant
@@ -142,7 +142,7 @@ def test_gains_are_held_against_the_spread_of_the_samples() -> None:
     same = result.gain(one, one)
     assert (same.bandwidth, same.low, same.high) == (0, 0, 0)
     estimate = result.gain(one, other)
-    # Both engines are measured on the same bisections: their differences spread less than each.
+    # Both engines are measured on the same bisections, so the difference varies less than a share.
     share = one.bisection.per_sample / other.bisection.mean
     share -= other.bisection.per_sample / other.bisection.mean
     half = 2.306 * share.std(ddof=1) / 3  # Student's t, eight degrees of freedom
@@ -222,7 +222,7 @@ def test_a_disconnected_fabric_is_compared_within_its_parts(capsys) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140])
-def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
+def test_a_narrow_terminal_does_not_cut_the_main_figures(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setattr("weft.cli.compare.console", lambda: Console(width=columns, highlight=False))
@@ -232,7 +232,7 @@ def test_a_narrow_terminal_shows_the_figures_that_matter_whole(
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120, 140, 180])
-def test_names_of_engines_are_not_cut_where_they_fit(
+def test_names_of_engines_that_fit_are_not_cut(
     capsys, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -246,7 +246,7 @@ def test_names_of_engines_are_not_cut_where_they_fit(
     assert ("minimal" in engines) == (columns == 180)
 
 
-def test_cables_can_be_slowed_and_bisections_go_both_ways(capsys) -> None:
+def test_compare_accepts_slow_cables_and_two_way_bisections(capsys) -> None:
     words = ("compare", TREE, "--engine", "minhop", "--samples", "50")
     _, plain, _ = run(capsys, *words)
     _, slow, _ = run(capsys, *words, "--slow-cable", "s1-0[5]=1xHDR")
@@ -273,7 +273,7 @@ def test_users_of_a_link_list_each_flow_once(
     tree = fabric("leaf-spine:leaves=24,spines=6,hosts=8")
     full = compare(tree, samples=2)
     if listed is not None:
-        # As on a fabric whose all-to-all has more flows than are listed.
+        # No flows are listed, as on a fabric whose all-to-all has too many.
         monkeypatch.setattr("weft.advice.compare.MAX_LISTED_FLOWS", listed)
     result = compare(tree, ("minhop", "updn", "dfsssp", "ecmp"), samples=2)
     named = {run.engine: run for run in full.runs if run.pattern == "all-to-all"}
@@ -289,7 +289,7 @@ def test_users_of_a_link_list_each_flow_once(
                 assert users.pairs.flows.tolist() == before.pairs.flows.tolist()
 
 
-def test_the_page_says_which_engine_is_best_and_why() -> None:
+def test_the_page_names_the_best_engine_and_the_reason() -> None:
     tree, few = fabric("leaf-spine:leaves=6,spines=2,hosts=4"), ("all-to-all",)
     text = compare(tree, ("minhop", "updn", "dor", "ecmp"), few, samples=50).page().answer
     assert text.startswith("Best engine: updn. ")

@@ -1,4 +1,4 @@
-"""Start of the `weft` program: its imports, Ctrl-C meanwhile, and --help."""
+"""Start of the `weft` program: its imports, Ctrl-C during imports, and --help."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from weft.cli import main
 from weft.cli.app import COMMANDS, program
 
-#: The program, with a signal just before a module is imported.
+#: Runs `weft` and sends a signal just before a module is imported.
 SIGNALLED = """
 import os, signal, sys
 
@@ -44,7 +44,7 @@ def python(text: str, *words: str) -> subprocess.CompletedProcess[str]:
         ("SIGTERM", "signal.SIG_DFL", 143, "terminated"),
     ],
 )
-def test_a_signal_while_modules_are_imported_is_one_line(
+def test_a_signal_while_modules_are_imported_prints_one_line(
     module: str, sent: str, handler: str, status: int, word: str
 ) -> None:
     text = SIGNALLED.format(module=module, sent=sent, handler=handler)
@@ -52,8 +52,8 @@ def test_a_signal_while_modules_are_imported_is_one_line(
     assert (result.returncode, result.stdout, result.stderr) == (status, "", f"weft: {word}\n")
 
 
-def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path) -> None:
-    """Python records such an interrupt and ends a module run with -m by the signal."""
+def test_ctrl_c_within_exec_gives_a_status_and_no_signal(tmp_path: Path) -> None:
+    """Python records an interrupt within exec and then ends a module run with -m by the signal."""
     (tmp_path / "sitecustomize.py").write_text(
         "import weft.cli.app as app\n"
         "from weft.core.signals import stoppable\n"
@@ -66,14 +66,14 @@ def test_ctrl_c_in_the_body_of_a_class_is_a_status_and_no_signal(tmp_path: Path)
     assert result == (130, "", "weft: interrupted\n")
 
 
-def test_who_ignores_ctrl_c_goes_on_doing_so() -> None:
+def test_a_process_that_ignores_ctrl_c_keeps_ignoring_it() -> None:
     result = python(
         SIGNALLED.format(module="cyclopts", sent="SIGINT", handler="signal.SIG_IGN"), "--version"
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "0.1.0\n", "")
 
 
-def test_signals_are_as_before_after_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_restores_the_signal_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("sys.argv", ["weft", "--version"])
     assert main() == 0
@@ -121,7 +121,7 @@ def test_characters_outside_the_output_encoding_are_replaced(tmp_path: Path) -> 
     assert "naive?.net" in out.replace("\n", "")
 
 
-def test_without_docstrings_commands_work() -> None:
+def test_commands_work_without_docstrings() -> None:
     status, out, err = apart("-OO", "-m", "weft", "cost", "ring:4")
     assert (status, err) == (0, "")
     assert "cables" in out
@@ -129,7 +129,9 @@ def test_without_docstrings_commands_work() -> None:
 
 @pytest.mark.parametrize("columns", ["1", "2", "39", "9" * 12])
 @pytest.mark.parametrize("words", [["trace", "--help"], ["list", "minhop"], ["info", "ring:4"]])
-def test_any_width_will_do(words: list[str], columns: str, capsys, monkeypatch) -> None:
+def test_commands_accept_any_terminal_width(
+    words: list[str], columns: str, capsys, monkeypatch
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert main(words) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= min(int(columns) + 100, 10_000)

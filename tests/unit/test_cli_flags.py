@@ -1,4 +1,4 @@
-"""Flags of every command: JSON in place of tables, less and more on standard error."""
+"""Flags of every command (--json, --quiet, --verbose), completion, and `weft doctor`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_verbose_prints_a_traceback_with_an_error(capsys: pytest.CaptureFixture[
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_flags_after_two_dashes_are_of_another_program() -> None:
+def test_flags_after_two_dashes_belong_to_another_program() -> None:
     from weft.cli.machine_output import split_flags
 
     flags, rest = split_flags(["--json", "opensm", "live", "ring:6", "--", "ls", "--quiet"])
@@ -87,7 +87,7 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_doctor_names_what_is_missing(
+def test_doctor_names_missing_programs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -98,7 +98,7 @@ def test_doctor_names_what_is_missing(
     assert sys.executable in printed
 
 
-def test_colours_are_off_where_they_should_be() -> None:
+def test_no_color_and_pipes_turn_colours_off() -> None:
     environment = {"PATH": "/usr/bin:/bin", "FORCE_COLOR": "1", "NO_COLOR": "1"}
     words = [sys.executable, "-m", "weft", "list", "policies"]
     printed = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)

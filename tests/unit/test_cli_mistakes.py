@@ -1,4 +1,4 @@
-"""Mistakes on the command line: one line each, without Python's messages."""
+"""Each mistake on the command line gives one error line, without Python's messages."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_mistake_is_named_with_what_was_expected(capsys, words: list[str], say
         (("paper", "contention-model"), "--edges", "-3x", "does not fit"),
     ],
 )
-def test_a_value_below_zero_is_judged_by_its_option(
+def test_a_negative_value_is_checked_by_its_option(
     capsys, words: tuple[str, ...], option: str, value: str, says: str, equals: bool
 ) -> None:
     message = failure(capsys, *words, *([f"{option}={value}"] if equals else [option, value]))

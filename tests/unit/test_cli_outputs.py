@@ -44,7 +44,7 @@ FOLDERS = [
 
 @pytest.fixture
 def idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a working folder with the input files of commands; opening any of them fails."""
+    """Enter a folder with input files of commands, and fail when a command begins its work."""
 
     def never(*given: object, **options: object) -> None:
         raise AssertionError("work has begun")
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
     (idle / "file").write_text("")
     assert "file" in (message := refused(capsys, *words, option, "file"))
     assert "folder" in message
-    if words[1] != "export":  # which does not create parent folders
+    if words[1] != "export":  # export does not create parent folders
         assert refused(capsys, *words, option, "file/in/it").endswith("/file is not a folder")
 
 
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
         (SWEEP, "--output", "x", ".csv or .parquet"),
     ],
 )
-def test_only_some_ends_of_names_are_possible(
+def test_a_name_with_another_suffix_is_refused(
     capsys, idle: Path, words: tuple[str, ...], option: str, name: str, ends: str
 ) -> None:
     assert refused(capsys, *words, option, name) == (
@@ -115,12 +115,12 @@ def test_only_some_ends_of_names_are_possible(
     )
 
 
-def test_a_name_that_tells_no_format_is_refused_before_any_work(capsys, idle: Path) -> None:
+def test_a_name_with_an_unknown_suffix_is_refused_before_any_work(capsys, idle: Path) -> None:
     message = refused(capsys, "convert", TREE, "-o", "x.pdf")
     assert message.startswith("x.pdf: unknown file suffix; expected one of the formats dot (")
 
 
-def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
+def test_two_outputs_cannot_be_one_file(capsys, idle: Path) -> None:
     words = ("calibrate", "times.csv", "--out", "x", "--penalties", "./x")
     assert (
         refused(capsys, *words) == "--penalties x: is also the file of --out; expected another file"
@@ -128,7 +128,7 @@ def test_two_outputs_are_two_files(capsys, idle: Path) -> None:
 
 
 def test_folders_that_may_not_be_written_to_are_refused(tmp_path: Path, monkeypatch) -> None:
-    """The permission is that of the operating system, where root may write anywhere."""
+    """The operating system is asked for the permission, as root may write anywhere."""
     checked = []
 
     def access(path: Path, mode: int) -> bool:

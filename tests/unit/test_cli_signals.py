@@ -1,4 +1,4 @@
-"""Signals: when one may end a command, and when it is sent again."""
+"""Signals: when a signal may end a command, and when it is sent again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from weft.core.signals import AGAIN_S, at_a_bad_time, stoppable
 
 
-def test_a_signal_waits_where_numpy_calls_back() -> None:
+def test_a_signal_is_deferred_in_callbacks_of_numpy() -> None:
     results = []
 
     def probe(column: np.ndarray) -> np.ndarray:
@@ -41,7 +41,7 @@ def signal_within_numpy(done: list[int]) -> None:
     np.apply_along_axis(strike, 0, np.ones((2, 3)))
 
 
-def test_a_signal_that_came_within_numpy_ends_the_command_after_it() -> None:
+def test_a_signal_in_a_numpy_callback_ends_the_command_when_numpy_returns() -> None:
     done: list[int] = []
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         signal_within_numpy(done)
@@ -73,7 +73,7 @@ def look_up() -> None:
 @pytest.mark.parametrize(
     "strike", [drop, look_up, ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))]
 )
-def test_a_signal_whose_exception_python_ignores_comes_again(strike, capsys) -> None:
+def test_a_signal_whose_exception_python_ignores_is_sent_again(strike, capsys) -> None:
     before = sys.unraisablehook
     with pytest.raises(KeyboardInterrupt), stoppable():  # noqa: PT012
         strike()
@@ -122,7 +122,7 @@ def test_a_resent_signal_does_not_reach_later_code(monkeypatch) -> None:
     assert len(done) >= 3
 
 
-def test_other_exceptions_that_python_ignores_are_told(monkeypatch) -> None:
+def test_other_exceptions_that_python_ignores_are_reported(monkeypatch) -> None:
     reported = []
     monkeypatch.setattr(sys, "unraisablehook", lambda given: reported.append(given.exc_type))
     with stoppable():
@@ -130,7 +130,7 @@ def test_other_exceptions_that_python_ignores_are_told(monkeypatch) -> None:
     assert reported == [ZeroDivisionError]
 
 
-#: Compiles a kernel, with a signal at the first call of a given function.
+#: Compiles a kernel and sends a signal at the first call of a given function.
 COMPILE = """
 import signal, sys, time
 import weft.cli.app as app
@@ -159,7 +159,7 @@ sys.exit(app.run([]))
     "function",
     ["TypeInferer.propagate", "ObjectRef.__init__", "_LLVMLock.__exit__", "ObjectRef.__del__"],
 )
-def test_ctrl_c_while_a_kernel_is_compiled_is_one_line(function: str) -> None:
+def test_ctrl_c_while_a_kernel_is_compiled_prints_one_line(function: str) -> None:
     result = subprocess.run(
         [sys.executable, "-c", COMPILE, function], capture_output=True, text=True, check=False
     )

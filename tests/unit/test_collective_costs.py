@@ -11,9 +11,9 @@ from tests.reference.collectives import run_collective
 
 from weft.workload.collectives import COLLECTIVES, collective
 
-#: For p ranks, L = log2 p, and a buffer of m bytes or blocks of s bytes: rounds, messages, total
-#: bytes, bytes on the critical path, bytes combined on the critical path. Thakur et al. 2005;
-#: rings from Patarasuk and Yuan 2009, Bruck's algorithm from Bruck et al. 1997.
+#: For p ranks, L = log2 p, and a buffer of m bytes or blocks of s bytes: number of rounds and of
+#: messages, bytes sent in total, and bytes sent and bytes reduced on the critical path. Sources:
+#: Thakur et al. 2005; Patarasuk and Yuan 2009 for rings; Bruck et al. 1997.
 POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "barrier-dissemination": lambda p, L, _: (L, p * L, 0, 0, 0),
     "barrier-tree": lambda p, L, _: (2 * L, 2 * (p - 1), 0, 0, 0),
@@ -25,7 +25,7 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "bcast-scatter-doubling": lambda p, L, m: (
         2 * L, p - 1 + p * L, L * m / 2 + (p - 1) * m, 2 * (p - 1) / p * m, 0,
     ),
-    # Four segments.
+    # For four segments.
     "bcast-chain": lambda p, L, m: (p + 2, 4 * (p - 1), (p - 1) * m, (p + 2) * m / 4, 0),
     "reduce-binomial": lambda p, L, m: (L, p - 1, (p - 1) * m, L * m, L * m),
     "reduce-rabenseifner": lambda p, L, m: (
@@ -48,7 +48,7 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "allgather-ring": lambda p, L, s: (p - 1, p * (p - 1), p * (p - 1) * s, (p - 1) * s, 0),
     "allgather-bruck": lambda p, L, s: (L, p * L, p * (p - 1) * s, (p - 1) * s, 0),
     "gather-binomial": lambda p, L, s: (L, p - 1, L * p * s / 2, (p - 1) * s, 0),
-    # Messages do not share the link of the root here.
+    # The count ignores that all messages share the root's link.
     "gather-linear": lambda p, L, s: (1, p - 1, (p - 1) * s, s, 0),
     "reduce-scatter-ring": lambda p, L, s: (
         p - 1, p * (p - 1), p * (p - 1) * s, (p - 1) * s, (p - 1) * s,
@@ -76,7 +76,8 @@ POWERS_OF_TWO |= {
     "alltoallv-linear": POWERS_OF_TWO["alltoall-linear"],
 }
 
-#: For any number of ranks: rounds and messages. q is the largest power of two up to p.
+#: For any number p of ranks: number of rounds and of messages; C = ceil(log2 p), and q is the
+#: largest power of two up to p.
 ANY: dict[str, Callable[[int, int, int], tuple[int, int]]] = {
     "barrier-dissemination": lambda p, C, q: (C, p * C),
     "bcast-binomial": lambda p, C, q: (C, p - 1),
@@ -136,7 +137,7 @@ def test_rounds_and_messages_for_other_numbers(entry: str, p: int) -> None:
     assert cost(entry, p, size)[:2] == ANY[entry](p, ceil(log2(p)), power)
 
 
-def test_every_built_in_algorithm_has_its_formula() -> None:
+def test_every_built_in_algorithm_has_a_formula() -> None:
     built_in = {entry.name for entry in collective if entry.function.__module__.startswith("weft.")}
     assert built_in == set(POWERS_OF_TWO)
 
@@ -144,7 +145,7 @@ def test_every_built_in_algorithm_has_its_formula() -> None:
 @pytest.mark.parametrize(
     ("n", "throttle", "rounds"), [(9, 0, 1), (9, 3, 3), (9, 4, 2), (9, 8, 1), (9, 100, 1)]
 )
-def test_throttle_bounds_how_many_peers_there_are_at_once(
+def test_throttle_bounds_the_number_of_simultaneous_peers(
     n: int, throttle: int, rounds: int
 ) -> None:
     _, _, run = run_collective("alltoall", "linear", np.arange(n), 5, throttle=throttle)

@@ -60,7 +60,9 @@ from weft.workload.collectives import (
         ("exscan", 1, 8, "recursive-doubling"),
     ],
 )
-def test_the_choice_is_mpichs(name: str, size: object, n: int, algorithm: str) -> None:
+def test_the_default_algorithm_is_that_of_mpich(
+    name: str, size: object, n: int, algorithm: str
+) -> None:
     assert default_algorithm(name, size, n) == algorithm
     if n < 100:
         chosen = collective_on(WorkloadBuilder(n), name, range(n), size)
@@ -90,7 +92,7 @@ def test_a_collective_matches_only_its_own_messages() -> None:
     everyone = np.arange(6)
     pending = builder.irecv(everyone, (everyone - 1) % 6, 8)
     collective_on(builder, "allreduce", [0, 1, 2], 40)
-    # Overlapping sets of one communicator, started by their ranks in any order.
+    # Overlapping sets of ranks of one communicator, listed in any order.
     collective_on(builder, "alltoall", [2, 3, 4], 9)
     collective_on(builder, "alltoall", [3, 2, 5], 9)
     collective_on(builder, "bcast", everyone, 9, comm=comm)
@@ -106,7 +108,7 @@ def test_a_collective_matches_only_its_own_messages() -> None:
     np.testing.assert_array_equal(workload.comm[sends], workload.comm[workload.match[sends]])
 
 
-def test_what_a_rank_began_before_goes_on_during_a_collective() -> None:
+def test_operations_begun_before_a_collective_continue_during_it() -> None:
     builder = WorkloadBuilder(4)
     open_receive = builder.irecv(0, 3, 10)
     collective_on(builder, "alltoall", range(4), 10, algorithm="linear")
@@ -148,7 +150,7 @@ def test_zero_bytes_give_no_messages_and_a_note() -> None:
     assert len(collective_workload("barrier", 8).messages) == 24
 
 
-def test_a_spec_sets_everything() -> None:
+def test_a_spec_sets_all_parameters() -> None:
     text = "allreduce:size=4KiB,algorithm=recursive-doubling,count=3,compute=2us,"
     workload = collective_workload(text + "reduce_ns_per_byte=0.25", 4)
     assert workload.name == text + "reduce_ns_per_byte=0.25"
@@ -250,7 +252,9 @@ def test_wrong_arguments_are_refused(
         ("barrier:count=1000000000", 8, "1,000,000,000 times 48 operations"),
     ],
 )
-def test_sizes_beyond_a_workload_are_refused_at_once(spec: str, ranks: int, message: str) -> None:
+def test_sizes_too_large_for_a_workload_are_refused_at_once(
+    spec: str, ranks: int, message: str
+) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         collective_workload(spec, ranks)
 
@@ -266,7 +270,7 @@ def test_algorithms_lists_names() -> None:
 
 
 @pytest.mark.parametrize("tag", [-1, np.array([-1]), -(2**31)])
-def test_no_message_can_be_taken_for_that_of_a_collective(tag: int) -> None:
+def test_messages_cannot_have_the_tags_of_collectives(tag: int) -> None:
     def one(builder: WorkloadBuilder) -> None:
         builder.operations([0], Kind.SEND, peer=1, size_bytes=1, tag=tag)
 

@@ -12,7 +12,7 @@ import pytest
 from weft.cli import compile_helpers as helpers
 
 
-def test_every_core_but_one_has_a_helper_and_none_is_left(
+def test_every_core_but_one_has_a_helper_and_all_helpers_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
@@ -52,8 +52,8 @@ def test_a_helper_ends_when_the_process_that_started_it_is_gone(tmp_path: Path) 
     assert helper.wait(60) == 0
 
 
-def test_a_helper_that_has_nothing_left_to_do_ends_well() -> None:
-    """Its other thread still waits for the end of the pipe."""
+def test_a_helper_with_nothing_left_to_compile_exits_with_status_0() -> None:
+    """The helper's other thread still waits for the pipe to close."""
     code = "from weft.cli import warmup; warmup.PARTS['all'] = lambda: iter(()); "
     code += "warmup.help_compile('all', 0, 1)"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as helper:

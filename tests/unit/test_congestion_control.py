@@ -53,26 +53,26 @@ def record_of(result: PacketResult) -> CongestionRecord:
         ({"threshold": "high"}, "threshold"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         CongestionControl(**wrong)
 
 
 @pytest.mark.parametrize("given", [True, "threshold=3", VlArbitration()])
-def test_hardware_refuses_what_is_no_congestion_control(given: Any) -> None:
+def test_hardware_refuses_congestion_control_of_another_type(given: Any) -> None:
     with pytest.raises(InputError, match="expected a CongestionControl"):
         Hardware(congestion_control=given)
 
 
-def test_weights_of_the_threshold_fall_evenly_from_a_buffer_to_a_sixteenth() -> None:
+def test_the_threshold_in_credits_falls_linearly_to_a_sixteenth_of_the_buffer() -> None:
     credits = [CongestionControl(threshold=t).threshold_credits(256) for t in (1, 8, 14, 15)]
     assert credits == [240, 128, 32, 16]
 
 
-def test_the_usual_table_grows_with_the_square_of_the_index() -> None:
+def test_delays_of_the_quadratic_table_grow_with_the_square_of_the_index() -> None:
     assert len(QUADRATIC) == 128
     assert QUADRATIC[0] == (3, 0)
-    # Index 95, in eighths: 7 / 0.218 times the time of a packet.
+    # At index 95 the delay is 7 / 0.218 packet times, stated in eighths of a packet time.
     assert QUADRATIC[95] == (3, int(8 * 7 / 0.218))
     assert quadratic_table(3, at=2, delays=4.0) == ((3, 0), (3, 8), (3, 32))
     with pytest.raises(InputError, match="entries"):
@@ -88,7 +88,7 @@ BY_HAND = CongestionControl(
 
 
 def two_to_one(control: Any, packets: int = 8, **more: Any) -> PacketResult:
-    """Hosts 0 and 1 each send a message to host 2 through one switch."""
+    """Simulate a message each from hosts 0 and 1 to host 2 through one switch."""
     work = puts(3, (0, 2, 1000 * packets), (1, 2, 1000 * packets))
     return run(fabric_of([0, 0, 0], []), work, control, trace=(0, 1), **more)
 
@@ -110,34 +110,35 @@ def left_at(result: PacketResult, op: int) -> list[int]:
 def test_a_marked_packet_slows_its_queue_pair_down_after_a_round_trip() -> None:
     result = two_to_one(BY_HAND)
     # From L + R on, the switch takes packets of hosts 0 and 1 alternately. When it takes the first
-    # of host 1, two more have arrived: 32 credits against a threshold of 16. That packet reaches
-    # host 2 at L + R + D + L + D, and its notification of 24 bytes host 1 L + R + L + 2.4 ns later.
+    # of host 1, two more packets wait: 32 credits, above the threshold of 16. The marked packet
+    # reaches host 2 at L + R + D + L + D; its notification of 24 bytes reaches host 1 after another
+    # L + R + L + 2.4 ns.
     notice = L + R + D + L + D
     notified = notice + L + R + L + 2_400
     assert 4 * D < notified < 5 * D
     notices = result.hop[(result.hop["sequence"] == -1) & (result.hop["op"] == 1)]
     assert notices[["ready_ps", "left_ps"]][0].tolist() == (notice, notice)
     assert notices["left_ps"][1] == notice + L + R
-    # Packets 0 to 5 leave back to back; after the one that leaves at 5 D there is a delay of D.
+    # Packets 0 to 5 leave back to back. From packet 5 on, a delay of D follows each packet.
     leaves = left_at(result, 1)
     assert leaves == [0, D, 2 * D, 3 * D, 4 * D, 5 * D, 7 * D, 9 * D]
     assert record_of(result).held_back_ps.tolist()[1] == 2 * D
     assert record_of(result).highest.tolist() == [1, 1]
 
 
-def test_delays_shift_a_packets_time_before_they_multiply_it() -> None:
+def test_the_time_of_a_packet_is_shifted_before_it_is_multiplied() -> None:
     control = replace(BY_HAND, ccti_limit=2, ccti_increase=2)
     leaves = left_at(two_to_one(control), 1)
     assert leaves[5:] == [5 * D, 6 * D + 5 * (D >> 1), 7 * D + 10 * (D >> 1)]
 
 
-def test_the_lowest_index_delays_before_any_notification() -> None:
+def test_a_minimum_index_delays_packets_before_any_notification() -> None:
     result = two_to_one(replace(BY_HAND, ccti_min=1), packets=3)
     assert left_at(result, 0) == [0, 2 * D, 4 * D]
 
 
-def test_the_timer_lets_the_index_fall() -> None:
-    # The timer's 1.024 us are 10 D: the index is back at 0 before later packets leave.
+def test_the_timer_lowers_the_index() -> None:
+    # The period of the timer, 1.024 us, is 10 D: the index is 0 again before later packets leave.
     result = two_to_one(replace(BY_HAND, ccti_timer=1), packets=40)
     gaps = set(np.diff(left_at(result, 1)).tolist())
     assert gaps == {D, 2 * D}
@@ -156,7 +157,7 @@ def test_notifications_go_ahead_of_data_and_are_counted() -> None:
 
 
 def test_data_waits_for_the_notification_of_its_lane() -> None:
-    # Host 2 answers with a long message: its packets are on the cable when notifications are due.
+    # Host 2 sends a long message, whose packets are on the cable when notifications are due.
     work = puts(3, (0, 2, 8000), (1, 2, 8000), (2, 0, 8000))
     result = run(fabric_of([0, 0, 0], []), work, BY_HAND, trace=(0, 1, 2))
     rows = result.hop[result.hop["link"] == out_of(result, 2)]
@@ -201,7 +202,7 @@ def test_the_marking_rate_is_the_mean_number_of_packets_between_marks() -> None:
 
 
 def test_victims_mark_when_the_mask_says_so() -> None:
-    # Host 1 accepts half of its arriving rate; its port lacks credits, so it is not a root.
+    # Host 2 accepts half of the arriving rate; the port to it lacks credits, so it is not a root.
     hardware = replace(PLAIN, adapter_gbps=40.0)
     work = puts(3, (0, 2, 60_000), (1, 2, 60_000))
     marked = {}
@@ -213,8 +214,8 @@ def test_victims_mark_when_the_mask_says_so() -> None:
 
 
 def test_only_the_root_of_a_tree_marks() -> None:
-    # Hosts 0 and 1 behind the trunk, and 3 and 4 beside it, all send to host 2: its port is the
-    # root, and the trunk's port is a victim as soon as the buffer behind it is full.
+    # Hosts 0 and 1, before the trunk, and hosts 3 and 4, behind it, send to host 2. The port to
+    # host 2 is the root; the trunk's port is a victim as soon as the buffer behind it is full.
     fabric = fabric_of([0, 0, 1, 1, 1], [(0, 1)])
     work = puts(5, *((source, 2, 200_000) for source in (0, 1, 3, 4)))
     marked = {}
@@ -234,7 +235,7 @@ def test_only_the_root_of_a_tree_marks() -> None:
 
 
 @pytest.mark.parametrize("per", ["qp", "sl"])
-def test_a_level_of_a_port_shares_its_index_and_a_queue_pair_has_its_own(per: str) -> None:
+def test_an_index_is_per_queue_pair_or_per_service_level_of_a_port(per: str) -> None:
     # Host 0 sends to host 2, as host 1 does, and to host 3, which has no other sender.
     work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
     result = run(fabric_of([0] * 4, []), work, replace(BY_HAND, per=per), trace=(2,))
@@ -256,7 +257,7 @@ def test_a_level_of_a_port_shares_its_index_and_a_queue_pair_has_its_own(per: st
         {"spec": "kns:k=4,n=2,rate=80", "engine": "hdor"},  # hosts that forward
     ],
 )
-def test_packets_and_credits_are_conserved_and_runs_repeat(more: dict[str, Any]) -> None:
+def test_packets_and_credits_are_conserved_and_runs_are_reproducible(more: dict[str, Any]) -> None:
     more = dict(more)
     fabric = weft.fabric(more.pop("spec", "xgft:2;3,3;1,2,rate=80"))
     hosts = fabric.num_hosts
@@ -281,7 +282,7 @@ def test_packets_and_credits_are_conserved_and_runs_repeat(more: dict[str, Any])
     assert record_of(part).notified.sum() < record_of(part).marked.sum()
 
 
-def test_a_missing_way_back_is_an_error() -> None:
+def test_a_missing_path_back_is_an_error() -> None:
     fabric = fabric_of([0, 1], [(0, 1)])
     routes = weft.route(fabric, "minhop")
     table = routes.table.copy()
@@ -296,7 +297,7 @@ def test_a_missing_way_back_is_an_error() -> None:
 # -- the table of queue pairs ----------------------------------------------------------------------
 
 
-def test_a_row_for_each_queue_pair_says_who_was_slowed_down() -> None:
+def test_the_throttling_table_has_a_row_for_each_queue_pair() -> None:
     work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
     result = run(fabric_of([0] * 4, []), work, BY_HAND)
     rows = result.throttling()
@@ -309,7 +310,7 @@ def test_a_row_for_each_queue_pair_says_who_was_slowed_down() -> None:
     assert (rows["held_back_ns"].to_numpy() * 1000 == record.held_back_ps).all()
 
 
-def test_a_queue_pair_of_a_host_may_send_to_several() -> None:
+def test_a_queue_pair_of_a_host_may_send_to_several_hosts() -> None:
     work = puts(4, (0, 2, 40_000), (1, 2, 40_000), (0, 3, 40_000))
     hardware = replace(PLAIN, queue_pairs="host")
     rows = run(fabric_of([0] * 4, []), work, BY_HAND, hardware=hardware).throttling()
@@ -317,6 +318,6 @@ def test_a_queue_pair_of_a_host_may_send_to_several() -> None:
     assert rows["destination_host"].to_list() == [None, 2]
 
 
-def test_runs_without_congestion_control_have_no_such_table() -> None:
+def test_runs_without_congestion_control_have_no_throttling_table() -> None:
     with pytest.raises(NotApplicable, match="no congestion control"):
         two_to_one(None).throttling()

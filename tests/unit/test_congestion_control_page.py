@@ -16,7 +16,7 @@ from weft.sim.packet import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "congestion-control.md").read_text()
-#: Rate of all links; payload rate that victims of the fat tree offer, and that rate on the wire.
+#: Rate of all links; rate that victims of the fat tree offer, without and with packet headers.
 GBPS, ASKED = 32.0, 16.0
 WIRE = ASKED * 2074 / 2048
 SPAN_NS = 10e6
@@ -29,7 +29,7 @@ def table(header: str) -> list[tuple[str, ...]]:
 
 
 def settings(cell: str) -> CongestionControl | None:
-    """Return the settings in a cell of the column of control or settings."""
+    """Return the settings that a table cell names; None for a run without congestion control."""
     if cell in ("no", "yes", "usual"):
         return None if cell == "no" else CongestionControl()
     name, value = cell.strip("`").split("=")
@@ -70,9 +70,10 @@ def run(
 
 @cache
 def two_switches(local: int, queues: str, control: CongestionControl | None) -> list[float]:
-    """Return the rates received by the hot spot and by B, and sent by A.
+    """Return the rates received by the hot spot and by B's destination, and sent by A.
 
-    Host 0 (A) and `local` other hosts send to host 2; host 1 (B) sends to host 3 via A's trunk.
+    Host 0 (A) and `local` hosts beside the hot spot send to it, host 2. Host 1 (B) sends to
+    host 3 over the same trunk as A.
     """
     builder = FabricBuilder("hot spot", rate=GBPS)
     switches = builder.switches(["s0", "s1"])
@@ -87,7 +88,7 @@ def two_switches(local: int, queues: str, control: CongestionControl | None) -> 
 
 @cache
 def tree_traffic(victims_ask: bool) -> Workload:
-    """Three hosts of each of three leaves send to host 0; the fourth one sends to another leaf."""
+    """Return messages of three leaves: three hosts of each send to host 0, one to another leaf."""
     builder = WorkloadBuilder(16)
     packets = np.arange(int(SPAN_NS * ASKED / 8 / 2048))
     for leaf in (1, 2, 3):
@@ -106,7 +107,9 @@ def tree_traffic(victims_ask: bool) -> Workload:
 def fat_tree(
     victims_ask: bool, queues: str, control: CongestionControl | None
 ) -> tuple[float, list[float], float]:
-    """Return the rates of the hot spot, of each victim's destination, and of a contributor."""
+    """Return the rates received by the hot spot and by the destination of each victim, and the mean
+    rate sent by a contributor.
+    """
     fabric = weft.fabric(f"xgft:2;4,4;1,4,rate={GBPS}")
     result = run(fabric, tree_traffic(victims_ask), "dmodk", queues, control)
     goals = [received_gbps(result, host) for host in (4, 8, 12)]
@@ -118,19 +121,19 @@ def fat_tree(
 
 
 @pytest.mark.parametrize("row", table("queues"), ids=" ".join)
-def test_two_switches_are_as_the_page_tells_them(row: tuple[str, ...]) -> None:
+def test_rates_of_two_switches_are_those_of_the_page(row: tuple[str, ...]) -> None:
     queues, local, control, *expected, closed = row
     rates = two_switches(int(local), queues, settings(control))
     assert formatted(rates, tuple(expected)) == expected
     if control == "no":
         # The trunk's buffer fills with packets for the hot spot. They leave it alternately with the
-        # victim's, so both have the hot spot's rate divided by its incoming ports.
+        # victim's packets, so each flow has the hot spot's rate divided by its incoming ports.
         assert float(closed) == GBPS / (int(local) + 1)
         assert rates[1] == pytest.approx(float(closed), rel=0.005)
 
 
 @pytest.mark.parametrize("row", table("victims ask for"), ids=" ".join)
-def test_the_fat_tree_is_as_the_page_tells_it(row: tuple[str, ...]) -> None:
+def test_rates_of_the_fat_tree_are_those_of_the_page(row: tuple[str, ...]) -> None:
     offered, queues, control, *expected = row
     assert offered in ("all", f"{WIRE:.1f}")
     root, goals, contributor = fat_tree(offered != "all", queues, settings(control))
@@ -138,7 +141,7 @@ def test_the_fat_tree_is_as_the_page_tells_it(row: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("row", table("setting | hot spot"), ids=" ".join)
-def test_other_settings_are_as_the_page_tells_them(row: tuple[str, ...]) -> None:
+def test_rates_with_other_settings_are_those_of_the_page(row: tuple[str, ...]) -> None:
     setting, *expected = row
     control = settings(setting)
     root, goals, _ = fat_tree(True, "voq", control)
@@ -150,7 +153,7 @@ def test_other_settings_are_as_the_page_tells_them(row: tuple[str, ...]) -> None
 
 
 @pytest.mark.parametrize("local", [3, 7])
-def test_a_victim_gets_its_rate_back_while_the_hot_spot_stays_busy(local: int) -> None:
+def test_a_victim_recovers_most_of_its_rate_while_the_hot_spot_stays_busy(local: int) -> None:
     hot, victim, _ = two_switches(local, "voq", None)
     assert hot == pytest.approx(GBPS, rel=0.001)
     hot, victim, _ = two_switches(local, "voq", CongestionControl())
@@ -158,7 +161,7 @@ def test_a_victim_gets_its_rate_back_while_the_hot_spot_stays_busy(local: int) -
     assert victim > 0.75 * GBPS
 
 
-def test_victims_in_a_fat_tree_get_all_that_they_ask_for() -> None:
+def test_victims_in_a_fat_tree_get_their_offered_rate() -> None:
     hot, goals, _ = fat_tree(True, "voq", None)
     assert [hot, *goals] == pytest.approx([GBPS, *[GBPS / 9] * 3], rel=0.002)
     hot, goals, _ = fat_tree(True, "voq", CongestionControl())

@@ -16,7 +16,7 @@ from weft.workload import WorkloadBuilder
 
 #: After each packet, its queue pair pauses for the duration of that packet.
 PAUSES = CongestionControl(threshold=0, ccti_min=1, ccti_limit=1, cct=((0, 0), (0, 1)))
-#: Two waiting packets of 16 credits exceed the threshold, one does not; all candidates are marked.
+#: Two waiting packets of 16 credits exceed the threshold, one does not; above it, all are marked.
 MARKS = CongestionControl(threshold=15, marking_rate=0, cct=((0, 0),))
 
 
@@ -33,7 +33,7 @@ def record_of(result: PacketResult) -> CongestionRecord:
 def test_queue_pairs_that_resume_together_are_served_in_order_of_number(
     targets: Sequence[int],
 ) -> None:
-    # Packets of D, D/2 and D/4, back to back from 0: the pauses of all three end at 2 D.
+    # The first packets take D, D/2 and D/4, back to back from 0; all three pauses end at 2 D.
     builder = WorkloadBuilder(4)
     for target, part in zip(targets, (1, 2, 4), strict=True):
         for _ in range(2):
@@ -50,11 +50,11 @@ def test_queue_pairs_that_resume_together_are_served_in_order_of_number(
 
 @pytest.mark.parametrize("late", [0, 5])
 @pytest.mark.parametrize("targets", list(permutations((1, 2, 3))))
-def test_queue_pairs_that_come_back_go_behind_those_in_line(
+def test_queue_pairs_that_resume_go_behind_those_already_queued(
     targets: Sequence[int], late: int
 ) -> None:
-    # As above; a fourth queue pair sends for D from 7/4 D, and a fifth one, with the lowest or the
-    # highest number, is already queued when the three resume at 2 D.
+    # As in the test above, three queue pairs resume at 2 D. A fourth one sends from 7/4 D for D; a
+    # fifth one, with the lowest or the highest number, is already queued at 2 D.
     builder = WorkloadBuilder(7)
     for target, part in zip(targets, (1, 2, 4), strict=True):
         for _ in range(2):
@@ -92,10 +92,12 @@ def test_held_back_time_counts_only_while_there_are_packets_to_send(
 @pytest.mark.parametrize(
     ("targets", "marked"), [((3, 3, 3, 2), 1), ((3, 2, 3, 3), 0), ((3, 2, 3, 3, 3), 1)]
 )
-def test_packets_stuck_behind_others_mark_nothing(targets: Sequence[int], marked: int) -> None:
-    # The cable of host 3 takes 4 D for a packet, the first being that of host 0. Meanwhile host 1
-    # fills its input queue, whose second packet leaves after all four have arrived. If the next
-    # packet at the head is for host 2, the two behind it do not yet wait for host 3's link.
+def test_packets_behind_a_head_for_another_link_are_not_counted_for_marks(
+    targets: Sequence[int], marked: int
+) -> None:
+    # A packet takes 4 D on the cable of host 3; the first is that of host 0. Meanwhile all packets
+    # of host 1 arrive in its input queue. If its second packet is for host 2, the packets behind
+    # that one do not yet wait for host 3's link.
     fabric = fabric_of([0] * 4, rates=[80.0, 80.0, 80.0, 20.0])
     work = puts(4, (0, 3, 1000), *((1, target, 1000) for target in targets))
     hardware = replace(PLAIN, queue_pairs="host", congestion_control=MARKS)

@@ -59,8 +59,8 @@ def two_hot():
 # -- states by hand --------------------------------------------------------------------------------
 
 
-def test_chain_of_full_buffers_hangs_on_the_busy_link():
-    # 0 is busy; 1 and 2 wait for it; 3 waits for room in 1, and 4 in 3; 5 waits for 2, not full.
+def test_chain_of_full_buffers_belongs_to_the_busy_link():
+    # Link 0 is busy; 1 and 2 wait for it; 3 waits for room in 1, and 4 for room in 3.
     waits = {(1, 0): (0, 0, 1), (2, 0): (0, 0, 1), (3, 0): (1, 0, 2), (4, 0): (3, 0, 2)}
     (tree,) = trees_of(7, 1, waits, [(1, 0), (3, 0)])
     assert (tree.root, tree.cause, tree.height) == (0, "link", 3)
@@ -72,13 +72,13 @@ def test_chain_of_full_buffers_hangs_on_the_busy_link():
 
 
 def test_link_with_room_behind_it_is_a_root_of_its_own():
-    # Buffer 1 waits for 0 but is not full: packets that wait for link 1 wait for arbitration only.
+    # Buffer 1 is not full, although it waits: packets for link 1 wait for arbitration only.
     waits = {(1, 0): (0, 0, 1), (2, 0): (1, 0, 1), (3, 0): (0, 0, 1)}
     trees = trees_of(4, 1, waits, [(2, 0), (3, 0)])
     assert [(tree.root, tree.link.tolist()) for tree in trees] == [(0, [1, 3]), (1, [2])]
 
 
-def test_queue_without_a_full_buffer_is_no_congestion():
+def test_waiting_without_a_full_buffer_is_not_congestion():
     assert trees_of(4, 1, {(1, 0): (0, 0, 1), (2, 0): (0, 0, 1)}, []) == []
     assert trees_of(4, 2, {}, [(0, 0)]) == []
 
@@ -99,8 +99,8 @@ def test_lanes_of_one_busy_link_make_one_tree():
     assert tree.wants_vl.tolist() == [0, 1, 1, 1]
 
 
-def test_full_lane_of_a_link_belongs_to_what_fills_it():
-    # Lane 0 of link 1 is stuck behind link 0; its lane 1 has room.
+def test_each_lane_of_a_link_belongs_to_its_own_tree():
+    # Lane 0 of link 1 is full and waits for link 0; lane 1 of link 1 has room.
     waits = {(1, 0): (0, 0, 1), (2, 0): (1, 0, 2), (3, 1): (1, 1, 1)}
     trees = trees_of(4, 2, waits, [(1, 0), (2, 0), (3, 1)])
     assert [(tree.root, tree.link.tolist()) for tree in trees] == [(0, [1, 2]), (1, [3])]
@@ -116,14 +116,14 @@ def test_full_lane_of_a_link_belongs_to_what_fills_it():
         ({(1, 0): (0, 0, 1)}, [], "link"),
     ],
 )
-def test_why_a_root_holds_up(waits, slow, cause):
+def test_cause_of_a_root(waits, slow, cause):
     full = [(1, 0)] if cause == "link" else [(0, 0), (1, 0)]
     (tree,) = trees_of(3, 1, waits, full, slow)
     assert (tree.root, tree.cause) == (0, cause)
     assert cause in CAUSES
 
 
-def test_cycle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
+def test_cycle_is_cut_at_its_lowest_buffer_which_is_shown_twice():
     waits = {(3, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (3, 0, 2), (0, 0): (2, 0, 2)}
     (tree,) = trees_of(4, 1, waits, [(at, 0) for at in range(4)])
     assert (tree.root, tree.cause) == (1, "cycle")
@@ -131,7 +131,7 @@ def test_cycle_is_cut_at_its_lowest_buffer_and_shows_it_twice():
     assert tree.parent.tolist() == [-1, 0, 1, 1]
 
 
-def test_a_buffer_is_full_when_no_packet_fits_or_one_lacks_credits():
+def test_a_buffer_is_full_when_no_packet_fits_or_a_waiting_packet_lacks_its_credits():
     waits = {(1, 0): (0, 0, 2)}
     held = np.array([[10], [90], [91], [100]])
     full = full_buffers(*state(4, 1, waits), held, buffer_credits=100, packet_credits=10)
@@ -139,7 +139,7 @@ def test_a_buffer_is_full_when_no_packet_fits_or_one_lacks_credits():
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_any_state_gives_each_waiting_buffer_one_place(seed):
+def test_each_waiting_buffer_is_at_most_once_in_the_trees(seed):
     random = np.random.default_rng(seed)
     links, lanes = int(random.integers(2, 30)), int(random.integers(1, 4))
     wants = random.integers(-1, links, (links, lanes)).astype(np.int32)
@@ -176,7 +176,7 @@ def test_hot_receiver_is_one_tree_up_to_the_hosts(one_hot):
     (tree,) = spots.trees
     assert one_hot.link_name(tree.root) == "s1-0[1] -> h0[1]"
     assert (tree.cause, tree.height) == ("link", 3)
-    # All links into the hot leaf, its spine and the other leaves, but that of the root's host.
+    # All links from leaves to the spine, from the spine to the hot leaf, and from hosts but h0.
     into = {f"s1-{leaf}[5] -> s2-0[{leaf + 1}]" for leaf in (1, 2, 3)} | {"s2-0[1] -> s1-0[5]"}
     into |= {f"h{host}[1] -> s1-{host // 4}[{host % 4 + 1}]" for host in range(1, 16)}
     assert {one_hot.link_name(int(at)) for at in tree.link} == into
@@ -198,8 +198,8 @@ def test_two_hot_receivers_are_two_trees(two_hot):
     assert set(senders["host"]) == {f"h{host}" for host in range(1, 16) if host != 5}
 
 
-def test_no_congestion_no_tree():
-    # Each host of a leaf uses another spine port, so there is no contention.
+def test_a_run_without_congestion_has_no_tree():
+    # The two messages share no link, so there is no contention.
     calm = slot_run(TREE, sends([(0, 4), (5, 1)]))
     spots = HotSpots(calm, 0)
     assert spots.trees == []
@@ -209,7 +209,7 @@ def test_no_congestion_no_tree():
         assert list(frame.columns) == list(columns)
 
 
-def test_sum_over_an_interval_weighs_by_time(one_hot):
+def test_trees_of_an_interval_are_weighted_by_time(one_hot):
     shots = one_hot.snapshots.time_ps
     spots = HotSpots(one_hot, 0, 60_000)
     last = link("s1-0[1] -> h0[1]")
@@ -229,7 +229,7 @@ def test_sum_over_an_interval_weighs_by_time(one_hot):
     assert weights == sorted(weights, reverse=True)
 
 
-def test_messages_of_a_sum_are_those_under_way_while_the_tree_is_there(two_hot):
+def test_messages_of_an_interval_are_those_in_flight_while_the_tree_exists(two_hot):
     spots = HotSpots(two_hot, 0, 80_000)
     shots, ops = two_hot.snapshots, two_hot.workload.messages
     for row, tree in zip(spots.roots().to_dicts(), spots.trees, strict=True):
@@ -295,7 +295,7 @@ def test_trees_of_real_runs_follow_the_cables(spec, engine, hardware):
     assert len(np.unique(sender[into])) == fabric.num_hosts
 
 
-def test_slow_receivers_are_roots_for_that_reason():
+def test_a_slow_receiver_is_the_cause_of_its_root():
     result = simulate(
         TREE, route(TREE, "minhop"), sends([(rank, 0) for rank in range(1, 16)]), snapshot_ns=1000,
         hardware=Hardware(adapter_gbps=50.0), level="packet",
@@ -323,7 +323,7 @@ def test_nodes_frame_is_the_tree(one_hot):
         assert TREE.link_from[parent["link"]] == tail
 
 
-def test_text_is_indented_by_depth_and_cut(one_hot):
+def test_text_is_indented_by_depth_and_shortened(one_hot):
     spots = HotSpots(one_hot, end_ns=60_000)
     lines = spots.text().splitlines()
     assert lines[0] == "Hot spot 1: s1-0[1] -> h0[1]"

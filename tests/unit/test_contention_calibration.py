@@ -1,4 +1,4 @@
-"""Fits of coefficients to times: other technologies, noise, and data that determine too little."""
+"""Fits of coefficients to times: other interconnects, noise, and too few measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from weft.core.errors import InputError
 
 SIZE = 20 * 2**20
 ALPHA = 5.105e-10
-#: Coefficients inside all ranges, and at the ends of the ranges.
+#: Coefficients inside their ranges, and coefficients partly at the limits of their ranges.
 OTHER = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.4, 0.6)
 WINDOWS = PenaltyModel(0.0, 1.0, 0.6, 0.0, 0.5, 1.0, 0.0)
 
@@ -62,7 +62,7 @@ def test_exact_times_give_the_coefficients_back(model) -> None:
     [pytest.param(INFINIBAND, id="ib", marks=pytest.mark.slow), pytest.param(OTHER, id="other")],
 )
 def test_noise_of_one_percent_leaves_coefficients_within_their_stated_errors(model) -> None:
-    """Over seeds, errors relative to the stated ones are at most those of a normal distribution."""
+    """Over several seeds, errors divided by stated errors stay within a normal distribution."""
     scores, stated = [], []
     for seed in range(3):
         result = fit(measured(model, noise=0.01, seed=seed))
@@ -110,7 +110,7 @@ def test_stated_errors_hold_over_many_seeds(model) -> None:
 
 
 def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
-    """The noise of that measurement is part of the stated errors of bandwidth and coefficients."""
+    """The noise of this one measurement enters the stated errors of bandwidth and coefficients."""
     exact = fit(measured(OTHER), fit_bandwidth=False)
     np.testing.assert_allclose(exact.model.coefficients(), OTHER.coefficients(), atol=2e-6)
     scores = []
@@ -133,7 +133,7 @@ def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
     assert fitted.uncertainty["out_weight"] < result.uncertainty["out_weight"] / 2
 
 
-def test_coefficients_can_be_held() -> None:
+def test_coefficients_can_be_held_fixed() -> None:
     start = PenaltyModel(0.3, 0.6, 0.8, 0.5, 0.7, 0.1, 0.2)
     names = ["back_pressure", "balanced_weight"]
     result = fit(measured(OTHER), coefficients=names, model=start)
@@ -154,7 +154,7 @@ def test_a_fit_to_small_graphs_predicts_larger_random_ones() -> None:
     assert result.errors.filter(result.errors["edges"] > 4)["max_error"].max() < 5
 
 
-def test_errors_by_size_are_those_of_figure_5_by_hand() -> None:
+def test_errors_by_size_agree_with_values_computed_by_hand() -> None:
     graphs = [
         Measurement("a", [0], [1], 1_000, [1.25]),
         Measurement("b", [0, 0], [1, 2], 1_000, [2.0, 2.5]),
@@ -182,8 +182,8 @@ def test_errors_by_size_are_those_of_figure_5_by_hand() -> None:
             function([], INFINIBAND, 1e-3)
 
 
-def test_figure_4_of_the_paper_has_its_printed_errors() -> None:
-    """Times as printed in the paper; errors of -3 % in graph A and -6 % in graph B."""
+def test_errors_of_figure_4_are_those_printed_in_the_paper() -> None:
+    """Times are those printed in the paper, with errors of -3 % in graph A and -6 % in graph B."""
     a = Measurement(
         "A", [0, 0, 3, 4, 5], [1, 2, 1, 1, 2], SIZE,
         [0.036328, 0.036326, 0.027653, 0.027651, 0.013413],
@@ -218,14 +218,14 @@ def test_data_that_do_not_determine_the_coefficients_are_refused(graphs, options
         fit(measured(INFINIBAND, graphs=graphs), **options)
 
 
-def test_a_coefficient_without_effect_anywhere_is_named() -> None:
-    """Where rule b is always below its bound, the times do not determine the weight."""
+def test_a_coefficient_without_effect_on_any_time_is_named() -> None:
+    """If rule b stays below its bound in all graphs, the times do not determine its weight."""
     model = PenaltyModel(0.0, 1.0, 0.1, 1.0, 1.0, 0.5, 1.0)
     with pytest.raises(InputError, match="do not determine full_rate_weight"):
         fit(measured(model))
 
 
-def test_command_prints_coefficients_and_errors_and_writes_what_predict_reads(
+def test_command_prints_coefficients_and_errors_and_writes_a_file_for_predict(
     tmp_path, capsys
 ) -> None:
     file, out, rho = tmp_path / "m.csv", tmp_path / "network.toml", tmp_path / "rho.csv"
@@ -265,7 +265,7 @@ def test_command_holds_coefficients_and_starts_from_a_file(tmp_path, capsys) -> 
     assert "too few for 7 coefficients" in capsys.readouterr().err
 
 
-def test_coefficients_come_back_from_their_file(tmp_path) -> None:
+def test_written_coefficients_are_read_as_the_same(tmp_path) -> None:
     file = tmp_path / "c.toml"
     write_coefficients(file, OTHER, 1.25e-10, {"in_weight": 0.01}, "of\nours")
     assert file.read_text().startswith("# of ours\n")
@@ -301,7 +301,7 @@ def test_wrong_files_of_coefficients_are_refused(text, message, tmp_path) -> Non
         read_coefficients(file)
 
 
-def test_measurements_that_were_written_calibrate_as_they_are(tmp_path) -> None:
+def test_written_measurements_can_be_calibrated_without_changes(tmp_path) -> None:
     file = tmp_path / "m.csv"
     graphs = measured(OTHER, noise=0.01, seed=5, max_edges=3)
     write_measurements(file, graphs)

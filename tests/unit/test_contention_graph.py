@@ -31,7 +31,7 @@ d: 4 -> 1 start 0
 """
 
 
-def test_settings_names_and_units() -> None:
+def test_settings_names_and_units_are_read() -> None:
     graph = parse_contention_graph(
         "start 2ms\nbandwidth 2GiB/s\na: x-1 -> y[2] 1kB\nb -> x-1  4k  start 1.5\n"
         "z: b->c 0 start 3us"
@@ -45,7 +45,7 @@ def test_settings_names_and_units() -> None:
         2.0**-31,
     )
     assert graph.nodes() == ([0, 2, 2], [1, 0, 3])
-    # Edges without a name get letters not used as names.
+    # Edges without a name get letters that are not names of other edges.
     graph = parse_contention_graph("size 1\n0 -> 1\na: 1 -> 0\n0 -> 2")
     assert graph.names == ("b", "a", "c")
 
@@ -128,12 +128,12 @@ def test_a_graph_checks_itself(change, message) -> None:
         ("4xHDR", 25e9), ("EDR", 12.5e9), ("5B/s", 5), ("8kb/s", 1000),
     ],
 )  # fmt: skip
-def test_bandwidths(text: str, expected: float) -> None:
+def test_bandwidths_are_parsed(text: str, expected: float) -> None:
     assert parse_bandwidth(text) == pytest.approx(expected, rel=1e-15)
 
 
 @pytest.mark.parametrize("text", ["", "5", "fast", "GB/s", "1iB/s", "-1GB/s", "1e999GB/s", "0B/s"])
-def test_what_is_no_bandwidth(text: str) -> None:
+def test_invalid_bandwidths_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="bandwidth"):
         parse_bandwidth(text)
 
@@ -205,7 +205,7 @@ def test_predict_takes_bandwidth_from_flag_then_file(tmp_path: Path, capsys) -> 
         (("--coefficient", "in_weight=1", "--coefficient", "in_weight=1"), "given twice"),
     ],
 )
-def test_predict_refuses_what_cannot_be(tmp_path: Path, capsys, words, message) -> None:
+def test_predict_refuses_invalid_options(tmp_path: Path, capsys, words, message) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("0 -> 1 5\n")
     status, out, err = run(capsys, "predict", str(file), *words)
@@ -214,13 +214,13 @@ def test_predict_refuses_what_cannot_be(tmp_path: Path, capsys, words, message) 
     assert err.count("\n") == 1
 
 
-def test_predict_counts_one_edge_as_one(tmp_path: Path, capsys) -> None:
+def test_predict_writes_one_edge_in_the_singular(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("0 -> 1 5\n")
     assert "1 edge, 1 step, " in run(capsys, "predict", str(file))[1]
 
 
-def test_predict_shows_short_times_on_a_clock_that_began_long_ago(tmp_path: Path, capsys) -> None:
+def test_predict_shows_short_times_after_a_large_start_time(tmp_path: Path, capsys) -> None:
     file = tmp_path / "graph.txt"
     file.write_text("inverse-bandwidth 1e-9\nstart 1700000000\n0 -> 1 1000\n0 -> 2 1000000\n")
     out = run(capsys, "predict", str(file))[1]
@@ -241,7 +241,8 @@ def test_predict_needs_no_table_of_steps_for_a_large_graph(
     assert status == 0
     assert "1200 edges, 1e-09 s/byte" in out
     assert "penalties" not in out
-    # The last three: two end together after the bytes of three, then one sends alone.
+    # The last three edges share a destination: each sends 2,197 bytes at a third of the rate, two
+    # send another byte at half the rate, and one sends its last byte alone.
     expected = (3 * 2_197 + 2 * 1 + 1) * 1e-9
     assert f"last completion at {expected:.6g}" in out
     status, _, err = run(capsys, "predict", str(file), "--steps")
@@ -258,7 +259,7 @@ def test_predict_names_the_place_of_an_error(tmp_path: Path, capsys) -> None:
     assert run(capsys, "predict", str(tmp_path / "none.txt"))[0] == 2
 
 
-def test_write_then_read(tmp_path: Path) -> None:
+def test_a_written_graph_is_read_as_the_same(tmp_path: Path) -> None:
     graph = parse_contention_graph(FIGURE_3)
     write_contention_graph(graph, tmp_path / "graph.txt")
     assert read_contention_graph(tmp_path / "graph.txt") == graph
@@ -270,7 +271,7 @@ def test_the_example_is_figure_3() -> None:
     assert example == here
 
 
-#: Prints the kernels compiled for argument types that `weft warmup` does not compile.
+#: Prints the kernels that were compiled for argument types which `weft warmup` leaves out.
 AFTER_WARMUP = """
 import numpy as np
 from numba.core.dispatcher import Dispatcher

@@ -1,4 +1,4 @@
-"""The file of measurements: round trips, and errors with their line."""
+"""Files of measurements: round trips, and errors with the number of the line."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_file_of_another_program_needs_six_columns_in_any_order(tmp_path) -> N
         ("# graphs: 9\n" + HEAD + "g,0,0,1,9,1\n", None, "has 1 graphs; expected 9 as in its head"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tmp_path) -> None:
+def test_errors_in_a_file_name_the_line(text, line, message, tmp_path) -> None:
     file = tmp_path / "m.csv"
     file.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
@@ -127,13 +127,13 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text, line, message, tm
         (("g\n", [0], [1], 1, [1]), "printable name"),
     ],
 )
-def test_measurements_that_cannot_be_are_refused_by_name(arguments, message) -> None:
+def test_invalid_measurements_are_refused_by_name(arguments, message) -> None:
     with pytest.raises(InputError, match=message) as caught:
         Measurement(*arguments)
     assert repr(arguments[0]) in str(caught.value)
 
 
-def test_arrays_of_a_measurement_are_copies_that_nobody_changes() -> None:
+def test_arrays_of_a_measurement_are_read_only_copies() -> None:
     times = np.array([1.0])
     graph = Measurement("g", [0], [1], 8, times)
     times[0] = 2

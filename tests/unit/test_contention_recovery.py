@@ -1,4 +1,4 @@
-"""Penalties from times, by round trips with the model and by hand."""
+"""Penalties from times: round trips with the model, and cases computed by hand."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(mo
 
 
 def test_three_communications_that_end_one_after_the_other_by_hand() -> None:
-    """The times of the two smaller graphs give their penalties; the paper's equations the rest.
+    """Two smaller graphs give their own penalties; the paper's equations give those of the third.
 
-    Of 0->1 0->2 3->1, only 3->1 ends first, at 1.5. Then 0->1 and 0->2 share with penalty 2, so
-    both send (2.5 - 1.5) / 2 = 1/2 in the second step; 0->1 ends last and sends
-    (2.75 - 2.5) / 1 = 1/4 alone, as measured.
+    In the graph 0->1 0->2 3->1, edge 3->1 ends first, at 1.5. Then 0->1 and 0->2 have penalty 2, so
+    each sends (2.5 - 1.5) / 2 = 1/2 of its bytes in the second step. Edge 0->1 ends last and sends
+    (2.75 - 2.5) / 1 = 1/4 of its bytes alone.
     """
     pair = by_hand([(0, 1), (0, 2)], [2.0, 2.0], "pair")
     graph = by_hand([(0, 1), (0, 2), (3, 1)], [2.75, 2.5, 1.5])
@@ -64,7 +64,7 @@ def test_three_communications_that_end_one_after_the_other_by_hand() -> None:
 
 
 def test_edges_that_end_within_the_tolerance_end_in_one_step() -> None:
-    """0->1 and 0->2 differ; with 1 % both end at 2.005, after a second step of 0.505."""
+    """0->1 and 0->2 end within 1 %: both count as ended at 2.005, after a second step of 0.505."""
     graph = by_hand([(0, 1), (0, 2), (3, 1)], [2.01, 2.0, 1.5])
     pair = by_hand([(0, 1), (0, 2)], [2.0, 2.0], "pair")
     together = recover_penalties([graph, ALONE, pair]).penalties[0]
@@ -73,7 +73,7 @@ def test_edges_that_end_within_the_tolerance_end_in_one_step() -> None:
     np.testing.assert_allclose(apart, [1.5 / (1 - 0.25 - 0.01), 1.5 / (1 - 0.25), 1.5])
 
 
-def test_times_of_edges_that_are_alike_and_of_graphs_of_one_shape_are_averaged() -> None:
+def test_times_of_equivalent_edges_and_of_graphs_of_one_shape_are_averaged() -> None:
     first = by_hand([(0, 1), (0, 2)], [1.8, 2.0], "first")
     second = by_hand([(7, 3), (7, 5)], [2.2, 2.4], "second")
     result = recover_penalties([ALONE, first, second], tolerance=0.0)
@@ -81,14 +81,14 @@ def test_times_of_edges_that_are_alike_and_of_graphs_of_one_shape_are_averaged()
         np.testing.assert_allclose(rho, [2.1, 2.1])
 
 
-def test_graphs_that_share_no_node_are_taken_apart() -> None:
+def test_components_of_a_graph_are_treated_separately() -> None:
     both = by_hand([(0, 1), (2, 3), (4, 5), (4, 6)], [1.0, 1.2, 2.2, 2.2], "both")
     result = recover_penalties([both])
     assert result.inverse_bandwidth_s_per_byte == pytest.approx(1.1e-3)
     np.testing.assert_allclose(result.penalties[0], [1, 1, 2, 2])
 
 
-def test_larger_graphs_are_left_out_when_asked() -> None:
+def test_graphs_above_max_edges_are_left_out() -> None:
     measurements = [measured(form) for form in all_shapes(3)]
     large = measured([(0, 1), (0, 2), (3, 1), (4, 1)])
     result = recover_penalties([*measurements, large], max_edges=3)

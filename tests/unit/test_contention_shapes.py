@@ -42,7 +42,7 @@ def drawn(count: int, most_edges: int, seed: int) -> list[list[tuple[int, int]]]
     return graphs
 
 
-def test_two_graphs_have_the_same_shape_just_when_networkx_finds_an_isomorphism() -> None:
+def test_two_graphs_have_the_same_shape_exactly_when_networkx_finds_an_isomorphism() -> None:
     graphs = drawn(120, 6, seed=1)
     forms = [shape(*zip(*edges, strict=True)) for edges in graphs]
     same = 0
@@ -53,7 +53,7 @@ def test_two_graphs_have_the_same_shape_just_when_networkx_finds_an_isomorphism(
     assert same > 50
 
 
-def test_a_shape_has_nothing_to_do_with_names_and_order_of_edges() -> None:
+def test_a_shape_does_not_depend_on_names_or_order_of_edges() -> None:
     random = np.random.default_rng(2)
     for edges in drawn(100, 9, seed=3):
         names = random.permutation(50)
@@ -66,7 +66,7 @@ def test_a_shape_has_nothing_to_do_with_names_and_order_of_edges() -> None:
 
 
 def test_shapes_are_canonical_where_refinement_does_not_separate_nodes() -> None:
-    """A node sends to all nodes of two rings of 3 and 4, which have equal neighbourhoods."""
+    """A node sends to all nodes of a ring of 3 and one of 4: all ring nodes have equal degrees."""
     rings = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3)]
     edges = rings + [(7, node) for node in range(7)]
     random = np.random.default_rng(9)
@@ -91,8 +91,8 @@ def test_edges_are_equivalent_exactly_when_an_isomorphism_maps_them() -> None:
             assert (places[a] == places[b]) == alike, (edges, a, b)
 
 
-def test_all_shapes_are_those_that_networkx_tells_apart() -> None:
-    """The reference is a brute force over all sets of edges among as many nodes as possible."""
+def test_all_shapes_are_those_that_networkx_distinguishes() -> None:
+    """The reference enumerates all multisets of n edges among n + 1 nodes."""
     shapes = list(all_shapes(3))
     for count in (1, 2, 3):
         pairs = list(itertools.permutations(range(count + 1), 2))
@@ -112,8 +112,8 @@ def test_all_shapes_are_those_that_networkx_tells_apart() -> None:
     assert len(shapes) == len(set(shapes)) == 24
 
 
-def test_graphs_of_many_alike_nodes_take_no_long_search() -> None:
-    """A star of 12 and 12 disjoint edges have 12! automorphisms, a cycle 12, K(4,4) 1,152."""
+def test_graphs_with_many_automorphisms_are_searched_quickly() -> None:
+    """A star of 12 edges and 12 disjoint edges have 12! automorphisms, a cycle 12, K(4,4) 576."""
     star = [(0, leaf) for leaf in range(1, 13)]
     apart = [(2 * edge, 2 * edge + 1) for edge in range(12)]
     cycle = [(node, (node + 1) % 12) for node in range(12)]

@@ -1,4 +1,4 @@
-"""`weft convert` of workloads."""
+"""`weft convert` with workloads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_trace_becomes_a_schedule(capsys: pytest.CaptureFixture[str], tmp_path
     assert capsys.readouterr().out == schedule.read_text()
 
 
-def test_options_of_both_formats_are_taken(
+def test_options_of_both_formats_are_accepted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     trace = tmp_path / "ping.txt"
@@ -63,7 +63,7 @@ def test_a_spec_becomes_a_schedule(capsys: pytest.CaptureFixture[str], tmp_path:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_options_that_do_not_apply_are_refused(
     capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
     assert main(["convert", *words]) == 2

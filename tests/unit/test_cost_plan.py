@@ -52,8 +52,8 @@ def test_two_racks_by_hand() -> None:
         "x": ("A01", 4), "a": ("A01", 3), "b": ("A01", 2),
         "y": ("A02", 4), "c": ("A02", 3), "d": ("A02", 2),
     }  # fmt: skip
-    # One U apart, two U apart; and from the middle of U4 up to the tray at 4U + 0.3 m, along it
-    # for 0.6 m, and down again; 0.4 m of slack each.
+    # Cables to hosts span one U or two U. The cable between switches runs from the middle of U4 up
+    # to the tray at 4U + 0.3 m, along it for 0.6 m, and down again. Each has 0.4 m of slack.
     near, next_to = 0.04445 + 0.4, 2 * 0.04445 + 0.4
     over = 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4
     assert by_ends(result, "route_m") == {
@@ -70,7 +70,7 @@ def test_two_racks_by_hand() -> None:
     assert result.cable_m == 4.0
 
 
-def test_a_cable_that_is_sold_in_just_the_length_is_long_enough() -> None:
+def test_a_cable_sold_in_exactly_the_needed_length_is_used() -> None:
     exact = (0.04445 + 0.4, 2 * 0.04445 + 0.4, 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4)
     for hair in (0.0, 5e-10, -5e-10):  # rounding errors
         sold = tuple(length + hair for length in exact)
@@ -118,7 +118,7 @@ def test_a_rate_without_a_name_has_four_lanes() -> None:
     assert cost(fabric.degraded(range(5), 400.0), rack_units=4).cables["kind"].n_unique() == 1
 
 
-def test_one_rack_when_all_fits() -> None:
+def test_a_fabric_that_fits_into_one_rack_has_one() -> None:
     result = cost(load("xgft:2;2,2;1,1"))
     (rack,) = result.racks.rows(named=True)
     assert rack["role"] == "mixed"
@@ -169,8 +169,8 @@ def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> Non
     for link in fabric.links[fabric.links["kind"] == 1]:
         host, router = fabric.node_names[link["from_node"]], fabric.node_names[link["to_node"]]
         assert at[host] == (at[router][0], at[router][1] - 1)
-    # Lines of the first dimension connect routers of one rack (two lines per rack): they are in
-    # the row of that rack.
+    # A line of the first dimension connects routers of one rack: the line's switch is in the row of
+    # that rack.
     first = {name: at[name][0] for name in fabric.node_names if name.startswith("s0.")}
     for name, rack in first.items():
         node = fabric.find_node(name)
@@ -194,7 +194,7 @@ def test_hosts_per_rack_and_chassis() -> None:
     result = cost(fabric, hosts_per_rack=8)
     assert sorted(result.racks["hosts"]) == [0, 8, 8, 8, 8]
     dense = cost(fabric, hosts_per_rack=8, chassis_units=2, hosts_per_chassis=4)
-    # A switch, and two chassis of 2U for eight hosts.
+    # A rack holds a switch of 1U and two chassis of 2U for eight hosts.
     assert sorted(dense.racks["units_used"]) == [2, 5, 5, 5, 5]
     hosts = dense.places.filter(pl.col("kind") == "host")
     assert set(hosts["units"]) == {2}
@@ -207,13 +207,13 @@ def test_a_leaf_with_more_hosts_than_a_rack_stands_in_the_middle_of_them() -> No
     assert result.racks["switches"].to_list() == [0, 1, 0]
 
 
-def test_a_switch_as_high_as_a_rack() -> None:
+def test_a_switch_may_be_as_high_as_a_rack() -> None:
     result = cost(load("xgft:1;30;1"), rack_units=10, switch_units=10)
     assert result.racks["switches"].to_list() == [1, 0, 0, 0]
     assert result.racks["hosts"].to_list() == [0, 10, 10, 10]
 
 
-def test_many_ports_make_a_switch_high() -> None:
+def test_the_height_of_a_switch_grows_with_its_ports() -> None:
     fabric = load("xgft:1;100;1")
     result = cost(fabric, ports_per_unit=30, rack_units=40)
     switch = result.places.filter(pl.col("kind") == "switch").row(0, named=True)
@@ -233,7 +233,7 @@ def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
 
 
 def rails(described: dict[str, tuple[str, int]]) -> Fabric:
-    """Return adapters, with description and system GUID, alternating on two leaf switches."""
+    """Return adapters of these descriptions and system GUIDs, cabled alternately to two leaves."""
     build = FabricBuilder("rails")
     switches = build.switches(["x", "y"], ports=8)
     adapters = build.hosts(list(described))
@@ -249,12 +249,12 @@ def rails(described: dict[str, tuple[str, int]]) -> Fabric:
 @pytest.mark.parametrize(
     ("described", "machines"),
     [
-        # Same name with different devices; ports of a dual-port card by their system GUID.
+        # Adapters match by their host name; ports of a dual-port card match by their system GUID.
         ({"a": ("n1 mlx5_0", 0), "b": ("n1 mlx5_1", 0), "c": ("n2 mlx5_0", 0)}, ["ab", "c"]),
         ({"a": ("x", 7), "b": ("y", 7), "c": ("z", 8), "d": ("z", 0)}, ["ab", "c", "d"]),
-        # Both rules: a and c are matched by their name, b and c by their card.
+        # Both rules apply: a and c match by their host name, b and c by their system GUID.
         ({"a": ("n1 HCA-1", 1), "b": ("?", 2), "c": ("n1 HCA-2", 2)}, ["abc"]),
-        # Names shared by several machines do not identify one, nor do names of adapter models.
+        # Neither a name that many machines share nor that of an adapter model identifies a machine.
         ({"a": ("localhost mlx5_0", 0), "b": ("localhost mlx5_0", 0)}, ["a", "b"]),
         ({"a": ("MT4115 ConnectX", 0), "b": ("MT4115 ConnectX", 0)}, ["a", "b"]),
     ],
@@ -267,7 +267,7 @@ def test_adapters_of_one_machine_are_one_host(
     spots = hosts.group_by("rack", "unit", maintain_order=True).agg(pl.col("node").str.join())
     assert spots["node"].to_list() == machines
     assert result.num_hosts == result.racks["hosts"].sum() == len(machines)
-    # Two switches and one U per machine; every adapter is bought.
+    # The rack holds two switches and one U per machine; every adapter is bought.
     assert result.racks["units_used"].to_list() == [2 + len(machines)]
     adapters = result.summary.filter(pl.col("category") == "adapter").row(0, named=True)
     assert adapters["count"] == len(described)
@@ -278,7 +278,7 @@ def test_adapters_of_one_machine_are_one_host(
 
 
 def test_a_machine_belongs_to_the_switch_that_most_of_its_cables_lead_to() -> None:
-    # Machine n has two of its three adapters on x; m has one on each, and x comes first.
+    # Machine n has two of its three adapters on x. Machine m has one on each: the first, x, counts.
     names = ["n HCA-1", "m HCA-1", "n HCA-2", "m HCA-2", "?", "n HCA-3"]
     switch = [1, 0, 0, 1, 1, 0]
     build = FabricBuilder("two")
@@ -292,12 +292,12 @@ def test_a_machine_belongs_to_the_switch_that_most_of_its_cables_lead_to() -> No
     assert [group.hosts for group in gear.groups] == [
         (nodes["n HCA-1"], nodes["m HCA-1"]), (nodes["?"],),
     ]  # fmt: skip
-    # Cables between units: those of n and m that lead to y.
+    # The cables between units are those from n and m to y.
     assert gear.unit_matrix().toarray().tolist() == [[0, 2], [2, 0]]
 
 
 def test_rails_of_a_machine_run_from_its_place() -> None:
-    # Four machines of two rails each in two racks: each machine is placed with the leaf of its
+    # Four machines of two rails each fill two racks. Each machine is placed with the leaf of its
     # first rail, and both of its cables start at its own unit.
     names = [f"n{i // 2} mlx5_{i % 2}" for i in range(8)]
     result = cost(rails({name: (name, 0) for name in names}), rack_units=4, hosts_per_rack=2)
@@ -330,7 +330,7 @@ def chassis() -> Fabric:
     return Fabric.of(parts)
 
 
-def test_what_is_inside_a_chassis_is_not_bought() -> None:
+def test_cables_inside_a_chassis_are_not_bought() -> None:
     fabric = chassis()
     result = cost(fabric)
     inside = result.cables.filter(pl.col("kind") == "internal")
@@ -341,7 +341,7 @@ def test_what_is_inside_a_chassis_is_not_bought() -> None:
     at = places(result)
     assert at["x"] == at["y"] == at["sharp"] != at["z"]
     rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
-    # 24 ports minus 7 ends of internal cables; four hosts and z are connected.
+    # 24 ports minus 7 ends of internal cables; the ports in use lead to four hosts and z.
     box = rows["17-port switch, 2 in one chassis"]
     assert (box["count"], box["ports_used"], box["ports_free"]) == (1, 5, 12)
     assert rows["connection inside a chassis or switch"]["count"] == 4
@@ -444,18 +444,18 @@ def test_every_plan_is_sound(spec: str, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("options", OPTIONS[::2], ids=str)
-def test_ragged_fabrics_are_placed_too(seed: int, options: dict[str, Any]) -> None:
+def test_plans_of_random_fabrics_are_sound(seed: int, options: dict[str, Any]) -> None:
     fabric = random_fabric(seed, switches=9, hosts=25)
     check(fabric, cost(fabric, **options), Layout(**options))
 
 
 @pytest.mark.parametrize("spec", SPECS[:4])
-def test_plans_of_shuffled_and_split_fabrics(spec: str) -> None:
+def test_plans_of_shuffled_and_degraded_fabrics_are_sound(spec: str) -> None:
     fabric = load(spec).shuffled(3).with_faults(cables=5, switches=2, seed=1)
     check(fabric, cost(fabric), Layout())
 
 
-def test_a_real_fabric_without_labels(shared: Path) -> None:
+def test_the_plan_of_a_real_fabric_without_labels_is_sound(shared: Path) -> None:
     fabric = load(shared / "fabrics" / "psmn-x5.ibnetdiscover")
     result = cost(fabric)
     check(fabric, result, Layout())
@@ -463,7 +463,7 @@ def test_a_real_fabric_without_labels(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["dragonfly:p=2,a=4,h=2", "torus:dims=4x4x2", "kns:k=4,n=2"])
-def test_the_shortest_order_is_the_shortest(spec: str) -> None:
+def test_the_default_order_has_the_shortest_cables(spec: str) -> None:
     fabric = load(spec)
     options = {"rack_units": 12}
     names = ["number", "coordinates", "coordinates-reversed", "cables"]
@@ -474,8 +474,8 @@ def test_the_shortest_order_is_the_shortest(spec: str) -> None:
 
 
 def test_connected_switches_and_hosts_share_racks_without_labels() -> None:
-    # Six pods of three leaves that share their middle switches: 4 hosts and 1 leaf take 5U, so a
-    # rack of 15U holds a pod. The pods, scattered by the shuffled labels, follow from the cables.
+    # In each of six pods, three leaves share middle switches. Four hosts and a leaf take 5U, so a
+    # rack of 15U holds the leaves of a pod. Shuffling scatters the pods; the cables show them.
     fabric = load("xgft:3;4,3,6;1,3,1")
     shuffled = fabric.shuffled(1)
     scattered = cost(shuffled, rack_units=15, order="number")
@@ -493,7 +493,7 @@ def test_equal_input_gives_equal_plans() -> None:
     assert one.text() == two.text()
 
 
-def test_only_switches_and_only_hosts() -> None:
+def test_fabrics_of_only_switches_or_only_hosts_have_plans() -> None:
     build = FabricBuilder("bare")
     build.switches(["x", "y"], ports=4)
     result = cost(build.fabric())
@@ -545,19 +545,19 @@ def test_bad_options_give_one_error(options: dict[str, Any], text: str) -> None:
         cost(pair(), **options)
 
 
-def test_a_floor_too_large_for_any_cable() -> None:
+def test_a_route_longer_than_any_cable_sold_is_refused() -> None:
     with pytest.raises(
         InputError, match=r"cable x\[3\] -- y\[3\] needs 1\.6 m, but the longest cable sold is 1 m"
     ):
         cost(pair(), rack_units=4, cable_lengths_m="0.5,1")
 
 
-def test_rows_too_short_for_racks_at_their_ends() -> None:
+def test_rows_too_short_for_racks_at_their_ends_are_refused() -> None:
     with pytest.raises(InputError, match="do not fit at the ends of rows of 1 racks"):
         cost(load("xgft:2;8,8;1,4"), rack_units=9, core="row-ends", racks_per_row=1)
 
 
-def test_a_layout_or_its_options() -> None:
+def test_either_a_layout_or_its_options_are_accepted() -> None:
     layout = Layout(rack_units=4)
     assert cost(pair(), layout=layout).layout == layout
     with pytest.raises(InputError, match="not both: rack_units"):
@@ -567,7 +567,7 @@ def test_a_layout_or_its_options() -> None:
     )
 
 
-def test_nothing_to_place() -> None:
+def test_a_fabric_without_nodes_is_refused() -> None:
     with pytest.raises(InputError, match="neither switches nor hosts"):
         cost(FabricBuilder("empty").fabric())
 

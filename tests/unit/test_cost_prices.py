@@ -102,7 +102,7 @@ def test_labels_name_their_own_end_first() -> None:
     assert result.cables["from_node"].to_list() == ["x", "x", "x", "y", "y"]
 
 
-def test_the_list_as_csv(tmp_path: Path) -> None:
+def test_the_cabling_list_can_be_written_as_csv(tmp_path: Path) -> None:
     result = cost(pair(), rack_units=4)
     path = tmp_path / "cables.csv"
     path.write_text("old")
@@ -122,7 +122,7 @@ def test_names_with_commas_and_quotes_survive_csv(tmp_path: Path) -> None:
     assert again.equals(result.cables)
 
 
-def test_a_list_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_list_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         cost(pair()).write_cables(tmp_path / "missing" / "cables.csv")
 
@@ -130,14 +130,14 @@ def test_a_list_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "name"), [(0, "A"), (25, "Z"), (26, "AA"), (27, "AB"), (702, "AAA")]
 )
-def test_row_names(row: int, name: str) -> None:
+def test_rack_rows_are_named_by_letters(row: int, name: str) -> None:
     assert row_name(row) == name
 
 
 # -- prices ----------------------------------------------------------------------------------------
 
 
-def test_without_prices_there_is_no_money() -> None:
+def test_without_prices_there_are_no_costs() -> None:
     result = cost(pair())
     assert result.total_cost is None
     assert result.cost_per_host is None
@@ -168,7 +168,7 @@ def test_costs_by_hand(tmp_path: Path) -> None:
     assert repr(result) == "CostPlan('pair': 2 racks, 5 cables, 4 m, 7,876 EUR)"
 
 
-def test_the_most_exact_cable_entry_counts(tmp_path: Path) -> None:
+def test_the_most_specific_cable_entry_is_used(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES)
     prices = Prices.read(path)
     assert prices.of_cable("copper", 200.0, 2.0).price == 75.5
@@ -188,7 +188,7 @@ def test_the_smallest_switch_that_fits_is_taken(tmp_path: Path) -> None:
     assert prices.of_adapter(1).price == 400
 
 
-def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
+def test_items_bought_are_products_of_the_price_file(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES.replace("[[adapter]]", "[[adapter]]\nports = 2"))
     build = FabricBuilder("sizes")
     switches = build.switches(["big", "even", "small"], ports=[30, 36, 3])
@@ -203,13 +203,13 @@ def test_what_is_bought_is_a_product_of_the_price_file(tmp_path: Path) -> None:
         "8-port switch for 3 ports": (8, 3, 1, 1, 7, 1000, 40),
         "2-port host adapter for 1 port": (2, 1, 1, 1, 1, 400, 12),
     }
-    # The height is that of the product: 36 ports take 2 U of 30 ports each, 30 ports would take 1.
+    # The height is that of the product: at 30 ports per U, its 36 ports take 2 U instead of 1.
     heights = dict(result.places.select("node", "units").rows())
     assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
     assert "36-port switch for 30 ports" in result.text()
     with pytest.raises(InputError, match=r"big has 30 ports \(36 as bought\) and needs 36 U, m"):
         cost(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
-    # Without prices there are no products, and the ports are those of the fabric.
+    # Without prices there are no products, and port counts are those of the fabric.
     assert cost(build.fabric()).summary["item"][:3].to_list() == [
         "36-port switch", "30-port switch", "3-port switch",
     ]  # fmt: skip
@@ -222,7 +222,7 @@ def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
     assert result.cost_per_host == result.total_cost / 2
 
 
-def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
+def test_missing_sections_are_named_and_not_counted(tmp_path: Path) -> None:
     path = with_prices(tmp_path, 'currency = "CHF"\n[[adapter]]\nprice = 5\n')
     result = cost(pair(), prices=path)
     assert result.total_cost == 20
@@ -231,7 +231,7 @@ def test_sections_left_out_are_not_counted_and_said(tmp_path: Path) -> None:
     assert result.power_w is None
 
 
-def test_an_entry_that_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_entry_is_an_error(tmp_path: Path) -> None:
     path = with_prices(tmp_path, PRICES)
     with pytest.raises(
         InputError, match=r"prices.toml: no \[\[switch\]\] entry matches 40-port switch"
@@ -359,14 +359,14 @@ def test_damaged_price_files_are_read_or_refused(at: int, length: int, new: str)
             assert read.currency
 
 
-def test_the_documented_price_file_is_one(tmp_path: Path) -> None:
+def test_the_documented_price_file_is_valid(tmp_path: Path) -> None:
     text = DOCS.read_text().partition("```toml\n")[2].partition("```")[0]
     prices = Prices.read(with_prices(tmp_path, text))
     assert prices.of_cable("copper", 200.0, 2.0).price == 75
     assert prices.rack.price == 2000
 
 
-def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_price_file_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         cost(pair(), prices=tmp_path / "none.toml")
 
@@ -374,7 +374,7 @@ def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
 # -- the page --------------------------------------------------------------------------------------
 
 
-def test_the_page() -> None:
+def test_the_printed_plan() -> None:
     result: CostPlan = cost(load("kns:k=6,n=2"))
     lines = result.text().splitlines()
     assert lines[0] == "kns:k=6,n=2: 36 hosts, 48 switches, 108 cables"

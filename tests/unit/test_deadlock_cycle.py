@@ -29,12 +29,12 @@ def test_cycle_that_moves_is_no_deadlock():
 
 
 @pytest.mark.parametrize("why", [0, 1, 3, 4])
-def test_only_credits_close_a_circle(why):
+def test_only_waits_for_credits_form_a_cycle(why):
     waits = {(0, 0): (1, 0, why), (1, 0): (0, 0, 2)}
     assert deadlock_cycle(*state(2, 1, waits)) == []
 
 
-def test_lanes_are_told_apart():
+def test_lanes_of_a_link_are_distinguished():
     # The links form a cycle, but the lanes do not.
     waits = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (0, 1, 2), (0, 1): (1, 1, 2)}
     assert deadlock_cycle(*state(3, 2, waits)) == []
@@ -48,7 +48,7 @@ def test_cycle_may_change_lanes():
     assert deadlock_cycle(*state(2, 2, waits)) == [(0, 1), (1, 0)]
 
 
-def test_shortest_of_several_then_lowest():
+def test_of_several_cycles_the_shortest_then_lowest_is_returned():
     three = {(0, 0): (1, 0, 2), (1, 0): (2, 0, 2), (2, 0): (0, 0, 2)}
     two = {(7, 0): (8, 0, 2), (8, 0): (7, 0, 2)}
     other = {(4, 0): (5, 0, 2), (5, 0): (4, 0, 2)}
@@ -56,7 +56,7 @@ def test_shortest_of_several_then_lowest():
     assert deadlock_cycle(*state(9, 1, three | two | other)) == [(4, 0), (5, 0)]
 
 
-def test_nothing_waits():
+def test_there_is_no_cycle_if_nothing_waits():
     assert deadlock_cycle(*state(4, 2, {})) == []
 
 

@@ -1,4 +1,4 @@
-"""dnup, and roots of updn from a file."""
+"""dnup, and updn with roots from a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection
 
 
-def test_ranks_are_the_distance_from_the_leaves() -> None:
+def test_the_rank_of_a_switch_is_its_distance_from_the_leaves() -> None:
     fabric = load("xgft:3;2,2,2;1,2,2")
     ranks = leaf_ranks(fabric)[: fabric.num_switches]
     # 4 leaves, 4 switches above them and 4 at the top.
@@ -27,14 +27,14 @@ def test_ranks_are_the_distance_from_the_leaves() -> None:
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_a_tree_is_served_by_shortest_ways(balance: str) -> None:
+def test_routes_of_a_tree_are_minimal(balance: str) -> None:
     fabric = load("xgft:3;4,4,4;1,4,4")
     verdict = validate(fabric, route(fabric, "dnup", balance=balance))
     assert verdict.ok
     assert verdict.minimal_share == 1
 
 
-def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
+def test_flows_are_balanced_at_least_as_well_as_by_updn() -> None:
     fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=3, switches=1, seed=4)
     between = fabric.link_kind == 0
     worst = [
@@ -45,15 +45,15 @@ def test_flows_are_balanced_as_well_as_up_down_ones_from_the_roots() -> None:
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_what_would_leave_hosts_unrouted_is_refused(balance: str) -> None:
+def test_fabrics_with_unreachable_hosts_are_refused(balance: str) -> None:
     fabric = load("kns:k=4,n=2")
     with pytest.raises(NotApplicable, match="have no path that goes away"):
         route(fabric, "dnup", balance=balance)
 
 
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_the_second_ports_of_hosts_are_served_or_refused_too(balance: str) -> None:
-    # Leaves a, b and c below two spines, of which one connects a and b, the other b and c.
+def test_second_ports_of_hosts_are_reached_or_the_fabric_is_refused(balance: str) -> None:
+    # One of two spines connects leaves a and b, the other connects leaves b and c.
     build = FabricBuilder("two rails")
     a, b, c, left, right = build.switches(["a", "b", "c", "left", "right"])
     build.connect([left, left, right, right], [a, b, b, c])
@@ -83,7 +83,7 @@ def guid_file(folder: Path, text: str) -> Path:
     return path
 
 
-def test_roots_from_a_file_are_those_named(tmp_path: Path) -> None:
+def test_roots_are_those_named_in_a_file(tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,4")
     names = fabric.node_names[fabric.num_switches - 1], fabric.node_names[fabric.num_switches - 2]
     guids = [int(fabric.node_guid[fabric.find_node(name)]) for name in names]
@@ -99,7 +99,7 @@ def test_roots_from_a_file_are_those_named(tmp_path: Path) -> None:
     assert np.array_equal(text.table, named.table)
 
 
-def test_a_guid_that_is_no_switch_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_guid_that_no_switch_has_is_refused_with_its_line(tmp_path: Path) -> None:
     fabric = load("torus:4x4")
     path = guid_file(tmp_path, f"{int(fabric.node_guid[0]):#x}\n0xdead\n")
     with pytest.raises(InputError, match=r"roots\.txt.*2.*0x000000000000dead") as caught:
@@ -124,7 +124,7 @@ def test_paths_longer_than_the_limit_of_opensm_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dnup", "updn", "minhop"])
 @pytest.mark.parametrize("balance", ["flows", "opensm"])
-def test_passes_are_at_least_one_however_balanced(name: str, balance: str) -> None:
+def test_passes_must_be_at_least_one_with_any_balance(name: str, balance: str) -> None:
     with pytest.raises(InputError, match="passes must be at least 1"):
         route(load("xgft:2;4,4;1,4"), name, balance=balance, passes=0)
 

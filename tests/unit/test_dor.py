@@ -24,7 +24,7 @@ def test_dimensions_from_wiring_need_one_lane(spec: str, seed: int | None) -> No
     assert not verdict.credit_loops
 
 
-def test_by_ports_it_is_free_of_deadlock_only_where_ports_agree() -> None:
+def test_dimensions_by_ports_are_deadlock_free_only_if_ports_are_consistent() -> None:
     fabric = load("mesh:4x4x4")
     assert not validate(fabric, route(fabric, "dor")).credit_loops
     assert validate(fabric.shuffled(1), route(fabric.shuffled(1), "dor")).credit_loops
@@ -40,12 +40,12 @@ def test_by_ports_it_is_free_of_deadlock_only_where_ports_agree() -> None:
         ("leaf-spine:leaves=1,spines=1,hosts=4", "line of 2"),
     ],
 )
-def test_the_dimensions_found_are_told(spec: str, dimensions: str) -> None:
+def test_a_note_names_the_dimensions(spec: str, dimensions: str) -> None:
     for fabric in (load(spec), load(spec).shuffled(7)):
         assert route(fabric, "dor:dimensions=wiring").notes == (f"found dimensions: {dimensions}",)
 
 
-def test_rings_can_deadlock_and_share_the_way_to_the_opposite_switch() -> None:
+def test_rings_can_deadlock_and_balance_paths_to_the_opposite_switch() -> None:
     fabric = load("torus:6x6")
     routes = route(fabric, "dor:dimensions=wiring")
     assert validate(fabric, routes).credit_loops
@@ -59,7 +59,7 @@ def test_rings_can_deadlock_and_share_the_way_to_the_opposite_switch() -> None:
 @pytest.mark.parametrize(
     "spec", ["kns:k=6,n=2", "xgft:2;4,4;1,4", "jellyfish:switches=20,degree=4"]
 )
-def test_what_has_no_dimensions_is_refused(spec: str) -> None:
+def test_fabrics_without_dimensions_are_refused(spec: str) -> None:
     with pytest.raises(NotApplicable, match="not form a product of dimensions"):
         route(load(spec), "dor:dimensions=wiring")
     mesh = load("mesh:4x4").with_faults(cables=1, seed=1)

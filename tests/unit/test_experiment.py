@@ -38,7 +38,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_texts_lists_and_units_are_taken(tmp_path) -> None:
+def test_texts_lists_and_units_are_read(tmp_path) -> None:
     experiment = read_experiment(write(tmp_path, WHOLE))
     assert experiment.fabric.source == "torus:4x4"
     assert experiment.engine == ("updn", "dor")
@@ -64,7 +64,7 @@ def test_every_combination_is_a_run(tmp_path) -> None:
     assert (runs[0].placements, runs[6].placements) == ("linear", "linear + random")
 
 
-def test_things_listed_twice_run_once() -> None:
+def test_values_listed_twice_run_once() -> None:
     data = {"fabric": "x", "engine": ["updn", "updn"], "job": [{"workload": ["a", "a", "b"]}]}
     assert len(check(data).runs) == 3
     many = {
@@ -181,7 +181,7 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=1
     handshake=st.booleans(),
     limit=st.none() | st.floats(1, 1e9),
 )
-def test_what_is_written_back_reads_as_the_same(
+def test_a_written_experiment_is_read_as_the_same(
     source, engines, slow, workload, name, start, eager, handshake, limit
 ) -> None:
     experiment = check(
@@ -199,7 +199,7 @@ def test_what_is_written_back_reads_as_the_same(
     assert check(tomllib.loads(text)) == experiment
 
 
-def test_flags_are_named_as_flags() -> None:
+def test_errors_of_flags_name_the_flags() -> None:
     data = {"fabric": "x", "job": [{"workload": "y", "ranks_per_host": 0}]}
     with pytest.raises(InputError, match=r"^--ranks-per-host: 0 does not fit"):
         check(data, flags=True)
@@ -219,7 +219,7 @@ def test_defaults_are_those_of_simulate() -> None:
     options_of = {run.level: experiment.options(run) for run in experiment.runs}
     for options in options_of.values():
         usual = {name: defaults[name] for name in options}
-        if "policy" in options:  # resolved from the routes
+        if "policy" in options:  # its default depends on the routes
             usual["policy"] = "deterministic"
         assert options == usual
     missing = defaults.keys() - options_of["flow"].keys() - options_of["packet"].keys()

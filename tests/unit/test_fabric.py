@@ -56,7 +56,7 @@ def test_arrays_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_taking_apart_and_assembling_gives_the_same_fabric(seed: int) -> None:
+def test_the_parts_of_a_fabric_give_the_same_fabric(seed: int) -> None:
     fabric = random_fabric(seed)
     again = Fabric.of(Parts.of(fabric))
     assert again.digest == fabric.digest
@@ -90,7 +90,7 @@ def test_graph_agrees_with_the_links(seed: int) -> None:
             assert fabric.link_from[link] == graph.row_node[graph.destination_row[d]]
 
 
-def test_faults_take_away_what_they_name() -> None:
+def test_faults_change_what_they_name() -> None:
     fabric = small()
     without = fabric.without(cables=["a[1]"])
     assert edges(fabric) - edges(without) == {frozenset({("a", 1), ("b", 1)})}
@@ -160,7 +160,7 @@ def test_shuffling_keeps_the_wiring_and_forgets_the_labels(spec: str) -> None:
     )
 
 
-def test_nodes_and_cables_that_clash_are_refused() -> None:
+def test_nodes_and_cables_that_conflict_are_refused() -> None:
     twins = FabricBuilder("twins")
     twins.switches(["a", "a"])
     with pytest.raises(InputError, match="two nodes are named 'a'"):
@@ -181,7 +181,7 @@ def test_nodes_and_cables_that_clash_are_refused() -> None:
         Fabric.of(parts)
 
 
-def test_names_lengths_and_lids_travel_along() -> None:
+def test_names_lengths_and_lids_of_changed_fabrics() -> None:
     fabric = small()
     named = fabric.renamed({0x200000: "left", 0x99: "nobody"})
     assert named.node_names == ("left", "b", "h0", "h1")
@@ -212,7 +212,7 @@ def test_endpoints_are_ports_or_hosts_that_forward() -> None:
     assert fabric.graph.num_rows == 3
 
 
-def test_adapters_that_are_no_hosts_do_not_count_as_hosts() -> None:
+def test_aggregation_nodes_do_not_count_as_hosts() -> None:
     builder = FabricBuilder("with an aggregation node")
     (switch,) = builder.switches(["s"])
     adapters = builder.hosts(["h", "sharp", "i"])

@@ -30,7 +30,7 @@ def one_message(size: int) -> Workload:
 
 
 def puts(*pairs: tuple[int, int, int]) -> Workload:
-    """Return messages (source, destination, size) that all start at once; ranks are hosts."""
+    """Return messages (source, destination, size) that all start at once; rank i is on host i."""
     builder = WorkloadBuilder(TREE.num_hosts)
     for source, target, size in pairs:
         builder.put(source, target, size)
@@ -51,14 +51,14 @@ def arrivals(work: Workload, **options: object) -> list[float]:
 
 
 def test_an_eager_message_takes_its_latency_and_its_size_over_the_rate() -> None:
-    # Hosts 0 and 5: two cables up, two down, and three switches between them.
+    # The path from host 0 to host 5 has two cables up, two down, and three switches.
     hops, cables = 3, 4 * 10.0
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], switch_latency_ns=50)
     assert result.makespan_ns == pytest.approx(hops * 50 + cables + 5000 / RATE)
     assert result.ended_ns[0] == 0  # the library has buffered the message
 
 
-def test_a_rendezvous_asks_first_and_ends_when_all_has_left() -> None:
+def test_a_rendezvous_send_requests_first_and_ends_when_its_message_has_left() -> None:
     options = {"eager_bytes": 0, "switch_latency_ns": 50}
     latency = 3 * 50 + 40
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], **options)
@@ -81,15 +81,15 @@ def test_the_overhead_occupies_both_processors() -> None:
     assert result.ended_ns[3:].tolist() == [209, 309, 409]
 
 
-def test_calculations_on_one_processor_take_turns_and_others_do_not() -> None:
+def test_calculations_run_one_at_a_time_on_each_processor() -> None:
     builder = WorkloadBuilder(1)
     for cpu in (0, 0, 1):
         builder.calc(0, 10.0, cpu=cpu, after=[])
     assert weft.simulate(TREE, ROUTES, builder.build()).ended_ns.tolist() == [10, 20, 10]
 
 
-def test_flows_share_adapters_and_cables_alike() -> None:
-    # Two messages to one host; one of them shares its source with a third message.
+def test_flows_share_adapters_and_cables() -> None:
+    # Two messages go to one host; one of them shares its source with the third message.
     ends = arrivals(puts((0, 5, 1000), (0, 6, 1000), (1, 5, 1000)))
     assert ends == pytest.approx([2000 / RATE] * 3)
     # 0 -> 4 and 1 -> 8 leave via the same cable of their leaf (dmodk selects by destination).
@@ -97,7 +97,7 @@ def test_flows_share_adapters_and_cables_alike() -> None:
     assert arrivals(puts((0, 4, 1000), (1, 9, 1000))) == pytest.approx([1000 / RATE] * 2)
 
 
-def test_without_contention_all_are_alone() -> None:
+def test_without_sharing_every_flow_has_the_full_rate() -> None:
     work = puts((0, 5, 1000), (1, 5, 1000))
     for tolerance in (0.0, 0.5):
         ends = arrivals(work, sharing="none", tolerance=tolerance)
@@ -105,12 +105,12 @@ def test_without_contention_all_are_alone() -> None:
 
 
 def test_a_finished_flow_leaves_its_share_to_the_others() -> None:
-    # Both have half the rate until the short one ends; the long one then has the full rate.
+    # Both flows have half the rate until the short one ends; the long one then has the full rate.
     ends = arrivals(puts((0, 5, 1000), (1, 5, 3000)))
     assert ends == pytest.approx([2000 / RATE, 4000 / RATE])
 
 
-def test_split_flows_use_all_ways_and_hashed_ones_a_single_one() -> None:
+def test_split_flows_use_all_paths_and_hashed_flows_a_single_one() -> None:
     spread = weft.route(TREE, "ecmp")
     work = puts((0, 4, 1000), (1, 8, 1000))
     result = weft.simulate(TREE, spread, work, latency_ns=0, hardware=weft.Hardware(header_bytes=0))
@@ -147,18 +147,19 @@ def test_messages_go_to_the_first_lid() -> None:
             node = int(TREE.link_to[link])
 
 
-def test_messages_by_tables_share_their_routes_whatever_multipath_says() -> None:
+def test_messages_by_tables_share_their_route_with_any_multipath() -> None:
     result = weft.simulate(TREE, ROUTES, puts((0, 5, 10), (0, 5, 20)), multipath="hash")
     assert result.network.num_routes == 1
 
 
 def test_nonminimal_routes_carry_their_share_of_messages() -> None:
-    """Eight messages go to the next group, over one cable or via seven other groups."""
+    """The 8 messages of a group go to the next group, over one cable or via 7 other groups."""
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     work = load_workload("shift:offset=8", 72)
     rate = fabric.link_rate_gbps.max() / 8
     alone = 65536 / rate
-    # Loads of the static level: 8 minimal, 16/7 via intermediates, 2 with 1/8 to 1/4 minimal.
+    # Largest loads at the static level: 8 if all messages take minimal paths, 16/7 if all go via
+    # intermediates, 2 if the minimal share is 1/8 to 1/4.
     for engine, options, share, load in (
         ("valiant", {}, None, 16 / 7),
         ("ugal", {}, 1 / 4, 2),
@@ -169,7 +170,7 @@ def test_nonminimal_routes_carry_their_share_of_messages() -> None:
         result = weft.simulate(fabric, weft.route(fabric, engine), work, latency_ns=0, **options)
         assert result.network.straight == pytest.approx(share or 0.0, nan_ok=True) or share is None
         assert result.makespan_ns == pytest.approx(alone * load)
-    # Answers to requests return to the senders, and do not enter the choice of the share.
+    # Answers to requests return to the senders, and do not affect the choice of the minimal share.
     builder = WorkloadBuilder(72)
     for rank in range(72):
         steps = [("send", (rank + 8) % 72), ("recv", (rank - 8) % 72)]
@@ -211,7 +212,7 @@ def test_the_penalty_law_refuses_messages_that_leave_by_several_ports() -> None:
         weft.simulate(fabric, routes, work, sharing="penalty")
 
 
-def test_source_routes_run_too() -> None:
+def test_source_routes_can_be_simulated() -> None:
     routes = weft.route(TREE, "smodk")
     work = load_workload("alltoall:size=2KiB", 16)
     result = weft.simulate(TREE, routes, work)
@@ -228,7 +229,7 @@ def test_source_routes_run_too() -> None:
     assert np.array_equal(TREE.link_to[used[inner]], TREE.link_from[used[inner + 1]])
 
 
-def test_ranks_of_one_host_share_nothing() -> None:
+def test_messages_between_ranks_of_one_host_use_no_link() -> None:
     result = weft.simulate(
         TREE, ROUTES, one_message(5000), [3, 3], local_gbps=80, local_latency_ns=11
     )
@@ -236,12 +237,12 @@ def test_ranks_of_one_host_share_nothing() -> None:
     assert result.links()["carried_bytes"].sum() == 0
 
 
-def test_release_times_hold_puts_back() -> None:
+def test_puts_wait_for_their_release_time() -> None:
     builder = WorkloadBuilder(2)
     builder.put(0, 1, 125, release_ns=500.0)
     result = weft.simulate(TREE, ROUTES, builder.build(), latency_ns=0)
     assert result.left_ns[0] == 500
-    # With a header of 26 bytes.
+    # The packet has 125 bytes and a header of 26.
     assert result.makespan_ns == pytest.approx(512.08)
 
 
@@ -252,7 +253,7 @@ def _ring(size: int) -> Workload:
     return builder.build()
 
 
-def test_a_deadlock_names_who_waits_for_what() -> None:
+def test_a_deadlock_error_names_the_waiting_operations() -> None:
     weft.simulate(TREE, ROUTES, _ring(100))
     message = (
         r"deadlocks after 120 ns: 4 ranks wait for ever: "
@@ -299,12 +300,12 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"egaer_bytes": 1}, "has no 'egaer_bytes' .did you mean 'eager_bytes'"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, object], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         weft.simulate(TREE, ROUTES, _ring(100), **options)
 
 
-def test_what_is_no_workload_and_no_routes() -> None:
+def test_arguments_that_are_not_workload_or_routes_are_refused() -> None:
     with pytest.raises(InputError, match="expected Workload, not 3"):
         weft.simulate(TREE, ROUTES, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected Routes, not 3"):
@@ -312,7 +313,7 @@ def test_what_is_no_workload_and_no_routes() -> None:
 
 
 def test_sums_of_bytes_are_exact_where_doubles_are_not() -> None:
-    # 2^55 + 1 and 1: doubles beside the first are 8 apart.
+    # The sizes are 2^55 + 1 and 1 bytes; doubles near 2^55 are 8 apart.
     result = weft.simulate(TREE, ROUTES, puts((0, 5, 2**55 + 1), (0, 6, 1)))
     assert result.ranks()["sent_bytes"][0] == 2**55 + 2
     assert result.phases()["size_bytes"].to_list() == [2**55 + 2]
@@ -325,7 +326,7 @@ def test_a_pair_without_a_path_is_named() -> None:
         weft.simulate(broken, routes, one_message(10), [0, 5])
 
 
-def test_progress_tells_how_far_it_came() -> None:
+def test_progress_reports_ended_operations_and_arrived_messages() -> None:
     reports: list[Progress] = []
     work = load_workload("alltoall:size=4KiB,algorithm=pairwise", 16)
     weft.simulate(TREE, ROUTES, work, progress=reports.append)
@@ -344,12 +345,12 @@ def test_long_runs_can_be_interrupted_without_progress(monkeypatch: pytest.Monke
     run_kernel = flow_engine.run
     monkeypatch.setattr(flow_engine, "run", run)
     weft.simulate(TREE, ROUTES, load_workload("alltoall:size=4KiB,algorithm=pairwise", 16))
-    # The number of instants per call grows gradually.
+    # The number of instants per call of the kernel grows gradually.
     assert instants[0] == 1
     assert all(more <= 16 * few for few, more in pairwise(instants))
 
 
-def test_results_add_up() -> None:
+def test_totals_of_the_result_tables_agree() -> None:
     work = load_workload("hpcg:local=16x16x16,iterations=1,levels=2", 16)
     result = weft.simulate(TREE, ROUTES, work, "random:seed=4")
     messages, links, ranks, phases = (
@@ -367,7 +368,7 @@ def test_results_add_up() -> None:
     assert links["utilisation"].max() <= 1 + 1e-9
 
 
-def test_the_same_run_twice_is_the_same() -> None:
+def test_runs_are_reproducible() -> None:
     work = load_workload("random-ring", 16)
     one, two = (weft.simulate(TREE, ROUTES, work, "random:seed=1") for _ in range(2))
     assert np.array_equal(one.ended_ns, two.ended_ns)
