@@ -18,7 +18,7 @@ settings.load_profile("weft")
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Folder of real fabrics and traces beside the project; tests that need it skip without it."""
+    """Return the folder of real fabrics and traces beside the project; skip the test without it."""
     folder = Path(__file__).parents[2] / "shared"
     if not folder.is_dir():
         pytest.skip("the folder of real fabrics is not there")

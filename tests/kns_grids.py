@@ -15,7 +15,7 @@ def grid(
     """Return routers on a grid of these sizes, with one switch per line.
 
     Parallel cables cycle through `rates`. The name of a router is r and its coordinates. The name
-    of a line's switch is s and the coordinates of its routers, with x for the one that varies.
+    of a line's switch is s and the routers' coordinates, with x for the coordinate that varies.
     """
     build = FabricBuilder(f"grid {sizes}", dimensions=len(sizes))
     places = list(product(*map(range, sizes)))

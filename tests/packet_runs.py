@@ -15,14 +15,14 @@ from weft.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 
-#: Packets of up to 1000 bytes of payload and a header of 24: 102.4 ns at 80 Gb/s.
+#: Packets of up to 1000 bytes of payload and a header of 24 bytes: 102.4 ns at 80 Gb/s.
 PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
 #: Times in ps of a full packet at 80 Gb/s, a cable of unknown length and a switch.
 D, L, R = 102_400, 10_000, 100_000
 
 
 def duration_ps(wire_bytes: int, gbps: float) -> int:
-    """Return the time of a packet on a cable, rounded once."""
+    """Return the time of a packet on a cable in ps, rounded once."""
     return max(int(8000 * wire_bytes / gbps + 0.5), 1)
 
 
@@ -42,7 +42,7 @@ def fabric_of(
 
 
 def line(rates: Sequence[float], lengths_m: Sequence[float]) -> Fabric:
-    """Return host 0, the given cables in order with a switch between any two, and host 1."""
+    """Return the given cables in a chain from host 0 to host 1, with a switch between each two."""
     builder = FabricBuilder("a line")
     nodes = [*builder.switches([f"s{n}" for n in range(len(rates) - 1)])]
     first, last = builder.hosts(["h0", "h1"])
@@ -68,7 +68,7 @@ def run(
     lane_of: Sequence[int] | None = None,
     **options: Any,
 ) -> PacketResult:
-    """Simulate on minimal paths, rank i on host i; `lane_of` is the lane per destination host."""
+    """Simulate on minimal paths, rank i on host i; `lane_of[i]` is the lane to host i."""
     routes = weft.route(fabric, "minhop")
     if lane_of is not None:
         assert isinstance(routes, TableRoutes)

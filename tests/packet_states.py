@@ -1,7 +1,7 @@
-"""Runs of packets in time slots: a simple simulator with the form of packet-level results.
+"""A simple simulator of packets in time slots, with results in the form of the packet level's.
 
-For tests of reports about a run, independent of the kernel: every packet takes one slot on every
-link, a buffer holds a few packets, and links without latency serve buffers round-robin.
+Tests of reports use it to be independent of the kernel. Every packet takes one slot on every link,
+a buffer holds a few packets, and links, which have no latency, serve buffers round-robin.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLOT_PS = 518_500
 
 
 def next_links(fabric: Fabric, target: int) -> dict[int, int]:
-    """Return each node's link on a minimal path to `target`, varied by target."""
+    """Return each node's next link to `target`, the choice among minimal ones varying by target."""
     distance, ring = {target: 0}, deque([target])
     while ring:
         node = ring.popleft()
@@ -53,9 +53,9 @@ def slot_run(
 ) -> Any:
     """Send the messages of a workload slot by slot; a lane is the destination's number mod `lanes`.
 
-    Operations of a rank begin when the previous one is done: calculations take their duration,
-    sends end when they have left, receives when their message has arrived; a put begins at its
-    release time.
+    An operation of a rank begins when the previous one has ended, a put not before its release
+    time. A calculation takes its duration, a send ends when it has left, and a receive ends when
+    its message has arrived.
     """
     hardware = Hardware(buffer_bytes=buffer_packets * 33 * 64)
     links, ops = fabric.num_links, work.num_ops
@@ -64,7 +64,7 @@ def slot_run(
     packets = np.maximum(1, -(-work.size_bytes // hardware.mtu_bytes))
     posted, ended, left, arrived = (np.full(ops, -1, dtype=np.int64) for _ in range(4))
     done = np.zeros(ops, dtype=np.int64)
-    # Buffers hold (operation, first slot in which it may leave); adapters hold packets to send.
+    # Packets in buffers and adapters are pairs of operation and first slot in which they may leave.
     buffers = [[deque() for _ in range(lanes)] for _ in range(links)]
     adapters = [[deque() for _ in range(lanes)] for _ in range(fabric.num_hosts)]
     into = [np.flatnonzero(fabric.link_to == node).tolist() for node in range(fabric.num_nodes)]

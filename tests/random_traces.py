@@ -271,7 +271,7 @@ class Sense:
 
 
 def random_workload(seed: int) -> Workload:
-    """Return random operations of random ranks: equal and different ones, phases, dependencies."""
+    """Return random ranks with equal or different operations, phases and dependencies."""
     random = Random(seed)
     ranks = random.randint(1, 6)
     builder = WorkloadBuilder(ranks, name="any")

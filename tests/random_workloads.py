@@ -13,8 +13,8 @@ def random_workload(
     """Return messages in one order common to all ranks, so that no rank waits forever.
 
     Some messages block at one end, but none blocks at both ends if its rendezvous could not
-    complete. There are calculations, puts with and without a release time, waits for some and for
-    all, tags and communicators.
+    complete. There are calculations, puts with and without a release time, waits for some or for
+    all operations, tags and communicators.
     """
     random = np.random.default_rng(seed)
     builder = WorkloadBuilder(ranks, name=f"random {seed}")

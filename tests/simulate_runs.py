@@ -18,7 +18,7 @@ RING = "allreduce:size=64KiB,algorithm=ring"
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
     status = main(["simulate", *map(str, words)])
     out, err = capsys.readouterr()
-    # The first run on a machine compiles and prints these messages.
+    # Messages about compilation, which only the first run on a machine prints, are removed.
     lines = err.splitlines(keepends=True)
     compiling = ("weft: compiling kernels", "weft: compiling took")
     return status, out, "".join(line for line in lines if not line.startswith(compiling))

@@ -17,7 +17,7 @@ from weft.report.comparison_data import Page
 from weft.report.comparison_page import write_comparison_page
 from weft.report.summary import hottest, scope_of
 
-#: Time limit for a page, far more than any needs.
+#: Time limit for a page, far more than any page needs.
 LIMIT_MS = 60_000
 expect.set_options(timeout=LIMIT_MS)
 
@@ -63,7 +63,7 @@ class Report:
         return self.tab.evaluate(script, argument)
 
     def cable_point(self, cable: int, share: float = 0.5) -> tuple[float, float]:
-        """Return where a cable is drawn, in window coordinates."""
+        """Return the point at a share of the length of a cable, in window coordinates."""
         self.tab.locator("#canvas").scroll_into_view_if_needed()
         self.settle()
         point = self.ask("([c, s]) => weftReport.cablePoint(c, s)", [cable, share])
@@ -81,7 +81,7 @@ class Report:
         for selector, value in (("#engine", engine), ("#pattern", pattern)):
             if value:
                 self.tab.select_option(selector, value)
-        # A run is unpacked first.
+        # The page unpacks a run before it shows the run.
         self.tab.wait_for_function(
             """() => {
                 const { page, run, engine, pattern } = weftReport;

@@ -22,7 +22,7 @@ from weft.report.summary import hottest, scope_of
 
 pytestmark = pytest.mark.browser
 
-#: Names each of which would run a script if the page did not escape it.
+#: Names that would each run a script if the page did not escape them.
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=2>",
@@ -71,8 +71,10 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     cables = np.unique(between >> 1)
     load = run.load.reshape(-1, 2).max(axis=1)
     report.cable_point(0)
-    # Scaled by its own loads, the initial setting, its hottest cable has the last colour.
-    report.tab.press("#canvas", "Escape")  # a selected cable has a halo of another colour
+    # Initially, colours are scaled by the loads of the run: its hottest cable has the last colour.
+    report.tab.press(
+        "#canvas", "Escape"
+    )  # deselect, as a selected cable has a halo of another colour
     report.settle()
     order = cables[np.argsort(load[cables])]
     assert load[order[0]] < load[order[-1]] / 4
@@ -94,7 +96,7 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     cold, hot = (np.abs(np.array(pixels) - wanted).max(axis=1) < 40 for pixels in result)
     assert hot.mean() > 0.7
     assert cold.mean() < 0.3
-    # The hottest is drawn last, so it is not covered, and is picked where others cross it.
+    # The hottest cable is drawn last: no other covers it, and it is picked where others cross it.
     assert report.ask("(c) => weftReport.drawing.order.at(-1) === c", int(order[-1]))
     picked = report.ask(
         """(c) => [...Array(61).keys()].map((i) => {
@@ -195,7 +197,7 @@ def test_hover_and_click_in_the_drawing_select_the_hot_cable(report: Report) -> 
     report.tab.mouse.click(x, y)
     expect(report.tab.locator("#details")).to_contain_text(fabric.link_name(link))
     assert report.ask("() => weftReport.selection") == {"kind": "cable", "cable": cable}
-    # Its parallel cable is drawn beside it and picked separately.
+    # The parallel cable is drawn beside the selected one and picked separately.
     ends = {int(fabric.link_from[link]), int(fabric.link_to[link])}
     twins = [
         c
@@ -208,7 +210,7 @@ def test_hover_and_click_in_the_drawing_select_the_hot_cable(report: Report) -> 
 
 
 def test_every_cable_between_switches_can_be_picked(report: Report) -> None:
-    """Where cables cross, some point of each belongs to it alone."""
+    """Although cables cross, each has a point at which it alone is picked."""
     fabric = report.page.fabric
     report.tab.press("#canvas", "Escape")
     report.cable_point(0)
@@ -487,7 +489,7 @@ def test_chart_curve_is_the_distribution(report: Report) -> None:
     assert report.tab.locator("#chart path.curve").count() == 3
 
 
-def test_torus_and_line_network_draw_and_pick(open_report: Any) -> None:
+def test_torus_and_line_network_are_drawn_and_their_cables_picked(open_report: Any) -> None:
     for spec in ("torus:5x5", "kns:k=4,n=2", "kns:k=4,n=2,router=adapter"):
         page = comparison_page(build(spec), ("minhop",), ("all-to-all",))
         report = open_report(page)
@@ -500,7 +502,7 @@ def test_torus_and_line_network_draw_and_pick(open_report: Any) -> None:
 def test_many_cables_are_drawn_as_bundles_until_zoomed_in(
     open_report: Any,
 ) -> None:
-    """1,728 hosts and 5,184 cables in 12 pods."""
+    """The fabric has 1,728 hosts and 5,184 cables in 12 pods."""
     fabric = build("xgft:3;12,12,12;1,12,12")
     page = comparison_page(fabric, ("dmodk",), ("shift", "incast"), listed=20)
     report = open_report(page)
@@ -537,7 +539,7 @@ def test_many_cables_are_drawn_as_bundles_until_zoomed_in(
     report.tab.locator("#hottest button").first.click()
     report.settle()
     assert fabric.link_name(link) in report.text("#details")
-    assert report.ask("() => weftReport.drawing.scale") > 1.2 * before  # it zoomed in
+    assert report.ask("() => weftReport.drawing.scale") > 1.2 * before  # the click zoomed in
     report.ask("(n) => weftReport.selectNode(n, true)", int(fabric.find_node("s1-70")))
     report.settle()
     assert not report.ask("() => weftReport.drawing.bundled")

@@ -90,7 +90,7 @@ def test_opens_at_the_largest_congestion_tree_and_lists_it(tab: Page, result: Pa
     assert f"{len(trees[0])} buffers, {int(trees[0].full.sum())} full" in message
     entries.first.locator("summary").click()
     rows = entries.first.locator(".branches li")
-    # The browser reports an opened element later than it opens it.
+    # The browser opens an element before it reports the change.
     expect(rows).to_have_count(len(trees[0]))
     names = {result.link_name(int(link)) for link in trees[0].link}
     assert {row.locator("button").inner_text() for row in rows.all()} == names
@@ -119,7 +119,9 @@ def test_slider_keys_and_buttons_move_in_time(tab: Page, result: PacketResult) -
 
 def test_play_and_pause(tab: Page, result: PacketResult) -> None:
     count = len(later(result))
-    tab.select_option("#speed", "60")  # it must not end before it is stopped
+    tab.select_option(
+        "#speed", "60"
+    )  # slow, so that the animation does not end before it is paused
     tab.locator("#slider").fill("0")
     tab.click("#play")
     expect(tab.locator("#play")).to_have_attribute("aria-label", "Pause")
@@ -172,7 +174,7 @@ def test_quantity_can_be_chosen(tab: Page, quantity: str, legend: str) -> None:
     assert tab.evaluate("() => Math.max(...weftReport.drawing.bin)") > 0
 
 
-def test_tree_alone_and_selected_link(tab: Page, result: PacketResult) -> None:
+def test_a_tree_can_be_shown_alone_and_a_link_selected(tab: Page, result: PacketResult) -> None:
     first = tab.locator("#trees > li").first
     first.locator("button").first.click()
     expect(tab.locator("#trees > li").first).to_contain_class("chosen")

@@ -52,7 +52,7 @@ def test_every_rank_takes_part_and_sends_to_others(name: str, ranks: int) -> Non
 
 @pytest.mark.parametrize("ranks", [2, 7, 8, 12, 27])
 @pytest.mark.parametrize("name", NAMES)
-def test_it_ends_with_synchronous_sends(name: str, ranks: int) -> None:
+def test_every_application_ends_with_synchronous_sends(name: str, ranks: int) -> None:
     workload = built(name, ranks)
     if workload is None:
         return
@@ -60,14 +60,14 @@ def test_it_ends_with_synchronous_sends(name: str, ranks: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_most_counts_fit(name: str) -> None:
+def test_most_numbers_of_ranks_fit(name: str) -> None:
     fits = [ranks for ranks in COUNTS if built(name, ranks) is not None]
     assert len(fits) >= len(COUNTS) / 2
 
 
 @pytest.mark.parametrize("ranks", COUNTS)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_count_that_does_not_fit_is_named(name: str, ranks: int) -> None:
+def test_a_number_of_ranks_that_does_not_fit_is_named(name: str, ranks: int) -> None:
     if built(name, ranks) is None:
         with pytest.raises(NotApplicable, match=rf"\b{ranks}\b"):
             build(name, ranks)
@@ -94,7 +94,7 @@ def test_the_seed_determines_the_result(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ranks", [0, 1])
-def test_too_few_ranks(name: str, ranks: int) -> None:
+def test_too_few_ranks_are_refused(name: str, ranks: int) -> None:
     with pytest.raises(NotApplicable if ranks else InputError, match=f"{name}.*{ranks}"):
         build(name, ranks)
 
@@ -121,7 +121,7 @@ def test_the_volume_is_linear_in_the_option(name: str, option: str) -> None:
 
     one, two, four = (volume(times) for times in (1, 2, 4))
     assert two > one > 0
-    if "seed" not in application[name].options:  # others may draw sizes anew
+    if "seed" not in application[name].options:  # with a seed, each repetition may draw other sizes
         assert four - two == 2 * (two - one)
     with pytest.raises(InputError, match=f"{option} must be at least 1, not 0"):
         build(name, 8, **{option: 0})

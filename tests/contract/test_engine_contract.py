@@ -29,8 +29,8 @@ LANE_SPECS = (
     "hyperx:3x3;2;2",
     "jellyfish:switches=10,degree=3,hosts=1",
 )
-#: Number of switches above which fabrics are routed only as they are; engines with lanes, which
-#: take from ten seconds to minutes there, route them only in the slow tests.
+#: Fabrics with more switches are routed without shuffling or faults. Engines with lanes, which
+#: take from ten seconds to minutes for such fabrics, route them only in the slow tests.
 LARGE = 500
 
 
@@ -63,7 +63,7 @@ def fabrics(spec: str) -> list[Fabric]:
 
 
 def attempt(fabric: Fabric, entry: Entry) -> Routes | None:
-    """Return routes, or None when the engine rejects the fabric; updn may need a root."""
+    """Return routes, or None if the engine rejects the fabric; updn is retried with a root."""
     try:
         return route(fabric, entry.name)
     except NotApplicable as reason:
@@ -97,7 +97,7 @@ def test_an_engine_routes_a_fabric_or_gives_a_reason(entry: Entry, spec: str) ->
 
 
 @pytest.mark.parametrize("entry", [e for e in engine if e.facts["lmc"]], ids=lambda e: e.name)
-def test_every_lid_of_an_lmc_arrives(entry: Entry) -> None:
+def test_all_lids_of_an_endpoint_are_reached(entry: Entry) -> None:
     fabric = build("xgft:2;4,4;1,4")
     routes = route(fabric, entry.name, lmc=2)
     assert isinstance(routes, TableRoutes)

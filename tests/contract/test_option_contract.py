@@ -78,7 +78,7 @@ def test_simulate_accepts_its_settings_everywhere() -> None:
     }  # fmt: skip
     assert fields_of <= takes
     assert {item.key for item in settings(RunSettings)} <= set(Experiment.model_fields)
-    # No other option, and none that the page leaves out.
+    # The command has no further options, and the page leaves none out.
     tables = (items for title, (_, _, items) in TABLES.items() if title not in NOT_OF_SIMULATE)
     listed = {item.flag for items in tables for item in items if item.flag}
     assert words_of("simulate") == listed | {"--progress", "--engines", "--policies"}

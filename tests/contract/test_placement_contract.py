@@ -70,7 +70,7 @@ def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
     assert set(placed.tolist()) <= set(allowed)
     count = np.bincount(placed)
     assert count.max() <= seats
-    # As few hosts as the ranks need are used, and cyclic distributes the ranks evenly over them.
+    # No more hosts are used than the ranks need; cyclic distributes the ranks evenly over them.
     needed = -(-ranks // seats)
     assert np.count_nonzero(count) == needed
     if distribution == "cyclic":

@@ -15,7 +15,7 @@ from weft.fabrics.topology.measures import diameter, distance_counts
 
 examples = pytest.mark.parametrize("spec", SPECS)
 
-#: Number of hosts up to which networkx checks every pair; above, only pairs of a few hosts.
+#: Up to this many hosts, networkx checks every pair; with more, only pairs of a few hosts.
 FEW = 130
 
 
@@ -24,7 +24,7 @@ def formula(fabric: Fabric) -> ClosedForm:
 
 
 def plain_distances(fabric: Fabric, hosts: list[int]) -> dict[tuple[int, int], int]:
-    """Return hops between hosts by networkx; paths avoid hosts that do not forward."""
+    """Return the hops between hosts by networkx; paths avoid hosts that do not forward."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(fabric.num_nodes))
     for tail, head in zip(fabric.link_from.tolist(), fabric.link_to.tolist(), strict=True):
@@ -57,7 +57,7 @@ def test_every_family_registers_examples_and_a_formula():
 
 
 @examples
-def test_counts_are_those_of_the_literature(spec):
+def test_numbers_of_hosts_switches_and_cables_are_those_of_the_literature(spec):
     fabric = build(spec)
     form = formula(fabric)
     assert (fabric.num_hosts, fabric.num_switches, fabric.num_cables) == (

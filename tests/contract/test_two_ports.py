@@ -1,4 +1,4 @@
-"""Every port of a host is an endpoint: tables reach it from all sending hosts, or are rejected."""
+"""Tables reach every port of a host from all sending hosts, or the engine rejects the fabric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.routing.validation.validate import validate
 
 
 def with_second_ports(spec: str, shift: int, faults: int) -> Fabric:
-    """Build a fabric's switches and cables, and hosts with a second cable `shift` switches on."""
+    """Rebuild a fabric; every other host has a second cable, to the leaf `shift` leaves further."""
     like = load(spec)
     if faults:
         like = like.with_faults(cables=faults, seed=3)
@@ -68,12 +68,12 @@ def test_all_ports_are_reached_or_the_engine_rejects_the_fabric(
         if not isinstance(routes, TableRoutes):
             continue
         assert not (never_deadlocks(name) and validate(fabric, routes).credit_loops)
-        missing = lost_ways(fabric, routes)
+        missing = missing_paths(fabric, routes)
         assert not missing, (name, missing[:3])
 
 
-def lost_ways(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
-    """Return sending rows and host endpoints that cables connect but the tables do not."""
+def missing_paths(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
+    """Return pairs of sending row and host endpoint that cables connect but the tables do not."""
     graph, label = fabric.graph, components(fabric)
     lost = []
     for end in np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0).tolist():

@@ -36,7 +36,7 @@ WORDS = st.text(
 
 @st.composite
 def fabrics(draw: st.DrawFn) -> Fabric:
-    """Draw small multigraphs of all kinds of nodes, with all attributes random."""
+    """Draw a small multigraph with all kinds of nodes and random attributes."""
     switches = draw(st.integers(0, 4))
     hosts = draw(st.integers(0 if switches else 1, 6))
     others = draw(st.integers(0, 2))
@@ -135,7 +135,7 @@ def same(one: Fabric, other: Fabric) -> None:
 def test_ibnetdiscover_round_trip(fabric: Fabric) -> None:
     again = read_ibnetdiscover(write_ibnetdiscover(fabric), "f")
     same(again, fabric)
-    # Labels are derived from the descriptions; from then on they are stable.
+    # The reader derives labels from the descriptions; further round trips keep the labels.
     assert read_ibnetdiscover(write_ibnetdiscover(again), "f").node_names == again.node_names
 
 
@@ -220,7 +220,9 @@ def test_host_list_round_trip(names: list[str]) -> None:
         max_size=5,
     )
 )
-def test_ranges_with_steps_and_padding(ranges: list[tuple[int, int, int, int]]) -> None:
+def test_ranges_with_steps_and_padding_are_expanded(
+    ranges: list[tuple[int, int, int, int]],
+) -> None:
     inside = ",".join(f"{low:0{width}}-{low + more}/{step}" for low, more, step, width in ranges)
     wanted = []
     for low, more, step, width in ranges:
@@ -307,7 +309,7 @@ SMALL = small_texts()
 
 
 def accepts_or_refuses(text: str) -> None:
-    """Pass a text to every reader; any outcome but a fabric or an `InputError` is raised."""
+    """Pass a text to every reader; exceptions other than an `InputError` are raised."""
     readers: list[Callable[[str, str], object]] = [entry.function for entry in reader]
     for read in [*readers, parse_names]:
         with warnings.catch_warnings():

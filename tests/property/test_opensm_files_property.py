@@ -1,4 +1,4 @@
-"""OpenSM's files for random fabrics and routes, and the handling of broken ones."""
+"""OpenSM's files for random fabrics and routes, and the handling of broken files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def everything(fabric: Fabric, lmc: int) -> Lids:
 
 @BOUNDED
 @given(seed=st.integers(0, 10_000), lmc=st.integers(0, 3))
-def test_routes_written_are_read_again(seed: int, lmc: int, tmp_path: Path) -> None:
+def test_written_routes_are_read_as_the_same(seed: int, lmc: int, tmp_path: Path) -> None:
     fabric = plain_fabric(seed)
     routes = random_routes(fabric, lmc, seed)
     lids = everything(fabric, lmc)
@@ -85,7 +85,7 @@ def test_routes_written_are_read_again(seed: int, lmc: int, tmp_path: Path) -> N
 
 @BOUNDED
 @given(seed=st.integers(0, 10_000), lmc=st.integers(0, 2))
-def test_lids_do_not_overlap_and_stay_once_given(seed: int, lmc: int) -> None:
+def test_lids_do_not_overlap_and_stay_once_assigned(seed: int, lmc: int) -> None:
     fabric = plain_fabric(seed)
     result = predict_lids(fabric, lmc=lmc)
     assert result.clashes == []
@@ -104,7 +104,7 @@ def test_lids_do_not_overlap_and_stay_once_given(seed: int, lmc: int) -> None:
 
 @BOUNDED
 @given(seed=st.integers(0, 10_000), lmc=st.integers(0, 1))
-def test_service_levels_written_are_read_again(seed: int, lmc: int, tmp_path: Path) -> None:
+def test_written_service_levels_are_read_as_the_same(seed: int, lmc: int, tmp_path: Path) -> None:
     fabric = plain_fabric(seed)
     routes = random_routes(fabric, lmc, seed)
     if seed % 2:  # fewer distinct rows

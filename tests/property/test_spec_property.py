@@ -17,7 +17,7 @@ from weft.workload.placement import place
 
 small = st.integers(1, 4)
 EXAMPLES = [spec for entry in topology for spec in entry.facts["examples"]]
-#: Number of hosts, switches or cables above which a random spec is not built.
+#: Random specs with more hosts, switches or cables than this are not built.
 MOST = 400
 
 

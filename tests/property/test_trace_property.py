@@ -67,7 +67,7 @@ def test_a_written_program_is_read_as_the_same(seed: int) -> None:
 
 @settings(max_examples=60)
 @given(SEEDS)
-def test_a_broken_text_is_one_clear_error(seed: int) -> None:
+def test_a_broken_text_gives_one_clear_error(seed: int) -> None:
     broken = damaged(format_program(Syntax(seed).program()) + "CALC 5\n", seed, '()x"0,:.@\n =')
     error = refusal(lambda: parse(broken, "broken"))
     if error is not None:
@@ -98,10 +98,10 @@ def test_vectorised_ranks_equal_ranks_one_by_one(seed: int) -> None:
 
 
 def assert_merged(ours: Workload, theirs: Workload) -> None:
-    """Assert equality, except that a wait for many ranks may add an operation to some."""
+    """Assert equality, apart from empty operations that a wait of many ranks may add to some."""
 
     def chains(workload: Workload) -> list[list[tuple[object, ...]]]:
-        """Return each rank's operations with an effect, and those on which each depends."""
+        """Return each rank's operations with an effect, each with those on which it depends."""
         has_effect = (workload.kind != 0) | (workload.duration_ns != 0)
         index = np.cumsum(has_effect) - 1
         through: list[frozenset[int]] = []

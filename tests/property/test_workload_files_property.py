@@ -16,14 +16,14 @@ from weft.workload.formats.goal import write as write_goal
 from weft.workload.formats.tit import read as read_tit
 from weft.workload.workload import same
 
-#: Replacement pieces: the files' own words, and texts that occur nowhere in them.
+#: Replacements: words of the file formats, and texts that occur in no file.
 PIECES = [*"\n {}:é", "//", "/*", "*/", "-1", "0", "9" * 25, "requires", ""]
 CUTS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 8), st.sampled_from(PIECES)), max_size=3)
 ENDS = st.floats(0, 1) | st.just(1.0)
 
 
 def broken(text: str, cuts: list[tuple[float, int, str]], end: float) -> str:
-    """Return the text with pieces of it replaced, and truncated."""
+    """Return the text truncated, with pieces of it replaced."""
     for place, length, piece in cuts:
         at = round(place * len(text))
         text = text[:at] + piece + text[at + length :]
@@ -44,7 +44,7 @@ def check_refused_or_read(read: Callable[[str, str], Workload], text: str) -> No
 
 @st.composite
 def workloads(draw: st.DrawFn, communicators: bool = False) -> Workload:
-    """Draw small workloads of calculations and messages with random dependencies of both kinds."""
+    """Draw a small workload with random dependencies on starts and ends of operations."""
     ranks = draw(st.integers(1, 4))
     builder = WorkloadBuilder(ranks, name=draw(st.text(max_size=8)))
     comms = [0] + [builder.communicator([0]) for _ in range(2 if communicators else 0)]
@@ -71,7 +71,7 @@ def workloads(draw: st.DrawFn, communicators: bool = False) -> Workload:
 
 
 @given(workload=workloads())
-def test_a_schedule_comes_back(workload: Workload) -> None:
+def test_a_written_schedule_is_read_as_the_same(workload: Workload) -> None:
     assert same(workload, read_goal(write_goal(workload), "x.goal"))
 
 

@@ -1,4 +1,4 @@
-"""Messages of a queue pair leave in order: closed forms, the packet level and LogGOPS."""
+"""Order of the messages of a queue pair, against closed forms, the packet level and LogGOPS."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.collectives import COLLECTIVES, Sizes, collective
 from weft.workload.formats import write_workload
 
-#: One switch, 100 Gb/s: 12.5 bytes/ns. Two cables of 10 ns and a switch of 100 ns.
+#: One switch; rate in bytes/ns, and latency in ns of two cables (10 each) and a switch (100).
 STAR = weft.fabric("xgft:1;16;1,rate=100")
 ROUTES = weft.route(STAR, "minhop")
 ALPHA, RATE = 120.0, 12.5
 
 
 def puts(*messages: tuple[int, int, int]) -> Workload:
-    """Return messages (source, destination, bytes), all posted at once; ranks are hosts."""
+    """Return messages (source, destination, bytes), all posted at once; rank i is on host i."""
     builder = WorkloadBuilder(STAR.num_hosts)
     for message in messages:
         builder.put(*message)
@@ -36,20 +36,20 @@ def times(work: Workload, **options: object) -> tuple[list[float], list[float]]:
 
 
 @pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
-def test_messages_of_a_pair_leave_one_after_the_other(sharing: str) -> None:
+def test_messages_of_a_queue_pair_leave_one_after_the_other(sharing: str) -> None:
     left, arrived = times(puts((0, 1, 5000), (0, 1, 10_000), (0, 1, 5000)), sharing=sharing)
     assert left == pytest.approx([0, 400, 1200])
     assert arrived == pytest.approx([400, 1200, 1600])
 
 
-def test_pairs_of_one_adapter_share_it() -> None:
+def test_queue_pairs_of_one_adapter_share_its_rate() -> None:
     # Both queue pairs have 15,000 bytes to send, at half the rate each.
     left, arrived = times(puts((0, 1, 5000), (0, 1, 10_000), (0, 2, 15_000)))
     assert left == pytest.approx([0, 800, 0])
     assert arrived == pytest.approx([800, 2400, 2400])
 
 
-def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
+def test_single_packets_of_several_queue_pairs_leave_one_after_the_other() -> None:
     messages = [(0, peer, 1250) for peer in range(1, 6)]
     left, arrived = times(puts(*messages), hardware=weft.Hardware(header_bytes=0))
     assert left == pytest.approx([0, 100, 200, 300, 400])
@@ -60,7 +60,7 @@ def test_packets_of_several_pairs_leave_one_after_the_other() -> None:
     )
     assert left == pytest.approx([0, 102, 204, 306, 408, 510, 512])
     assert arrived == pytest.approx([102, 204, 306, 408, 510, 512, 612])
-    # Larger messages share the link: their packets alternate.
+    # Messages of several packets share the link, as their packets alternate.
     assert times(puts(*messages), hardware=weft.Hardware(mtu_bytes=1249))[1] == pytest.approx(
         [500] * 5
     )
@@ -84,14 +84,14 @@ def test_copies_between_two_ranks_of_a_host_follow_each_other(level: str) -> Non
     assert result["arrived_ns"].to_list() == pytest.approx([511, 511, 1511, 511])
 
 
-def test_a_request_waits_for_what_its_pair_sends() -> None:
+def test_a_request_waits_for_earlier_messages_of_its_queue_pair() -> None:
     builder = WorkloadBuilder(2)
     builder.isend(0, 1, 12_500)
     builder.isend(0, 1, 25_000)
     builder.irecv(1, 0, 12_500)
     builder.irecv(1, 0, 25_000)
     result = weft.simulate(STAR, ROUTES, builder.build(), latency_ns=50).messages()
-    # The first is eager. The request leaves after it, at 1000; the answer arrives at 1100.
+    # The first message is eager. The request leaves after it, at 1000; its answer arrives at 1100.
     assert result["left_ns"].to_list() == pytest.approx([0, 1100])
     assert result["arrived_ns"].to_list() == pytest.approx([1050, 3150])
 
@@ -99,11 +99,11 @@ def test_a_request_waits_for_what_its_pair_sends() -> None:
 @pytest.mark.parametrize("ranks", [2, 3, 16])
 @pytest.mark.parametrize("segment", [2048, 8192, 16384, 65536])
 def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
-    """(p - 1 + m/s - 1) s/B + (p - 1) alpha when eager, as segments are sent back to back.
+    """Eager segments, sent back to back, take (p - 1 + m/s - 1) s/B + (p - 1) alpha.
 
-    Above the eager limit the next request leaves when the previous segment has left, and its answer
-    arrives two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B. The next request
-    does not wait for the last alpha where a rank sends but does not receive.
+    Above the eager limit, a request leaves when the previous segment has left, and its answer
+    arrives two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B. A rank that sends
+    but does not receive requests again without waiting for the last alpha.
     """
     size = 1 << 20
     work = load_workload(f"bcast:size={size},algorithm=chain,segment={segment}", ranks)
@@ -117,17 +117,17 @@ def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
         assert steps * each <= result <= steps * (each + ALPHA) + ALPHA
 
 
-#: Permitted ratios of the flow level to the packet level.
+#: Permitted ratios of the time at the flow level to the time at the packet level.
 LEAST, MOST = 0.82, 1.17
 ENTRIES = {entry.name: entry.facts for entry in collective}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
-    """Every algorithm on one switch of 12 ranks and a tree of 16, at default settings.
+def test_collectives_take_as_long_as_at_the_packet_level(entry: str) -> None:
+    """Every algorithm runs on one switch of 12 ranks and a tree of 16, at default settings.
 
-    The levels differ most where messages from near and far ranks share a link. Max-min fairness
-    ends them all together; packets of near ranks use the link while it would be idle otherwise.
+    The flow and packet levels differ most where messages from near and far ranks share a link. With
+    max-min fairness all end together; packets of near ranks use the link while it would be idle.
     """
     sized = COLLECTIVES[ENTRIES[entry]["collective"]].sizes is not Sizes.NONE
     ratios = []
@@ -150,7 +150,7 @@ def test_collectives_take_as_long_as_packet_by_packet(entry: str) -> None:
 
 
 def wavefront(side: int, blocks: int, size: int) -> Workload:
-    """Sweeps of a grid of ranks from its four corners: Sweep3D without its calculations."""
+    """Return sweeps over a grid of ranks from its four corners: Sweep3D without calculations."""
     builder = WorkloadBuilder(side * side)
     for down, right in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
         for row, column in np.ndindex(side, side):
@@ -179,8 +179,8 @@ def wavefront(side: int, blocks: int, size: int) -> Workload:
     ],
 )
 @pytest.mark.parametrize("eager", [16384, 0])
-def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) -> None:
-    """Times are exact where a rank sends to one other at a time, also via GOAL and back."""
+def test_programs_take_the_time_of_loggops(spec: str, eager: int, tmp_path: Path) -> None:
+    """Times are exact if a rank sends to one other at a time, also after a round trip by GOAL."""
     work = load_workload(spec, 16)
     write_workload(work, tmp_path / "run.goal")
     work = load_workload(tmp_path / "run.goal")
@@ -192,20 +192,20 @@ def test_programs_take_what_loggops_says(spec: str, eager: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("size", [1000, 8000, 40_000])
-def test_wavefronts_take_what_loggops_and_packets_say(size: int) -> None:
+def test_wavefronts_take_the_time_of_loggops_and_of_the_packet_level(size: int) -> None:
     work = wavefront(4, 10, size)
     result = weft.simulate(STAR, ROUTES, work).makespan_ns
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     ends = replay(work, latency=Fraction(120), per_byte=1 / Fraction(RATE), eager_bytes=16384)
     assert result == pytest.approx(packet, rel=0.09)
-    # In LogGOPS two messages of one interface leave one after the other; here they share it.
+    # In LogGOPS two messages of one adapter leave one after the other; here they share its link.
     bare = weft.simulate(STAR, ROUTES, work, hardware=weft.Hardware(header_bytes=0)).makespan_ns
     assert bare == pytest.approx(float(max(ends)), rel=0.1)
 
 
 @pytest.mark.parametrize("sharing", ["maxmin", "penalty", "none"])
 @pytest.mark.parametrize("ranks", [65, 128, 129])
-def test_many_queue_pairs_may_go_on_at_one_moment(sharing: str, ranks: int) -> None:
+def test_many_queue_pairs_may_continue_at_one_instant(sharing: str, ranks: int) -> None:
     """Each queue pair has room for the message that is leaving and the next one."""
     fabric = weft.fabric(f"xgft:1;{ranks};1,rate=100")
     builder = WorkloadBuilder(ranks)
@@ -223,8 +223,8 @@ def test_many_queue_pairs_may_go_on_at_one_moment(sharing: str, ranks: int) -> N
 def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
     """Two ranks exchange 256 KiB, one of them late.
 
-    The late rank answers the request and sends its own. Its request, queued behind the answer,
-    arrives when the other rank is already sending, whose answer waits until that message has left.
+    The late rank answers the early rank's request, then sends a request of its own. When that one
+    arrives, the early rank is already sending; it answers after its message has left.
     """
     size, delay = 262_144, 10_000.0
     builder = WorkloadBuilder(2)
@@ -257,7 +257,9 @@ FLOODS = {
 
 @pytest.mark.parametrize("flood", FLOODS)
 @pytest.mark.parametrize("size", [0, 1, 64, 500, 2048])
-def test_floods_of_small_messages_take_as_long_as_packet_by_packet(flood: str, size: int) -> None:
+def test_floods_of_small_messages_take_as_long_as_at_the_packet_level(
+    flood: str, size: int
+) -> None:
     work = puts(*((a, b, size) for a, b in FLOODS[flood]))
     packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns
     assert weft.simulate(STAR, ROUTES, work).makespan_ns == pytest.approx(packet, rel=0.05)

@@ -1,4 +1,4 @@
-"""Processors at the flow level: order of waiting operations, posting of sends, late times."""
+"""Processors at the flow level: order of waiting operations, posting of sends, large times."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TREE = weft.fabric("xgft:2;4,4;1,4,rate=100")
 ROUTES = weft.route(TREE, "dmodk")
 
 
-def test_what_waits_for_a_processor_goes_first_in_program_order() -> None:
+def test_operations_waiting_for_a_processor_run_in_program_order() -> None:
     builder = WorkloadBuilder(2)
     first = builder.irecv(0, 1, 0)
     builder.calc(0, 50.0, after=[])
@@ -22,8 +22,8 @@ def test_what_waits_for_a_processor_goes_first_in_program_order() -> None:
         builder.isend(1, 0, 0)
     options = {"overhead_ns": 10, "latency_ns": 5}
     ended = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options).ended_ns
-    # The messages arrive at 15 and 25 ns, during the calculation from 0 to 50 ns; then the first
-    # receive runs before the calculation that started to wait earlier.
+    # The messages arrive at 15 and 25 ns, during the calculation from 0 to 50 ns. Then the first
+    # receive runs before the second calculation, which has waited longer.
     assert ended[[first, 1, 2, last]].tolist() == [60, 50, 90, 100]
 
 
@@ -33,7 +33,7 @@ def test_many_operations_that_wait_for_one_processor_take_linear_time() -> None:
     ops = builder.operations([0] * count, 0, duration_ns=3.0)
     result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5])
     assert result.ended_ns[ops].tolist() == [3.0 * (index + 1) for index in range(count)]
-    # Checking all waiting operations for each that runs would take a minute.
+    # Checking all waiting operations whenever one begins would take a minute.
     assert result.run_s < 10
 
 
@@ -46,7 +46,7 @@ def test_a_send_of_any_size_is_posted_in_program_order(eager: int) -> None:
     options = {"overhead_ns": 100, "latency_ns": 7, "eager_bytes": eager, "handshake": False}
     result = weft.simulate(TREE, ROUTES, builder.build(), [0, 5], **options)
     assert result.posted_ns[:2].tolist() == [0, 100]
-    # The second leaves after the first, which takes 400 ns.
+    # The second message leaves after the first, which takes 400 ns.
     assert result.left_ns[:2].tolist() == [100, 500]
 
 
@@ -59,7 +59,8 @@ def test_late_messages_take_as_long_as_early_ones(start: float) -> None:
     result = weft.simulate(
         TREE, ROUTES, builder.build(), [0, 5], latency_ns=90, hardware=weft.Hardware(header_bytes=0)
     )
-    # 10 ns at full rate; doubles are spaced an eighth of a ns apart after 11 days.
+    # The message takes 10 ns at full rate and 90 ns of latency; at 1e15 ns, or 11 days, doubles are
+    # an eighth of a ns apart.
     assert result.makespan_ns - start == pytest.approx(100, abs=1e-16 * start + 1e-9)
 
 

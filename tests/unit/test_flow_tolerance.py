@@ -70,8 +70,8 @@ def test_chains_of_messages_beside_others_end_within_the_tolerance(seed: int) ->
     assert worst(exact, near) < 0.01
 
 
-def test_flows_through_a_row_of_shared_links_end_within_the_tolerance() -> None:
-    # A parking lot: long paths over all links, short paths over one link each.
+def test_flows_through_a_chain_of_shared_links_end_within_the_tolerance() -> None:
+    # As in a parking lot, long paths use all links and short paths one link each.
     fabric = build("torus:8")
     builder = WorkloadBuilder(fabric.num_hosts)
     random = np.random.default_rng(1)

@@ -25,7 +25,7 @@ def as_networkx(fabric: Fabric) -> nx.MultiGraph:
     return graph
 
 
-def test_graphml_is_the_fabric() -> None:
+def test_graphml_describes_the_fabric() -> None:
     fabric = build("xgft:2;4,4;1,2;1,2,rate=4xNDR,host_rate=2xHDR")
     graph = as_networkx(fabric)
     assert set(graph) == set(fabric.node_names)
@@ -49,7 +49,7 @@ def test_graphml_is_the_fabric() -> None:
         assert data["target_port"] == fabric.link_to_port[link]
 
 
-def test_graphml_knows_lengths_lids_and_rates_without_a_name() -> None:
+def test_graphml_contains_lengths_lids_and_rates_without_a_name() -> None:
     fabric = build("xgft:1;2;1,rate=37")
     parts = Parts.of(fabric.with_lengths(np.array([3.0, np.nan])))
     parts.lid = {(0, 0): (7, 0), (1, 1): (9, 0)}
@@ -70,7 +70,7 @@ def test_graphml_holds_any_name() -> None:
     assert set(graph) == {'<a & "b"> ü', "bell\ufffd\ufffd", "h1"}
 
 
-def test_graphml_keeps_nodes_apart_whose_names_look_the_same() -> None:
+def test_graphml_distinguishes_nodes_whose_names_look_the_same() -> None:
     names = ("a\x01", "a\x02", "b\uffff", "b\ufffd")
     fabric = build("leaf-spine:leaves=1,spines=1,hosts=2")
     fabric = fabric.renamed(dict(zip(fabric.node_guid.tolist(), names, strict=False)))
@@ -125,12 +125,12 @@ def test_dot_has_a_row_per_level(tmp_path: Path) -> None:
     check_dot(text, tmp_path)
     rows = re.findall(r'subgraph "level (\d)" \{\n(.*?)\n  \}', text, re.DOTALL)
     assert {int(level): body.count("label=") for level, body in rows} == {0: 4, 1: 2, 2: 2}
-    # Parallel cables are one line, without a rate label when all rates are equal.
+    # Parallel cables are drawn as one edge, without a rate label when all rates are equal.
     assert text.count(" -- ") == 4 + 4
     assert text.count('[label="2", penwidth=2]') == 4
 
 
-def test_dot_says_rates_where_they_differ(tmp_path: Path) -> None:
+def test_dot_labels_rates_where_they_differ(tmp_path: Path) -> None:
     fabric = build("xgft:2;2,2;1,2;1,2,host_rate=4xEDR").degraded(["s1-0[3]"], "4xSDR")
     text = dot(fabric)
     check_dot(text, tmp_path)
@@ -172,7 +172,7 @@ def test_dot_of_the_real_cluster(shared: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["f.dot", "f.gv", "f.graphml"])
-def test_the_file_name_tells_the_format(name: str, tmp_path: Path) -> None:
+def test_the_file_name_determines_the_format(name: str, tmp_path: Path) -> None:
     write_fabric(build("xgft:1;2;1"), tmp_path / name)
     start = "<?xml" if name.endswith("graphml") else "graph "
     assert (tmp_path / name).read_text().startswith(start)

@@ -28,7 +28,7 @@ from weft.fabrics.formats.hostlist import compress, expand
         (["H-003048c749450000", "H-003048c74ae20000"], "H-003048c749450000,H-003048c74ae20000"),
     ],
 )
-def test_compress(names: list[str], text: str) -> None:
+def test_names_are_compressed(names: list[str], text: str) -> None:
     assert compress(names) == text
     assert compress(reversed(names + names)) == text
     assert sorted(expand(text) if text else []) == sorted(set(names))
@@ -46,7 +46,7 @@ def test_compress(names: list[str], text: str) -> None:
         (' "a,[1]" , b[1-2], "say ""n""" ', ["a,[1]", "b1", "b2", 'say "n"']),
     ],
 )
-def test_expand(text: str, names: list[str]) -> None:
+def test_lists_are_expanded(text: str, names: list[str]) -> None:
     assert expand(text) == names
 
 
@@ -71,12 +71,12 @@ def test_expand(text: str, names: list[str]) -> None:
         ("n[1-999][1-999][1-999]", "more than 1,000,000"),
     ],
 )
-def test_malformed_lists(text: str, message: str) -> None:
+def test_malformed_lists_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         expand(text)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a[1]", "a=b", "a#b", "a\n"])
-def test_names_that_no_list_can_hold(name: str) -> None:
+def test_names_that_no_list_can_hold_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="cannot be in a host list"):
         compress([name])

@@ -1,4 +1,4 @@
-"""ibnetdiscover output: real files, and every kind of error."""
+"""ibnetdiscover output: real files, and all kinds of errors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ Ca\t2 "H-0000000000000020"\t\t# "b"
 
 
 def cables(fabric: Fabric) -> dict[frozenset[tuple[int, int]], str]:
-    """Return the ends of each cable as (GUID, port), with its rate."""
+    """Return the rate of each cable by the set of its two ends, (node GUID, port)."""
     from weft.fabrics import rate_text
 
     ends = zip(fabric.node_guid[fabric.link_from].tolist(), fabric.link_from_port, strict=True)
@@ -137,7 +137,7 @@ def refused(text: str) -> InputError:
     return caught.value
 
 
-def test_messy_output_is_read_whole() -> None:
+def test_messy_output_is_read_completely() -> None:
     fabric = read(MESSY, "messy")
     assert (fabric.num_switches, fabric.num_hosts, fabric.num_cables) == (3, 6, 11)
     assert fabric.num_nodes == 11
@@ -163,7 +163,7 @@ def test_messy_output_is_read_whole() -> None:
     assert fabric.num_ports.tolist()[:3] == [41, 41, 36]
 
 
-def test_labels_are_host_names_where_they_tell_nodes_apart() -> None:
+def test_labels_are_host_names_where_these_are_unique() -> None:
     fabric = read(MESSY, "messy")
     assert fabric.node_names[:3] == (
         "MF0;spine01:MQM9700/U1",
@@ -187,7 +187,7 @@ def test_identifiers_are_kept() -> None:
     assert fabric.node_guid[node] == 0xC42A10300000021
     assert fabric.system_guid[node] == 0xC42A10300000020
     assert (fabric.vendor_id[node], fabric.device_id[node]) == (0x2C9, 0x101B)
-    # A newer adapter's port GUID is its node GUID; an older one's adds the port number.
+    # A newer adapter's port GUID is its node GUID; an older one's is that plus the port number.
     slot = fabric.port_offset
     assert fabric.port_guid[slot[node]] == 0xC42A10300000021
     old = fabric.find_node('rack "7" #3, bay=2')
@@ -216,7 +216,7 @@ def test_the_order_of_records_does_not_matter_within_a_kind() -> None:
     assert read(turned, "f").digest == read(PAIR, "f").digest
 
 
-def test_real_cluster(shared: Path) -> None:
+def test_the_real_cluster_is_read_and_written_back(shared: Path) -> None:
     folder = shared / "fabrics"
     source = folder / "psmn-x5.ibnetdiscover"
     fabric = read_file(source, names=folder / "psmn-x5.node-name-map")
@@ -224,12 +224,12 @@ def test_real_cluster(shared: Path) -> None:
     assert set(cables(fabric).values()) == {"4xDDR", "4xQDR"}
     assert list(cables(fabric).values()).count("4xDDR") == 23
     assert fabric.find_node("sl390lin101") == fabric.find_node("0x78e7d1030022a46c")
-    # Written back, the file is the same line by line except for the date and "enhanced".
+    # The written file has the same lines as the source, except for the date and "enhanced".
     lines = [line.replace("enhanced", "base") for line in source.read_text().splitlines()]
     assert write(fabric).splitlines()[4:] == lines[4:]
 
 
-# -- messages in between ---------------------------------------------------------------------
+# -- messages between lines ------------------------------------------------------------------
 
 MESSAGES = [
     "ibwarn: [4711] _do_madrpc: recv failed: Connection timed out",
@@ -251,7 +251,7 @@ def test_messages_between_any_two_lines_are_set_aside_and_shown(message: str) ->
         assert fabric.digest == read(PAIR, "f").digest
 
 
-def test_a_message_that_cut_a_line_in_two_is_taken_out_of_it() -> None:
+def test_a_message_within_a_line_is_removed() -> None:
     expected = read(PAIR, "f")
     body = PAIR.rstrip("\n")
     for at in range(len(body)):
@@ -263,13 +263,13 @@ def test_a_message_that_cut_a_line_in_two_is_taken_out_of_it() -> None:
         assert np.array_equal(fabric.cable_rate_code, expected.cable_rate_code)
 
 
-def test_a_message_glued_to_a_whole_line_leaves_the_next_line_alone() -> None:
+def test_a_message_appended_to_a_line_does_not_affect_the_next_line() -> None:
     text = PAIR.replace("lid 2 4xEDR\n", f"lid 2 4xEDR{MESSAGES[0]}\n{MESSAGES[1]}\n", 1)
     with pytest.warns(FormatWarning, match="2 lines are messages"):
         assert read(text, "f").digest == read(PAIR, "f").digest
 
 
-def test_many_messages_are_counted() -> None:
+def test_not_all_of_many_messages_are_shown() -> None:
     text = "\n".join(MESSAGES[:1] * 12) + "\n" + PAIR
     with pytest.warns(FormatWarning, match="and 7 more"):
         read(text, "f")
@@ -284,7 +284,7 @@ def test_a_run_that_failed_is_refused() -> None:
 # -- grouping, options ----------------------------------------------------------------------
 
 
-def test_grouped_output() -> None:
+def test_output_grouped_by_chassis_is_read() -> None:
     text = """\
 DR path slid 0; dlid 0; 0 -> new Channel Adapter {0000000000000010} portnum 1 lid 4-4 "a"
 DR path slid 0; dlid 0; 0,1 -> new Switch {0000000000000002} portnum 0 lid 6-6 "ISR9024 Voltaire"
@@ -329,7 +329,7 @@ w=2 v=4
     assert int(fabric.system_guid[0]) == 0x8F10400000000
 
 
-def test_adapters_cabled_to_each_other() -> None:
+def test_adapters_cabled_to_each_other_are_read() -> None:
     text = """\
 caguid=0x10
 Ca\t1 "H-0000000000000010"\t\t# "a"
@@ -344,7 +344,7 @@ Ca\t2 "H-0000000000000020"\t\t# "b"
     assert write(fabric).endswith(text.partition("\n")[2].partition("caguid")[2])
 
 
-def test_rates_that_no_line_names() -> None:
+def test_missing_rates_are_assumed() -> None:
     text = PAIR.replace(" 4xEDR", "")
     with pytest.warns(FormatWarning, match="2 of 2 cables have no rate; 4xHDR is assumed"):
         assert set(cables(read(text, "f")).values()) == {"4xHDR"}
@@ -362,12 +362,12 @@ def test_rate_lid_and_port_guid_may_stand_at_one_end_only() -> None:
     assert fabric.lid.tolist() == [2, 3, 1]
 
 
-def test_unassigned_lids() -> None:
+def test_unassigned_lids_are_read_as_0() -> None:
     text = PAIR.replace("lid 3", "lid 65535").replace("lid 2", "lid 0")
     assert read(text, "f").lid.tolist() == [0, 0, 1]
 
 
-def test_odd_port_guid_of_a_switch() -> None:
+def test_a_port_guid_of_a_switch_may_differ_from_its_node_guid() -> None:
     fabric = read(PAIR.replace("switchguid=0x2(2)", "switchguid=0x2(7)"), "f")
     assert fabric.port_guid[:4].tolist() == [7] * 4
     assert "switchguid=0x2(7)" in write(fabric)
@@ -430,7 +430,7 @@ def test_each_contradiction_is_one_error_with_its_line(what: str) -> None:
     assert error.line == line
 
 
-def test_a_cable_listed_at_one_end_only() -> None:
+def test_a_cable_listed_at_one_end_only_is_refused() -> None:
     lines = PAIR.splitlines()
     error = refused("\n".join(lines[:7]))
     assert "which has no record" in error.message
@@ -439,29 +439,29 @@ def test_a_cable_listed_at_one_end_only() -> None:
     assert error.line == 4
 
 
-def test_a_cable_from_a_port_to_itself() -> None:
+def test_a_cable_from_a_port_to_itself_is_refused() -> None:
     text = 'Switch\t4 "S-0000000000000002"\n[1]\t"S-0000000000000002"[1]\n'
     assert "leads from port S-0000000000000002[1] to itself" in refused(text).message
 
 
-def test_a_file_cut_within_a_record_head() -> None:
+def test_a_file_cut_within_a_record_head_is_refused() -> None:
     error = refused(PAIR + "\nvendid=0x2c9\n")
     assert "may be cut short" in error.message
 
 
-def test_an_overlong_line() -> None:
+def test_an_overlong_line_is_refused() -> None:
     error = refused(PAIR + "#" + "x" * 5000)
     assert "longer than 2000" in error.message
 
 
-def test_a_file_without_records() -> None:
+def test_a_file_without_records_is_refused() -> None:
     assert "no record" in refused("# Topology file: generated on a Sunday\n").message
 
 
 # -- writing ----------------------------------------------------------------------------------
 
 
-def test_generated_fabrics_come_back_the_same() -> None:
+def test_written_fabrics_are_read_as_the_same() -> None:
     for spec in ("xgft:2;4,4;1,2", "xgft:2;4,4;1,2;1,2,rate=4xNDR,host_rate=2xNDR"):
         fabric = build(spec)
         again = read(write(fabric), "f")
@@ -470,7 +470,7 @@ def test_generated_fabrics_come_back_the_same() -> None:
         assert np.array_equal(again.cable_rate_gbps, fabric.cable_rate_gbps)
 
 
-def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
+def test_fabrics_that_the_format_cannot_state_are_refused(tmp_path: Path) -> None:
     def one_switch(**kwargs: object) -> Fabric:
         build = FabricBuilder("f", rate=kwargs.get("rate", "4xHDR"))  # type: ignore[arg-type]
         switch = build.switches(["s"], ports=kwargs.get("ports", 4))  # type: ignore[arg-type]
@@ -493,7 +493,7 @@ def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_hosts_that_forward_are_mentioned() -> None:
+def test_a_warning_counts_hosts_that_forward() -> None:
     build = FabricBuilder("f")
     build.connect(build.switches(["s"]), build.hosts(["h"], forwards=True))
     with pytest.warns(FormatWarning, match="1 hosts that forward"):
@@ -506,7 +506,7 @@ def test_a_degraded_rate_is_written() -> None:
     assert sorted(cables(read(write(fabric), "f")).values()) == ["1xSDR", "4xHDR"]
 
 
-def test_routers_and_aggregation_nodes_are_written_as_they_were() -> None:
+def test_routers_and_aggregation_nodes_are_written_as_they_were_read() -> None:
     text = write(read(MESSY, "f"))
     assert 'Rt\t1 "R-0002c90300000600"' in text
     assert 'Ca\t1 "H-b8cef60300000108"' in text

@@ -1,4 +1,4 @@
-"""ibsim net files: accepted input, read as the simulator reads it."""
+"""ibsim net files: weft reads them as the simulator does."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def rates(text: str) -> list[str]:
     return [rate_text(float(gbps), int(code)) for gbps, code in pairs]
 
 
-def test_plain_file() -> None:
+def test_a_plain_file_is_read() -> None:
     fabric = read(PLAIN, "f")
     assert fabric.node_names == ("sw1", "sw2", "hostA", "host B")
-    # ibsim's numbering: switches one apart, adapters ports + 1 apart.
+    # ibsim numbers nodes: a switch takes one GUID, an adapter takes its number of ports + 1.
     assert fabric.node_guid.tolist() == [0x200000, 0x200001, 0x100000, 0x100003]
     assert fabric.port_guid[-3:].tolist() == [0x100001, 0x100002, 0x100004]
     assert fabric.descriptions == ("sw1", "second switch", "login node", "")
@@ -60,7 +60,7 @@ def test_plain_file() -> None:
     assert fabric.lmc.tolist() == [1, 0, 0, 0]
 
 
-def test_guids_and_identifiers() -> None:
+def test_guids_and_identifiers_are_read() -> None:
     text = """\
 vendid=0x2c9
 devid=0x1
@@ -88,7 +88,7 @@ Ca 3 "lonelier"
     assert fabric.node_names == ("a", "h", "lonely", "lonelier", "r")
     assert fabric.node_guid.tolist() == [0x5000, 0x9000, 0x9010, 0x9012, 77]
     assert fabric.node_kind[-1] == NodeKind.AUXILIARY
-    # As in ibsim, a device id applies until the next one, other identifiers to one node.
+    # As in ibsim, a device id applies to all nodes up to the next one; others apply to one node.
     assert fabric.device_id.tolist() == [1, 1, 2, 2, 2]
     assert fabric.vendor_id.tolist() == [0x2C9, 0, 0, 0, 0]
     assert fabric.system_guid.tolist() == [0xABC, 0, 0, 0, 0]
@@ -131,17 +131,19 @@ CABLE = 'Switch 2 "a"\n[1]"b"[1]{}\n\nSwitch 2 "b"\n[1]"a"[1]{}\n'
         ("", " s=4", ' # "x=y" lid 0 4xDDR', "4xDDR"),
     ],
 )
-def test_rates_from_what_ports_enable(head: str, one: str, other: str, rate: str) -> None:
+def test_rates_follow_from_the_settings_of_both_ports(
+    head: str, one: str, other: str, rate: str
+) -> None:
     assert rates(head + CABLE.format(one, other)) == [rate]
 
 
-def test_ends_that_enable_nothing_in_common() -> None:
+def test_ports_that_enable_no_common_rate_are_refused() -> None:
     error = refused(CABLE.format(" s=4", " s=2"))
     assert "enable no width and speed in common" in error.message
     assert error.line == 2
 
 
-def test_a_cable_without_any_rate() -> None:
+def test_a_missing_rate_is_assumed() -> None:
     with pytest.warns(FormatWarning, match="1 of 1 cables have no rate; 4xHDR is assumed"):
         assert rates(CABLE.format("", "")) == ["4xHDR"]
     with pytest.warns(FormatWarning, match="1xNDR is assumed"):
@@ -201,7 +203,7 @@ def test_routers_need_a_guid() -> None:
     assert "GUID 0x0" in refused('Rt 1 "r"\n').message
 
 
-def test_guids_that_overflow() -> None:
+def test_guids_that_overflow_are_refused() -> None:
     assert "or a setting, found" in refused("caguid=0x10000000000000000\n" + PLAIN).message
     text = 'caguid=0xffffffffffffffff\nCa 1 "a"\n\nCa 1 "b"\n'
     assert "the invalid GUID" in refused(text).message
@@ -211,7 +213,7 @@ def test_guids_that_overflow() -> None:
 
 
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,2", "xgft:3;2,3,4;1,2,3,rate=4xEDR,host_rate=QDR"])
-def test_generated_fabrics_come_back_the_same(spec: str) -> None:
+def test_written_fabrics_are_read_as_the_same(spec: str) -> None:
     fabric = build(spec)
     for same in (fabric, fabric.shuffled(5)):
         again = read(write(same), "f")
@@ -220,11 +222,11 @@ def test_generated_fabrics_come_back_the_same(spec: str) -> None:
         assert np.array_equal(again.cable_rate_gbps, same.cable_rate_gbps)
 
 
-def test_real_cluster(shared: Path, tmp_path: Path) -> None:
+def test_the_real_cluster_is_written_and_read_back(shared: Path, tmp_path: Path) -> None:
     folder = shared / "fabrics"
     fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
     target = tmp_path / "x5.net"
-    # Switch descriptions that contain # cannot be ids.
+    # Switch descriptions that contain # cannot be node ids.
     with pytest.warns(FormatWarning, match="5 labels cannot be node ids"):
         write_fabric(fabric, target)
     again = read_file(target)
@@ -242,13 +244,13 @@ def test_names_with_spaces_and_unicode_are_ids() -> None:
     assert again.node_names == ("Schrank 3 – oben", "küche", "h1")
 
 
-def test_labels_that_hide_behind_ids_of_other_nodes() -> None:
+def test_labels_equal_to_ids_of_other_nodes_are_refused() -> None:
     fabric = build("xgft:1;2;1").renamed({0x200000: "a#b", 0x100000: "S-0000000000200000"})
     with pytest.raises(NotApplicable, match="the GUID of another node"):
         write(fabric)
 
 
-def test_descriptions_that_differ_from_the_label() -> None:
+def test_descriptions_that_differ_from_the_label_are_kept() -> None:
     parts = Parts.of(build("xgft:1;2;1"))
     parts.descriptions = ['a "quoted" = sign', "", "h1 HCA-1"]
     again = read(write(Fabric.of(parts)), "f")
@@ -256,7 +258,7 @@ def test_descriptions_that_differ_from_the_label() -> None:
     assert again.node_names == ("s1-0", "h0", "h1")
 
 
-def test_what_the_format_cannot_state_is_refused(tmp_path: Path) -> None:
+def test_fabrics_that_the_format_cannot_state_are_refused(tmp_path: Path) -> None:
     maker = FabricBuilder("f", rate=37.0)
     maker.connect(maker.switches(["s"]), maker.hosts(["h"]))
     with pytest.raises(NotApplicable, match="37 Gb/s"):

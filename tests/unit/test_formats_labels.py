@@ -43,19 +43,19 @@ def test_a_label_is_the_first_unique_name() -> None:
     ids = [guid_id(kind, n) for n, kind in enumerate([SWITCH, *[HOST] * 7])]
     descriptions = [
         "n1",
-        "n1 HCA-1",  # the full description, as the switch has the name n1
+        "n1 HCA-1",  # its label is the full description, as the switch is called n1
         "n2 HCA-1",
         "n3 HCA-1",
         "n3 HCA-2",
         "generic",
         "generic",
-        ids[2],  # not used: another node's id
+        ids[2],  # its label is its own id, as this is the id of another node
     ]
     labels = choose_labels([SWITCH, *[HOST] * 7], ids, descriptions)
     assert labels == [ids[0], "n1 HCA-1", "n2", "n3 HCA-1", "n3 HCA-2", ids[5], ids[6], ids[7]]
 
 
-def test_names_that_people_chose_stay() -> None:
+def test_names_given_by_users_are_kept() -> None:
     assert choose_labels([HOST, HOST], ["a", "H-0000000000000001"], ["x", "a"]) == [
         "a",
         "H-0000000000000001",
