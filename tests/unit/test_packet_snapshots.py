@@ -30,7 +30,7 @@ def test_every_second_snapshot_is_dropped_above_the_limit(monkeypatch: pytest.Mo
     assert np.array_equal(result.arrived_ps, plain.arrived_ps)
 
 
-def test_none_is_taken_after_the_end() -> None:
+def test_no_snapshot_is_taken_after_the_end() -> None:
     """Queue pairs paused by congestion control resume long after the end of the run."""
     control = weft.CongestionControl(threshold=15, marking_rate=0, cct=((0, 0), (0, 16383)))
     work = puts(4, *((source, 3, 100_000) for source in (0, 1, 2)))
@@ -46,7 +46,7 @@ def test_none_is_taken_after_the_end() -> None:
     ("buffer_packets", "why"), [(1, packet_view.NO_CREDITS), (2, packet_view.LINK_BUSY)]
 )
 def test_waits_for_credits_are_distinguished_from_busy_links(buffer_packets: int, why: int) -> None:
-    """Two packets for one cable: while the first leaves, the second waits for it or for credits."""
+    """While a packet leaves by a cable, the next packet waits for the cable or for credits."""
     hardware = replace(PLAIN, buffer_bytes=1024 * buffer_packets)
     fabric = fabric_of([0, 0, 1, 1], [(0, 1)])
     work = puts(4, (0, 2, 1000), (1, 3, 1000))

@@ -1,4 +1,4 @@
-"""Source routes: paths, loads, text, and forwarding tables made of them."""
+"""Source routes: their paths, loads and text form, and forwarding tables made from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.sim.static.loads import contention, host_flows, link_users
 def square() -> Fabric:
     """Four switches in a ring, s0 - s1 - s2 - s3 - s0, with one host each.
 
-    Port 1 of a switch leads to the next, port 2 to the one before, port 3 to the host.
+    Port 1 of a switch leads to the next switch, port 2 to the previous one, port 3 to the host.
     """
     build = FabricBuilder("square")
     switches = build.switches([f"s{i}" for i in range(4)])
@@ -55,7 +55,7 @@ def link_between(fabric: Fabric, a: str, b: str) -> int:
     return int(link)
 
 
-def test_a_ring_walked_one_way_round(square: Fabric) -> None:
+def test_paths_in_one_direction_of_a_ring_close_a_credit_loop(square: Fabric) -> None:
     routes = read_paths(square, ROUND)
     report = weft.validate(square, routes)
     assert report.num_unrouted_pairs == 0
@@ -91,7 +91,7 @@ def test_a_dateline_breaks_the_ring(square: Fabric) -> None:
     routes = read_paths(square, ROUND)
     crossing = np.array([key // 4 > key % 4 for key in routes.pair.tolist()], dtype=np.uint8)
     single_lane = replace(routes, sl=crossing, lanes=VirtualLanes.uniform([0, 1]))
-    # One lane for the complete path: s1 to s0, s2 to s1 and s3 to s2 close the ring again.
+    # With one lane per path, the paths s1 to s0, s2 to s1 and s3 to s2 close the ring again.
     (cycle,) = weft.validate(square, single_lane).credit_loops
     assert {lane for _, lane in cycle} == {1}
     maps = np.zeros((2, 16), dtype=np.uint8)
@@ -140,14 +140,14 @@ def test_unlisted_pairs_have_no_path(square: Fabric) -> None:
         ("h1 h2 1,1,3", "h1 to h2 already has a path"),
     ],
 )
-def test_a_wrong_line_is_named(square: Fabric, line: str, wrong: str) -> None:
+def test_errors_in_a_file_of_paths_name_the_line(square: Fabric, line: str, wrong: str) -> None:
     with pytest.raises(InputError) as error:
         read_paths(square, f"# a comment\nh1 h2 1,1,3\n\n{line}\n", "given.txt")
     assert str(error.value).startswith("given.txt:4:")
     assert wrong in str(error.value)
 
 
-def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
+def test_written_paths_are_read_back(square: Fabric, tmp_path: Path) -> None:
     routes = read_paths(square, ROUND)
     file = tmp_path / "paths.txt"
     file.write_text("\ufeff" + write_paths(square, routes))
@@ -165,7 +165,7 @@ def test_the_text_comes_back(square: Fabric, tmp_path: Path) -> None:
         weft.route(square, "source", paths=str(tmp_path / "none"))
 
 
-def test_paths_that_do_not_hold_are_refused(square: Fabric) -> None:
+def test_inconsistent_source_routes_are_refused(square: Fabric) -> None:
     routes = read_paths(square, ROUND)
     turned = routes.edge.copy()
     turned[0] = square.graph.edge_of_link[square.graph.edge_link[turned[0]] ^ 1]
@@ -186,7 +186,7 @@ def test_paths_that_do_not_hold_are_refused(square: Fabric) -> None:
         source_routes(square, [4], [1], [0, 3], [1, 1, 3])
 
 
-def test_hosts_with_two_ports_have_a_path_from_each() -> None:
+def test_each_port_of_a_host_has_paths_of_its_own() -> None:
     build = FabricBuilder("two rails")
     rails = build.switches(["s0", "s1"])
     hosts = build.hosts(["a", "b"])
@@ -196,13 +196,13 @@ def test_hosts_with_two_ports_have_a_path_from_each() -> None:
     routes = read_paths(fabric, "a b 1,2\na b 2,2\nb a 2,1\n")
     assert len(routes.pair) == 3
     report = weft.validate(fabric, routes)
-    assert report.unrouted_pairs.tolist() == [[1, 0]]  # from first port to first port
+    assert report.unrouted_pairs.tolist() == [[1, 0]]  # no path between the first ports of b and a
     loads = weft.link_loads(fabric, routes, [0, 0], [1, 1], ports="first")
     assert loads.sum() == 4
     assert "a b 2,2\n" in write_paths(fabric, routes)
 
 
-def test_smodk_mirrors_dmodk_with_one_uplink_per_host() -> None:
+def test_smodk_mirrors_the_loads_of_dmodk_and_uses_one_uplink_per_host() -> None:
     for spec in ("xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "pgft:2;4,4;1,2;1,2", "xgft:2;4,4;1,2"):
         for fabric in (weft.fabric(spec), weft.fabric(spec).shuffled(3)):
             routes = weft.route(fabric, "smodk")
@@ -223,7 +223,7 @@ def test_smodk_mirrors_dmodk_with_one_uplink_per_host() -> None:
                 assert len(set(climbs)) == 1
 
 
-def test_smodk_by_its_formula() -> None:
+def test_smodk_follows_its_formula() -> None:
     fabric = weft.fabric("xgft:3;2,3,4;1,2,3")
     routes = weft.route(fabric, "smodk")
     assert isinstance(routes, PathRoutes)
@@ -235,27 +235,27 @@ def test_smodk_by_its_formula() -> None:
         if source // 2 == destination // 2:
             assert ports == []
         elif source // 6 == destination // 6:
-            # Down-ports come first: 2 on a leaf, 3 above it.
+            # Down ports come first: 2 on a leaf switch, 3 on a switch of level 2.
             assert ports == [2 + 1 + source % 2, 1 + destination // 2 % 3]
         else:
             up = [2 + 1 + source % 2, 3 + 1 + source // 2 % 3]
             assert ports == [*up, 1 + destination // 6, 1 + destination // 2 % 3]
 
 
-def test_source_routes_are_refused_where_there_are_too_many() -> None:
+def test_too_many_source_routes_are_refused() -> None:
     large = weft.fabric("xgft:2;65,65;1,1")
     with pytest.raises(NotApplicable, match=r"17,850,625 pairs.*at most 16,777,216"):
         weft.route(large, "smodk")
 
 
 @pytest.mark.parametrize(("engine", "kind"), [("dmodk", "Table"), ("ecmp", "Candidate")])
-def test_only_source_routes_are_lowered(engine: str, kind: str) -> None:
+def test_lower_takes_source_routes_only(engine: str, kind: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     with pytest.raises(InputError, match=f"PathRoutes.*; {engine} gives {kind}Routes"):
         lower(fabric, weft.route(fabric, engine))  # type: ignore[arg-type]
 
 
-def test_tables_from_paths_and_the_first_conflict() -> None:
+def test_lower_makes_tables_or_names_the_first_conflict() -> None:
     fabric = weft.fabric("xgft:2;4,4;1,4")
     tree = weft.route(fabric, "smodk")
     assert isinstance(tree, PathRoutes)
@@ -265,13 +265,13 @@ def test_tables_from_paths_and_the_first_conflict() -> None:
         lower(fabric, tree, lmc=1)
     tables, offset = lower(fabric, tree, lmc=2)
     assert weft.validate(fabric, tables).ok
-    # Hosts of a leaf climb via four different ports, to each destination by another LID.
+    # The four hosts of a leaf use four uplinks, so each uses another LID of a destination.
     source, destination = np.divmod(tree.pair, fabric.num_host_endpoints)
     loads = weft.link_loads(fabric, tables, source, destination, lid_offset=offset)
     assert np.array_equal(loads, all_to_all_loads(fabric, tree).per_link)
 
 
-def test_tables_come_back_from_the_paths_they_make(square: Fabric) -> None:
+def test_tables_made_from_paths_have_the_same_loads(square: Fabric) -> None:
     routes = replace(read_paths(square, ROUND), sl=np.full(12, 3, np.uint8))
     tables, offset = lower(square, routes)
     assert not offset.any()
@@ -284,7 +284,7 @@ def test_tables_come_back_from_the_paths_they_make(square: Fabric) -> None:
     assert isinstance(weft.validate(square, tables).routes, TableRoutes)
 
 
-def test_two_service_levels_of_one_switch_need_two_lids() -> None:
+def test_two_service_levels_to_one_destination_need_two_lids() -> None:
     build = FabricBuilder("pair")
     left, right = build.switches(["left", "right"])
     build.connect([left, left], build.hosts(["a", "b"]))
@@ -300,7 +300,7 @@ def test_two_service_levels_of_one_switch_need_two_lids() -> None:
     assert tables.sl[0, lid : lid + 2].tolist() == [0, 1]
 
 
-def test_no_paths_at_all(square: Fabric) -> None:
+def test_source_routes_may_be_empty(square: Fabric) -> None:
     routes = source_routes(square, [], [], [0], [], sl=np.zeros(0, dtype=np.uint8))
     assert repr(routes) == "PathRoutes('source': 0 source routes, up to 0 links between switches)"
     assert weft.validate(square, routes).num_unrouted_pairs == 12
@@ -308,7 +308,7 @@ def test_no_paths_at_all(square: Fabric) -> None:
     assert read_paths(square, "# nothing\n").pair.size == 0
 
 
-def test_a_file_of_paths_that_is_not_there_is_named_once() -> None:
+def test_a_missing_file_of_paths_is_named_once() -> None:
     with pytest.raises(InputError) as caught:
         weft.route(weft.fabric("ring:4"), "source:paths=/no/such.paths")
     assert str(caught.value) == "/no/such.paths: cannot be read: No such file or directory"

@@ -29,7 +29,7 @@ def test_all_to_all_lists_every_ordered_pair_once() -> None:
     )
 
 
-def test_all_to_all_refuses_what_does_not_fit_in_memory() -> None:
+def test_all_to_all_refuses_more_flows_than_fit_in_memory() -> None:
     with pytest.raises(NotApplicable, match=r"46656 hosts has 2,176,735,680 flows"):
         traffic(46656, "all-to-all")
     assert MAX_FLOWS >= 8192 * 8191
@@ -52,7 +52,7 @@ def test_ring_natural() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_ring_random_is_one_ring_both_ways(seed: int) -> None:
+def test_ring_random_is_one_ring_in_both_directions(seed: int) -> None:
     flows = traffic(9, "ring-random", seed=seed)
     bag = as_bag(flows)
     assert bag == Counter({(d, s): n for (s, d), n in bag.items()})
@@ -99,14 +99,14 @@ def test_binary_patterns_permute_bits(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["bit-reversal", "bit-rotation", "butterfly", "shuffle"])
-def test_one_bit_leaves_nothing_to_permute(name: str) -> None:
+def test_patterns_that_permute_bits_refuse_two_hosts(name: str) -> None:
     with pytest.raises(NotApplicable, match=f"{name} of 2 hosts"):
         traffic(2, name)
     assert as_map(traffic(2, "complement")) == {0: 1, 1: 0}
 
 
 def test_transpose_of_a_square() -> None:
-    # Row y, column x of 3x3 is host 3y + x; the diagonal stays.
+    # Row y, column x of 3x3 is host 3y + x; hosts on the diagonal send nothing.
     assert as_map(traffic(9, "transpose:square=true")) == {1: 3, 2: 6, 3: 1, 5: 7, 6: 2, 7: 5}
     assert as_map(traffic(64, "transpose", square=True)) == as_map(traffic(64, "transpose"))
     with pytest.raises(NotApplicable, match="square number of hosts, not 8"):
@@ -115,11 +115,11 @@ def test_transpose_of_a_square() -> None:
 
 def test_neighbour_and_tornado() -> None:
     assert as_map(traffic(4, "neighbour")) == as_map(traffic(4, "shift"))
-    # 3 columns (fast) by 2 rows: (x, y) is host x + 3y and sends to (x + 1, y + 1).
+    # 3 columns by 2 rows, x fastest: (x, y) is host x + 3y and sends to (x + 1, y + 1).
     assert as_map(traffic(6, "neighbour:dims=3x2")) == {0: 4, 1: 5, 2: 3, 3: 1, 4: 2, 5: 0}
     assert as_map(traffic(8, "tornado")) == {s: (s + 3) % 8 for s in range(8)}
     assert as_map(traffic(7, "tornado")) == {s: (s + 3) % 7 for s in range(7)}
-    # 5 -> 2 further in x, 2 -> none in y.
+    # The step is 2 along the 5 hosts in x, and 0 along the 2 hosts in y.
     two = as_map(traffic(10, "tornado:dims=5,2"))
     assert two == {x + 5 * y: (x + 2) % 5 + 5 * y for x in range(5) for y in range(2)}
     with pytest.raises(NotApplicable, match="2x2x2"):
@@ -131,7 +131,7 @@ def test_stencil() -> None:
     assert as_bag(traffic(4, "stencil:wrap=false")) == Counter(
         [(0, 1), (1, 2), (2, 3), (1, 0), (2, 1), (3, 2)]
     )
-    # 3x2, where both steps in y lead to the same neighbour: it receives two flows.
+    # In a 3x2 grid both steps in y lead to the same neighbour, which receives two flows.
     expected = Counter()
     for x, y in product(range(3), range(2)):
         for step in (1, -1):
@@ -141,7 +141,7 @@ def test_stencil() -> None:
 
 
 @pytest.mark.parametrize("name", ["neighbour", "tornado", "stencil"])
-def test_grids_must_fit(name: str) -> None:
+def test_grids_of_another_size_are_refused(name: str) -> None:
     with pytest.raises(NotApplicable, match=r"4x4 needs 16 hosts, and there are 12"):
         traffic(12, name, dims=(4, 4))
     with pytest.raises(InputError, match=f"{name}: every one of dims must be at least 1"):
@@ -157,7 +157,7 @@ def test_random_permutation() -> None:
 
 
 def test_derangements_are_equally_likely() -> None:
-    # There are 9 derangements of 4; 1800 draws give 200 of each, with 1 sigma of 14.
+    # There are 9 derangements of 4 hosts; 1800 draws give 200 of each, standard deviation 14.
     drawn = Counter(
         tuple(traffic(4, "random-permutation", seed=seed).destinations.tolist())
         for seed in range(1800)
@@ -185,7 +185,7 @@ def test_bisect(num_hosts: int) -> None:
     assert as_bag(both) == as_bag(one) + back
 
 
-def test_hot_spot_meets_its_fraction() -> None:
+def test_hot_spot_sends_the_given_fraction_to_hot_hosts() -> None:
     base = traffic(100, "hot-spot:fraction=0,hosts=7,flows=10", seed=5)
     hot = traffic(100, "hot-spot:fraction=0.3,hosts=7,flows=10", seed=5)
     changed = np.flatnonzero(base.destinations != hot.destinations)
@@ -229,14 +229,14 @@ def test_bad_options_give_one_error(spec: str, text: str) -> None:
         traffic(16, spec)
 
 
-def test_an_option_is_given_once() -> None:
+def test_options_given_twice_are_refused() -> None:
     with pytest.raises(InputError, match="offset is also given as an option"):
         traffic(16, "shift:offset=1", offset=2)
     with pytest.raises(InputError, match=r"the number of hosts must be 0 to .*, not -4"):
         traffic(-4, "shift")
 
 
-def test_hosts_out_of_reach_are_not_applicable() -> None:
+def test_hot_hosts_that_do_not_exist_are_not_applicable() -> None:
     with pytest.raises(NotApplicable, match="host 20 needs 21 hosts, and there are 16"):
         traffic(16, "hot-spot:hosts=20")
     with pytest.raises(NotApplicable, match="needs 17 hot hosts, and there are 16"):

@@ -27,7 +27,7 @@ def times_s(fabric, source, destination, size, start_ns, **options) -> np.ndarra
 @pytest.mark.parametrize(
     "model", [INFINIBAND, PenaltyModel(out_weight=0.75, back_pressure=0.5)], ids=["IB", "other"]
 )
-def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
+def test_times_on_one_switch_equal_those_of_predict(model: PenaltyModel) -> None:
     fabric = weft.fabric("xgft:1;9;1")
     inverse = 8e-9 / float(fabric.link_rate_gbps[0])
     random = np.random.default_rng(11)
@@ -48,17 +48,17 @@ def test_one_switch_gives_what_predict_gives(model: PenaltyModel) -> None:
 
 
 def test_a_cable_between_switches_is_shared_as_well() -> None:
-    """4 hosts per leaf, one spine: flows between leaves share one cable, a local one does not."""
+    """With 4 hosts per leaf and one spine, flows between leaves share a cable; a local flow does not."""
     fabric = weft.fabric("xgft:2;4,2;1,1")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
     arrived_s = times_s(fabric, [0, 1, 2, 3], [4, 5, 6, 7], [SIZE] * 4, [0.0] * 4)
     np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
     arrived_s = times_s(fabric, [0, 1, 2], [4, 5, 3], [SIZE] * 3, [0.0] * 3)
     np.testing.assert_allclose(arrived_s, [2 * alone, 2 * alone, alone], rtol=1e-9)
-    # Host 2 sends into the shared cable and to its neighbour: back-pressure slows both.
+    # Host 2 sends over the shared cable and to its neighbour: back-pressure slows both flows.
     arrived_s = times_s(fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4)
     np.testing.assert_allclose(arrived_s, 3 * alone, rtol=1e-9)
-    # Without back-pressure the neighbour gets half of the adapter until its message ends.
+    # Without back-pressure the flow to the neighbour has half of the adapter until it ends.
     free = PenaltyModel(back_pressure=0.0)
     arrived_s = times_s(
         fabric, [0, 1, 2, 2], [4, 5, 6, 3], [SIZE] * 4, [0.0] * 4, coefficients=free
@@ -77,7 +77,8 @@ def test_a_slow_adapter_sets_the_rate_of_its_flows() -> None:
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
     arrived_s = times_s(slowed(fabric, 1), [0, 1, 2], [1, 2, 3], [SIZE] * 3, [0.0] * 3)
     np.testing.assert_allclose(arrived_s, [2 * alone, 2 * alone, alone], rtol=1e-9)
-    # Two slow senders fill one receiver, three contend for it, as do one sender's slow receivers.
+    # Two slow senders fill a fast receiver, and two slow receivers a fast sender; three slow
+    # senders contend for the receiver.
     arrived_s = times_s(slowed(fabric, 0, 1), [0, 1], [2, 2], [SIZE] * 2, [0.0] * 2)
     np.testing.assert_allclose(arrived_s, 2 * alone, rtol=1e-9)
     arrived_s = times_s(slowed(fabric, 0, 1, 2), [0, 1, 2], [3, 3, 3], [SIZE] * 3, [0.0] * 3)
@@ -89,7 +90,7 @@ def test_a_slow_adapter_sets_the_rate_of_its_flows() -> None:
     np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
 
 
-def test_slow_cables_between_switches_take_their_part_of_an_adapter() -> None:
+def test_two_slow_cables_between_switches_fill_an_adapter() -> None:
     """Host 0 sends via two spines over cables of half its rate, and fills both."""
     fabric = weft.fabric("xgft:2;4,2;1,2")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
@@ -104,7 +105,7 @@ def test_slow_cables_between_switches_take_their_part_of_an_adapter() -> None:
     np.testing.assert_allclose(arrived_s, 4 * alone, rtol=1e-9)
 
 
-def test_ports_of_one_host_are_adapters_of_their_own() -> None:
+def test_each_port_of_a_host_is_an_adapter_of_its_own() -> None:
     builder = weft.FabricBuilder("two ports")
     switches = builder.switches(["s0", "s1"])
     hosts = builder.hosts([f"h{n}" for n in range(4)])

@@ -1,4 +1,4 @@
-"""Valiant and UGAL: structures that they find, loads, and fabrics that they refuse."""
+"""Valiant and UGAL: the structures that they find, their loads, and fabrics that they refuse."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def candidates(fabric: Fabric, spec: str) -> CandidateRoutes:
 
 
 def shifted(fabric: Fabric, engine: str, by: int) -> Loads:
-    """Return the loads when every host sends to the host `by` further."""
+    """Return the loads of the links when every host i sends to host i + `by`."""
     hosts = np.arange(fabric.num_hosts)
     flows = host_flows(fabric, hosts, (hosts + by) % fabric.num_hosts)
     return flow_loads(fabric, route(fabric, engine), flows)
 
 
 def groups_of(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """Return the groups that each edge leaves and enters, by the coordinates."""
+    """Return the group that each edge leaves and the group that it enters, by coordinates."""
     group = fabric.coordinates[fabric.graph.row_node, 0]
     return group[fabric.graph.edge_tail], group[fabric.graph.edge_row]
 
 
 def test_a_shift_by_a_group_of_a_dragonfly() -> None:
-    """8 hosts of each of 9 groups send to the next group, over the one cable between them."""
+    """The 8 hosts of each of 9 groups send to the next group, over the only cable to it."""
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     tail, head = groups_of(fabric)
     between = tail != head
@@ -59,15 +59,15 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
     assert minimal[following].tolist() == [8] * 9
     assert not minimal[between & ~following].any()
 
-    # 7 groups serve as intermediates; each cable carries 8/7 to one and 8/7 from another, but the
-    # cable to the next group carries nothing.
+    # Seven groups serve as intermediates. Each cable carries 8/7 to an intermediate group and 8/7
+    # from another one; the cable to the next group carries nothing.
     valiant = shifted(fabric, "valiant", 8)
     assert np.isnan(valiant.straight)
     np.testing.assert_allclose(valiant.per_link[edge_link][following], 0, atol=1e-12)
     np.testing.assert_allclose(valiant.per_link[edge_link][between & ~following], 16 / 7)
 
-    # Direct traffic relieves the others: at a share of 1/8 their load has dropped to 2, like that
-    # of the busiest cable in a group, until at 1/4 the direct cables also carry 2.
+    # Direct traffic relieves the other cables: at a direct share of 1/8 their load is 2, as on the
+    # busiest cable in a group. At a share of 1/4 the direct cables carry 2 as well.
     ugal = shifted(fabric, "ugal", 8)
     assert ugal.straight == pytest.approx(1 / 4)
     np.testing.assert_allclose(ugal.per_link[edge_link][following], 2)
@@ -76,7 +76,7 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
 
 
 def test_a_shift_by_a_group_of_a_megafly() -> None:
-    """As on the dragonfly, but cables within groups never limit: 8 x = 16/7 (1 - x)."""
+    """As on the dragonfly, but no cable within a group is the busiest: 8 x = 16/7 (1 - x)."""
     fabric = weft.fabric("megafly:p=2,leaves=4,spines=4,h=2")
     tail, head = groups_of(fabric)
     following = (tail != head) & (head == (tail + 1) % 9)
@@ -92,7 +92,7 @@ def test_a_shift_by_a_group_of_a_megafly() -> None:
 
 
 def test_a_shift_by_a_switch_of_a_full_mesh() -> None:
-    """Four hosts of each of 5 switches send to the next: 4 direct, or 8/3 via the other three."""
+    """Four hosts per switch send to the next switch: load 4 directly, 8/3 via the other three."""
     fabric = weft.fabric("hyperx:S=5,T=4")
     loads = shifted(fabric, "valiant", 4).per_link[fabric.graph.edge_link]
     assert sorted(set(loads.round(12))) == [0, round(8 / 3, 12)]
@@ -113,9 +113,9 @@ def test_all_to_all_on_a_full_mesh_doubles() -> None:
     assert all_to_all_loads(fabric, route(fabric, "ugal")).straight == 1.0
 
 
-def test_lengths_on_a_full_mesh() -> None:
+def test_path_lengths_on_a_full_mesh() -> None:
     fabric = weft.fabric("hyperx:S=5,T=4")
-    # 60 pairs share a switch, 320 cross two cables between switches instead of one.
+    # 60 pairs share a switch; the paths of 320 pairs cross two cables between switches, not one.
     report = validate(fabric, route(fabric, "valiant"))
     np.testing.assert_allclose(report.hops, [0, 0, 60, 0, 320])
     np.testing.assert_allclose(report.detours, [60, 320])
@@ -137,7 +137,7 @@ def test_lengths_on_a_full_mesh() -> None:
         ("flattened-butterfly:k=3,n=2", "HyperX of 3 switches", 2),
         ("hypercube:3", "HyperX of 2x2x2", 2),
         ("dragonfly:p=2,a=5,h=1,g=1", "HyperX of 5 switches", 2),
-        # Groups whose ports do not divide evenly: the last switches have no global cable.
+        # Ports cannot be divided evenly among groups: the last switches have no global cable.
         ("dragonfly:p=2,a=4,h=2,g=4", "dragonfly of 4 groups of 4", 3),
         ("dragonfly:p=2,a=4,h=2,g=6", "dragonfly of 6 groups of 4", 3),
         ("dragonfly:p=2,a=4,h=2,g=7,arrangement=palmtree", "dragonfly of 7 groups of 4", 3),
@@ -177,7 +177,7 @@ def test_groups_and_coordinates_are_those_of_the_labels() -> None:
 
 
 def test_the_search_for_groups_is_fast_on_dense_random_networks() -> None:
-    """The search for cliques that do not exist does not try all of the very many subsets."""
+    """Where no cliques exist, the search does not try all subsets of switches."""
     fabric = weft.fabric("jellyfish:switches=90,degree=70")
     assert lines_run(lambda: find_dragonfly(fabric)) < 10_000_000
     groups = find_dragonfly(fabric)
@@ -233,8 +233,10 @@ def test_refusals_say_what_is_missing(fabric: Fabric, reason: str) -> None:
         ("slim-fly:q=5,hosts=1", ["s0.1.2[2]"], "found no groups", 8),
     ],
 )
-def test_faults_cost_lanes_but_no_pair(spec: str, cables: list[str], note: str, lanes: int) -> None:
-    """Groups without a common cable use a third; without groups single switches are used."""
+def test_faults_need_more_lanes_but_leave_all_pairs_routed(
+    spec: str, cables: list[str], note: str, lanes: int
+) -> None:
+    """Groups without a common cable use a third group; if no groups are found, switches serve."""
     fabric = weft.fabric(spec).without(cables=cables).shuffled(2)
     for engine in ("valiant", "ugal"):
         routes = candidates(fabric, engine)
@@ -255,8 +257,8 @@ def test_a_slim_fly_uses_all_switches_as_intermediates() -> None:
     straight = validate(fabric, candidates(fabric, "ugal"))
     assert straight.max_detour == 0
     assert straight.hops[-1] > 0
-    # In a Moore graph with degree k and n vertices every cable of a switch carries n - 1 parts of
-    # each phase: all-to-all loads are twice those of minimal paths.
+    # In a Moore graph each of the two phases loads all cables as equally as minimal paths do:
+    # all-to-all loads are twice those of minimal paths.
     moore = weft.fabric("slim-fly:q=5,hosts=1")
     inner = moore.graph.edge_link
     minimal = all_to_all_loads(moore, route(moore, "ecmp")).per_link[inner]
@@ -265,7 +267,7 @@ def test_a_slim_fly_uses_all_switches_as_intermediates() -> None:
     np.testing.assert_allclose(about, 2 * minimal[0])
 
 
-def test_spare_cables_may_fail() -> None:
+def test_one_of_two_parallel_cables_may_fail() -> None:
     complete = weft.fabric("hyperx:S=3x3,K=2,T=2")
     fabric = complete.without(cables=["s0.0[3]"])
     report = validate(fabric, candidates(fabric, "valiant"))
@@ -273,7 +275,7 @@ def test_spare_cables_may_fail() -> None:
     assert candidates(fabric, "ugal").num_sets < candidates(complete, "ugal").num_sets * 2
 
 
-def test_arrays_that_do_not_fit_are_refused() -> None:
+def test_inconsistent_candidates_are_refused() -> None:
     fabric = weft.fabric("dragonfly:p=1,a=3,h=1")
     routes = candidates(fabric, "ugal")
     inside = routes.via_set.copy()
@@ -291,24 +293,24 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         multipath_loads(fabric, routes, [0], [5], splits=[(1, 1)])
 
 
-def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
+def test_dead_ends_and_loops_via_an_intermediate_are_found() -> None:
     fabric = weft.fabric("hyperx:S=4,T=1")
     routes = candidates(fabric, "valiant")
     sets = routes.via_set.copy()
-    sets[3, 0] = -1  # switch 0 no longer reaches intermediate 3, which 1 and 2 may draw
+    sets[3, 0] = -1  # switch 0 has no set to intermediate 3, which 0-1 and 0-2 may draw
     report_lost = validate(fabric, replace(routes, via_set=sets))
     assert sorted(map(tuple, report_lost.unrouted_pairs.tolist())) == [(0, 1), (0, 2)]
     loads = all_to_all_loads(fabric, replace(routes, via_set=sets))
     assert loads.unrouted == 2
     sets = routes.set_id.copy()
-    sets[1, 0] = -1  # nor does any packet get from 0 to 1, directly or via 0
+    sets[1, 0] = -1  # switch 0 has no set to 1, for its own packets or as an intermediate
     for direct, pairs in ((False, [(2, 1), (3, 1)]), (True, [(0, 1), (2, 1), (3, 1)])):
         broken = replace(routes, set_id=sets, direct=direct)
         report_lost = validate(fabric, broken)
         assert sorted(map(tuple, report_lost.unrouted_pairs.tolist())) == pairs
         assert all_to_all_loads(fabric, broken).unrouted == len(pairs)
     sets = routes.via_set.copy()
-    # 0 sends to 1, and 1 to 0, the packets for 3.
+    # Switch 0 sends packets for intermediate 3 to 1, and 1 sends them to 0.
     sets[3, 0], sets[3, 1] = routes.via_set[1, 0], routes.via_set[0, 1]
     report = validate(fabric, replace(routes, via_set=sets))
     assert report.num_loops == 1
@@ -319,31 +321,34 @@ def test_dead_ends_and_circles_by_an_intermediate_are_found() -> None:
     ("none", "every", "share"),
     [
         ([1.0, 0.0], [0.0, 1.0], 0.5),
-        ([1.0, 1.0], [1.0, 0.0], 1.0),  # equal: as much direct traffic as possible
+        ([1.0, 1.0], [1.0, 0.0], 1.0),  # all shares are equally good: the largest is taken
         ([2.0, 0.0], [2.0, 2.0], 1.0),
         ([1.0], [2.0], 0.0),
         ([3.0, 0.0, 1.0], [0.0, 6.0, 1.0], 1 / 3),
         ([0.0], [0.0], 1.0),
-        ([1.0, 0.0], [1.0, 4.0], 0.25),  # equal from there on
+        ([1.0, 0.0], [1.0, 4.0], 0.25),  # all shares up to this one are equally good
         ([1.0, 1.0], [0.0, 2.0], 0.0),
         ([4.0, 3.0, 0.0, 0.0], [0.0, 3.0, 2.0, 6.0], 0.5),
-        ([3.0, 1.0, 0.0], [0.0, 1.0 + 3e-16, 1.25], 0.8),  # equal but for rounding
+        ([3.0, 1.0, 0.0], [0.0, 1.0 + 3e-16, 1.25], 0.8),  # two links differ by rounding only
         ([1.0, 1.0], [1.0, 1.0 + 3e-16], 1.0),
         ([1.0, 0.5], [1.0 + 3e-16, 0.2], 1.0),
         ([0.3, 0.1], [0.1 + 0.2, 0.0], 1.0),
     ],
 )
-def test_the_least_worst_share(none: list[float], every: list[float], share: float) -> None:
+def test_the_share_of_direct_traffic_minimises_the_largest_load(
+    none: list[float], every: list[float], share: float
+) -> None:
     assert least_worst_share(np.array(none), np.array(every)) == pytest.approx(share)
 
 
 def test_bisections_use_the_better_of_direct_and_indirect_paths() -> None:
-    """In a full mesh each flow has its own direct cable; via intermediates two of them contend."""
+    """In a full mesh each flow has a direct cable of its own; paths via intermediates contend."""
     fabric = weft.fabric("hyperx:S=6,T=1")
     straight = weft.bisection(fabric, route(fabric, "minhop"), samples=50)
     assert weft.bisection(fabric, route(fabric, "ugal"), samples=50).mean == straight.mean == 1.0
     assert weft.bisection(fabric, route(fabric, "valiant"), samples=50).mean < 1.0
-    # Of two flows on four switches each draws one of the other two; half of the draws contend.
+    # Each of two flows on four switches draws one of the other two switches as intermediate; in
+    # half of the draws they contend.
     pair = weft.fabric("hyperx:S=4,T=1")
     contended = weft.bisection(pair, route(pair, "valiant"), samples=4000)
     assert set(contended.per_sample.tolist()) == {0.5, 1.0}
@@ -360,8 +365,8 @@ def test_a_host_that_sends_to_itself_loads_nothing() -> None:
     assert loads.per_link.sum() == pytest.approx(4)
 
 
-def test_sets_that_only_look_alike_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sets are found by a random code; here all have the same one."""
+def test_different_sets_of_the_same_code_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal sets are found by a random code; here all sets have the same code."""
 
     class NoRandom:
         def integers(self, low: int, high: int, size: tuple[int, int], dtype: type) -> np.ndarray:

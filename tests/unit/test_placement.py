@@ -22,7 +22,7 @@ def names(fabric: Fabric, hosts: np.ndarray) -> list[str]:
     return [fabric.host_names[host] for host in hosts]
 
 
-def test_linear_takes_hosts_as_offered() -> None:
+def test_linear_takes_hosts_in_the_order_given() -> None:
     assert place(TREE, 3).tolist() == [0, 1, 2]
     assert place(TREE, 3, hosts=[9, 2, 5]).tolist() == [9, 2, 5]
     assert place(TREE, 3, hosts="h[7-9]").tolist() == [7, 8, 9]
@@ -52,16 +52,16 @@ def test_distributions_fill_hosts_as_slurm_does(distribution, expected) -> None:
         ({"ranks_per_host": 0}, "ranks per host must be 1 to"),
     ],
 )
-def test_distributions_that_do_not_exist(options, message) -> None:
+def test_bad_distributions_are_refused(options, message) -> None:
     with pytest.raises(InputError, match=message):
         place(TREE, 4, **options)
 
 
-def test_coordinates_follow_the_axes() -> None:
+def test_placement_by_coordinates_follows_the_axes() -> None:
     assert names(TORUS, place(TORUS, 5, "coordinates")) == ["h0.0", "h1.0", "h2.0", "h3.0", "h0.1"]
     swapped = place(TORUS, 5, "coordinates:axes=1,0")
     assert names(TORUS, swapped) == ["h0.0", "h0.1", "h0.2", "h1.0", "h1.1"]
-    # Omitted axes follow, and hosts of one switch stay together.
+    # Omitted axes follow the given ones, and hosts of one switch stay together.
     pairs = load("torus:2x2x2;hosts=2")
     assert names(pairs, place(pairs, 5, "coordinates:axes=2")) == [
         "h0.0.0.0", "h0.0.0.1", "h0.0.1.0", "h0.0.1.1", "h1.0.0.0",
@@ -69,7 +69,7 @@ def test_coordinates_follow_the_axes() -> None:
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1)])
-def test_a_snake_goes_one_step_at_a_time(axes) -> None:
+def test_consecutive_hosts_of_a_snake_are_neighbours(axes) -> None:
     torus = load("mesh:4x3x5")
     placed = place(torus, 60, "coordinates", axes=axes, snake=True)
     where = torus.coordinates[torus.num_switches + placed]
@@ -77,7 +77,7 @@ def test_a_snake_goes_one_step_at_a_time(axes) -> None:
     assert (where[:4, axes[0]] == np.arange(4)).all()
 
 
-def test_coordinates_come_from_the_switch_where_a_host_has_none() -> None:
+def test_hosts_without_coordinates_use_those_of_their_switch() -> None:
     bare = TORUS.coordinates.copy()
     bare[TORUS.num_switches :] = -1
     from dataclasses import replace
@@ -97,21 +97,21 @@ def test_coordinates_come_from_the_switch_where_a_host_has_none() -> None:
         ("coordinates:axes=1,1", "axis 1 is named twice"),
     ],
 )
-def test_axes_that_do_not_exist(spec, message) -> None:
+def test_bad_axes_are_refused(spec, message) -> None:
     with pytest.raises(InputError, match=message):
         place(TORUS, 4, spec)
 
 
-def test_fabrics_without_coordinates_refuse_them() -> None:
+def test_placement_by_coordinates_refuses_fabrics_without_coordinates() -> None:
     with pytest.raises(NotApplicable, match="has no coordinates"):
         place(load("jellyfish:switches=8,degree=3,hosts=3"), 4, "coordinates")
 
 
-def test_blocks_and_rounds_over_leaves() -> None:
+def test_block_and_cyclic_placement_over_leaves() -> None:
     assert place(TREE, 6, "cyclic").tolist() == [0, 4, 8, 12, 1, 5]
     assert place(TREE, 6, "cyclic:size=2").tolist() == [0, 1, 4, 5, 8, 9]
     assert place(TREE, 10, "block:size=2").tolist() == [0, 1, 4, 5, 8, 9, 12, 13, 2, 3]
-    # Hosts in another order: leaves in the order of their first host.
+    # Leaves come in the order of their first host in the list.
     mixed = [13, 0, 5, 12, 1, 4]
     assert place(TREE, 6, "block", hosts=mixed).tolist() == [13, 12, 0, 1, 5, 4]
     assert place(TREE, 6, "block:order=number", hosts=mixed).tolist() == [0, 1, 5, 4, 13, 12]
@@ -121,20 +121,20 @@ def test_blocks_and_rounds_over_leaves() -> None:
     assert place(TREE, 6, "cyclic", hosts=uneven).tolist() == [0, 4, 8, 5, 9, 10]
 
 
-def test_random_leaves_stay_whole() -> None:
+def test_leaves_in_random_order_keep_their_hosts_together() -> None:
     placed = place(TREE, 16, "block:order=random,seed=5")
     assert (placed.reshape(4, 4) // 4 == placed.reshape(4, 4)[:, :1] // 4).all()
     assert placed.tolist() != list(range(16))
 
 
-def test_hosts_that_forward_have_no_leaf() -> None:
+def test_cyclic_placement_refuses_hosts_that_forward() -> None:
     with pytest.raises(NotApplicable, match="forwards packets itself"):
         place(load("bcube:n=3,k=1"), 4, "cyclic")
     with pytest.raises(InputError, match="size must be at least 1 host, not 0"):
         place(TREE, 4, "cyclic:size=0")
 
 
-def test_random_over_seats_mixes_ranks_of_one_host() -> None:
+def test_random_placement_over_seats_separates_consecutive_ranks() -> None:
     by_host = place(TREE, 64, "random:seed=4", ranks_per_host=4)
     by_seat = place(TREE, 64, "random:seed=4,over=seats", ranks_per_host=4)
     assert np.bincount(by_host).tolist() == np.bincount(by_seat).tolist() == [4] * 16
@@ -147,7 +147,7 @@ def test_random_over_seats_mixes_ranks_of_one_host() -> None:
 # -- named hosts -----------------------------------------------------------------------------
 
 
-def test_host_lists_go_in_their_order() -> None:
+def test_ranks_take_hosts_in_the_order_of_the_list() -> None:
     assert place(TREE, 4, "hosts:h[10-12,3]").tolist() == [10, 11, 12, 3]
     assert place(TREE, 2, "hosts:h[10-12,3],h0").tolist() == [10, 11]
     assert place(TREE, 2, "hosts", list=("h[0-14/7]",)).tolist() == [0, 7]
@@ -158,7 +158,7 @@ def test_host_lists_go_in_their_order() -> None:
 
 
 def machines(*descriptions: str) -> Fabric:
-    """Build a switch with these adapters and read it from a file."""
+    """Return a fabric, read from text, of one switch and adapters with these descriptions."""
     build = FabricBuilder("machines")
     adapters = build.hosts([f"a{number}" for number in range(len(descriptions))])
     build.connect(build.switches(["s"], ports=40).repeat(len(adapters)), adapters)
@@ -168,7 +168,7 @@ def machines(*descriptions: str) -> Fabric:
     return reader["ibnetdiscover"].function(text=text, file="machines")
 
 
-def test_a_machine_is_all_its_adapters() -> None:
+def test_the_name_of_a_machine_names_all_its_adapters() -> None:
     fabric = machines("n1 mlx5_0", "n2 mlx5_0", "n1 mlx5_1", "n2 mlx5_1", "n3 HCA-1")
     assert fabric.machines == {"n1": [0, 2], "n2": [1, 3], "n3": [4]}
     assert place(fabric, 5, "hosts:n[3,1-2]").tolist() == [4, 0, 2, 1, 3]
@@ -180,7 +180,7 @@ def test_a_machine_is_all_its_adapters() -> None:
         place(fabric, 2, hosts="n1,n1 mlx5_1")
 
 
-def test_one_rank_needs_one_adapter(tmp_path: Path) -> None:
+def test_a_rank_needs_the_name_of_one_adapter(tmp_path: Path) -> None:
     fabric = machines("n1 mlx5_0", "n1 mlx5_1", "n2 HCA-1")
     for text in ("n1\nn2\n", "rank 0=n1\nrank 1=n2\n"):
         with pytest.raises(
@@ -191,7 +191,7 @@ def test_one_rank_needs_one_adapter(tmp_path: Path) -> None:
         fabric.find_node("n1")
 
 
-def test_machines_without_names_of_their_own_are_told_apart() -> None:
+def test_adapters_without_a_machine_name_are_separate_machines() -> None:
     fabric = machines("localhost HCA-1", "localhost HCA-1", "x", "ConnectX", "ConnectX")
     assert [len(adapters) for adapters in fabric.machines.values()] == [1] * 5
     with pytest.raises(InputError, match="no host 'localhost'"):
@@ -257,7 +257,7 @@ def test_bad_rank_files_are_refused(tmp_path, text, message) -> None:
         place(TREE, 3, write(tmp_path, text))
 
 
-def test_rank_files_keep_to_what_is_allowed(tmp_path) -> None:
+def test_rank_files_keep_to_the_allowed_hosts_and_ranks_per_host(tmp_path) -> None:
     spec = write(tmp_path, "h1\nh2\nh1\n")
     with pytest.raises(InputError, match=r":2: .*host h2 is not among the hosts that may be used"):
         place(TREE, 3, spec, hosts="h[0-1]")
@@ -272,7 +272,7 @@ def test_rank_files_keep_to_what_is_allowed(tmp_path) -> None:
 # -- host numbers, and errors common to all placements ----------------------------------------
 
 
-def test_host_numbers_are_a_placement() -> None:
+def test_a_list_of_host_numbers_is_a_placement() -> None:
     assert place(TREE, 3, [5, 5, 0]).tolist() == [5, 5, 0]
     numbers = np.array([1, 2, 3])
     placed = place(TREE, 3, numbers)
@@ -295,7 +295,7 @@ def test_bad_host_numbers_are_refused(hosts, message) -> None:
         place(TREE, 3, hosts)
 
 
-def test_host_numbers_keep_to_what_is_allowed() -> None:
+def test_host_numbers_keep_to_the_allowed_hosts_and_ranks_per_host() -> None:
     with pytest.raises(InputError, match="host h2 of rank 1 is not among the hosts that may be"):
         place(TREE, 3, [0, 2, 1], hosts="h[0-1]")
     with pytest.raises(InputError, match="host h5 has 2 ranks; expected at most 1"):
@@ -304,7 +304,7 @@ def test_host_numbers_keep_to_what_is_allowed() -> None:
         place(TREE, 1, [0], distribution="block")
 
 
-def test_too_many_ranks_say_how_many_fit() -> None:
+def test_the_error_for_too_many_ranks_says_how_many_fit() -> None:
     with pytest.raises(InputError, match=r"17 ranks .* 16 hosts of xgft.*, one rank each: 16 fit"):
         place(TREE, 17)
     with pytest.raises(InputError, match=r"50 ranks .* 16 hosts of .*, 3 ranks each: 48 fit"):

@@ -26,7 +26,7 @@ def add(shared: int, task: int, watch: Watch) -> int:
 
 
 def count_tasks(shared: list[int], task: int, watch: Watch) -> tuple[int, int]:
-    """Return the number of tasks that this process has run, and the number of the process."""
+    """Return the number of tasks that this process has run, and its process id."""
     shared.append(task)
     return len(shared), os.getpid()
 
@@ -58,7 +58,7 @@ def interrupt_at(number: int) -> Callable[[int, int], None]:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 9])
-def test_results_are_those_of_the_tasks_in_order(processes: int) -> None:
+def test_results_are_in_the_order_of_the_tasks(processes: int) -> None:
     counts_seen: list[tuple[int, int]] = []
     result = run_all(add, 10, range(5), processes, lambda *counts: counts_seen.append(counts))
     assert result == ([10, 11, 12, 13, 14], True)
@@ -68,7 +68,7 @@ def test_results_are_those_of_the_tasks_in_order(processes: int) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_nothing_to_do_is_done(processes: int) -> None:
+def test_no_tasks_give_a_complete_empty_result(processes: int) -> None:
     assert run_all(add, 10, [], processes) == ([], True)
 
 
@@ -84,7 +84,7 @@ def test_every_process_has_one_copy_of_shared_data() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_an_interrupt_leaves_what_is_known(processes: int) -> None:
+def test_an_interrupt_leaves_the_results_so_far(processes: int) -> None:
     results, complete = run_all(linger, None, [0, 1, 2], processes, interrupt_at(1))
     assert results == [-1, None, None]
     assert not complete
@@ -92,20 +92,20 @@ def test_an_interrupt_leaves_what_is_known(processes: int) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_what_a_task_raises_ends_all(processes: int) -> None:
+def test_an_error_of_a_task_ends_the_run(processes: int) -> None:
     with pytest.raises(InputError, match="no way"):
         run_all(fail, None, range(3), processes)
     assert not multiprocessing.active_children()
 
 
-def test_processes_that_die_are_one_error() -> None:
+def test_worker_processes_that_die_raise_one_error() -> None:
     with pytest.raises(InputError, match="worker processes died"):
         run_all(die, None, range(3), 2)
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("when", ["before", "after", "in an error"])
-def test_signals_that_are_held_back_come_in_the_end(when: str) -> None:
+def test_held_signals_are_raised_in_the_end(when: str) -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), held_signals() as watch:  # noqa: PT012
         if when == "after":
@@ -121,11 +121,11 @@ def test_signals_that_are_held_back_come_in_the_end(when: str) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_there_are_cores() -> None:
+def test_cores_are_at_least_one_and_at_most_those_of_the_machine() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
 
 
-#: Sends a signal to its process group when one run is over, as terminals and batch systems do.
+#: Program that signals its process group after the first task, as terminals and batch systems do.
 SIGNALLED = """
 import os, signal, sys
 from tests.unit.test_pool import linger
@@ -134,10 +134,10 @@ from weft.core.pool import run_all
 
 number = int(sys.argv[1])
 with stoppable():
-    found, whole = run_all(
+    results, complete = run_all(
         linger, None, [0, 1, 2], int(sys.argv[2]), lambda ready, _: ready and os.killpg(0, number)
     )
-print(found, whole, *ended_by())
+print(results, complete, *ended_by())
 """
 
 
@@ -145,7 +145,9 @@ print(found, whole, *ended_by())
 @pytest.mark.parametrize(
     ("number", "ending"), [(signal.SIGINT, "interrupted 130"), (signal.SIGTERM, "terminated 143")]
 )
-def test_signals_to_all_processes_end_them(number: signal.Signals, ending: str, processes) -> None:
+def test_a_signal_to_all_processes_ends_the_run(
+    number: signal.Signals, ending: str, processes
+) -> None:
     child = subprocess.run(
         [sys.executable, "-c", SIGNALLED, str(int(number)), str(processes)],
         check=False, capture_output=True, text=True, start_new_session=True, timeout=60,

@@ -20,7 +20,7 @@ HEAVY = ("numpy", "numba", "polars", "scipy", "pydantic")
 
 
 def declared() -> dict[str, str]:
-    """Return name -> module of the imports that type checkers see."""
+    """Return the imports that type checkers see, as name -> module."""
     tree = ast.parse(Path(weft.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and len(node.body) > 2)
     return {
@@ -39,7 +39,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
     assert set(weft.__all__) | {"__version__"} <= set(dir(weft))
 
 
-def test_modules_are_attributes_and_what_is_not_there_is_said() -> None:
+def test_modules_are_attributes_and_unknown_names_raise_errors() -> None:
     assert weft.machine_room is importlib.import_module("weft.machine_room")
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'nothing'"):
         _ = weft.nothing  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ def test_pages_use_public_names_only() -> None:
     assert not [each for each in shown if each[2] not in public.get(each[1], ())]
 
 
-def test_every_public_name_says_what_it_is() -> None:
+def test_every_public_name_has_a_docstring() -> None:
     for name in weft.__all__:
         text = inspect.getdoc(getattr(weft, name)) or ""
         assert len(text.split()) >= 3, name

@@ -12,12 +12,14 @@ from weft.core.registry import Registry, did_you_mean
 
 
 def registry(monkeypatch: pytest.MonkeyPatch, *points: object) -> Registry:
-    """Return a registry of a package that registers nothing, with these entry points."""
+    """Return a registry with these entry points, of a package that itself registers nothing."""
     monkeypatch.setattr("weft.core.registry.entry_points", lambda group: points)
     return Registry("thing", "weft.workload", "weft.things", ("fabric",), ("form",))
 
 
-def test_other_distributions_announce_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_of_other_distributions_register_plugins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def load() -> None:
         @things("theirs", aliases=("t",), positional=("size",), form="")
         def theirs(fabric: object, size: int, names: tuple[str, ...] = ()) -> object:
@@ -94,7 +96,7 @@ def test_a_broken_plugin_is_named_and_breaks_nothing_else(
             things[called]
 
 
-def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_wait_until_entry_points_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     began, released = threading.Event(), threading.Event()
 
     def load() -> None:
@@ -112,7 +114,7 @@ def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names == ["slow"]
 
 
-def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_registered_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     things = registry(monkeypatch)
     things("one")(lambda: None)
     with pytest.raises(ValueError, match="registered twice"):
@@ -131,6 +133,6 @@ def test_a_name_is_given_once(monkeypatch: pytest.MonkeyPatch) -> None:
         (".", ""),
     ],
 )
-def test_a_name_that_was_meant_is_found_among_many(wrong: str, meant: str) -> None:
+def test_the_most_similar_of_many_names_is_suggested(wrong: str, meant: str) -> None:
     names = [f"node{number:05d} HCA-1" for number in range(50_000)]
     assert did_you_mean(wrong, names) == (f" (did you mean {meant!r}?)" if meant else "")

@@ -111,7 +111,7 @@ def test_page_makes_no_network_requests(tree_text):
     for tag, attrs in document.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
         assert "src" not in attrs
-        assert "style" not in attrs  # the policy forbids them
+        assert "style" not in attrs  # the policy forbids style attributes
         assert not any(name.startswith("on") for name in attrs)
         assert attrs.get("href", "#").startswith("#")
     addresses = set(re.findall(r"[a-z]+://[^\s\"'`)]+", tree_text))
@@ -151,7 +151,7 @@ def test_tables_are_there_without_scripts(tree_page, tree_text):
             assert value in visible
 
 
-def test_engine_that_refused_stands_with_its_reason():
+def test_an_engine_that_refused_is_listed_with_its_reason():
     page = comparison_page(build("torus:4x4"), ("minhop", "dmodk"))
     refused = next(verdict for verdict in page.engines if verdict.refusal)
     text = render(page)
@@ -161,7 +161,7 @@ def test_engine_that_refused_stands_with_its_reason():
     assert {"name": "dmodk", "ran": False, "refused": True} in data["engines"]
 
 
-def test_pattern_that_does_not_fit_stands_with_its_reason(tree_text):
+def test_a_pattern_that_does_not_fit_is_listed_with_its_reason(tree_text):
     data = json.loads(Document(tree_text).script("weft-page"))
     assert data["patterns"][-1] == {
         "name": "bit-reversal",
@@ -186,7 +186,7 @@ def test_loads_and_users_survive_packing(tree_page, tree_text):
                 assert [row[-1] for row in entry[f"{key}s"]] == of.flows.tolist()
                 assert entry[f"{key}Count"] == of.count
             assert sum(row[-1] for row in entry["destinations"]) == run.flows[entry["link"]]
-    # The slow cable makes loads differ from flows, so that both kinds are checked.
+    # The slow cable makes loads differ from numbers of flows, so that both are checked.
     assert {unpacked(document.script(f"weft-run-{i}"))["sameAsLoad"] for i in range(4)} == {False}
 
 
@@ -203,7 +203,7 @@ def test_fabric_survives_packing(tree_page, tree_text):
     assert set(rates[1:]) == {"4xHDR (200 Gb/s)"}
 
 
-#: Elements that may occur only on a page with more engines.
+#: Elements that may occur on a page with more engines and notes only.
 TABLES_AND_LISTS = {"td", "th", "tr", "small", "ul", "li", "details", "summary"}
 
 
@@ -238,7 +238,7 @@ def test_hostile_names_stay_text():
     assert "?" in render(replace(page, title="half \ud800"))
 
 
-def test_real_cluster_is_small(shared):
+def test_the_page_of_a_real_cluster_is_small(shared):
     from weft.fabrics.formats.ibnetdiscover import read
 
     path = shared / "fabrics" / "psmn-x5.ibnetdiscover"
@@ -247,13 +247,13 @@ def test_real_cluster_is_small(shared):
     assert len(text.encode()) < 400_000
 
 
-def test_large_fabric_stays_within_bounds():
+def test_the_page_of_a_large_fabric_stays_within_bounds():
     fabric = build("xgft:3;12,12,12;1,12,12")
     page = comparison_page(fabric, ("dmodk", "minhop"), ("shift", "incast"), listed=24)
     assert len(render(page).encode()) < 1_000_000
 
 
-def test_hosts_too_many_to_draw_are_said_so(monkeypatch):
+def test_the_page_says_that_hosts_are_too_many_to_draw(monkeypatch):
     monkeypatch.setattr("weft.report.parts.MAX_DRAWN_HOSTS", 15)
     page = comparison_page(build("xgft:2;4,4;1,2"), ("minhop",), ("shift",))
     assert json.loads(Document(render(page)).script("weft-page"))["hostsDrawn"] is False
@@ -278,13 +278,13 @@ def test_page_without_any_run():
 
 
 @pytest.mark.parametrize("bad", [np.zeros(3), np.full(64, np.nan), np.full(64, -1.0)])
-def test_run_that_does_not_fit_is_refused(tree_page, bad):
+def test_a_run_with_bad_loads_is_refused(tree_page, bad):
     run = replace(tree_page.runs[0], load=bad)
     with pytest.raises(ValueError, match="load of minhop must"):
         render(replace(tree_page, runs=(run,)))
 
 
-def test_write_replaces_or_leaves_alone(tree_page, tree_text, tmp_path):
+def test_write_replaces_a_file_or_changes_nothing(tree_page, tree_text, tmp_path):
     target = tmp_path / "report.html"
     target.write_text("before")
     write_comparison_page(tree_page, target)
@@ -306,7 +306,7 @@ def test_scope_is_links_between_switches_or_all():
     assert len(all_links.links) == build("bcube:n=3,k=1").num_links
 
 
-def test_statistics_speak_of_the_scope():
+def test_statistics_are_those_of_the_scope():
     fabric = build("xgft:2;4,4;1,2")
     run = run_of(fabric, route(fabric, "minhop"), "incast")
     between = fabric.link_kind == 0
@@ -344,7 +344,7 @@ def test_users_beyond_the_list_are_counted_not_named():
     run = page.runs[0]
     link = next(iter(run.users))
     many = np.arange(LISTED_USERS + 7)
-    # Each pair in two parts, as flows may be in any order.
+    # Each pair occurs twice, as flows may come in any order.
     users = LinkUsers.of(np.tile(many, 2), np.tile(many % 3, 2), np.ones(2 * len(many), int))
     crowded = replace(page, runs=(replace(run, users={link: users}),))
     (entry,) = unpacked(Document(render(crowded)).script("weft-run-0"))["users"]

@@ -75,7 +75,7 @@ def test_tiny_fabrics_can_be_drawn():
     assert layout(FabricBuilder("empty").fabric()).position.shape == (0, 2)
 
 
-def test_labelled_tree_stands_by_level():
+def test_a_labelled_tree_is_drawn_by_level():
     fabric = build("xgft:3;2,3,4;1,2,3")
     drawing = layout(fabric)
     assert drawing.kind == "levels"
@@ -132,7 +132,7 @@ def test_pods_of_a_shuffled_tree_stand_side_by_side():
         assert right < left
 
 
-def test_barycentre_sweeps_take_crossings_away():
+def test_barycentre_sweeps_remove_crossings():
     # Two leaf-spine fabrics whose names interleave.
     build_two = FabricBuilder("interleaved")
     spines = build_two.switches([f"spine{i}" for i in range(8)])
@@ -170,7 +170,7 @@ def test_spaced_keeps_gaps_and_moves_little():
         wanted, gap = np.sort(random.random(9) * 5), random.random(8)
         placed = spaced(wanted, gap)
         assert np.all(np.diff(placed) >= gap - 1e-9)
-        # Optimal: no block of touching numbers improves by moving together.
+        # Positions are optimal if no block of touching ones improves by moving as a whole.
         touching = np.flatnonzero(np.diff(placed) > gap + 1e-9) + 1
         for block in np.split(np.arange(9), touching):
             assert abs((placed - wanted)[block].sum()) < 1e-9
@@ -215,7 +215,7 @@ def test_groups_stand_apart_with_their_hosts_outside():
         assert out[mine & leaf].mean() > out[mine & ~leaf].mean()
 
 
-def test_distances_on_paper_follow_hops():
+def test_mean_distances_in_the_drawing_grow_with_hops():
     fabric = build("torus:6x6").shuffled(4)
     wiring = Wiring.of(fabric)
     from scipy.sparse.csgraph import shortest_path
@@ -238,7 +238,7 @@ def test_parts_that_are_not_joined_do_not_overlap():
     assert first[:, 0].max() < second[:, 0].min() or first[:, 1].min() > second[:, 1].max()
 
 
-def test_parallel_cables_bend_apart_and_detours_leave_the_line():
+def test_parallel_and_wraparound_cables_are_bent():
     fabric = build("xgft:2;2,2;1,2;1,3")
     drawing = layout(fabric)
     pairs: dict[tuple[int, int], list[float]] = {}
@@ -267,7 +267,7 @@ def test_natural_order_of_names():
 @pytest.mark.parametrize(
     ("spec", "switches", "pods"),
     [
-        ("xgft:3;6,6,8;1,6,6", 36 + 8 + 8, 8),  # pods of 6 and 6 switches under 36 top switches
+        ("xgft:3;6,6,8;1,6,6", 36 + 8 + 8, 8),  # 8 pods of 6 + 6 switches, 36 top switches
         ("leaf-spine:leaves=96,spines=8,hosts=2", 8 + 32, None),
         ("torus:60x60", 20 * 20, None),
     ],

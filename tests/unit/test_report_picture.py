@@ -42,7 +42,7 @@ def test_load_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, load
     assert not list(tmp_path.iterdir())
 
 
-def test_folder_that_is_not_there(tmp_path):
+def test_a_missing_folder_is_refused(tmp_path):
     fabric = build("xgft:1;2;1")
     with pytest.raises(InputError, match="cannot be written"):
         plot(fabric, np.zeros(fabric.num_links)).write(tmp_path / "no" / "a.png")
@@ -59,7 +59,7 @@ def test_curves_begin_and_end_at_their_nodes():
     high = np.maximum(fabric.link_from[0::2], fabric.link_to[0::2])
     assert np.allclose(curves[:, 0], drawing.position[low])
     assert np.allclose(curves[:, -1], drawing.position[high])
-    # The middle of a curve is half as far from the chord as the control point, to its left.
+    # The middle of a curve lies left of the chord, half as far from it as the control point.
     chord = drawing.position[high] - drawing.position[low]
     middle = curves[:, PIECES // 2] - (drawing.position[low] + drawing.position[high]) / 2
     left = np.stack((-chord[:, 1], chord[:, 0]), axis=1)
@@ -81,7 +81,7 @@ def test_short_names_stay_apart():
     for name, text in zip(names, short, strict=True):
         assert name[4:7] in text  # the distinguishing part remains
         assert name.split("-")[-1].partition(":")[0] in text
-    # Names that differ in the middle, and one that equals a shortened one.
+    # Names that differ in the middle, and a name that equals the shortened form of another.
     same = [f"{'a' * 30}{n}{'b' * 30}" for n in range(12)]
     decoy = shortened(same[0])
     short = short_names([decoy, *same])

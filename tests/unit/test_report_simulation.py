@@ -112,7 +112,7 @@ def test_frames_are_the_snapshots(result, text):
     assert delivered.sum() == pytest.approx(shots.wire_bytes[-1][into_hosts].sum(), rel=1e-5)
 
 
-def test_trees_are_those_of_each_moment(result, text):
+def test_congestion_trees_are_those_of_each_snapshot(result, text):
     trees_data = blob(text, "weft-trees")
     start = trees_data["treeStart"]
     later = np.flatnonzero(result.snapshots.time_ps > 0)
@@ -163,7 +163,7 @@ def test_page_without_scripts_has_the_figures(result, text):
         assert value in document.texts["dd"]
 
 
-def test_partial_run_says_so():
+def test_the_page_of_a_partial_run_says_so():
     part = simulated(max_time_ns=4_000)
     assert not part.complete
     document = Document(render_simulation(part))
@@ -172,7 +172,7 @@ def test_partial_run_says_so():
     assert dict(facts(part))["messages"].startswith("15, ")
 
 
-def test_times_that_a_partial_run_does_not_know_are_dashes():
+def test_unknown_times_of_a_partial_run_are_dashes():
     builder = WorkloadBuilder(16, name="two phases")
     for phase in ("first", "second"):
         builder.phase(phase)
@@ -193,7 +193,7 @@ def test_hostile_names_stay_text():
     assert unpacked(document.script("weft-fabric"))["names"][0] == HOSTILE[0]
 
 
-def test_hosts_that_forward_have_links_inside():
+def test_links_inside_hosts_that_forward_are_named():
     fabric = build("bcube:n=3,k=1")
     run = simulated(fabric, incast(fabric.num_hosts))
     page = json.loads(Document(render_simulation(run)).script("weft-page"))
@@ -232,7 +232,7 @@ def test_long_runs_are_thinned_and_say_so(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_moments_are_spread_over_what_happens(seed):
+def test_chosen_frames_divide_the_course_of_a_run_evenly(seed):
     random = np.random.default_rng(seed)
     weight = 1e-6 + np.where(random.random(900) < 0.1, random.random(900), 0.0)
     course = np.cumsum(weight)
@@ -252,7 +252,7 @@ def test_pages_stay_small(text):
     assert len(render_simulation(run).encode()) < 400_000
 
 
-def test_no_congestion_is_said():
+def test_the_page_says_if_there_is_no_congestion():
     builder = WorkloadBuilder(16)
     builder.put(0, 5, 100_000)
     page = render_simulation(simulated(work=builder.build()))
@@ -260,7 +260,7 @@ def test_no_congestion_is_said():
     assert len(blob(page, "weft-trees")["root"]) == 0
 
 
-def test_runs_that_show_nothing_are_refused(result, tmp_path):
+def test_runs_without_snapshots_are_refused(result, tmp_path):
     with pytest.raises(InputError, match="snapshot_ns"):
         write_simulation_page(replace(result, snapshots=None), tmp_path / "a.html")
     with pytest.raises(InputError, match="smaller snapshot_ns"):
@@ -270,7 +270,7 @@ def test_runs_that_show_nothing_are_refused(result, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_write_gives_the_size(result, text, tmp_path):
+def test_write_returns_the_size_of_the_page(result, text, tmp_path):
     path = tmp_path / "run.html"
     assert write_simulation_page(result, path) == len(path.read_bytes())
     assert path.read_text(encoding="utf-8") == text
@@ -305,7 +305,7 @@ def test_hops_of_a_message_as_a_table(result):
     assert {len(line) for line in lines[4:]} == {len(lines[3])}
 
 
-def test_hops_are_cut_and_all_messages_are_told(result):
+def test_long_tables_of_hops_are_cut_but_name_every_message(result):
     table = hops_text(result, most=3)
     assert table.count("more hops") == 2
     assert "Operation 5," in table

@@ -63,7 +63,7 @@ def test_dmodk_balances_all_to_all_perfectly_and_shifts_without_contention(
             assert contention(fabric, routes, flows).worst.max() == 1.0
 
 
-def test_dmodk_says_what_is_missing() -> None:
+def test_dmodk_says_why_it_refuses() -> None:
     tree = build("xgft:3;4,4,4;1,4,4")
     with pytest.raises(NotApplicable, match="not a complete fat tree"):
         route(tree.with_faults(cables=1), "dmodk")
@@ -99,7 +99,7 @@ def test_an_engine_that_gives_no_routes_is_named(monkeypatch: pytest.MonkeyPatch
         route(ring(4), "forgetful")
 
 
-def test_minhop_balances_the_second_tier_too() -> None:
+def test_minhop_balances_the_second_level_too() -> None:
     fabric = build("xgft:3;6,6,6;1,6,6")
     loads = switch_loads(fabric, all_to_all_loads(fabric, route(fabric, "minhop")).per_link)
     assert (loads.max(), loads.min()) == (210, 180)
@@ -152,7 +152,7 @@ def named_roots(fabric: Fabric) -> tuple[list[str], str]:
     return [fabric.node_names[fabric.graph.row_node[row]] for row in rows], rule
 
 
-def test_roots_are_the_top_tier_of_a_tree() -> None:
+def test_roots_are_the_top_level_of_a_tree() -> None:
     """OpenSM's search is not used: with more than 20 leaves it takes each leaf for a root."""
     spines = ["spine0", "spine1", "spine2"]
     wide = build("leaf-spine:leaves=24,spines=3,hosts=2")
@@ -174,7 +174,7 @@ def test_roots_are_the_top_tier_of_a_tree() -> None:
     builder.connect(leaves, builder.hosts(["h0", "h1", "h2"]))
     assert named_roots(builder.fabric()) == (spines, "top level of the tree")
 
-    # A cable between leaves: not a tree, but still no leaf is a root.
+    # With a cable between leaves the fabric is not a tree, but still no leaf is a root.
     builder = FabricBuilder("meshed")
     tops, leaves = builder.switches(spines), builder.switches([f"leaf{i}" for i in range(24)])
     for leaf in leaves:
@@ -199,7 +199,7 @@ def test_roots_come_from_a_file_of_guids(tmp_path) -> None:
             route(fabric, name, roots=(f"@{path}",))
 
 
-def test_updn_refuses_roots_that_are_no_switches() -> None:
+def test_updn_refuses_roots_that_are_not_switches() -> None:
     with pytest.raises(InputError, match="h1 is not a switch"):
         route(ring(4), "updn", roots=("h1",))
     with pytest.raises(InputError, match=r"no node 'switch1'"):
@@ -220,7 +220,7 @@ def test_the_first_engine_that_fits_is_used_and_refusals_are_kept() -> None:
         route(ring(5), "minhop", passes=0)
 
 
-def test_a_split_fabric_is_routed_as_far_as_it_goes() -> None:
+def test_each_part_of_a_split_fabric_is_routed() -> None:
     builder = FabricBuilder("split")
     a, b = builder.switches(["a", "b"])
     builder.connect([a, a, b], builder.hosts(["h0", "h1", "h2"]))
@@ -239,7 +239,7 @@ def test_a_split_fabric_is_routed_as_far_as_it_goes() -> None:
     assert loads.sum() == 2
 
 
-def test_several_lids_take_several_ways() -> None:
+def test_each_lid_of_a_host_has_a_path_of_its_own() -> None:
     fabric = build("xgft:2;4,4;1,4")
     for engine in ("minhop", "updn", "dmodk"):
         routes = route(fabric, engine, lmc=2)
@@ -250,7 +250,7 @@ def test_several_lids_take_several_ways() -> None:
         assert len(paths) == 4, engine
 
 
-def test_flows_that_name_no_host_are_refused() -> None:
+def test_flows_of_unknown_hosts_or_lids_are_refused() -> None:
     fabric = ring(4)
     routes = route(fabric, "minhop")
     for sources, destinations, match in (
@@ -291,7 +291,7 @@ def test_hosts_with_two_ports_can_spread_their_flows() -> None:
         link_loads(fabric, routes, [0], [1], ports="any")  # type: ignore[arg-type]
 
 
-def test_names_of_roots_may_hold_any_letter() -> None:
+def test_names_of_roots_may_contain_x_and_digits() -> None:
     builder = FabricBuilder("names with x and digits")
     switches = builder.switches(["sx6036", "rack1x2", "s3"])
     builder.connect(switches, np.roll(switches, 1))
@@ -418,8 +418,8 @@ def test_hosts_cabled_first_or_to_each_other_are_counted() -> None:
 
 
 @pytest.mark.parametrize("phase", ["set_id", "via_set"])
-def test_candidates_that_go_round_are_a_loop(phase: str) -> None:
-    """Three switches are all intermediates; their sets for one of them continue along the ring."""
+def test_candidates_that_send_packets_in_a_circle_are_a_loop(phase: str) -> None:
+    """All three switches are intermediates. Two of them send packets for the third in a circle."""
     fabric = ring(3)
     routes = route(fabric, "ecmp")
     assert isinstance(routes, CandidateRoutes)

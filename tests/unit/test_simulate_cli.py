@@ -36,7 +36,7 @@ def test_one_run_prints_settings_its_job_links_and_makespan(capsys) -> None:
     assert "s1-0[1] -> h0[1]" in out
 
 
-def test_lists_are_compared_and_what_does_not_fit_is_said(capsys) -> None:
+def test_lists_are_compared_and_runs_that_do_not_fit_are_explained(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", RING, "--engine", "dmodk,hdor", "--engine", "updn",
         "--placement", "linear", "--placement", "random:seed=3",
@@ -77,7 +77,7 @@ def test_commas_separate_values_and_all_is_every_engine(capsys) -> None:
     assert len(runs) == 2 * len(listed) * 3
 
 
-def test_both_levels_have_equal_link_columns(capsys, tmp_path) -> None:
+def test_static_and_flow_level_have_equal_link_columns(capsys, tmp_path) -> None:
     words = (TREE, "--workload", RING, "--level", "flow,static", "--out", tmp_path)
     assert run(capsys, *words)[0] == 0
     flow, static = (pl.read_parquet(tmp_path / f"links-{number}.parquet") for number in (1, 2))
@@ -86,7 +86,7 @@ def test_both_levels_have_equal_link_columns(capsys, tmp_path) -> None:
     assert flow["carried_bytes"].to_list() == pytest.approx(static["carried_bytes"].to_list())
 
 
-def test_small_shares_and_one_phase_more_than_fits_are_printed(capsys, tmp_path) -> None:
+def test_small_shares_are_printed_and_surplus_phases_are_counted(capsys, tmp_path) -> None:
     trace = tmp_path / "x.trace"
     for phases, more in ((25, False), (26, True)):
         trace.write_text(
@@ -105,7 +105,7 @@ def test_settings_that_the_static_level_ignores_are_not_shown(capsys) -> None:
     assert "settings: engine minhop; level static; ports first; overlap refuse\n" in out
 
 
-def test_times_that_look_the_same_are_told_apart(capsys, tmp_path) -> None:
+def test_times_that_print_alike_are_compared_by_percentage(capsys, tmp_path) -> None:
     work = []
     for name, duration in (("a", 10_000_000), ("b", 10_000_200)):
         work += ["--workload", tmp_path / f"{name}.goal"]
@@ -148,7 +148,7 @@ def test_a_workload_is_made_once_for_all_placements(monkeypatch) -> None:
     assert loaded == ["barrier", RING]
     monkeypatch.setattr("weft.experiment.run._KEPT_OPS", 0)
     assert [outcome.result.makespan_ns for outcome in perform(check(data))] == times
-    # Once to check them, and then once for each group of runs.
+    # If no workload is kept, each is loaded once for the check and once for each run.
     assert len(loaded) == 2 + 2 + 4
 
 
@@ -183,8 +183,8 @@ def test_tables_are_written_with_every_column_described(capsys, tmp_path) -> Non
     assert again.level == ("flow", "static")
 
 
-def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
-    """Two jobs: times, bytes and hosts of each, by the messages and by the flow level."""
+def test_columns_of_the_tables_agree_with_each_other(capsys, tmp_path) -> None:
+    """Times, bytes and hosts of two jobs follow from their messages, ranks and placements."""
     folder = tmp_path / "results"
     assert run(capsys, experiment(tmp_path, TWO_JOBS), "--out", folder)[0] == 0
     jobs = pl.read_parquet(folder / "jobs.parquet")
@@ -220,7 +220,7 @@ def test_tables_say_what_weft_simulate_says(capsys, tmp_path) -> None:
     assert pl.read_parquet(folder / "runs.parquet")["makespan_ns"][0] == jobs["end_ns"].max()
 
 
-def test_one_run_alone_is_what_python_gives(capsys, tmp_path) -> None:
+def test_a_single_run_equals_that_of_python(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=20KiB", "--placement", "random", "--out", folder)
     assert run(capsys, *words, "--eager", "4KiB", "--switch-latency", "50ns", "--csv")[0] == 0
@@ -252,7 +252,7 @@ def test_communication_time_is_the_time_without_calculations(capsys, tmp_path) -
     status, _, _ = run(capsys, TREE, "--workload", goal, "--out", folder, "--latency", "200ns")
     assert status == 0
     job = pl.read_parquet(folder / "jobs.parquet").row(0, named=True)
-    # 1000 ns, then 100 B and a header of 26 B at 25 B/ns and 200 ns of latency, then 500 ns.
+    # Calculation of 1000 ns; 126 B with the header at 25 B/ns, latency 200 ns; calculation of 500 ns.
     assert job["time_ns"] == pytest.approx(1705.04)
     assert job["calculation_ns"] == pytest.approx(750)
     assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1705.04 - 500)) / 2)
@@ -288,7 +288,7 @@ def test_phases_of_several_jobs_keep_their_names(capsys, tmp_path) -> None:
             assert set(table.filter(job="shuffle")["phase"]) - {""} == named
 
 
-def test_static_level_takes_phases_together(capsys, tmp_path) -> None:
+def test_the_static_level_adds_all_phases_taken_together(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     path = experiment(tmp_path, TWO_JOBS)
     status, out, _ = run(capsys, path, "--level", "static", "--out", folder)
@@ -406,7 +406,7 @@ def test_options_of_workloads_and_formats(capsys, tmp_path) -> None:
         (("none.toml",), "cannot be read"),
     ],
 )
-def test_bad_words_are_one_line_with_status_2(capsys, words, message) -> None:
+def test_bad_arguments_give_one_line_and_status_2(capsys, words, message) -> None:
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert message in err
@@ -425,8 +425,8 @@ def test_options_for_jobs_and_faults_require_a_fabric(capsys, tmp_path) -> None:
     assert "handshake false" in out
 
 
-def test_a_pair_without_a_path_fails_the_run_and_not_the_others(capsys, tmp_path) -> None:
-    """Leaf 0 has lost its uplinks: jobs inside it run, jobs across it do not."""
+def test_a_pair_without_a_path_fails_its_run_only(capsys, tmp_path) -> None:
+    """Leaf 0 has lost its uplinks: a job within it runs, a job over all leaves does not."""
     failures = [word for port in range(5, 9) for word in ("--fail-cable", f"s1-0[{port}]")]
     words = (TREE, "--workload", RING, "--ranks", 4, *failures)
     status, out, err = run(
@@ -465,7 +465,7 @@ def test_ranks_that_wait_for_ever_are_named(capsys, tmp_path) -> None:
     assert "rank 1" in err
 
 
-def test_ranks_of_several_jobs_are_told_apart(capsys, tmp_path) -> None:
+def test_messages_name_the_job_of_a_rank(capsys, tmp_path) -> None:
     ranks = "".join(
         f"rank {me} {{\nl1: send 1000000b to {1 - me}\nl2: recv 1000000b from {1 - me}\n"
         "l2 requires l1\n}\n"
@@ -503,7 +503,7 @@ def test_the_copy_of_an_experiment_runs_from_anywhere(capsys, tmp_path, monkeypa
     assert not (tmp_path / "results").exists()
 
 
-def test_progress_is_told_in_lines_where_there_is_no_terminal(capsys, monkeypatch) -> None:
+def test_progress_is_printed_in_lines_without_a_terminal(capsys, monkeypatch) -> None:
     monkeypatch.setattr(command, "LINE_S", 0.0)
     status, _, err = run(capsys, TREE, "--workload", RING, "--progress")
     assert status == 0
@@ -538,7 +538,7 @@ def test_space_of_an_omitted_wide_column_is_used(capsys, tmp_path, monkeypatch) 
     assert heading.index("time") < heading.index("communication") < heading.index("messages")
 
 
-def test_a_wrong_workload_names_its_job(capsys, tmp_path) -> None:
+def test_the_error_of_a_wrong_workload_names_its_job(capsys, tmp_path) -> None:
     status, _, err = run(capsys, experiment(tmp_path, TWO_JOBS.replace("alltoall", "alltoal")))
     assert status == 2
     assert "weft: error: job shuffle: 'alltoal:size=4KiB' is neither" in err

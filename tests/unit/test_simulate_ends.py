@@ -64,7 +64,7 @@ def test_results_replace_earlier_ones_and_nothing_else(capsys, tmp_path) -> None
     ]  # fmt: skip
 
 
-def test_tables_of_others_are_not_removed(capsys, tmp_path) -> None:
+def test_tables_of_other_programs_are_not_removed(capsys, tmp_path) -> None:
     (tmp_path / "messages.csv").write_text("mine")
     assert run(capsys, TREE, "--workload", "barrier", "--out", tmp_path)[0] == 0
     assert (tmp_path / "messages.csv").read_text() == "mine"
@@ -112,7 +112,7 @@ FOUR = (TREE, "--workload", RING, "--engine", "updn,minhop", "--level", "flow,st
          "run 3 of 4 (minhop), routing; 1 more not run"),
     ],
 )  # fmt: skip
-def test_an_interrupt_keeps_the_runs_that_are_whole(
+def test_an_interrupt_keeps_the_complete_runs(
     capsys, tmp_path, monkeypatch, doing, number, statuses, message
 ) -> None:
     folder = tmp_path / "results"
@@ -190,7 +190,9 @@ def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
     assert report(7230, 50) == "; about 2.0 h left"
     stage.limit_ns = 1e9
     assert report(40, 0, 0.1) == " (10% of all bytes); about 90 s left"
-    assert report(40, 100, 0.1) == " (10% of all bytes); about 10 s left"  # half of the time
+    assert (
+        report(40, 100, 0.1) == " (10% of all bytes); about 10 s left"
+    )  # half of the simulated time
     stage.limit_s = 45.0
     assert report(40, 100, 0.1) == " (10% of all bytes); about 5 s left"
     assert report(50, 0, 0.0) == " (0% of all bytes); about 0 s left"
@@ -203,7 +205,7 @@ def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
     ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, word) -> None:
+def test_a_signal_ends_a_long_run_and_leaves_no_files(tmp_path, number, status, word) -> None:
     folder = tmp_path / "results"
     words = ["simulate", "xgft:2;16,16;1,16", "--workload", "alltoall:size=1MiB,count=50"]
     child = subprocess.Popen(
@@ -224,7 +226,7 @@ def test_a_signal_ends_a_long_run_and_leaves_nothing(tmp_path, number, status, w
 
 
 def test_a_deferred_signal_is_raised_between_two_calls_of_a_kernel() -> None:
-    """Sent again, it would only be handled as the next call returns, which is unsafe too."""
+    """A signal sent again would be handled when the next call returns, which is unsafe too."""
     code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
     space: dict[str, Any] = {"signal": signal, "__name__": serialize.__name__}
     exec(compile(code, serialize.__file__, "exec"), space)
@@ -243,7 +245,7 @@ def test_a_deferred_signal_is_raised_between_two_calls_of_a_kernel() -> None:
 
 
 def test_a_signal_while_compiled_code_returns_is_kept_for_later(capsys, monkeypatch) -> None:
-    """An exception raised in a call from a returning kernel crashes; it is raised afterwards."""
+    """An exception raised while a kernel returns crashes the program: it is raised afterwards."""
     code = "def called():\n    return signal.raise_signal(signal.SIGINT)\n"
     beyond: list[bool] = []
     space: dict[str, Any] = {"signal": signal, "__name__": serialize.__name__}

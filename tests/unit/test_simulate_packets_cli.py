@@ -51,7 +51,7 @@ def cells(out: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows]
 
 
-def test_one_run_prints_what_python_finds(capsys) -> None:
+def test_one_run_prints_the_results_of_python(capsys) -> None:
     status, out, err = run(capsys, *PACKET, "--engine", "dmodk")
     assert (status, err) == (0, "")
     fabric = weft.fabric(TREE)
@@ -70,7 +70,7 @@ def test_one_run_prints_what_python_finds(capsys) -> None:
     assert "Order:" not in out
 
 
-def test_levels_and_policies_stand_in_one_table(capsys) -> None:
+def test_levels_and_policies_are_compared_in_one_table(capsys) -> None:
     status, out, err = run(
         capsys, TREE, "--workload", EXCHANGE, "--level", "static,flow,packet",
         "--engine", "dmodk,ecmp", "--policy", "ecmp,spray,flowlet:gap=1us",
@@ -104,13 +104,13 @@ def test_levels_and_policies_stand_in_one_table(capsys) -> None:
         (("ecmp",), ("deterministic",), [("ecmp", "deterministic")]),
     ],
 )  # fmt: skip
-def test_policies_go_with_engines_that_leave_a_choice(engines, policies, runs) -> None:
+def test_policies_apply_to_engines_that_leave_a_choice(engines, policies, runs) -> None:
     data = {"fabric": TREE, "level": "packet", "engine": engines, "job": [{"workload": "barrier"}]}
     experiment_checked = check(data if policies is None else {**data, "policy": policies})
     assert [(each.engine, each.policy) for each in experiment_checked.runs] == runs
 
 
-def test_what_does_not_go_together_is_said(capsys) -> None:
+def test_a_policy_that_does_not_match_the_engine_is_refused(capsys) -> None:
     for engine, policy in (("dmodk", "spray"), ("ecmp", "deterministic")):
         status, out, err = run(capsys, *PACKET, "--engine", engine, "--policy", policy)
         assert (status, out) == (2, "")
@@ -118,7 +118,7 @@ def test_what_does_not_go_together_is_said(capsys) -> None:
         assert policy in err
 
 
-def test_reordering_is_told_where_the_policy_allows_it(capsys, tmp_path) -> None:
+def test_reordering_is_reported_if_the_policy_allows_it(capsys, tmp_path) -> None:
     words = (*PACKET, "--engine", "ecmp", "--policy", "spray,ecmp", "--out", tmp_path)
     assert run(capsys, *words)[0] == 0
     runs = pl.read_parquet(tmp_path / "runs.parquet")
@@ -187,7 +187,7 @@ def test_messages_of_several_jobs_are_traced_by_job(capsys, tmp_path) -> None:
     assert "trace 1:0: expected JOB:RANK:N with one of the jobs a, b" in err
 
 
-def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
+def test_an_experiment_file_describes_the_hardware(tmp_path) -> None:
     path = experiment(tmp_path, TWO)
     settings = read_experiment(path)
     tables = VlArbitration(high=((0, 4), (1, 8)), low=((0, 1),), limit=3)
@@ -196,14 +196,14 @@ def test_an_experiment_file_says_the_hardware(tmp_path) -> None:
     assert read_experiment(tmp_path / "again.toml") == settings
 
 
-def test_words_of_hardware_come_before_what_the_file_says(capsys, tmp_path) -> None:
+def test_hardware_options_override_the_experiment_file(capsys, tmp_path) -> None:
     path = experiment(tmp_path, TWO)
     _, out, _ = run(capsys, path, "--hardware", "mtu=1KiB,vlarb_high=1:8,0:4", "--level", "packet")
     assert "hardware: mtu 1024 B;" in out
     assert "vlarb_high 1:8, 0:4; vlarb_low 0:1; high_limit 3" in out
 
 
-def test_one_latency_of_switches_serves_all_levels() -> None:
+def test_one_switch_latency_serves_all_levels() -> None:
     data = {"fabric": TREE, "level": ["flow", "packet"], "job": [{"workload": "barrier"}]}
     for options, expected in (
         ({}, 100.0),
@@ -218,7 +218,7 @@ def test_one_latency_of_switches_serves_all_levels() -> None:
         assert RunSettings(**packet).packet(routes)["hardware"].switch_latency_ns == expected
 
 
-def test_a_page_has_snapshots_of_its_own(capsys, tmp_path) -> None:
+def test_a_page_takes_snapshots_by_default(capsys, tmp_path) -> None:
     status, out, _ = run(capsys, *PACKET, "--html", tmp_path / "page.html")
     assert status == 0
     assert "snapshot 100 ns" in out
@@ -269,7 +269,7 @@ def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsy
         ("--snapshot", "1us"), ("--trace-message", "0:0"),
     ],
 )  # fmt: skip
-def test_options_of_packets_need_their_level(capsys, words) -> None:
+def test_packet_options_need_the_packet_level(capsys, words) -> None:
     status, out, err = run(capsys, TREE, "--workload", EXCHANGE, *words)
     assert (status, out) == (2, "")
     assert f"{words[0]} requires --level packet" in err
@@ -306,14 +306,14 @@ def test_options_of_packets_need_their_level(capsys, words) -> None:
         (("--snapshot", "0"), "--snapshot: '0' does not fit: expected a positive time"),
     ],
 )
-def test_bad_words_are_one_line_with_status_2(capsys, words, message) -> None:
+def test_bad_arguments_give_one_line_and_status_2(capsys, words, message) -> None:
     status, out, err = run(capsys, *PACKET, *words)
     assert (status, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_mistake_in_the_hardware_has_its_line(tmp_path) -> None:
+def test_errors_in_the_hardware_name_the_line(tmp_path) -> None:
     for old, new, message in (
         ('mtu = "4KiB"', "mtu = -1", r"x\.toml:6: hardware, mtu: -1 does not fit"),
         ('mtu = "4KiB"', "mto = 1", r"x\.toml:6: hardware: unknown key 'mto' \(did you mean 'mtu'"),
@@ -328,7 +328,7 @@ def test_a_mistake_in_the_hardware_has_its_line(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])
-def test_a_run_that_stops_early_keeps_what_is_known(capsys, tmp_path, limit) -> None:
+def test_a_run_that_stops_early_keeps_partial_results(capsys, tmp_path, limit) -> None:
     words = (TREE, "--workload", "alltoall:size=256KiB", "--level", "packet", "--out", tmp_path)
     status, out, _ = run(capsys, *words, *limit)
     assert status == 1
@@ -346,7 +346,7 @@ def test_a_run_that_stops_early_keeps_what_is_known(capsys, tmp_path, limit) -> 
     assert re.search(rf"= [\d,]+ delivered \+ {flying:,} in flight", out)
 
 
-def test_an_interrupt_keeps_what_is_known(capsys, tmp_path, monkeypatch) -> None:
+def test_an_interrupt_keeps_partial_results(capsys, tmp_path, monkeypatch) -> None:
     """The interrupt arrives while progress is shown, in the second of three runs."""
 
     def interrupted(*arguments, **options):
@@ -395,7 +395,7 @@ def test_ctrl_c_ends_a_long_run_with_part_of_a_result(tmp_path) -> None:
     assert pl.read_parquet(folder / "runs.parquet")["status"].to_list() == ["partial"]
 
 
-def test_every_command_is_guarded(monkeypatch) -> None:
+def test_every_command_handles_termination_signals(monkeypatch) -> None:
     handlers = []
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(
@@ -427,7 +427,7 @@ def test_a_deadlock_names_its_buffers(capsys) -> None:
     assert "run 1 (failed): the network is deadlocked" in out
 
 
-def test_runs_come_from_python_too() -> None:
+def test_perform_runs_an_experiment_from_python() -> None:
     data = {
         "fabric": TREE, "level": "packet", "engine": ["dmodk"], "max_time": 1000,
         "job": [{"workload": EXCHANGE}],
@@ -438,7 +438,7 @@ def test_runs_come_from_python_too() -> None:
     assert not outcome.result.complete
 
 
-#: Prints the kernels that runs had to compile for argument types not covered by `weft warmup`.
+#: Program that prints the kernels which runs compile although `weft warmup` ran before.
 AFTER_WARMUP = """
 import importlib, pkgutil
 import weft, weft.kernels.packet, weft.sim.packet.policies

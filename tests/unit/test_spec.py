@@ -110,7 +110,7 @@ def test_altered_fabrics_and_files_have_no_closed_form():
 
 def test_a_plugin_family_needs_no_closed_form():
     def star(hosts: int) -> FabricBuilder:
-        """Build one switch."""
+        """Build a switch with hosts."""
         make = FabricBuilder("")
         make.connect(
             make.switches(["hub"]).repeat(hosts), make.hosts([f"h{i}" for i in range(hosts)])

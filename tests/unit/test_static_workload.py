@@ -35,7 +35,7 @@ def two_phases(ranks: int = 16) -> Workload:
     return builder.build()
 
 
-def test_phases_are_taken_apart_and_then_together() -> None:
+def test_phases_are_analysed_one_by_one_and_together() -> None:
     result = analyse_workload(TREE, ROUTES, two_phases(), np.arange(16))
     shift, gather, both = result.phases().iter_rows(named=True)
     assert (shift["phase"], gather["phase"], both["phase"]) == ("shift", "gather", TOGETHER)
@@ -52,7 +52,7 @@ def test_phases_are_taken_apart_and_then_together() -> None:
     assert (carried["carried_bytes"], carried["messages"], carried["max_load"]) == (76000, 16, 15)
 
 
-def test_a_phase_is_what_analyse_makes_of_its_flows() -> None:
+def test_a_phase_equals_the_analysis_of_its_flows() -> None:
     hosts = np.random.default_rng(5).permutation(16)
     work = two_phases()
     result = analyse_workload(TREE, ROUTES, work, hosts)
@@ -65,7 +65,7 @@ def test_a_phase_is_what_analyse_makes_of_its_flows() -> None:
     np.testing.assert_allclose(result.links()["carried_bytes"].to_numpy(), total)
 
 
-def test_ranks_of_one_host_load_nothing_among_themselves() -> None:
+def test_messages_within_a_host_load_no_link() -> None:
     result = analyse_workload(TREE, ROUTES, two_phases(4), [3, 3, 3, 3])
     assert result.links()["carried_bytes"].sum() == 0
     assert result.messages()["contention"].to_list() == [0] * 8
@@ -82,7 +82,7 @@ def test_slow_links_weigh_more() -> None:
     assert row["max_contention"] == 15 * 4
 
 
-def test_candidates_are_split_and_give_no_paths() -> None:
+def test_candidates_split_messages_which_then_have_no_contention() -> None:
     result = analyse_workload(TREE, route(TREE, "ecmp"), two_phases(), np.arange(16))
     assert result.messages()["contention"].null_count() == 32
     assert result.phases()["mean_contention"].null_count() == 3
@@ -102,7 +102,7 @@ def test_frames_have_the_columns_that_are_described() -> None:
         assert all(column.meaning for column in columns.values())
 
 
-def test_what_has_no_path_or_host_is_refused() -> None:
+def test_messages_without_a_path_and_ranks_without_a_host_are_refused() -> None:
     cable = TREE.cable_name(0).split(" -- ")[0]
     loose = TREE.without(cables=[cable])
     host = int(np.flatnonzero(loose.host_endpoint < 0)[0])

@@ -32,7 +32,7 @@ log_file /var/log/opensm.log   # ours is another
 def test_settings_of_the_original_host_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "opensm.conf").write_text(CONFIG)
     assert read_settings(tmp_path / "opensm.conf")["log_file"] == "/var/log/opensm.log"
-    tables = read_tables(tmp_path)  # no tables, but an engine that makes them
+    tables = read_tables(tmp_path)  # the folder names an engine but has no tables
     assert tables.settings == {
         "routing_engine": "updn,minhop", "lmc": "2", "qos": "TRUE", "qos_ca_sl2vl": "0,1,2",
     }  # fmt: skip
@@ -41,11 +41,11 @@ def test_settings_of_the_original_host_are_ignored(tmp_path: Path) -> None:
     assert tables.settings["routing_engine"] == "file"
     assert tables.files == {LFTS: "tables\n"}
     assert tables.source == tmp_path / "opensm-lfts.dump"
-    (tmp_path / "weft.lfts").write_text("ours\n")  # preferred to OpenSM's
+    (tmp_path / "weft.lfts").write_text("ours\n")  # preferred to opensm-lfts.dump
     assert read_tables(tmp_path).files == {LFTS: "ours\n"}
 
 
-def test_a_folder_without_tables(tmp_path: Path) -> None:
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"neither weft\.lfts nor opensm-lfts\.dump"):
         read_tables(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
@@ -92,7 +92,7 @@ def test_tables_as_weft_writes_them(lmc: int, tmp_path: Path) -> None:
 
 
 def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
-    """Read tables as an administrator writes them, or an old ibroute."""
+    """Tables written by an administrator or by an old ibroute have no GUIDs."""
     fabric = load("mesh:3x3")
     routes = route(fabric, "updn:roots=center")
     assert isinstance(routes, TableRoutes)

@@ -35,7 +35,7 @@ UNKNOWN = lines(
 )
 
 
-def test_a_sweep_that_went_well() -> None:
+def test_a_successful_sweep() -> None:
     (sweep,) = sweeps(START + GOOD)
     assert (sweep.engine, sweep.up, sweep.failed, sweep.errors) == ("dor", True, (), ())
     assert not sweep.fell_back
@@ -44,14 +44,14 @@ def test_a_sweep_that_went_well() -> None:
     assert not is_log('Switch 3 "a"\n')
 
 
-def test_why_an_engine_gave_up() -> None:
+def test_the_reason_why_an_engine_gave_up_is_read() -> None:
     (sweep,) = sweeps(START + NO_ROOTS)
     assert sweep.engine == "minhop"
     assert sweep.fell_back
     assert sweep.failed == (("updn", "disabling UPDN algorithm, no root nodes were found"),)
 
 
-def test_each_sweep_stands_alone() -> None:
+def test_each_sweep_is_judged_by_its_own_lines() -> None:
     all_sweeps = sweeps(START + NO_ROOTS + GOOD + NO_FILE)
     assert [sweep.engine for sweep in all_sweeps] == ["minhop", "dor", "minhop"]
     assert [sweep.up for sweep in all_sweeps] == [True, True, False]  # the last one has not ended
@@ -66,7 +66,7 @@ def test_an_engine_that_opensm_does_not_have() -> None:
     assert sweep.failed == (("bogus", "OpenSM has no engine of that name"),)
 
 
-def test_a_sweep_that_another_overtakes_is_not_up() -> None:
+def test_a_sweep_cut_short_by_the_next_is_not_up() -> None:
     line = GOOD.splitlines()[0] + "\n"
     assert [sweep.up for sweep in sweeps(line + GOOD)] == [False, True]
 
@@ -78,7 +78,7 @@ def test_the_last_sweep_is_found_from_the_end() -> None:
         assert last_sweep(text) == (sweeps(text) or [None])[-1], text
 
 
-def test_errors_that_leave_ports_out() -> None:
+def test_errors_that_leave_ports_without_lids_are_grave() -> None:
     out = "lid_mgr_find_free_lid_range: ERR 0307: OPENSM RAN OUT OF LIDS!!!"
     policy = "osm_qos_parse_policy_file: ERR AC01: Failed opening QoS policy file x"
     (sweep,) = sweeps(START + lines(f"01 {policy}", *[f"01 {out}"] * 3) + GOOD)
@@ -91,7 +91,7 @@ def test_errors_that_leave_ports_out() -> None:
     assert complaints([]) == ""
 
 
-def test_nothing() -> None:
+def test_an_empty_log() -> None:
     assert sweeps("") == []
     assert version("") == ""
     assert last_error("") == ""

@@ -25,7 +25,7 @@ from weft.opensm.live.processes import (
 )
 
 
-def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
+def test_close_ends_all_processes_and_removes_the_folder(tmp_path: Path) -> None:
     processes = Processes(None)
     environment = {**os.environ, guardian.MARK: processes.token}
     command = ["sh", "-c", "trap '' TERM; sleep 100 & echo started; wait; sleep 100"]
@@ -45,7 +45,7 @@ def test_everything_ends_together_and_the_folder_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_everything_ends_when_the_guardian_is_killed(
+def test_processes_end_when_the_guardian_is_killed(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for wait in ("HANG_UP_S", "PATIENCE_S"):
@@ -103,21 +103,21 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert guardian.processes_of(token) == []
 
 
-def test_what_umad2sim_leaves(tmp_path: Path) -> None:
+def test_folders_left_by_umad2sim_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     for name in (f"sys-{ended.pid}", f"sys-{os.getpid()}"):
         (tmp_path / name / "sys" / "class").mkdir(parents=True)
     other = subprocess.Popen(["true"])
     other.wait()
-    (tmp_path / f"sys-{other.pid}").mkdir()  # not a process started here
+    (tmp_path / f"sys-{other.pid}").mkdir()  # not of umad2sim: without sys/class
     (tmp_path / "sys-files").mkdir()
     guardian.remove_leftovers(tmp_path)
     names = {entry.name for entry in tmp_path.iterdir()}
     assert names == {f"sys-{os.getpid()}", f"sys-{other.pid}", "sys-files"}
 
 
-def test_waiting(tmp_path: Path) -> None:
+def test_waiting_ends_with_the_reason_and_the_end_of_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("one\n\ntwo\nthree\nfour\n")
     assert tail(tmp_path / "none", log) == "; the end of its log: two / three / four"
@@ -151,7 +151,7 @@ def test_finding_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         find_program("ibsim-run")
 
 
-def test_signals_leave_in_order_and_handlers_come_back() -> None:
+def test_signals_end_in_order_and_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

@@ -28,7 +28,7 @@ from weft.fabrics.topology.measures import diameter
     ],
 )
 def test_xgft_joins_nodes_that_agree_in_all_digits_but_one(spec, h, m, w, p):
-    """Öhring's definition, node by node, from tuples of digits."""
+    """Compare all cables with Öhring's definition, which uses tuples of digits."""
     expected = Counter()
     for level in range(1, h + 1):
         below = (*w[: level - 1], *m[level - 1 :])
@@ -55,7 +55,7 @@ def test_parallel_cables_of_a_tree_have_the_ports_of_zahavi():
     ports = neighbours(fabric, "s1-1")
     assert list(ports) == [1, 2, 3, 4, 5, 6]
     assert [ports[p] for p in (1, 2)] == ["h2", "h3"]
-    # Up port number q leads to parent q mod w: both parents, then both again.
+    # Up port q leads to parent q mod w: to both parents, then to both again.
     assert [ports[p] for p in (3, 4, 5, 6)] == ["s2-0", "s2-1", "s2-0", "s2-1"]
     # Down port c m + y of a spine leads to child y, copy c.
     assert list(neighbours(fabric, "s2-1").values()) == ["s1-0", "s1-1", "s1-2"] * 2
@@ -118,7 +118,7 @@ def test_slimmed_fat_tree_halves_the_cables_of_each_level():
 # -- KNS and BCube -------------------------------------------------------------------------------
 
 
-def test_kns_of_the_paper():
+def test_kns_matches_the_example_of_the_paper():
     fabric = build("kns:k=6,n=2")
     assert fabric.num_hosts == 36
     assert fabric.num_switches == 36 + 12
@@ -135,7 +135,7 @@ def test_kns_3_ary_3_direct_needs_54_switches():
     assert build("kns:k=3,n=3").num_switches == 27 + 27
 
 
-def test_kns_coordinates_are_the_digits_and_lines_lack_their_own():
+def test_kns_coordinates_are_digits_and_line_switches_lack_one():
     fabric = build("kns:k=3,n=3")
     assert fabric.coordinates[fabric.find_node("r2.1.0")].tolist() == [0, 1, 2]
     assert fabric.coordinates[fabric.find_node("h2.1.0")].tolist() == [0, 1, 2]
@@ -147,7 +147,7 @@ def test_kns_coordinates_are_the_digits_and_lines_lack_their_own():
             assert np.delete(line, dimension).tolist() == (
                 np.delete(fabric.coordinates[tail], dimension).tolist()
             )
-            # One port of every router per dimension, and the line's port is the router's digit.
+            # A router has one port per dimension; its port at the line's switch is its digit plus 1.
             assert fabric.link_from_port[link] == 2 + dimension
             assert fabric.link_to_port[link] == 1 + fabric.coordinates[tail, dimension]
 
@@ -179,7 +179,7 @@ def test_kns_line_of_two_stages_has_four_leaves_under_two_tops():
         ("kns:k=6,n=1,d=8,cables=2", 3, 2, 2),
     ],
 )
-def test_kns_lines_fill_the_top_stage_as_far_as_it_goes(spec, leaves, tops, parallel):
+def test_kns_lines_fill_the_top_stage_as_far_as_possible(spec, leaves, tops, parallel):
     fabric = build(spec)
     names = [name for name in fabric.node_names if name.startswith("s")]
     assert Counter(name.split(".")[2] for name in names) == {"1": leaves, "2": tops}
@@ -190,7 +190,7 @@ def test_kns_lines_fill_the_top_stage_as_far_as_it_goes(spec, leaves, tops, para
 
 def test_kns_of_three_stages():
     fabric = build("kns:k=16,n=1,s=3,d=4")
-    # 2 (d/2)^s gives a full line: 8 + 8 + 4 switches of four ports, all of them used.
+    # A line of 2 (d/2)^s routers is full: 8 + 8 + 4 switches of four ports, all of them used.
     assert fabric.num_switches == 16 + 20
     used = np.bincount(fabric.link_from)[: fabric.num_switches]
     lines = [fabric.find_node(n) for n in fabric.node_names if n.startswith("s")]
@@ -222,7 +222,7 @@ def test_bcube_joins_hosts_that_differ_in_one_digit():
     "spec",
     ["torus:4x4x4", "torus:dims=5x3,hosts=2,cables=2", "torus:2x3x4", "mesh:3x4x2", "ring:7"],
 )
-def test_grid_ports_mean_one_dimension_and_direction(spec):
+def test_each_port_of_a_grid_has_one_dimension_and_direction(spec):
     fabric = build(spec)
     dims = fabric.parameters.get("dims") or (fabric.parameters["n"],)
     hosts, cables = fabric.parameters["hosts"], fabric.parameters["cables"]
@@ -305,7 +305,7 @@ def test_flattened_butterfly_is_a_hyperx():
 
 def test_multi_ring_elects_every_nth_switch():
     fabric = build("multi-ring:n=18,ratio=3,rings=3,hosts=1")
-    # The innermost ring of two is one cable, up at s0 and down at s9.
+    # The innermost ring has two switches and so one cable: up port at s0, down port at s9.
     expected = {1: "h9", 2: "s10", 3: "s8", 4: "s12", 5: "s6", 7: "s0"}
     assert neighbours(fabric, "s9") == expected
     assert neighbours(fabric, "s3") == {1: "h3", 2: "s4", 3: "s2", 4: "s6", 5: "s0"}
@@ -313,7 +313,7 @@ def test_multi_ring_elects_every_nth_switch():
     assert set(fabric.num_ports[: fabric.num_switches].tolist()) == {3, 5, 7}
 
 
-def test_rdt_ranks_are_diagonal_and_straight_by_turns():
+def test_rdt_ranks_are_alternately_diagonal_and_straight():
     fabric = build("rdt:size=48,n=2,R=3,m=3")
     expected = [
         (1, 0), (-1, 0), (0, 1), (0, -1),
@@ -341,7 +341,7 @@ def test_rdt_gives_every_node_its_share_of_the_ranks():
 
 
 def test_rdt_of_two_to_the_sixteen_nodes_has_the_published_diameter():
-    """Yang et al. 2001: 11 for 2^16 nodes with 8 links each."""
+    """Yang et al. 2001 give 11 for 2^16 nodes with 8 links each."""
     fabric = build("rdt:size=256,n=2,R=4,m=1")
     graph = fabric.graph
     matrix = csr_array(

@@ -18,7 +18,7 @@ from weft.fabrics.topology.slimfly import finite_field, generator_sets, prime_po
 # -- dragonflies ---------------------------------------------------------------------------------
 
 
-def test_dragonfly_of_the_papers_figure():
+def test_dragonfly_has_the_size_of_the_papers_figure():
     fabric = build("dragonfly:p=2,a=4,h=2")
     assert fabric.num_hosts == 72
     assert fabric.num_switches == 9 * 4
@@ -37,7 +37,7 @@ def test_dragonfly_of_the_papers_figure():
         ("megafly:p=1,leaves=2,spines=4,h=2,g=4", 2),
     ],
 )
-def test_dragonfly_groups_are_joined_alike(spec, each, arrangement):
+def test_all_pairs_of_dragonfly_groups_have_equally_many_cables(spec, each, arrangement):
     fabric = build(f"{spec},arrangement={arrangement}")
     group = fabric.coordinates[:, 0]
     pairs = Counter()
@@ -168,6 +168,6 @@ def test_jellyfish_draws_every_cable_about_equally_often():
     for seed in range(draws):
         drawn.update(map(tuple, random_regular_graph(10, 3, seed).tolist()))
     assert len(drawn) == 45
-    # Each of the 45 pairs has a cable with probability 1/3: 133 times, within 6 deviations.
+    # Each of the 45 pairs has a cable with probability 1/3, so in about 133 of 400 draws.
     deviation = (draws * (1 / 3) * (2 / 3)) ** 0.5
     assert all(abs(count - draws / 3) < 6 * deviation for count in drawn.values())

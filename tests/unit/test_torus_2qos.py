@@ -102,7 +102,7 @@ def test_rings_and_lines_mix() -> None:
     ["torus:5x5x5", "torus:4x4x4", "torus:6x5", "torus:5x4", "torus:3x3", "mesh:4x5x3", "mesh:4x4"],
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> None:
+def test_a_torus_with_one_missing_cable_or_switch_is_found(spec: str, seed: int) -> None:
     complete = one(load(spec)).folded()
     for cables, switches in ((1, 0), (0, 1)):
         fabric = load(spec).with_faults(cables=cables, switches=switches, seed=seed).shuffled(seed)
@@ -126,7 +126,7 @@ def test_one_missing_cable_or_switch_hides_no_torus(spec: str, seed: int) -> Non
         ),
     ],
 )
-def test_what_is_no_torus_is_refused(spec: str, reason: str) -> None:
+def test_a_fabric_that_is_not_a_torus_is_refused(spec: str, reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         route(load(spec), "torus-2QoS")
 
@@ -180,7 +180,7 @@ def test_parallel_cables_share_flows_by_their_rates() -> None:
     assert abs(even[0] - even[1]) < 0.05 * even[0]
 
 
-def test_any_one_switch_can_fail() -> None:
+def test_any_single_switch_can_fail() -> None:
     fabric = load("torus:5x4x3")
     for switch in range(0, fabric.num_switches, 7):
         broken = fabric.without(switches=[fabric.node_names[switch]])
@@ -221,7 +221,7 @@ def test_paths_get_lanes_one_by_one_where_sls_do_not_suffice() -> None:
         route(fabric, "torus-2QoS:balance=opensm")
 
 
-def test_parts_are_routed_each_on_its_own() -> None:
+def test_each_part_of_a_split_torus_is_routed() -> None:
     fabric = load("ring:8").without(switches=["s1", "s3"])
     assert [torus.text() for torus in find_tori(fabric)] == ["5 line", "single switch"]
     routes, report = routed(fabric)
@@ -275,7 +275,7 @@ def test_five_dimensions_without_datelines_fit() -> None:
     assert routed(load("torus:5x5x3x3x3"))[1].lanes == 2
 
 
-def test_one_lane_serves_a_mesh_and_three_do_not_suffice_around_a_switch() -> None:
+def test_a_mesh_needs_one_lane_and_lanes_by_port_need_more_than_three() -> None:
     assert routed(load("mesh:4x4"), "torus-2QoS:max_vls=1")[1].lanes == 1
     broken = load("torus:5x5x5").without(switches=["s2.2.2"])
     assert not routed(broken)[0].lanes.is_uniform
@@ -326,7 +326,7 @@ def test_axes_may_come_in_any_order_and_be_left_out() -> None:
     assert positions["s4.2"] == (0, 2, 4)
 
 
-def test_a_second_seed_stands_in_and_gives_the_same_sls(tmp_path: Path) -> None:
+def test_a_second_seed_replaces_a_missing_one_and_gives_the_same_sls(tmp_path: Path) -> None:
     fabric = load("torus:5x5")
     path = tmp_path / "t.conf"
     path.write_text(write(configuration(fabric, one(fabric))))
@@ -358,7 +358,7 @@ def test_a_configuration_leads_back_to_the_coordinates_it_was_made_from(spec: st
         assert not back.coordinate[:, dimensions:].any()
 
 
-def test_room_for_many_adapters_is_configured() -> None:
+def test_the_configuration_allows_many_adapters_per_switch() -> None:
     fabric = load("torus:dims=5x5,hosts=20")
     assert configuration(fabric, one(fabric)).portgroup_max_ports == 21
 
@@ -397,7 +397,7 @@ def test_a_configuration_of_another_fabric_is_refused(
     assert (error.value.file, error.value.line) == ("t.conf", line)
 
 
-def test_what_the_seed_does_not_reach_is_refused(tmp_path: Path) -> None:
+def test_switches_that_the_seed_does_not_reach_are_refused(tmp_path: Path) -> None:
     fabric = load("ring:8").without(cables=["s1[2]", "s4[2]"])
     path = tmp_path / "t.conf"
     path.write_text(conf_text(fabric, "torus 8 1 1", "xp_link s5 s6"))

@@ -93,7 +93,7 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         ("torus 4 1 1\nxm_link 1 2", 2, "a seed has no xp_link, but a ring of four switches"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text: str, line: int | None, message: str) -> None:
+def test_errors_name_the_line(text: str, line: int | None, message: str) -> None:
     with pytest.raises(InputError) as error:
         parse(text, "t.conf")
     assert message in error.value.message
@@ -102,15 +102,15 @@ def test_what_is_wrong_is_said_with_its_line(text: str, line: int | None, messag
     assert "\n" not in str(error.value)
 
 
-def test_a_seed_may_come_after_next_seed_only() -> None:
+def test_the_first_seed_may_follow_next_seed() -> None:
     assert len(parse("torus 5 1 1\nnext_seed\nxp_link 1 2\n").seeds) == 1
 
 
-def test_lines_of_four_need_one_direction_only() -> None:
+def test_a_line_needs_the_link_of_one_direction_only() -> None:
     assert parse("mesh 4 1 1\nxp_link 1 2\n").wraps == (False, False, False)
 
 
-def test_what_is_written_reads_the_same(tmp_path: Path) -> None:
+def test_a_written_configuration_reads_the_same(tmp_path: Path) -> None:
     conf = TorusConf(
         radix=(4, 3, 2),
         wraps=(True, False, False),

@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return status, printed.out, printed.err
 
 
-def test_check_says_what_a_program_holds(
+def test_check_prints_a_summary_of_a_program(
     pipeline: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status, out, _ = run(capsys, "check", pipeline, "--ranks", 4, "--set", "batches=3")
@@ -92,7 +92,7 @@ def test_format_writes_the_canonical_form(
     assert run(capsys, "format", path, "--check")[0] == 0
 
 
-def test_a_broken_file_is_one_line_and_stays(
+def test_a_broken_file_gives_one_error_line_and_is_not_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.trace"
@@ -189,7 +189,7 @@ def test_many_requests_are_named_in_linear_time() -> None:
     assert same(trace_workload(text), many)
 
 
-def test_what_cannot_be_stated_is_not_written() -> None:
+def test_workloads_that_a_trace_cannot_express_are_refused() -> None:
     builder = WorkloadBuilder(1)
     builder.phase('a "phase"')
     with pytest.raises(NotApplicable, match="cannot express the name"):
@@ -201,7 +201,7 @@ def test_what_cannot_be_stated_is_not_written() -> None:
             write(builder.build())
 
 
-def test_rules_over_ranks_are_found() -> None:
+def test_fold_finds_rules_over_ranks() -> None:
     ranks = np.arange(12)
     builder = WorkloadBuilder(12)
     x, y = ranks // 4, ranks % 4
@@ -231,7 +231,7 @@ def test_rules_over_ranks_are_found() -> None:
     ]
 
 
-def test_nested_loops_are_found() -> None:
+def test_fold_finds_nested_loops() -> None:
     inner = "  FOR j = 0..4\n    PUT 8 * i + j + 1 TO (rank + j) % size TAG 3 * i\n  END\n"
     text = f"RANKS 6\n\nFOR i = 0..3\n  CALC 5\n{inner}  WAITALL\nEND\n"
     assert folded_text(trace_workload(text)).partition("\n")[2] == text
@@ -267,7 +267,7 @@ def test_real_traces_are_written_and_folded_exactly(shared: Path, name: str) -> 
         "PUT 1 TO 1 RELEASE 1.5\nRODREQUEST KEY 4\nCALC 5 CPU 2\nRODDONE KEY 4",
     ],
 )
-def test_statements_are_found_again(body: str) -> None:
+def test_dense_text_restores_statements(body: str) -> None:
     tagged = " TAG 4" if "TAG 4" in body else ""
     lines = {"SEND": f"RECV 1 FROM 0{tagged}", "RECV": f"SEND 2 TO 0{tagged}"}
     words = body.replace("SENDRECV", "RECV SEND")

@@ -420,7 +420,7 @@ def test_the_deepest_programs_run() -> None:
         ("RANKS 2\n0..1:\n" + "  CALC 1\n" * 1000 + "END\n", 2),
     ],
 )
-def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: int) -> None:
+def test_programs_of_too_many_operations_are_refused_at_once(text: str, ranks: int) -> None:
     def refused() -> None:
         with pytest.raises(InputError, match=r"more than 1,000 operations|too many pairs"):
             trace_workload(text, ranks=ranks, max_operations=1000)
@@ -428,7 +428,7 @@ def test_programs_that_unfold_to_too_much_are_refused_at_once(text: str, ranks: 
     assert lines_run(refused) < 1_000_000
 
 
-def test_loops_may_turn_as_often_as_operations_are_allowed(
+def test_max_operations_limits_the_iterations_of_loops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("weft.workload.trace.lowering.MAX_ITERATIONS", 2)

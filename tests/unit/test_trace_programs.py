@@ -86,7 +86,7 @@ def test_expressions(expression: str, values: list[float]) -> None:
     assert durations(expression) == values
 
 
-def test_variables_are_of_each_rank() -> None:
+def test_each_rank_has_its_own_variables() -> None:
     before = "LET a = 5\nIF rank > 1\n  LET a = rank * 10\nEND\nLET b = a + 1"
     assert durations("b", before=before) == [6, 6, 21, 31]
 
@@ -203,7 +203,7 @@ def test_a_scope_holds_to_the_end_of_its_block() -> None:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def test_messages_are_what_the_builder_makes_of_them() -> None:
+def test_messages_equal_those_of_the_builder() -> None:
     text = """
     COMMUNICATOR 1 "other"
     IF rank == 0
@@ -253,7 +253,7 @@ def test_neighbours_beyond_a_border_send_and_receive_nothing() -> None:
     assert same(run(text, 3), b.build())
 
 
-def test_phases_follow_each_rank() -> None:
+def test_each_rank_has_its_own_current_phase() -> None:
     workload = run('0: PHASE "a"\nCALC 1\nPHASE "b"\nCALC 2\nPHASE ""\nCALC 3', 2)
     assert workload.phase_names == ("", "a", "b")
     assert list(workload.phase) == [1, 2, 0, 0, 2, 0]
@@ -421,7 +421,7 @@ def test_the_routing_key_is_for_communicator_one() -> None:
     assert workload.what(op) == "request of routing key 7, tag 1000, communicator grid"
 
 
-def test_the_number_of_ranks_is_said_once() -> None:
+def test_the_number_of_ranks_is_that_of_the_program() -> None:
     assert trace_workload("RANKS 3\nCALC 1").num_ranks == 3
     assert trace_workload("PARAM n = 2\nRANKS n * n\nCALC 1", parameters={"n": 3}).num_ranks == 9
     with pytest.raises(InputError, match=r"x.trace: the program has no RANKS line"):
@@ -455,7 +455,7 @@ def test_programs_in_the_document_run_and_are_canonical() -> None:
         assert len(run(text, count).messages)
 
 
-def test_errors_in_the_document_are_those_that_are_given() -> None:
+def test_errors_in_the_document_are_those_that_programs_give() -> None:
     (shown,) = (text for kind, text in BLOCKS if kind == "text" and text.startswith("mine"))
     checked = 0
     for line in shown.splitlines():

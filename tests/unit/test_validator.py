@@ -30,7 +30,7 @@ def candidates(fabric: Fabric) -> CandidateRoutes:
     return routes
 
 
-def test_paths_of_more_than_254_hops() -> None:
+def test_paths_of_more_than_254_hops_are_counted() -> None:
     fabric = build("ring:600")
     report = validate(fabric, tables(fabric))
     assert (report.num_unrouted_pairs, report.num_disconnected_pairs) == (0, 0)
@@ -169,7 +169,7 @@ def test_lanes_by_port_that_do_not_fit_are_refused() -> None:
             validate(fabric, replace(routes, lanes=broken))
 
 
-def test_routes_are_of_a_fabric_in_which_the_same_hosts_forward() -> None:
+def test_routes_of_a_fabric_with_other_forwarding_hosts_are_refused() -> None:
     fabric = build("xgft:2;2,2;1,2")
     parts = Parts.of(fabric)
     parts.forwards[fabric.num_switches] = True

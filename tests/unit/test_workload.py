@@ -49,7 +49,7 @@ def test_blocking_operations_are_waited_for_and_others_are_not() -> None:
     assert waits_for(work, 2) == []
     # The second calculation depends on the first and on the send that is waited for.
     assert waits_for(work, 3) == [0, 2]
-    # Then on all open operations, which is only the second send, and on the previous one.
+    # The waitall depends on the only open operation, the second send, and on the calculation.
     assert waits_for(work, 4) == [1, 3]
 
 
@@ -78,8 +78,8 @@ def test_messages_match_in_posting_order_by_tag_and_communicator() -> None:
     assert received == [4, 2, 1, 3]
 
 
-def test_messages_match_where_channels_have_more_numbers_than_64_bits() -> None:
-    # With 2^23 ranks, a label of 2^18 times the square of the ranks is 2^64.
+def test_messages_match_where_keys_need_more_than_64_bits() -> None:
+    # With 2^23 ranks, a tag of 2^18 times the square of the number of ranks is 2^64.
     builder = WorkloadBuilder(2**23)
     tags = np.arange(2**18 + 1)
     for rank, kind, order in ((0, Kind.SEND, tags), (1, Kind.RECV, tags[::-1])):
@@ -90,7 +90,7 @@ def test_messages_match_where_channels_have_more_numbers_than_64_bits() -> None:
     assert np.array_equal(work.tag[work.match], work.tag)
 
 
-def test_scalar_and_vector_calls_make_the_same() -> None:
+def test_scalar_and_vector_calls_make_the_same_workload() -> None:
     one, many = WorkloadBuilder(4), WorkloadBuilder(4)
     for rank in range(4):
         one.calc(rank, 10.0 * rank)
@@ -158,14 +158,16 @@ def _across(builder: WorkloadBuilder) -> None:
         (lambda b: b.put(0, 1, 1, release_ns=-3.0), "release time -3"),
     ],
 )
-def test_what_is_wrong_is_named(write: Callable[[WorkloadBuilder], object], message: str) -> None:
+def test_errors_name_the_operation_or_the_value(
+    write: Callable[[WorkloadBuilder], object], message: str
+) -> None:
     builder = WorkloadBuilder(4)
     with pytest.raises(InputError, match=message):  # noqa: PT012 - either step may refuse
         write(builder)
         builder.build()
 
 
-def test_no_ranks_are_no_workload() -> None:
+def test_a_workload_without_ranks_is_refused() -> None:
     with pytest.raises(InputError, match="cannot have 0 ranks"):
         WorkloadBuilder(0)
 
@@ -179,7 +181,7 @@ def test_sizes_with_units(text: str | int, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "1zb", "", "..", "1e30", True, 2**60])
-def test_what_is_no_size(text: str | int) -> None:
+def test_bad_sizes_are_refused(text: str | int) -> None:
     with pytest.raises(InputError, match=r"^size: "):
         convert(text, Bytes, "size")
 
@@ -193,7 +195,7 @@ def test_durations_with_units() -> None:
             convert(text, Nanoseconds, "t")
 
 
-def test_loads_by_name_and_says_what_there_is() -> None:
+def test_workloads_are_loaded_by_name() -> None:
     assert load_workload("stencil", 8).num_ranks == 8
     assert len(load_workload("allreduce:size=1KiB,algorithm=ring", 4).messages) == 24
     assert len(load_workload("shift", 4).messages) == 4

@@ -67,7 +67,7 @@ def test_the_contents_override_the_name(tmp_path: Path) -> None:
         read_workload(path)
 
 
-def test_what_is_no_workload_is_refused(tmp_path: Path) -> None:
+def test_files_without_a_workload_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "schedule.txt"
     path.write_text("hello\n")
     with pytest.raises(InputError, match=r"schedule.txt: is not in a known workload format.*goal"):
@@ -105,7 +105,7 @@ def test_files_say_how_many_ranks_they_have(tmp_path: Path) -> None:
         (b"num_ranks 1\nrank 0 {\0\n}", "is a binary file"),
     ],
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+def test_files_that_are_not_text_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
     path = tmp_path / "bad.goal"
     path.write_bytes(data)
     with pytest.raises(InputError, match=message):
@@ -163,7 +163,7 @@ def test_a_schedule_is_read_line_by_line() -> None:
     assert workload.notes == ()
 
 
-def test_what_is_left_out_of_a_schedule_is_noted() -> None:
+def test_ignored_parts_of_a_schedule_are_noted() -> None:
     text = goal("send 1b to 1 cpu 2 nic 1", "recv 1b from 0 tag 0 nic 3")
     cpu, nic = read_goal(text, "x.goal").notes
     assert "cpu of 1 sends and receives is ignored" in cpu
@@ -255,7 +255,7 @@ def test_a_long_run_of_spaces_is_read_fast() -> None:
         read_goal(goal("calc 5" + " " * 300_000 + "y"), "x.goal")
 
 
-def test_a_schedule_names_labels_before_it_uses_them() -> None:
+def test_labels_are_defined_before_they_are_used() -> None:
     builder = WorkloadBuilder(1)
     first = builder.calc(0, 1, after=[])
     second = builder.calc(0, 2, cpu=1, after=[])
@@ -268,8 +268,8 @@ def test_a_schedule_names_labels_before_it_uses_them() -> None:
     )
 
 
-def test_every_line_is_one_that_loggopsim_takes() -> None:
-    """Every line is accepted by txt2bin, which accepts fewer than weft reads."""
+def test_every_written_line_is_accepted_by_loggopsim() -> None:
+    """LogGOPSim's txt2bin accepts fewer kinds of lines than weft reads."""
     builder = WorkloadBuilder(8)
     everyone = np.arange(8)
     builder.calc(everyone, 10, cpu=3)
@@ -325,7 +325,7 @@ def release(builder: WorkloadBuilder) -> None:
         (lambda b: b.calc(0, 2.0**54), "longer than 2.53 ns"),
     ],
 )
-def test_what_goal_cannot_hold_is_refused(
+def test_operations_that_goal_cannot_express_are_refused(
     add: Callable[[WorkloadBuilder], object], message: str
 ) -> None:
     builder = WorkloadBuilder(2)
@@ -343,7 +343,8 @@ def test_durations_are_rounded_on_request() -> None:
 def test_a_real_schedule(shared: Path) -> None:
     workload = read_workload(shared / "traces" / "binary-tree-32.goal")
     assert (workload.num_ranks, len(workload.messages), workload.num_ops) == (32, 31, 62)
-    # A binomial tree: r receives from r without its highest bit before it sends; rank 0 only sends.
+    # In a binomial tree, rank r first receives from the rank without r's highest bit; rank 0 only
+    # sends.
     receives = np.flatnonzero(workload.kind == Kind.RECV)
     ranks = workload.rank[receives]
     np.testing.assert_array_equal(
@@ -357,7 +358,7 @@ def test_a_real_schedule(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["/**/" * 40 + "x", "/* */\n" * 4000 + "x", "//\n" * 10**5 + "x"])
-def test_comments_do_not_hold_up_finding_the_format(tmp_path: Path, text: str) -> None:
+def test_comments_do_not_slow_down_the_detection_of_the_format(tmp_path: Path, text: str) -> None:
     path = tmp_path / "unnamed"
     path.write_text(text)
     with pytest.raises(InputError, match="is not in a known workload format"):

@@ -45,20 +45,20 @@ def test_one_call_equals_single_calls() -> None:
         ({"kind": Kind.CALC, "cpu": 256}, "processors are 0 to 255"),
     ],
 )
-def test_what_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
+def test_impossible_values_are_refused(options: dict[str, object], message: str) -> None:
     arguments = {"ranks": [0, 1], "kind": Kind.SEND, "peer": [1, 0], **options}
     with pytest.raises(InputError, match=message):
         WorkloadBuilder(2).operations(**arguments)
 
 
-def test_many_waits_name_operations_that_are_there() -> None:
+def test_requires_refuses_unknown_handles() -> None:
     builder = WorkloadBuilder(1)
     ops = builder.operations([0, 0], Kind.CALC)
     with pytest.raises(InputError, match="no operation has the handle 2"):
         builder.requires(ops, np.array([0, 2]))
 
 
-def test_waiting_for_the_end_leaves_no_wait_for_the_start() -> None:
+def test_a_wait_for_the_end_replaces_one_for_the_start() -> None:
     builder = WorkloadBuilder(1)
     first, second = builder.operations([0, 0], Kind.CALC)
     builder.requires(second, first, start=True)
@@ -75,13 +75,14 @@ def waits(builder: WorkloadBuilder) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_one_rank_waits_as_many_do(alone: bool) -> None:
+def test_wait_treats_a_rank_like_a_list_of_ranks(alone: bool) -> None:
     builder = WorkloadBuilder(1)
     ranks: object = 0 if alone else [0]
     handles = [builder.isend(ranks, 0, 8) for _ in range(4)]
     for _ in range(4):
         builder.recv(0, 0, 8)
-    # One handle becomes a dependency of the next operation; several need their own operation.
+    # A wait for one handle is a dependency of the next operation; a wait for several handles is
+    # an operation of its own.
     builder.wait(ranks, handles[1])
     builder.wait(ranks, -1 if alone else [-1])
     builder.calc(0, 1)
@@ -93,7 +94,7 @@ def test_one_rank_waits_as_many_do(alone: bool) -> None:
     assert dependencies[8:] == [[1, 7], [0, 2, 8], [3, 9], [10]]
 
 
-def test_waits_of_many_name_what_one_began() -> None:
+def test_ranks_wait_together_for_operations_begun_one_by_one() -> None:
     builder = WorkloadBuilder(2)
     one = [builder.isend(0, 1, 8), builder.isend(1, 0, 8)]
     both = builder.isend([0, 1], [1, 0], 8)
@@ -122,7 +123,7 @@ def test_operations_with_own_dependencies_are_outside_program_order() -> None:
     assert waits(builder) == [[], [], [0], [2], [1, 3]]
 
 
-def test_a_wait_names_operations_that_are_there() -> None:
+def test_wait_refuses_unknown_handles_and_ranks() -> None:
     builder = WorkloadBuilder(1)
     with pytest.raises(InputError, match="no operation has the handle 0"):
         builder.wait(0, 0)
@@ -130,7 +131,7 @@ def test_a_wait_names_operations_that_are_there() -> None:
         builder.wait(1, -1)
 
 
-def test_what_the_caller_does_to_its_arrays_later_changes_nothing() -> None:
+def test_later_changes_of_the_callers_arrays_have_no_effect() -> None:
     builder = WorkloadBuilder(3)
     durations = np.array([1.0, 2.0, 3.0])
     builder.calc(np.arange(3), durations)

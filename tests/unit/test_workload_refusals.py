@@ -50,7 +50,7 @@ Write = Callable[[WorkloadBuilder], object]
         (lambda b: b.operations([0], Kind.PUT, peer=1, comm=0.5), "communicator 0.5 is not"),
     ],
 )
-def test_refuses(write: Write, message: str) -> None:
+def test_bad_values_are_refused(write: Write, message: str) -> None:
     builder = WorkloadBuilder(4)
     builder.calc(0, 1.0)
     with pytest.raises(InputError, match=message):
@@ -68,12 +68,12 @@ def test_totals_that_cannot_be_counted_are_refused() -> None:
 
 
 @pytest.mark.parametrize("ranks", [1.5, "4", None, -1])
-def test_ranks_are_a_whole_number(ranks: object) -> None:
+def test_bad_numbers_of_ranks_are_refused(ranks: object) -> None:
     with pytest.raises(InputError, match=f"cannot have {ranks} ranks"):
         WorkloadBuilder(ranks)  # type: ignore[arg-type]
 
 
-def test_single_values_in_arrays_are_single_values() -> None:
+def test_arrays_of_one_value_count_as_single_values() -> None:
     builder = WorkloadBuilder(2)
     builder.send(0, np.array([1]), np.int64(5), tag=np.array(2))
     builder.recv(1, 0, [7], tag=2)

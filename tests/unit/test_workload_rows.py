@@ -22,7 +22,7 @@ BLOCKS = st.one_of(
 
 
 @given(st.lists(BLOCKS, max_size=12))
-def test_rows_are_what_a_list_would_be(blocks) -> None:
+def test_rows_equal_a_plain_list(blocks) -> None:
     rows, plain = Rows((("value", np.int32),)), []
     for what, *rest in blocks:
         if what == "row":
@@ -42,7 +42,7 @@ def test_rows_are_what_a_list_would_be(blocks) -> None:
     assert (column.strides == (0,)) == (len(set(plain)) <= 1)
 
 
-def test_rows_do_not_follow_what_their_caller_changes_later() -> None:
+def test_later_changes_of_the_callers_array_do_not_change_rows() -> None:
     rows, values = Rows((("value", np.int64),)), np.arange(3)
     rows.extend(3, values)
     values[:] = 7
@@ -50,7 +50,7 @@ def test_rows_do_not_follow_what_their_caller_changes_later() -> None:
 
 
 @given(st.data())
-def test_runs_of_dependencies_are_sorted_and_each_once(data) -> None:
+def test_runs_of_dependencies_are_sorted_and_without_duplicates(data) -> None:
     ops = data.draw(st.integers(1, 6))
     number = data.draw(st.permutations(range(ops)))
     end = st.integers(0, ops - 1)

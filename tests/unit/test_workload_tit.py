@@ -69,7 +69,7 @@ def test_messages_and_computations() -> None:
     assert workload.notes == ("ranks compute at 2e+09 flop/s in 1 computations",)
 
 
-def test_waits_name_what_was_begun() -> None:
+def test_waits_are_for_the_operations_that_match() -> None:
     workload = trace(
         "init; irecv 1 3 8; isend 1 4 8; irecv 1 3 8; wait 1 0 3; compute 1; wait 0 1 4; "
         "compute 2; waitall; compute 3",
@@ -85,7 +85,7 @@ def test_waits_name_what_was_begun() -> None:
     assert waits(workload, 9) == [6, 7, 8]
 
 
-def test_what_is_begun_is_waited_for_at_the_end() -> None:
+def test_open_operations_are_waited_for_at_the_end() -> None:
     workload = trace("init; isend 1 3 8; isend 1 3 8", "init; recv 0 3 8; irecv 0 3 8; finalize")
     assert waits(workload, 2) == [0, 1]
     assert waits(workload, 4) == [3]
@@ -102,7 +102,7 @@ def test_traces_without_tags() -> None:
     assert waits(workload, 2) == [1]
     assert waits(workload, 3) == [0, 2]
     assert workload.notes[-1] == "messages have no tags in the trace; all get tag 0"
-    # A wait is for the message begun last, with one partner or several.
+    # A wait is for the open message begun last, whether there is one partner or several.
     last = trace(
         "init; isend 1 100; isend 2 100; isend 1 100; wait; compute 1; wait; compute 2",
         "init; recv 0 100; recv 0 100",
@@ -117,7 +117,7 @@ def test_traces_without_tags() -> None:
     assert program(trace(*bare), 0) == [("send", 1, 28, 0)]
 
 
-def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
+def test_a_second_wait_for_a_message_is_ignored() -> None:
     workload = trace(
         "init; isend 1 3 8; wait 0 1 3; wait 0 1 3; test 0 1 3",
         "init; irecv 0 3 8; waitall; wait 0 1 3",
@@ -129,14 +129,14 @@ def test_a_wait_for_what_was_waited_for_does_nothing() -> None:
     )
 
 
-def test_a_receive_of_no_size_takes_what_comes() -> None:
+def test_a_receive_without_a_size_takes_that_of_the_send() -> None:
     workload = trace(
         "init; send 1 3 77; send 1 3 0; send 1 3 5", "init; recv 0 3 0; recv 0 3 -1; recv 0 3 9"
     )
     assert [entry[2] for entry in program(workload, 1)] == [77, 0, 9]
 
 
-def test_sendrecv_of_ranks_or_of_processes_that_count_from_one() -> None:
+def test_sendrecv_numbers_ranks_from_0_or_processes_from_1() -> None:
     ranks = trace("init; sendrecv 8 1 8 -666 1 2", "init; sendRecv 8 -666 32 0")
     assert program(ranks, 0) == [("send", 1, 32, 0)]
     assert program(ranks, 1) == [("recv", 0, 32, 0)]
@@ -382,7 +382,7 @@ def test_a_real_trace(shared: Path) -> None:
         [line.split()[1:] for line in (folder / f"ti_trace{rank}.txt").read_text().splitlines()]
         for rank in range(32)
     ]
-    # Without the reader: all ranks do the same actions in the same order.
+    # Build the workload without the reader: all ranks do the same actions in the same order.
     builder, count = WorkloadBuilder(32), Counter()
     actions = [[w for w in mine if w[0] not in ("init", "finalize", "comm_size")] for mine in words]
     while any(actions):
