@@ -42,7 +42,7 @@ def test_the_interval_uses_students_t() -> None:
         ([0.0, 0.0, 0.0], "below", Verdict.FAILS),  # a tie is not lower
         ([0.0, 0.0, 0.0], "above", Verdict.FAILS),
         ([0.0, 0.0, 0.0], "zero", Verdict.HOLDS),
-        ([0.1, -0.1, 0.0], "zero", Verdict.FAILS),  # a mean of zero is not constancy
+        ([0.1, -0.1, 0.0], "zero", Verdict.FAILS),  # the mean is zero, the values are not
     ],
 )
 def test_verdict_of_one_comparison(values: list[float], wanted: str, verdict: Verdict) -> None:
@@ -87,7 +87,7 @@ def test_a_range_has_two_ends(values: list[float], verdict: Verdict) -> None:
 @pytest.mark.parametrize(
     ("possible", "settles", "value", "verdict"),
     [
-        ((1.2, 2.0), True, 1.3, Verdict.CANNOT_TELL),  # every possible value is above
+        ((1.2, 2.0), True, 1.3, Verdict.CANNOT_TELL),  # every possible value is above the range
         ((0.1, 0.9), True, 0.8, Verdict.CANNOT_TELL),
         (
             (1.05, 2.0),
@@ -130,7 +130,7 @@ H, F, T, N = Verdict.HOLDS, Verdict.FAILS, Verdict.CANNOT_TELL, Verdict.NOT_MEAS
         ([H, F], Verdict.UNDECIDED, "holds 1 of 2, does not hold 1 of 2"),
         ([H, H, F, F, T], Verdict.UNDECIDED, "holds 2 of 5, does not hold 2 of 5, "),
         ([H, H, N], H, "2 of 3 choices"),
-        ([H, N], N, "1 of 2 choices"),  # the missing one would decide
+        ([H, N], N, "1 of 2 choices"),  # the choice not measured would decide
         ([H, F, N], N, "1 of 3 choices"),
     ],
 )
@@ -173,7 +173,7 @@ def test_every_basis_is_tested() -> None:
     assert result.comment == "holds, does not hold"
     assert (headline(result), reason(result)) == (result.findings["a"], "")
     assert spread_over(result) == pytest.approx((-1.1, 1.1))
-    # On each basis, by the condition that decides there.
+    # Each basis contributes the mean of the condition that decides there.
     others = [Comparison(name, mean, 0.0, (1.0, np.inf), 1) for name, mean in (("x", 2), ("y", 3))]
     low = [others[0], replace(others[1], mean=0.5)]
     result = replace(result, findings={"a": judge(others, ""), "b": judge(low, "")})

@@ -12,7 +12,7 @@ from weft.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
 from weft.studies.contention.study import Printed, contention_model, draw_graph
 
 SIZE = 20_971_520
-#: a, b, c, d, e, f of figure 3.
+#: Communications a to f of figure 3.
 FIGURE_3 = ([0, 0, 0, 4, 4, 6], [1, 2, 3, 1, 5, 5])
 FIGURE_4A = ([0, 0, 3, 4, 5], [1, 2, 1, 1, 2])
 FIGURE_4B = ([0, 0, 3, 4, 5], [1, 2, 1, 1, 1])
@@ -44,10 +44,10 @@ def test_figure_3() -> None:
     printed(steps.penalty[1], [3.5, 3.5, 3.5, 2.33, 2.33, nothing], 2)
     printed(steps.penalty[2], [3, 3, 3, nothing, nothing, nothing], 2)
     np.testing.assert_allclose(steps.end_s, [0.0160590, 0.0297984, 0.0363749], rtol=5e-6)
-    # The bandwidth is printed with four digits; one that rounds to it gives all six times.
+    # The bandwidth is printed with four digits; a value that rounds to these gives all six times.
     ends = predict_steps(*FIGURE_3, SIZE, 0, 5.10502e-10).end_s
     assert [f"{end:.6g}" for end in ends] == ["0.016059", "0.0297984", "0.0363749"]
-    # Six significant digits of numbers of bytes.
+    # Numbers of bytes are printed with six significant digits.
     printed(steps.remaining_bytes[0], [11983700] * 3 + [11534300] * 2 + [0], -2)
     printed(steps.remaining_bytes[1], [4294170] * 3 + [0] * 3, -1)
     assert not steps.remaining_bytes[2].any()
@@ -72,7 +72,7 @@ def test_figure_4() -> None:
 
 @pytest.mark.parametrize(("m", "n"), [(1, 4), (4, 1), (2, 2), (3, 5), (5, 3), (7, 2)])
 def test_complete_bipartite_graphs(m: int, n: int) -> None:
-    """m senders to each of n receivers: n, or m + n - 1 where eq. 4 as printed gives more."""
+    """m senders to n receivers each have penalty n, or m + n - 1 if m > n (eq. 4 as printed)."""
     sources, destinations = np.repeat(np.arange(m), n), np.tile(np.arange(n) + m, m)
     expected = m + n - 1 if m > n else n
     np.testing.assert_allclose(weft.penalties(sources, destinations), expected, rtol=1e-14)
@@ -113,7 +113,7 @@ def test_equal_edges_end_together_in_any_order() -> None:
 
 
 def test_a_start_within_rounding_of_an_end_adds_no_step() -> None:
-    # The first ends at 0.3, the second starts one bit later and the third lasts throughout.
+    # The first edge ends at 0.3, the second starts one bit later, the third lasts throughout.
     late = np.nextafter(3 * 0.1, 1)
     steps = predict_steps([0, 0, 5], [1, 2, 6], [3, 3, 30], [0, late, 0], 0.1)
     np.testing.assert_allclose(steps.end_s, [0.3, 0.6, 3.0], rtol=1e-15)
@@ -169,7 +169,7 @@ def test_coefficients_are_checked() -> None:
 
 
 def test_a_network_without_back_pressure() -> None:
-    """Fig. 2's last graph with each communication delayed only at its own receiver."""
+    """In the last graph of figure 2, each communication is delayed only at its own receiver."""
     alone = weft.PenaltyModel(back_pressure=0.0)
     result = weft.penalties([0, 0, 0, 3], [1, 2, 4, 1], model=alone)
     np.testing.assert_allclose(result, [4, 3, 3, 1 + 1 / 3], rtol=1e-14)
@@ -230,7 +230,7 @@ def test_random_graphs_follow_from_the_seed() -> None:
     assert_frame_equal(more.filter(pl.col("graph") < 5), first.times)
 
 
-def test_no_node_of_a_random_graph_has_more_than_the_cores() -> None:
+def test_no_node_of_a_random_graph_has_more_edges_than_cores() -> None:
     for seed in range(20):
         for ends in draw_graph(16, 4, [seed]):
             assert np.bincount(ends).max() <= 8

@@ -10,22 +10,23 @@ from weft.studies.contention import packets as packet
 from weft.studies.contention.study import FIGURE_4, contention_model
 
 LONG = next(each for each in packet.TOLD if each.hardware.quantum_bytes)
-#: From one node to two, each of which also receives a full-rate communication: figure 2, 4th.
+#: Fourth graph of figure 2: node 0 sends to two nodes; both also receive at full rate from others.
 BESIDE_FULL_RATE = ([0, 0, 3, 4], [1, 2, 1, 2])
 
 
 def penalties(graph: packet.Graph, variant: packet.Variant, size: int = 1 << 22) -> np.ndarray:
-    """Return the times of a graph over that of one communication alone."""
+    """Return the time of each communication of a graph, divided by that of one alone."""
     nodes = max(max(each) for each in graph) + 1
     (result,), alpha = packet.measure([graph], variant, nodes, size)
     return result.time_s / (alpha * size)
 
 
 def test_long_quanta_give_the_papers_penalties() -> None:
-    """While node 0 spends its quantum on 1, it has half of 1's link and 4 all of 2's; then reverse.
+    """While node 0 sends a quantum to node 1, node 3 has half of 1's link and node 4 all of 2's.
 
-    So each of its communications has rate 1/2 for half of the time, 1/4, and the others have 3/4:
-    penalties 4 and 4/3. Those end at 4/3; 0's then have 2/3 left, at rate 1/2: 8/3.
+    Quanta to node 2 are the reverse. On average each communication of node 0 has rate 1/4 and the
+    other two have 3/4: penalties 4 and 4/3. The other two end at 4/3; then node 0 has 2/3 of each
+    message left, which it sends at rate 1/2 until 8/3.
     """
     result = penalties(BESIDE_FULL_RATE, LONG, 1 << 24)
     assert result == pytest.approx([8 / 3, 8 / 3, 4 / 3, 4 / 3], rel=0.015)
@@ -36,7 +37,7 @@ def test_long_quanta_give_the_papers_penalties() -> None:
 
 @pytest.mark.parametrize("name", FIGURE_4)
 def test_long_quanta_give_the_papers_measured_times(name: str) -> None:
-    """Within 1 %, where the paper's own model is off by up to 6 %."""
+    """Times agree within 1 %; those of the paper's own model are off by up to 6 %."""
     edges = FIGURE_4[name]
     graph = [a for a, _ in edges], [b for _, b in edges]
     result = penalties(graph, LONG, packet.MEASURED_BYTES)
@@ -46,11 +47,12 @@ def test_long_quanta_give_the_papers_measured_times(name: str) -> None:
 
 
 def test_figure_4_b_by_hand() -> None:
-    """0->1 0->2 3->1 4->1 5->1, long quanta: a has 1/4 of 1's link while it sends there.
+    """Long quanta; communications a 0->1, b 0->2, c 3->1, d 4->1 and e 5->1.
 
-    A quantum to 1 takes four times as long as one to 2, so a and b have 1/5 each. c, d and e have
-    1/4 for 4/5 of the time and 1/3 for the rest: 4/15. They end at 3.75, where the paper measured
-    3.743 and its model has 3.5; a and b then share the link at 1/2 each and end at 4.25 (4.225).
+    A quantum to node 1 has 1/4 of its link and so takes four times as long as one to node 2: a and
+    b have rate 1/5. c, d and e have 1/4 for 4/5 of the time and 1/3 for the rest, 4/15 on average.
+    They end at 3.75 (measured 3.743, the paper's model 3.5). Then a and b have rate 1/2 and end at
+    4.25 (measured 4.225).
     """
     edges = FIGURE_4["B"]
     graph = [a for a, _ in edges], [b for _, b in edges]
@@ -59,7 +61,7 @@ def test_figure_4_b_by_hand() -> None:
 
 
 def test_late_credits_keep_an_adapter_below_its_rate() -> None:
-    """Two packets per round trip: (0.94 us and twice the cable) + routing + a packet's duration."""
+    """Two packets per round trip of 0.94 us, two cables, routing and the duration of a packet."""
     variant = packet.TOLD[1]
     trip_ns = 940 + 2 * 10 + 100 + 2074 * 8 / packet.RATE_GBPS
     _, alpha = packet.measure([([0], [1])], variant, 2)

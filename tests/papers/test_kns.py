@@ -163,7 +163,7 @@ def test_hpcg_counts_the_calculations_of_ranks() -> None:
     run = measure(FLOWS, Run(KNS, "hdor", "linear", 1, "hpcg"))
     assert 0.99 * 36 * 0.85 * 0.98 < run.values["hpcg"] < 36 * 0.85
     assert 0 < run.values["hpcg-waiting"] < 5
-    # The share of the complete run; the benchmark excludes the first barrier.
+    # network_share is that of the complete run; the benchmark excludes the first barrier.
     assert 100 * run.network_share == pytest.approx(run.values["hpcg-waiting"], rel=0.05)
 
 
@@ -194,7 +194,7 @@ def test_all_routes_are_valid_and_free_of_deadlock(engines: machine.Engines) -> 
             assert routes.num_vls <= DATA_LANES
 
 
-def test_table_2() -> None:
+def test_the_numbers_of_lanes_are_those_of_table_2() -> None:
     lanes = {
         (row["network"], row["engine"]): row["lanes"]
         for row in lanes_frame("opensm").iter_rows(named=True)
@@ -238,7 +238,7 @@ def test_lanes_are_spread_evenly_over_the_same_paths(network: str) -> None:
     hosts = fabric.num_host_endpoints
     sources = fabric.graph.destination_row[:hosts]
     count = np.bincount(spread.sl[sources][:, :hosts].ravel(), minlength=DATA_LANES)
-    # The few paths that need a second lane are alone on it.
+    # The few paths that need a second lane have it to themselves.
     needed = few.num_vls
     assert (count > 0).all()
     full = np.sort(count)[needed - 1 :]
@@ -328,7 +328,7 @@ def doctored(edits: Edits) -> Evidence:
 
 
 def held(evidence: Evidence, *names: str, whole: bool = False) -> dict[str, ClaimResult]:
-    """Return claims at one rank per node by name; all when no name is given."""
+    """Return the results at one rank per node, by name, of the named claims or else of all."""
     claims = [claim for claim in CLAIMS if not names or claim.id in names]
     return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, whole))}
 
@@ -424,7 +424,7 @@ def test_every_claim_can_be_flipped() -> None:
 def test_doctored_values_flip_the_verdict(claim, choice: Choice) -> None:
     as_said, otherwise = map(doctored, FLIPS[claim.id])
     actual = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
-    # A level that processors determine is only bounded by the network.
+    # Where processors determine a level, the network only bounds it: no claim is settled.
     sufficient = all(each.settles for each in actual.conditions)
     assert actual.verdict is (Verdict.HOLDS if sufficient else Verdict.CANNOT_TELL), actual.deciding
     assert sufficient == (not claim.id.endswith("-level"))
@@ -458,7 +458,7 @@ def test_claims_without_data_are_left_out() -> None:
     missing = replace(only, missing=frozenset({(KNS, "hdor", "linear", "ptrans", "6x6")}))
     with pytest.raises(NotMeasured, match="ptrans 6x6 on KNS, hdor"):
         missing.at(ALONE).get("ptrans", KNS, "hdor", "linear")
-    # A complete study would not have it either.
+    # These claims need more runs of ptrans, which were not requested: they are left out as before.
     assert set(held(missing)) == set(held(only))
 
 
@@ -547,7 +547,7 @@ def test_placements_are_paired_by_seed_and_have_an_interval() -> None:
 
 
 def measured_as(values: Mapping[str, float], **changed) -> list[Measured]:
-    """Return runs of all networks, routings and placements with these values of benchmarks."""
+    """Return runs of all networks, routings and placements with these benchmark values."""
     actual = []
     for name, value in values.items():
         benchmark = next(each for each in BENCHMARKS.values() if name in each.metrics)
@@ -573,7 +573,7 @@ def test_a_network_that_takes_little_time_explains_no_difference(
         assert ("the network takes at most 0.7 % of the time" in finding.because) == (share < 0.05)
 
 
-def test_one_message_at_a_time_between_all_pairs_ignores_placement() -> None:
+def test_placement_does_not_matter_for_one_message_at_a_time() -> None:
     latency = dict.fromkeys(("pingpong-latency-avg", "pingpong-latency-max"), 1.6)
     name = "pingpong-latency-tree-random"
     for at_once, every_pair, verdict in (
@@ -586,7 +586,7 @@ def test_one_message_at_a_time_between_all_pairs_ignores_placement() -> None:
         assert reported == (verdict is Verdict.CANNOT_TELL)
 
 
-def test_a_benchmark_that_draws_its_ranks_ignores_placement() -> None:
+def test_placement_does_not_matter_if_a_benchmark_draws_its_ranks() -> None:
     runs = measured_as({"random-ring-latency": 1.0, "natural-ring-latency": 1.0})
     actual = held(Evidence.of(runs, 1), "ring-random-random", "ring-natural-random")
     verdicts = [each.findings[ALONE].verdict for each in actual.values()]
@@ -604,7 +604,7 @@ def test_no_path_takes_longer_than_all_switches() -> None:
 
 
 def test_the_studys_assumptions_hold_in_its_workloads(study: KnsStudy) -> None:
-    """Benchmarks draw their pairs, and ping-pong tests all of them one at a time."""
+    """Drawn pairs are at all distances, and ping-pong tests all pairs one at a time."""
     alone = study.runs.filter(pl.col("benchmark") == "pingpong-latency")
     assert (alone["at_once"] == 1).all()
     assert alone["every_pair"].all()
@@ -660,7 +660,7 @@ def test_frames_are_tidy(study: KnsStudy) -> None:
         {name: len(BENCHMARKS[name].metrics) for name in SMALL}
     )
     assert study.results.height == metrics.sum()
-    # Where placement cannot matter there is one at random.
+    # Where placement cannot matter, the study has one random placement instead of two.
     seeds = study.runs.filter(pl.col("network") == KNS, pl.col("engine") == "hdor")
     assert sorted(seeds.select("benchmark", "seed").rows()) == [
         ("natural-ring-latency", 0), ("natural-ring-latency", 1), ("natural-ring-latency", 2),
@@ -727,7 +727,7 @@ def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_path) -> None:
-    # All of natural-ring-latency, which runs first, and one run of pingpong-latency.
+    # All runs of natural-ring-latency, which is first, and one run of pingpong-latency end.
     num_runs = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
     interrupt_at(monkeypatch, num_runs)
     actual = kns_infiniband(
@@ -761,14 +761,14 @@ def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_p
     assert_frame_equal(pl.read_parquet(tmp_path / "results.parquet"), actual.results)
 
 
-def test_an_interrupt_before_any_run_is_one(monkeypatch, tmp_path) -> None:
+def test_an_interrupt_before_any_run_is_raised(monkeypatch, tmp_path) -> None:
     interrupt_at(monkeypatch, 0)
     with pytest.raises(KeyboardInterrupt):
         kns_infiniband(ranks_per_node=(1,), benchmarks=SMALL, processes=1, out=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-#: The command; its whole process group receives a signal once three runs have ended.
+#: Program that runs the command and signals its process group once three runs have ended.
 SIGNALLED = """
 import os, sys
 from weft.cli import main

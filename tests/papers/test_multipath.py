@@ -75,7 +75,7 @@ def test_accounting_by_hand() -> None:
     measured = dict(zip(METRICS, distribution(result["cable"])[0], strict=True))
     mean = 4 / 48
     assert measured["mean"] == pytest.approx(mean)
-    assert measured["cv"] == pytest.approx(np.sqrt(2 * 4 / 48 - mean**2) / mean)  # population
+    assert measured["cv"] == pytest.approx(np.sqrt(2 * 4 / 48 - mean**2) / mean)  # population cv
     assert measured["used"] == pytest.approx(2 / 48)  # unused and host cables count
     assert (measured["p50"], measured["p90"], measured["max"]) == (0, 0, 2)
     # Rank 0.99 * 47 = 46.53 of 0..47 is between two loads of 2.
@@ -131,7 +131,7 @@ def test_traffic_is_uniform_over_pairs_of_different_hosts() -> None:
 
 
 def test_traffic_is_drawn_as_in_the_published_program() -> None:
-    # Two hosts at a time from the sorted list of names, by one generator for a sweep over k.
+    # Hosts are drawn in pairs from the sorted names, by one generator for a whole sweep over k.
     random = Random(5)
     for before, k in (((), 4), ((4,), 12)):
         names = network(k)[0].host_names
@@ -144,9 +144,9 @@ def test_traffic_is_drawn_as_in_the_published_program() -> None:
 
 
 def test_the_published_figures_are_reproduced_digit_for_digit() -> None:
-    # Computed by the published program at its commit 517b4d2, seed 0: its README's sweeps over QPs
-    # (at 30 epochs) and epochs, and its script's over k, and QPs at 20 epochs. Figure 7 shows k = 8
-    # of the sweep over k.
+    # The published program (commit 517b4d2, seed 0) computed them. The sweeps over QPs at 30 epochs
+    # and over epochs are those of its README, the sweeps over k and over QPs at 20 epochs those of
+    # its script. Figure 7 shows k = 8 of the sweep over k.
     runs = multipath_ecmp(seeds=2, k=(4, 6, 8, 16, 32)).runs.filter(seed=0, basis="cable")
     table = pl.read_csv(PUBLISHED)
     assert set(table["figure"]) == set(range(1, 8))
@@ -158,7 +158,7 @@ def test_the_published_figures_are_reproduced_digit_for_digit() -> None:
             assert ours.item() == pytest.approx(row[scheme], rel=1e-11), (sweep, x, scheme)
 
 
-def test_traffic_and_choices_are_shared(small: StudyResult) -> None:
+def test_points_of_equal_settings_share_traffic_and_choices(small: StudyResult) -> None:
     metrics = list(METRICS)
     at_eight = small.runs.filter(pl.col("k") == 8)
 
@@ -186,7 +186,7 @@ def test_traffic_and_choices_are_shared(small: StudyResult) -> None:
     same(of("e-ecmp", "qps-30", 16, 30), of("e-ecmp", "qps", 16, 20))
 
 
-def test_points_are_the_papers() -> None:
+def test_the_points_are_those_of_the_paper() -> None:
     points = study_points((4, 8, 16, 32))
     assert [(p.qps, p.epochs, p.k) for p in points if p.sweep == "qps"] == [
         (q, 20, 8) for q in (1, 2, 4, 8, 16, 30)
@@ -397,7 +397,7 @@ def test_files(small: StudyResult, tmp_path: Path) -> None:
         assert columns == pl.read_csv(out / f"{name}.csv").columns
     assert described.filter(pl.col("meaning").is_null()).is_empty()
     assert (out / "report.txt").read_text() == small.text()
-    # A second write over the first, with the same bytes.
+    # A second write replaces the files by equal ones.
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     small.write(out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before

@@ -1,9 +1,9 @@
 """Run a workload message by message and track the data, to check what a collective computes.
 
-Independent of the builder's helpers: it reads the flat arrays of a `Workload` and a `Trace`. The
-value of a block is the multiset of the ranks that contributed to it. A message carries the state
-of its sender after exactly those receives on which the send depends, directly or indirectly. A
-send and its receive end together (synchronous sends), so a workload that completes here cannot
+The module uses no helpers of the builder: it reads the flat arrays of a `Workload` and a `Trace`.
+The value of a block is the multiset of the ranks that contributed to it. A message carries the
+state of its sender after exactly those receives on which the send depends, directly or indirectly.
+A send and its receive end together (synchronous sends), so a workload that completes here cannot
 deadlock, whatever the threshold of eager messages.
 """
 
@@ -58,9 +58,10 @@ def follow(
     start
         Initial state of a rank.
     size
-        Function that returns the bytes of a block, given a rank that sends or combines it, and it.
+        Function of a rank and of a block that it sends or combines; returns the bytes of the block.
     message, calculation
-        Duration of a message of a size, and of a calculation of a given duration.
+        Functions that return the duration of a message by its size, and that of a calculation in
+        the run by its duration in the workload.
     """
     ranks = workload.num_ranks
     kind, match = workload.kind, workload.match
@@ -85,7 +86,7 @@ def follow(
             index.update({op: at for at, op in enumerate(operations)})
         bit.update({op: 1 << index[op] for op in ops if kind[op] == Kind.RECV})
 
-    payload: dict[int, dict[int, Counter]] = {}  # by receive
+    payload: dict[int, dict[int, Counter]] = {}  # by receive operation
     combined = np.zeros(ranks, dtype=np.int64)
     receive_of: list[dict[int, int]] = [{} for _ in range(ranks)]
     for op in bit:
@@ -93,7 +94,7 @@ def follow(
     known: list[dict[int, State]] = [{0: start(rank)} for rank in range(ranks)]
 
     def take(rank: int, state: State, receive: int, count: bool) -> State:
-        """Return a state after a receive."""
+        """Return what a state becomes by a receive."""
         add, also = trace.taken[rank][index[receive]]
         new = dict(state)
         received = payload[receive]

@@ -1,7 +1,7 @@
 """Reference implementation of InfiniBand's congestion control: a source's rate, and the marks.
 
-Independent of the kernel. The rate is a clock that ticks; marks are recounted from the position of
-each packet at each moment, as recorded by traced hops. See docs/congestion-control.md.
+Independent of the kernel: the rate follows the timer tick by tick, and marks are recounted from the
+positions of all packets over time, which traced hops give. See docs/congestion-control.md.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def _demand(graph, edge, model):
 
 
 def _sum_c(graph, edge, model, counted):
-    """Return C(e): demand of the counted conflicts at e's destination and at those of its siblings.
+    """Return C(e): demand of the counted conflicts at the destinations of e and of its siblings.
 
-    The part of the siblings is multiplied by the model's back pressure.
+    The part of the siblings is multiplied by the model's back-pressure.
     """
 
     def at(e):
@@ -109,7 +109,7 @@ def predict(
     inverse_bandwidth: Fraction,
     model: PenaltyModel = INFINIBAND,
 ) -> list[Fraction]:
-    """Return completion times, from exact events."""
+    """Return the completion time of each edge, an exact fraction."""
     left = {e: Fraction(size) for e, size in enumerate(sizes)}
     done = {e: Fraction(starts[e]) for e in left if not left[e]}
     now = min(map(Fraction, starts), default=Fraction(0))

@@ -19,7 +19,7 @@ Channel = tuple[int, int]
 
 
 def dependency_graph(fabric: Fabric, routes: Routes, *, management: bool = False) -> nx.DiGraph:
-    """Return the channels that carry traffic, with an edge from each to those it depends on."""
+    """Return the channels with traffic, with an edge from each to those that it depends on."""
     graph = nx.DiGraph()
     if isinstance(routes, TableRoutes):
         walks = list(_by_tables(fabric, routes, management))

@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 
 
 def factors(graph: nx.Graph) -> list[set[frozenset[int]]]:
-    """Return edge classes of the Cartesian factors: Winkler's relation, and missing squares."""
+    """Return the edges of each Cartesian factor, by Winkler's relation and missing squares."""
     distance = dict(nx.all_pairs_shortest_path_length(graph))
     related = nx.Graph()
     edges = [tuple(edge) for edge in graph.edges]
@@ -29,7 +29,7 @@ def factors(graph: nx.Graph) -> list[set[frozenset[int]]]:
 
 
 def tables(fabric: Fabric, lmc: int, dimension: dict[frozenset[int], int] | None) -> np.ndarray:
-    """Return ports by destination and row; without dimensions, the lowest port leading nearer."""
+    """Return the port of each LID and row; without dimensions, lower ports come first."""
     graph = switch_graph(fabric)
     plain = nx.Graph(graph)
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]

@@ -1,4 +1,4 @@
-"""Reference implementation of the flow level: callbacks in a queue, all rates anew at every step.
+"""Reference implementation of the flow level: a queue of callbacks; each step computes all rates.
 
 Independent of the kernel: dependencies are sets, paths are followed hop by hop through forwarding
 tables, source routes or candidates, and rates come from the reference of the sharing model.
@@ -129,8 +129,8 @@ class PlainFlow:
                 )
                 hops = float(sum(self.paths[op].values()))
                 self.latency[op] = cables + (hops - 1) * switch_latency_ns
-        # Links that the contention-graph model shares besides adapters: those that are neither the
-        # first nor the last link of some path.
+        # Links that the contention-graph model shares besides adapters: those that some path
+        # crosses as neither its first nor its last link.
         self.inner = [False] * fabric.num_links
         for path in self.paths.values():
             for link in list(path)[1:-1]:
@@ -147,7 +147,7 @@ class PlainFlow:
         self.packet_at: dict[int, float] = defaultdict(float)
         #: Messages that have reached the front of their queue pair.
         self.begun: set[int] = set()
-        #: Messages released by requests and answers now, in order of arrival; messages posted now.
+        #: Messages of this moment: released by requests and answers, by arrival; and posted.
         self.released: list[tuple[int, str]] = []
         self.joining: list[tuple[int, str]] = []
         #: Latest arrival of the messages of a queue pair.
@@ -297,7 +297,7 @@ class PlainFlow:
         self.joining.append((op, what))
 
     def _join(self) -> None:
-        """Queue the messages posted at one moment: first those in program order, then the rest."""
+        """Queue the messages of this moment: posted ones in program order, then released ones."""
         joining, self.joining = sorted(self.joining) + self.released, []
         self.released = []
         for op, what in joining:
@@ -348,7 +348,7 @@ class PlainFlow:
         return self.sharing != "none" and 0 < self.mtu >= int(self.work.size_bytes[op])
 
     def _wire(self, op: int) -> int:
-        """Return the bytes on the wire."""
+        """Return the bytes of a message on the wire."""
         return int(self.work.size_bytes[op]) + self._packet(op) * self.header
 
     def has_left(self, op: int, what: str) -> None:

@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 
 @dataclass(eq=False)
 class Group:
-    """Ports of a switch to one neighbour, as (own number, number at the other end), and loads."""
+    """Ports of a switch to one neighbour, as (own port, port at the other end), and their loads."""
 
     to: int | None
     adapter: tuple[int, int] | None = None

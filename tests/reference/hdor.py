@@ -53,7 +53,7 @@ def paper_coordinates(fabric: Fabric) -> tuple[dict[int, list[int]], dict[int, t
 def paper_tables(
     fabric: Fabric, where: dict[int, list[int]], dimension: dict[int, int]
 ) -> dict[tuple[int, int], int]:
-    """Return the port of (switch, host): algorithms 1 and 2."""
+    """Return (switch, host) -> port, by algorithms 1 and 2."""
     table = {}
     for host in range(fabric.num_switches, fabric.num_nodes):
         (home,) = neighbours(fabric, host)
@@ -75,9 +75,9 @@ def paper_tables(
 def bystanders(fabric: Fabric, routes: TableRoutes) -> float:
     """Return the mean number of flows that share a queue with a flow and leave by another port.
 
-    All host pairs send. A queue is a directed link into a forwarding node, and a virtual lane; each
-    queue along each flow's path counts. A flow delayed by such flows is a victim of congestion on
-    a link that it does not cross.
+    All host pairs send. A queue is a lane of a link into a forwarding node; each queue along each
+    flow's path counts. A flow delayed by such flows is a victim of congestion on a link that it
+    does not cross.
     """
     node_ports = destinations(fabric)
     row_of = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}

@@ -1,4 +1,4 @@
-"""Reference implementations: lanes by first fit with a new cycle search each time; sssp trees."""
+"""Reference implementations of sssp, and of lanes by first fit with a cycle search per path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weft.routes import TableRoutes
 def counted_paths(
     fabric: Fabric, routes: TableRoutes, management: bool
 ) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Return (row, LID) -> dependencies of that path, as pairs of links between rows."""
+    """Return (row, LID) -> dependencies of the path from row to LID, as pairs of links."""
     nodes = [int(node) for node in np.flatnonzero(fabric.forwards)]
     row_of = {node: row for row, node in enumerate(nodes)}
     goals = fabric.graph.destination_row
@@ -51,7 +51,7 @@ def are_acyclic(paths: dict[tuple[int, int], list[tuple[int, int]]], sl: np.ndar
 
 
 def first_fit(paths: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
-    """Return the number of lanes if paths, by LID, take the first lane that stays acyclic."""
+    """Return the number of lanes if each path, by LID, takes the first lane that stays acyclic."""
     lanes: list[nx.DiGraph] = [nx.DiGraph()]
     for _, waits in sorted(paths.items(), key=lambda item: (item[0][1], item[0][0])):
         for number in range(len(lanes) + 1):
@@ -66,7 +66,7 @@ def first_fit(paths: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
 
 
 def least_weights(weights: dict[int, int], fabric: Fabric, goal: int) -> dict[int, int]:
-    """Return the least total weight from the goal outwards to every node it reaches."""
+    """Return node -> least total weight of links from the goal to the node, if it is reached."""
     graph = switch_graph(fabric)
     best = {goal: 0}
     queue = [(0, goal)]

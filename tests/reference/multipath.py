@@ -1,4 +1,4 @@
-"""Hashing of flows over candidates, written out: every path of a pair, every CRC by zlib."""
+"""Reference implementation of hashing over candidates, with lists of all paths and zlib's CRC."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def admit_tree(
 def grow(
     channels: Channels, lane: Lane, goal: int, load: list[int]
 ) -> tuple[dict[int, int], NextChannel, list[int]]:
-    """Return hops and next channel of each reached row, and the rows in the order of reaching."""
+    """Return hops and next channel of each reached row, and the rows in that order."""
     hops, chosen, cost, listed = {goal: 0}, {}, {goal: 0.0}, [goal]
     level = 0
     frontier = [goal]
@@ -111,7 +111,7 @@ def reroute_one(
     cost: dict[int, float],
     load: list[int],
 ) -> bool:
-    """Move a neighbour of an unreached row to another minimal path if that makes it reachable."""
+    """Return whether moving a neighbour to another minimal path made an unreached row reachable."""
     for c in channels.leaving[row]:
         middle = channels.head[c]
         if level < 2 or hops.get(middle) != level - 1:
@@ -148,7 +148,7 @@ def share(
     distance: list[list[int]],
     preset: dict[int, int],
 ) -> dict[int, int]:
-    """Return the lane of each goal, and admit the dependencies of its tree there."""
+    """Return the lane of each goal, and admit the dependencies of its tree in that lane."""
     load = [0] * len(channels.tail)
     lane_of = dict(preset)
     for goal in goals:
@@ -174,9 +174,9 @@ def share(
 def ascending(
     channels: Channels, order: list[int], goal: int, counting: set[int]
 ) -> tuple[dict[int, int], dict[int, int], NextChannel]:
-    """Return by row, for ascending paths to a goal: hops, index of the first channel, and pins.
+    """Return three dicts by row for ascending paths to a goal: hops, index of first channel, pin.
 
-    A pin is the only channel that a row may take, lest other rows have no path.
+    A pin is the only channel that a row may take so that other rows have a path.
     """
     end = len(order)
     highest = {goal: end}

@@ -14,7 +14,7 @@ from weft.fabrics import Fabric
 
 
 def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int, tuple[int, bool]]:
-    """Return node -> (hops to the goal, whether all go down) of the path that a table can hold.
+    """Return node -> (hops to the goal, whether all go down) of its path by a table.
 
     In rounds of growing distance a node takes the first legal path available, a downward one
     before one that climbs. If that leaves a node of the component without a path, nodes with a
@@ -109,7 +109,7 @@ def _counted(fabric: Fabric, links_to: Callable[[int], dict[int, list[int]]]) ->
 
 
 def counted_tables(fabric: Fabric) -> np.ndarray:
-    """Return OpenSM's minhop tables: counted over minimal paths."""
+    """Return OpenSM's minhop tables: ports of minimal paths, balanced by counting."""
     graph = switch_graph(fabric)
 
     def links_to(goal: int) -> dict[int, list[int]]:
@@ -127,7 +127,7 @@ def counted_tables(fabric: Fabric) -> np.ndarray:
 
 
 def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
-    """Return OpenSM's updn or dnup tables: counted over the ports of fewest hops in its search.
+    """Return OpenSM's updn or dnup tables: ports of fewest hops by its search, with counting.
 
     `step` classifies each link in the direction away from the goal: an "early" step may not follow
     a "late" one; a "level" step is unrestricted.

@@ -79,7 +79,7 @@ class PlainPackets:
             for at in run:
                 on_start = bool(flags[at]) if len(flags) else False
                 self.wake[int(workload.dep[at]), on_start].append(op)
-        # Network messages: operation and part of each, and those of each queue pair in order.
+        # Network messages: operation and part of each; undelivered ones of each queue pair.
         self.message_part: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
         self.order: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -90,7 +90,7 @@ class PlainPackets:
         )  # fmt: skip
 
     def _messages(self, lid_offset: Sequence[int] | None) -> list[Message]:
-        """Return all messages between hosts. An answer is a message of the receive."""
+        """Return all messages between hosts; the rank of the receive sends the answer."""
         work, ends = self.work, []
         for op in work.messages.tolist():
             rank, peer = int(work.rank[op]), int(work.peer[op])

@@ -21,7 +21,7 @@ from weft.workload import Workload, WorkloadBuilder
 PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
 #: Duration of a full packet at 80 Gbit/s, latency of a cable, latency of a switch; ps.
 D, L, R = 102_400, 10_000, 100_000
-#: Time from the departure of a full packet's first byte to its arrival, through one switch.
+#: Time from the departure of a full packet's first byte to the arrival of its last; one switch.
 THROUGH = L + R + L + D
 
 
@@ -50,7 +50,7 @@ def fabric_of(hosts: list[int], trunks: list[tuple[int, int]], faster: float = 8
 
 
 def puts(num_ranks: int, *messages: tuple[int, int, int]) -> Workload:
-    """Return messages of (source, destination, bytes), all posted at the start."""
+    """Return a workload of messages (source, destination, bytes), all posted at the start."""
     builder = WorkloadBuilder(num_ranks)
     for source, target, size in messages:
         builder.put(source, target, size)
@@ -101,7 +101,7 @@ def two_flows_by_one_input_against_one_by_another() -> Case:
 
 def a_parking_lot() -> Case:
     """Hosts 0, 1 and 2 are attached along a line of switches towards host 3."""
-    # The trunk before the last switch carries packets of 1 1 0 1 0 1 0 1 0 1 0 1 0 1 0 0.
+    # The trunk before the last switch carries packets of hosts 1 1 0 1 0 1 0 1 0 1 0 1 0 1 0 0.
     work = puts(4, (0, 3, 8000), (1, 3, 8000), (2, 3, 8000))
     turns = L + R + 2 * D
     arrives = [turns + slot * D + L + D for slot in (21, 19, 11)]
@@ -157,13 +157,13 @@ def a_lane_of_high_priority_with_a_limit() -> Case:
 
 
 def a_lane_of_high_priority_with_a_limit_of_one_packet() -> Case:
-    # 1 0 1 0 1 1
+    # Lanes in the order of packets: 1 0 1 0 1 1
     tables = VlArbitration(high=((1, 255),), low=((0, 1),), limit=0)
     return _two_lanes(tables, (2000, 4000), (3, 5))
 
 
 def a_lane_of_high_priority_without_limit() -> Case:
-    # 1 1 1 0 0
+    # Lanes in the order of packets: 1 1 1 0 0
     tables = VlArbitration(high=((1, 16),), low=((0, 1),), limit=255)
     return _two_lanes(tables, (2000, 3000), (4, 2))
 
@@ -183,7 +183,7 @@ def one_queue_pair_sends_in_order() -> Case:
 
 
 def _behind_a_blocked_packet(hardware: Hardware, slot: int) -> Case:
-    """Host 2's packet for 3 waits for those of 0 and 1; its next packet is for host 4."""
+    """Host 2's packet for host 3 waits for those of hosts 0 and 1; the next one is for host 4."""
     work = puts(5, (0, 3, 1000), (1, 3, 1000), (2, 3, 1000), (2, 4, 1000))
     arrives = [slot * D + THROUGH for slot in (0, 1, 2, slot)]
     return case(fabric_of([0] * 5, []), work, arrives, hardware=hardware)

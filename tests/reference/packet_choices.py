@@ -12,7 +12,7 @@ from weft.kernels.hashing import splitmix64
 
 
 def lane_between(net, row, port_in, port_out, sl):
-    """Return the VL of a service level through a node, port 0 being the node itself."""
+    """Return the VL of a service level from port to port of a row; port 0 is the row itself."""
     table = 0
     if net.lanes_by_port == 1:
         table = net.lane_index[net.lane_base[row] + port_in * net.lane_ports[row] + port_out]
@@ -55,7 +55,7 @@ def candidate_lane(net, x, at):
 
 
 def draw(net, one, other, count):
-    """Return a number below `count`, drawn from two numbers."""
+    """Return a number below `count`, a hash of two numbers and the seed."""
     inner = np.uint64(splitmix64(net.seed))
     inner = np.uint64(splitmix64(np.uint64(other) ^ inner))
     return int(np.uint64(splitmix64(np.uint64(one) ^ inner)) % np.uint64(count))
@@ -156,7 +156,7 @@ def choose_by_weight(net, link):
 
 
 def choose_entry(net, link, lanes, weights, current, left):
-    """Return the marked lane of the current entry or of the next entry that has one; update it."""
+    """Return the lane of the current or else next entry with a marked lane; update the entry."""
     entry = current[link]
     if left[link] > 0 and lanes[entry] < net.num_vls and net.among[lanes[entry]] == 1:
         return lanes[entry]

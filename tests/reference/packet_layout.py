@@ -41,7 +41,7 @@ def ps(nanoseconds: float) -> int:
 
 @dataclass
 class Message:
-    """Queue pair, its number in draws, size, and hosts of a message."""
+    """A message: queue pair, the number that draws use for it, size and hosts."""
 
     queue_pair: int
     name: int

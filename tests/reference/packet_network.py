@@ -1,6 +1,6 @@
 """Reference implementation of the packet level's network: every flit is moved individually.
 
-Plain functions over flat arrays, which run as they are and which Numba can compile unchanged.
+Plain functions over flat arrays, which run as plain Python and which Numba can compile unchanged.
 Independent of the kernel; numbers in brackets are those of the rules in docs/packet-level.md.
 Whenever the state of a node changes, all links that leave it are checked anew.
 """
@@ -85,7 +85,7 @@ def free_slot(net, link, time):
 
 
 def grant_in_switch(net, out, time):
-    """Grant a link to one packet if possible [13, 14]; return whether it was."""
+    """Grant a link to one packet if possible [13, 14]; return whether it was granted."""
     row, vls = net.tail[out], net.num_vls
     for lane in range(vls):
         net.among[lane] = 0
@@ -260,7 +260,7 @@ def advance(net, time):
 
 
 def grant(net, time):
-    """Grant in order of link numbers, again after each grant, until none is possible [24 d]."""
+    """Grant links in order of numbers, restarting after each grant, until none can be [24 d]."""
     ordered = 1
     again = True
     while again:

@@ -23,7 +23,7 @@ ROUTED, SENT = range(2)
 
 
 def draw(seed: int, one: int, other: int, count: int) -> int:
-    """Return a number below `count`, drawn from two numbers."""
+    """Return a number below `count`, a hash of two numbers and the seed."""
     inner = int(splitmix64(np.uint64(seed)))
     inner = int(splitmix64(np.uint64(other ^ inner)))
     return int(splitmix64(np.uint64(one ^ inner))) % count
@@ -39,7 +39,7 @@ class Packet:
     wire_bytes: int
     goal: int
     hops: list[tuple[int, int, int, int]] = field(default_factory=list)
-    #: State that a policy keeps in it.
+    #: State that a policy keeps in the packet.
     via: int | None = None
     decided: bool = False
     tunnels: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Played:
         return [(int(self.routes.set_edge[at]), at) for at in range(first, last)]
 
     def load(self, edge: int, lane: int, time: int, by: str) -> int:
-        """Return the credits that packets waiting for an edge's lane need, and those in use.
+        """Return the credits that packets waiting for an edge's lane need, plus those in use.
 
         `by` is ``queue`` for the former only, ``credits`` for the latter only, or ``both``.
         """
@@ -124,7 +124,7 @@ class Played:
         return total
 
     def note(self, what: int, packet: Packet, at: int) -> None:
-        """Record that a packet waits for a link or was granted it."""
+        """Record that a packet waits for a link, or that the link was granted to the packet."""
         sign = 1 if what == ROUTED else -1
         count = self.hardware.credits_of(packet.wire_bytes)
         self.pending[packet.hops[at][:2]] += sign * count
@@ -270,7 +270,7 @@ class PlainConga:
         self.last_tag: dict[tuple[int, int], int] = defaultdict(int)
 
     def _pods(self) -> dict[int, int]:
-        """Return the lowest switch of each switch's component; the third level is left out."""
+        """Return the lowest switch of each switch's component in the fabric without level 2."""
         pod = {row: row for row, level in self.level.items() if level < 2}
         for _ in pod:
             for tail, head in self.edges:

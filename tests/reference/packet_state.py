@@ -51,8 +51,8 @@ class Network(NamedTuple):
     entries: int
     seed: Any
 
-    # By link: rate (Gbit/s), latency, nodes at its tail and head (rows of those that switch, -1 for
-    # adapters), ports at its ends, and the routing time of the node at its head.
+    # By link: rate (Gbit/s), latency, rows at its tail and head (-1 for adapters), ports at its
+    # ends, and the routing time of the node at its head.
     rate: Any
     latency: Any
     tail: Any
@@ -96,9 +96,10 @@ class Network(NamedTuple):
     low_weight: Any
     high_limit: int
 
-    # By message: queue pair, its number in draws, payload not yet sent, packets that have not
-    # arrived, destination, LID or path, SL, first link and lane, next message of its queue pair;
-    # times at which its first byte left, its last byte left, and its last byte arrived.
+    # By message: queue pair, the number that draws use for it, payload not yet sent, number of
+    # packets that have not arrived, destination, LID or path, SL, first link and lane, next message
+    # of its queue pair; times at which its first byte left, its last byte left, and its last byte
+    # arrived.
     msg_qp: Any
     msg_name: Any
     msg_bytes: Any

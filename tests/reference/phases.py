@@ -25,7 +25,7 @@ def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
 
 
 def ways(fabric: Fabric, routes: CandidateRoutes, line: np.ndarray, row: int) -> Iterator[Way]:
-    """Yield every path that a line of the table allows from a row to its end."""
+    """Yield each path from a row by a line of the table, with its probability."""
     if line[row] < 0:
         yield (), 1.0
         return

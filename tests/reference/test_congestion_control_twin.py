@@ -29,14 +29,14 @@ def drawn_control(rng: np.random.Generator, **more: Any) -> CongestionControl:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_rates_by_random_notifications(seed: int) -> None:
+def test_rates_agree_after_random_notifications(seed: int) -> None:
     rng = np.random.default_rng(seed)
     control = drawn_control(rng)
     state = control_state(control, 256, 1, 1, 1)
     settings, rate = state.settings, state.rates[0]
     plain, now, highest = PlainRate(control), np.int64(0), control.ccti_min
     for _ in range(200):
-        # Sometimes exactly at a tick.
+        # Some events are exactly at a tick.
         step = int(rng.integers(0, 4_000_000))
         now += np.int64(control.ccti_timer * TIMER_PS if rng.random() < 0.3 else step)
         if rng.random() < 0.5:

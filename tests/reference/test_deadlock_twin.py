@@ -35,7 +35,7 @@ def random_lanes(fabric: Fabric, random: np.random.Generator) -> VirtualLanes:
 
 
 def random_table(fabric: Fabric, lmc: int, random: np.random.Generator) -> np.ndarray:
-    """Return a random tree per LID, with some wrong entries: dead ends, loops, own entries."""
+    """Return a random tree per LID, some with random entries: dead ends, loops."""
     graph = fabric.graph
     table = empty_table(fabric, lmc)
     ports = destination_ports(fabric)
@@ -121,7 +121,7 @@ def candidate_case(seed: int) -> tuple[Fabric, CandidateRoutes]:
         routes = replace(routes, set_lane=np.zeros(0, dtype=np.uint8), sl=sl, lanes=lane)
     if random.random() < 0.3:
         none = np.zeros((0, 0), dtype=np.int32)
-        ends = routes.set_id.copy()  # a set where the path ends is not used
+        ends = routes.set_id.copy()  # the set of a row for itself is not used
         np.fill_diagonal(ends, np.roll(routes.set_id, 1, axis=0).diagonal())
         routes = replace(routes, via=none.reshape(-1), via_set=none, set_id=ends)
     if random.random() < 0.3:

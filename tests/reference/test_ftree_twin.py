@@ -35,7 +35,7 @@ def messy_tree(seed: int) -> Fabric:
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
 @pytest.mark.parametrize("spec", TREES)
-def test_complete_trees(spec: str, seed: int | None) -> None:
+def test_complete_trees_agree_with_the_reference(spec: str, seed: int | None) -> None:
     fabric = load(spec) if seed is None else load(spec).shuffled(seed)
     routes = route(fabric, "ftree")
     assert isinstance(routes, TableRoutes)
@@ -43,7 +43,7 @@ def test_complete_trees(spec: str, seed: int | None) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_messy_trees_with_cables_within_levels(seed: int) -> None:
+def test_irregular_trees_agree_with_the_reference(seed: int) -> None:
     fabric = messy_tree(seed)
     twin = FatTree(fabric)
     roots = tuple(fabric.node_names[s] for s, rank in twin.rank.items() if rank == 0)

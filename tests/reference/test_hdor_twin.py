@@ -51,7 +51,7 @@ def test_any_dimensions_are_routed_by_the_two_algorithms(
     lines = {
         node: coordinates.index(-1) for node, coordinates in where.items() if -1 in coordinates
     }
-    # The shortest lines first; lines of equal length in the order of their switches, as generated.
+    # The shortest lines come first; lines of equal length are in the order of their switches.
     rank = np.argsort(np.argsort(sizes, kind="stable"))
     if order == "descending":
         rank = len(sizes) - 1 - rank

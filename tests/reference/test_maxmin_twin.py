@@ -71,7 +71,7 @@ class Shared:
 def random_case(seed: int, *, weighted: bool) -> tuple[Shared, np.random.Generator]:
     random = np.random.default_rng(seed)
     links = int(random.integers(2, 24))
-    # Few distinct values, so that levels often tie, or many, so that they seldom do.
+    # With few distinct capacities rates are often equal, with many they seldom are.
     spread = 3 if seed % 2 else 1000
     capacity = [Fraction(int(value), 7) for value in random.integers(1, 1 + spread, links)]
     routes = []
@@ -148,7 +148,7 @@ def test_solving_again_changes_nothing() -> None:
 
 
 def test_flows_without_a_link_in_common_are_not_revised() -> None:
-    # Two components without a common link; a wrong rate shows whether it was recomputed.
+    # Two components without a common link; a wrong rate stays if it is not recomputed.
     case = Shared([Fraction(1)] * 4, [{0: Fraction(1), 1: Fraction(1)}, {2: Fraction(1)}])
     case.add(0, 0)
     case.add(1, 1)
@@ -176,7 +176,7 @@ def test_a_slot_used_again_at_the_same_rate_is_listed() -> None:
 
 
 def test_lists_of_flows_grow_and_are_laid_out_anew() -> None:
-    # One link after another holds every slot, so lists outgrow their space many times.
+    # All slots cross one link after another, so the lists of links outgrow their space often.
     slots, links = 64, 24
     routes = [{link: Fraction(1), (link + 1) % links: Fraction(1)} for link in range(links)]
     case = Shared([Fraction(3)] * links, routes, slots=slots)

@@ -36,14 +36,14 @@ def check(fabric, seed: int, flows: int) -> int:
     return unrouted
 
 
-def test_any_fabric_agrees() -> None:
+def test_loads_of_random_fabrics_agree() -> None:
     # Random fabrics have parallel cables, hosts that forward, unconnected hosts and components.
     unrouted = sum(check(random_fabric(seed), seed, flows=25) for seed in range(12))
     assert unrouted > 0
 
 
 @pytest.mark.parametrize("spec", ["fat-tree:k=4", "fat-tree:k=6", "xgft:2;3,4;1,3;1,2"])
-def test_trees_agree(spec: str) -> None:
+def test_loads_of_trees_agree(spec: str) -> None:
     assert check(build(spec), seed=11, flows=40) == 0
 
 

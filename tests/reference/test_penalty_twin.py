@@ -17,7 +17,7 @@ MODELS = [
 
 
 def leaf_spine(random: np.random.Generator, leaves: int, per_leaf: int, spines: int, split: bool):
-    """Return all host pairs' routes in a two-level tree, as arrays, and the number of hosts."""
+    """Return routes of all host pairs in a two-level tree, link rates and the number of hosts."""
     hosts = leaves * per_leaf
     up = 2 * hosts + np.arange(leaves * spines).reshape(leaves, spines)
     down = up + leaves * spines
@@ -92,7 +92,7 @@ def test_rates_agree_as_flows_start_and_end(model: PenaltyModel, split: bool) ->
 
 
 @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
-def test_one_switch_with_equal_links_is_the_model(model: PenaltyModel) -> None:
+def test_rates_on_one_switch_with_equal_links_are_those_of_the_model(model: PenaltyModel) -> None:
     random = np.random.default_rng(8)
     hosts, slots = 7, 20
     pairs = [(s, d) for s in range(hosts) for d in range(hosts) if s != d]
@@ -113,8 +113,8 @@ def test_one_switch_with_equal_links_is_the_model(model: PenaltyModel) -> None:
 
 
 def test_more_demand_of_a_shared_source_reaches_full_rate_senders() -> None:
-    # Node 0 is the receiver; 1 is the full-rate sender; 2, 3 and 4 have more flows. One more from 2
-    # changes no count at the receiver when demand does not depend on the out-degree.
+    # Node 0 is the receiver; 1 is the full-rate sender; 2, 3 and 4 have more flows. If demand does
+    # not depend on the out-degree, one more flow from 2 changes no sum at the receiver.
     model = PenaltyModel(in_exponent=0.0)
     pairs = [
         (1, 0),

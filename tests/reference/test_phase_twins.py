@@ -197,7 +197,7 @@ def test_a_hashed_message_takes_one_of_the_paths(seed: int, direct: bool) -> Non
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_straight_share_is_the_best_of_all(seed: int) -> None:
+def test_the_share_of_direct_traffic_minimises_the_largest_load(seed: int) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=True, lanes=1)
     random = np.random.default_rng(seed)

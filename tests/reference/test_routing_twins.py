@@ -128,7 +128,7 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
 
 
 def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int]]:
-    """Return unrouted (LID, row) pairs of a component, and LIDs that their own row sends out."""
+    """Return the number of unrouted (LID, row) pairs, and the LIDs that their own row sends out."""
     nodes = np.flatnonzero(fabric.forwards).tolist()
     lost, sent_out = 0, []
     for number, (node, port) in enumerate(plain.destinations(fabric)):

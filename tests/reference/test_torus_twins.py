@@ -137,7 +137,7 @@ def test_complete_tori(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "cables", "switches", "open_ways"),
+    ("spec", "cables", "switches", "undefined_paths"),
     [
         ("torus:5x4x3", 1, 0, 0),
         ("torus:5x4x3", 0, 1, 0),
@@ -151,11 +151,11 @@ def test_complete_tori(spec: str) -> None:
     ],
 )
 def test_tori_with_parts_missing(
-    spec: str, cables: int, switches: int, open_ways: int | None
+    spec: str, cables: int, switches: int, undefined_paths: int | None
 ) -> None:
     fabric = load(spec).with_faults(cables=cables, switches=switches, seed=1)
     (torus,) = find_tori(fabric)
     routes = route(fabric, "torus-2QoS:balance=opensm")
     assert isinstance(routes, TableRoutes)
     result = check(fabric, three_dimensions(torus.folded()), routes, True)
-    assert result > 0 if open_ways is None else result == open_ways
+    assert result > 0 if undefined_paths is None else result == undefined_paths

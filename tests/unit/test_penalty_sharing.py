@@ -48,7 +48,7 @@ def test_times_on_one_switch_equal_those_of_predict(model: PenaltyModel) -> None
 
 
 def test_a_cable_between_switches_is_shared_as_well() -> None:
-    """With 4 hosts per leaf and one spine, flows between leaves share a cable; a local flow does not."""
+    """4 hosts per leaf, one spine: flows between leaves share a cable, a local flow does not."""
     fabric = weft.fabric("xgft:2;4,2;1,1")
     alone = SIZE * 8e-9 / float(fabric.link_rate_gbps[0])
     arrived_s = times_s(fabric, [0, 1, 2, 3], [4, 5, 6, 7], [SIZE] * 4, [0.0] * 4)

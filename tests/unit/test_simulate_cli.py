@@ -252,7 +252,8 @@ def test_communication_time_is_the_time_without_calculations(capsys, tmp_path) -
     status, _, _ = run(capsys, TREE, "--workload", goal, "--out", folder, "--latency", "200ns")
     assert status == 0
     job = pl.read_parquet(folder / "jobs.parquet").row(0, named=True)
-    # Calculation of 1000 ns; 126 B with the header at 25 B/ns, latency 200 ns; calculation of 500 ns.
+    # 1000 ns of calculation, 126 B with the header at 25 B/ns, 200 ns of latency, and 500 ns of
+    # calculation.
     assert job["time_ns"] == pytest.approx(1705.04)
     assert job["calculation_ns"] == pytest.approx(750)
     assert job["communication_ns"] == pytest.approx(((1000 - 1000) + (1705.04 - 500)) / 2)

@@ -147,7 +147,7 @@ def test_kns_coordinates_are_digits_and_line_switches_lack_one():
             assert np.delete(line, dimension).tolist() == (
                 np.delete(fabric.coordinates[tail], dimension).tolist()
             )
-            # A router has one port per dimension; its port at the line's switch is its digit plus 1.
+            # A router has one port per dimension, and its number at the line's switch is its digit.
             assert fabric.link_from_port[link] == 2 + dimension
             assert fabric.link_to_port[link] == 1 + fabric.coordinates[tail, dimension]
 
