@@ -328,7 +328,7 @@ def doctored(edits: Edits) -> Evidence:
 
 
 def held(evidence: Evidence, *names: str, whole: bool = False) -> dict[str, ClaimResult]:
-    """Return the results at one rank per node, by name, of the named claims or else of all."""
+    """Return name -> result at one rank per node, of the named claims, or of all without names."""
     claims = [claim for claim in CLAIMS if not names or claim.id in names]
     return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, whole))}
 
@@ -424,7 +424,7 @@ def test_every_claim_can_be_flipped() -> None:
 def test_doctored_values_flip_the_verdict(claim, choice: Choice) -> None:
     as_said, otherwise = map(doctored, FLIPS[claim.id])
     actual = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
-    # Where processors determine a level, the network only bounds it: no claim is settled.
+    # Where processors determine a level, the network only bounds it: the claim is not settled.
     sufficient = all(each.settles for each in actual.conditions)
     assert actual.verdict is (Verdict.HOLDS if sufficient else Verdict.CANNOT_TELL), actual.deciding
     assert sufficient == (not claim.id.endswith("-level"))

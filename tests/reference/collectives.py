@@ -94,7 +94,7 @@ def follow(
     known: list[dict[int, State]] = [{0: start(rank)} for rank in range(ranks)]
 
     def take(rank: int, state: State, receive: int, count: bool) -> State:
-        """Return what a state becomes by a receive."""
+        """Return a copy of a state with a receive applied."""
         add, also = trace.taken[rank][index[receive]]
         new = dict(state)
         received = payload[receive]

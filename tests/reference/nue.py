@@ -68,7 +68,7 @@ def admit_tree(
 def grow(
     channels: Channels, lane: Lane, goal: int, load: list[int]
 ) -> tuple[dict[int, int], NextChannel, list[int]]:
-    """Return hops and next channel of each reached row, and the rows in that order."""
+    """Return hops and next channel of each reached row, and the rows as they were reached."""
     hops, chosen, cost, listed = {goal: 0}, {}, {goal: 0.0}, [goal]
     level = 0
     frontier = [goal]

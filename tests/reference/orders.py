@@ -14,7 +14,7 @@ from weft.fabrics import Fabric
 
 
 def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int, tuple[int, bool]]:
-    """Return node -> (hops to the goal, whether all go down) of its path by a table.
+    """Return node -> (hops to the goal, whether all go down) of the path by a table.
 
     In rounds of growing distance a node takes the first legal path available, a downward one
     before one that climbs. If that leaves a node of the component without a path, nodes with a

@@ -35,7 +35,7 @@ def random_lanes(fabric: Fabric, random: np.random.Generator) -> VirtualLanes:
 
 
 def random_table(fabric: Fabric, lmc: int, random: np.random.Generator) -> np.ndarray:
-    """Return a random tree per LID, some with random entries: dead ends, loops."""
+    """Return a random tree per LID, in half of the tables with dead ends and loops at random."""
     graph = fabric.graph
     table = empty_table(fabric, lmc)
     ports = destination_ports(fabric)

@@ -236,7 +236,7 @@ def test_refusals_say_what_is_missing(fabric: Fabric, reason: str) -> None:
 def test_faults_need_more_lanes_but_leave_all_pairs_routed(
     spec: str, cables: list[str], note: str, lanes: int
 ) -> None:
-    """Groups without a common cable use a third group; if no groups are found, switches serve."""
+    """Groups without a common cable use a third; without groups, switches are intermediates."""
     fabric = weft.fabric(spec).without(cables=cables).shuffled(2)
     for engine in ("valiant", "ugal"):
         routes = candidates(fabric, engine)
@@ -257,8 +257,8 @@ def test_a_slim_fly_uses_all_switches_as_intermediates() -> None:
     straight = validate(fabric, candidates(fabric, "ugal"))
     assert straight.max_detour == 0
     assert straight.hops[-1] > 0
-    # In a Moore graph each of the two phases loads all cables as equally as minimal paths do:
-    # all-to-all loads are twice those of minimal paths.
+    # In a Moore graph each of the two phases loads every cable as minimal paths do: all-to-all
+    # loads are twice those of minimal paths.
     moore = weft.fabric("slim-fly:q=5,hosts=1")
     inner = moore.graph.edge_link
     minimal = all_to_all_loads(moore, route(moore, "ecmp")).per_link[inner]

@@ -203,7 +203,7 @@ def test_fabric_survives_packing(tree_page, tree_text):
     assert set(rates[1:]) == {"4xHDR (200 Gb/s)"}
 
 
-#: Elements that may occur on a page with more engines and notes only.
+#: Elements that only a page with more engines or notes may have.
 TABLES_AND_LISTS = {"td", "th", "tr", "small", "ul", "li", "details", "summary"}
 
 

@@ -190,7 +190,7 @@ def test_remaining_time_extrapolates_the_speed_so_far(monkeypatch) -> None:
     assert report(7230, 50) == "; about 2.0 h left"
     stage.limit_ns = 1e9
     assert report(40, 0, 0.1) == " (10% of all bytes); about 90 s left"
-    assert report(40, 100, 0.1) == " (10% of all bytes); about 10 s left"  # half of max-time
+    assert report(40, 100, 0.1) == " (10% of all bytes); about 10 s left"  # half of limit_ns
     stage.limit_s = 45.0
     assert report(40, 100, 0.1) == " (10% of all bytes); about 5 s left"
     assert report(50, 0, 0.0) == " (0% of all bytes); about 0 s left"
