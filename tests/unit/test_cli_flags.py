@@ -96,6 +96,8 @@ def test_doctor_names_missing_programs(
     printed = capsys.readouterr().out
     assert "not installed: weft opensm live needs it (Debian package opensm)" in printed
     assert sys.executable in printed
+    assert main(["--json", "doctor"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"]["encoding"]
 
 
 def test_no_color_and_pipes_turn_colours_off() -> None:

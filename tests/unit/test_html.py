@@ -27,6 +27,8 @@ def test_fabrics_routes_verdicts_and_comparisons_are_tables() -> None:
     shown = cells(result)
     assert {"engine", "ebb", "dmodk", "updn"} <= set(shown)
     assert shown[0].startswith("Engines on xgft:2;4,4;1,4; best: ")
+    assert repr(result) == "Comparison('xgft:2;4,4;1,4': 2 engines, best: updn)"
+    assert str(result).startswith("Best engine: updn. ")
     assert cells(weft.bisection(tree, routes, samples=2))[0] == "Bisection bandwidth"
     flows = weft.analyse(tree, routes, [0, 1], [5, 6])
     assert "unrouted" in cells(flows)

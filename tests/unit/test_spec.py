@@ -57,7 +57,10 @@ def test_specs_are_split_into_family_and_arguments(spec, family, expected):
         ("fat-tree:k=4,,hosts=2", ": empty argument"),
         ("fat-tree:4;", ": empty argument"),
         ("fat-tree:4;2", "unexpected positional argument '2'; fat-tree takes k"),
-        ("kns:6,2", "k takes one value, not the 2 of '6,2'; expected semicolons"),
+        (
+            "kns:6,2",
+            "one value, not the 2 of '6,2'; separate arguments by semicolons, as in kns:6;2",
+        ),
         ("torus:hosts=2,4x4", "hosts takes one value, not the 2 of '2,4x4'"),
         ("fat-tree:k=4,pods=2", "no option 'pods'; it takes k, hosts, cables"),
         ("fat-tree:k=4,cable=2", "(did you mean 'cables'?)"),

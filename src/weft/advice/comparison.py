@@ -236,6 +236,14 @@ class Comparison:
         )
         return tuple(rows)
 
+    def __repr__(self) -> str:
+        best = self.best
+        verdict = f"best: {best.name}" if best else "none is valid"
+        return f"Comparison({self.fabric.name!r}: {len(self.outcomes)} engines, {verdict})"
+
+    def __str__(self) -> str:
+        return f"{best_and_why(self)}\n{self.table}"
+
     def _repr_html_(self) -> str:
         rows = [
             [cell_text(name, value) for name, value in row.items()]

@@ -67,7 +67,8 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
         form = "; ".join(",".join(map(str, values)) for values in (tree.m, tree.w, tree.p))
         rows.append(("recognised as", f"PGFT({len(tree.m)}; {form})"))
     except NotApplicable as reason:
-        rows.append(("not a complete fat tree", str(reason)))
+        why = str(reason).removeprefix("this is not a complete fat tree: ")
+        rows.append(("complete fat tree", f"no: {why}"))
     rows.extend(irregularities(fabric))
     return rows
 

@@ -43,7 +43,9 @@ def doctor_command() -> int:
     plugins = _broken_plugins()
     machine = {
         "platform": platform.platform(), "executable": sys.executable, "cores": cores(),
-        "encoding": sys.stdout.encoding, "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR"),
+        # With --json, sys.stdout is replaced while the command runs.
+        "encoding": (sys.__stdout__ or sys.stdout).encoding,
+        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR"),
     }  # fmt: skip
     emit(
         versions=versions, machine=machine, programs=programs, optional=optional,

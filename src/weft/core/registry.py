@@ -287,7 +287,8 @@ class Registry:
             key: _one_or_many(
                 values if key in verbatim else list(map(unquoted, values)),
                 hints.get(key),
-                f"{spec}: {key}",
+                spec,
+                key,
             )
             for key, values in given.items()
         }
@@ -323,7 +324,7 @@ class Registry:
         return bound
 
 
-def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
+def _one_or_many(values: list[str], hint: Any, spec: str, key: str) -> Any:
     """Return the items of a list option, or the single value of another option."""
     if _is_list(hint):
         # 4x4x4 is a list of numbers; in names, x is a letter.
@@ -331,9 +332,14 @@ def _one_or_many(values: list[str], hint: Any, what: str) -> Any:
             return [part for value in values for part in value.split("x")]
         return values
     if len(values) > 1:
+        text = ",".join(values)
+        advice = (
+            "separate the next name by a space"
+            if f"{key}={text}" in spec
+            else f"separate arguments by semicolons, as in {spec.replace(text, ';'.join(values))}"
+        )
         raise InputError(
-            f"{what} takes one value, not the {len(values)} of {','.join(values)!r}; "
-            "expected semicolons between positional arguments"
+            f"{spec}: {key} takes one value, not the {len(values)} of {text!r}; {advice}"
         )
     return values[0]
 
