@@ -110,6 +110,12 @@ def test_a_finished_flow_leaves_its_share_to_the_others() -> None:
     assert ends == pytest.approx([2000 / RATE, 4000 / RATE])
 
 
+def test_rates_are_updated_only_when_messages_start_or_end() -> None:
+    result = weft.simulate(TREE, ROUTES, puts((0, 5, 5000), (1, 5, 15_000)))
+    # At the common start and at each end; the first end changes the rate of the other message.
+    assert (result.num_shares, result.num_rate_changes, result.most_concurrent) == (3, 3, 2)
+
+
 def test_split_flows_use_all_paths_and_hashed_flows_a_single_one() -> None:
     spread = weft.route(TREE, "ecmp")
     work = puts((0, 4, 1000), (1, 8, 1000))

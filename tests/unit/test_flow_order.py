@@ -42,6 +42,17 @@ def test_messages_of_a_queue_pair_leave_one_after_the_other(sharing: str) -> Non
     assert arrived == pytest.approx([400, 1200, 1600])
 
 
+@pytest.mark.parametrize("messages", [2, 3, 40])
+def test_messages_posted_at_one_instant_depart_in_program_order(messages: int) -> None:
+    """The order in which the operations end for which the messages have waited does not matter."""
+    builder = WorkloadBuilder(2)
+    ready = [builder.calc(0, 0.0, after=[]) for _ in range(messages)]
+    sent = [builder.put(0, 1, 5000, after=[calc]) for calc in reversed(ready)]
+    result = weft.simulate(STAR, ROUTES, builder.build())
+    assert result.posted_ns[sent].tolist() == [0.0] * messages
+    assert result.left_ns[sent] == pytest.approx([400.0 * index for index in range(messages)])
+
+
 def test_queue_pairs_of_one_adapter_share_its_rate() -> None:
     # Both queue pairs have 15,000 bytes to send, at half the rate each.
     left, arrived = times(puts((0, 1, 5000), (0, 1, 10_000), (0, 2, 15_000)))

@@ -37,6 +37,15 @@ def test_many_operations_that_wait_for_one_processor_take_linear_time() -> None:
     assert result.run_s < 10
 
 
+@pytest.mark.parametrize("duration", [0.25, 1.0, 50.0])
+def test_calculations_of_any_duration_take_turns(duration: float) -> None:
+    builder = WorkloadBuilder(1)
+    for _ in range(4):
+        builder.calc(0, duration, after=[])
+    ended = weft.simulate(TREE, ROUTES, builder.build()).ended_ns
+    assert ended.tolist() == [duration, 2 * duration, 3 * duration, 4 * duration]
+
+
 @pytest.mark.parametrize("eager", [0, 10_000])
 def test_a_send_of_any_size_is_posted_in_program_order(eager: int) -> None:
     builder = WorkloadBuilder(2)
