@@ -30,7 +30,7 @@ TARGETS = {
         "tests/unit/test_packet_closed_forms.py tests/unit/test_packet_shares.py "
         "tests/unit/test_lane_arbitration.py tests/reference/test_packet_twin.py "
         "tests/reference/test_packet_policy_twins.py "
-        "tests/reference/test_congestion_control_twin.py"
+        "tests/reference/test_congestion_control_twin.py tests/unit/test_packet_policies.py"
     ),
     "sim/packet/policies/*.py": (
         "tests/unit/test_packet_policies.py tests/reference/test_packet_policy_twins.py "

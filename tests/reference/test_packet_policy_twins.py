@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.packet_runs import fabric_of
 from tests.reference.packet_layout import ps
 from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRound, Played
 from weft.fabrics import Fabric
@@ -15,7 +16,10 @@ from weft.sim.packet import Hardware, PacketResult
 from weft.sim.packet.policies import conga as kernel
 from weft.workload import WorkloadBuilder
 
-TREES = ("xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2")
+TREES = (
+    "xgft:2;3,3;1,4", "xgft:3;2,2,3;1,3,2", "xgft:3;2,3,2;1,2,3", "xgft:2;2,4;1,2",
+    "middle switches first",
+)  # fmt: skip
 GROUPS = (
     "dragonfly:p=2,a=4,h=2",
     "megafly:p=2,leaves=2,spines=2,h=2",
@@ -47,9 +51,16 @@ def played_run(
     return result, routes
 
 
+def middle_first() -> Fabric:
+    """Build two pods, each of a middle switch (0 or 1) and a leaf (2 or 3), below three tops."""
+    pods = [(2, 0), (3, 1)]
+    tops = [(middle, top) for middle in (0, 1) for top in (4, 5, 6)]
+    return fabric_of([2, 2, 2, 3, 3, 3], pods + tops)
+
+
 def tree(spec: str, seed: int) -> Fabric:
     """Build a tree, with some slow or missing cables between switches."""
-    fabric = weft.fabric(spec)
+    fabric = middle_first() if spec == TREES[-1] else weft.fabric(spec)
     random = np.random.default_rng(seed)
     between = np.unique(fabric.graph.edge_link >> 1)
     if seed % 3 == 1:

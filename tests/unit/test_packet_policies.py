@@ -190,9 +190,10 @@ def test_runs_are_the_same_each_time_and_differ_by_seed(
     assert policy == "adaptive" or not np.array_equal(one.packets, other.packets)
 
 
-def test_reordering_agrees_with_the_hops() -> None:
+@pytest.mark.parametrize("load", [0.2, 0.5, 0.7])
+def test_reordering_agrees_with_the_hops(load: float) -> None:
     fabric = weft.fabric("xgft:2;2,4;1,4")
-    work = between_halves(fabric, 0.7, size=20_000, horizon_ns=4000.0)
+    work = between_halves(fabric, load, size=20_000, horizon_ns=4000.0)
     result = weft.simulate(
         fabric,
         weft.route(fabric, "ecmp"),
@@ -318,11 +319,12 @@ def test_conga_refuses_two_middle_switches_of_one_pod() -> None:
     run(fabric, "ecmp", "conga:middle=ecmp", work)
 
 
-def test_conga_refuses_routes_that_go_up_after_down() -> None:
-    # Leaves 0, 1 and 2 in a row below 3 and 4: a packet from 0 to 2 goes up twice.
-    fabric = fabric_of([0, 1, 2], [(0, 3), (1, 3), (1, 4), (2, 4)])
+@pytest.mark.parametrize(("left", "middle", "right"), [(0, 1, 2), (1, 0, 2)])
+def test_conga_refuses_routes_that_go_up_after_down(left: int, middle: int, right: int) -> None:
+    # Three leaves in a row below switches 3 and 4: a packet between the outer ones goes up twice.
+    fabric = fabric_of([left, middle, right], [(left, 3), (middle, 3), (middle, 4), (right, 4)])
     work = between_halves(fabric, 0.5, horizon_ns=100.0)
-    with pytest.raises(NotApplicable, match="up after down, at s1 to s"):
+    with pytest.raises(NotApplicable, match=f"up after down, at s{middle} to s"):
         run(fabric, "ecmp", "conga", work)
 
 
