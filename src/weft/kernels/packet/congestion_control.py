@@ -219,10 +219,8 @@ def mark_packet(net, slot, link, lane):
         to_host = by.head_row < 0
         if settings.victims != ALL_PORTS and not (settings.victims == HOST_PORTS and to_host):
             return
-    if settings.marking_rate > 0:
-        serial = np.int64(packet.serial)
-        if draw(rules.seed, serial, link, settings.marking_rate + 1) != 0:
-            return
+    if draw(rules.seed, np.int64(packet.serial), link, settings.marking_rate + 1) != 0:
+        return
     packet.marks = FECN
     net.control.lanes[index].marked_packets += 1
 

@@ -52,7 +52,7 @@ def check_flowlets(gap: float, entries: int) -> None:
 def remembered(gap: float, entries: int, rows: int) -> Flowlets:
     """Return an empty table of `entries` flowlets for each row; the gap is in ns."""
     rules = record(RULES, gap_ps=int(picoseconds(gap)), entries=entries)
-    return Flowlets(rules, np.full(max(rows * entries, 1), -1, dtype=ENTRY))
+    return Flowlets(rules, np.full(rows * entries, -1, dtype=ENTRY))
 
 
 @part_njit()
