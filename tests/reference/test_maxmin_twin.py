@@ -147,6 +147,23 @@ def test_solving_again_changes_nothing() -> None:
     assert np.array_equal(case.rate, rates)
 
 
+def test_rounding_errors_of_sums_do_not_hide_free_capacity() -> None:
+    """Two fast flows cross a link beside five slow ones; one of the fast flows ends."""
+    one = Fraction(1)
+    case = Shared([5 * one, one], [{0: one}, {0: one, 1: one}])
+    for slot in range(7):
+        case.add(slot, 0 if slot < 2 else 1)
+    case.solve()
+    assert case.rate[:7] == pytest.approx([2, 2, *[0.2] * 5])
+    case.remove(0)
+    # As after very many changes: the sums say that less is left than the other flow has already.
+    case.state.links["rest"][0] = 1.9
+    filled = int(case.state.count.filled)
+    assert case.solve() == [1]
+    case.agrees()
+    assert case.state.count.filled == filled  # corrected by a revision
+
+
 def test_flows_without_a_link_in_common_are_not_revised() -> None:
     # Two components without a common link; a wrong rate stays if it is not recomputed.
     case = Shared([Fraction(1)] * 4, [{0: Fraction(1), 1: Fraction(1)}, {2: Fraction(1)}])
