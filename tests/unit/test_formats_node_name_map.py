@@ -1,4 +1,4 @@
-"""Node-name-maps in both spellings."""
+"""Node-name-maps in both of their spellings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.fabrics.formats.node_name_map import Name, parse_names, read_names, wi
 from weft.fabrics.topology import build
 
 
-def test_both_spellings() -> None:
+def test_both_spellings_are_read() -> None:
     text = (
         "# names\n"
         '0x0008F10500108c5c "spine 3 # upper" # trailing words\n'
@@ -28,7 +28,7 @@ def test_both_spellings() -> None:
     }
 
 
-def test_a_name_given_twice_alike_is_one() -> None:
+def test_a_repeated_entry_counts_once() -> None:
     assert parse_names("0x1 a\n0x01 a\n", "m") == {1: Name("a", 1)}
 
 
@@ -47,13 +47,13 @@ def test_a_name_given_twice_alike_is_one() -> None:
         ("0x0a other", "the name 'other' here and 'first' in line 1"),
     ],
 )
-def test_bad_lines(line: str, message: str) -> None:
+def test_bad_lines_are_refused(line: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         parse_names(f"0xa first\n{line}\n", "m")
     assert (caught.value.file, caught.value.line) == ("m", 2)
 
 
-def test_a_map_of_nothing() -> None:
+def test_a_map_without_entries_is_refused() -> None:
     with pytest.raises(InputError, match="has no entry"):
         parse_names("# only words\n", "m")
 
@@ -70,14 +70,14 @@ def test_names_become_labels(tmp_path: Path) -> None:
     assert named.digest == fabric.digest
 
 
-def test_names_of_strangers_are_counted() -> None:
+def test_names_of_unknown_nodes_are_counted() -> None:
     fabric = build("xgft:1;3;1")
     names = {0x200000: Name("x", 1), 0x7: Name("y", 2), 0x8: Name("z", 3)}
     with pytest.warns(FormatWarning, match=r"2 of 3 names are .* 0x0000000000000007 'y', 0x0"):
         assert with_names(fabric, names, "m").node_names[0] == "x"
 
 
-def test_one_name_for_two_nodes() -> None:
+def test_one_name_for_two_nodes_is_refused() -> None:
     fabric = build("xgft:1;3;1")
     names = {0x100000: Name("x", 1), 0x100002: Name("x", 2)}
     with pytest.raises(InputError, match="have the name 'x'") as caught:
@@ -85,14 +85,14 @@ def test_one_name_for_two_nodes() -> None:
     assert (caught.value.file, caught.value.line) == ("m", 2)
 
 
-def test_what_is_written_is_read() -> None:
+def test_a_written_map_is_read_back() -> None:
     fabric = build("xgft:2;4,4;1,2")
     names = parse_names(write(fabric), "m")
     assert [names[guid].text for guid in fabric.node_guid.tolist()] == list(fabric.node_names)
     assert write(fabric).splitlines()[1] == '0x0000000000200000 "s1-0"'
 
 
-def test_labels_that_a_map_cannot_hold() -> None:
+def test_labels_that_a_map_cannot_hold_are_refused() -> None:
     fabric = build("xgft:1;3;1")
     for bad in ('a"b', " a", "", "a\nb"):
         with pytest.raises(NotApplicable, match="label"):
@@ -102,7 +102,7 @@ def test_labels_that_a_map_cannot_hold() -> None:
     assert parse_names(text, "m")[0x200000].text == "a # b"
 
 
-def test_real_map(shared: Path) -> None:
+def test_a_real_map_is_read(shared: Path) -> None:
     names = read_names(shared / "fabrics" / "psmn-x5.node-name-map")
     assert len(names) == 86
     assert names[0x78E7D10300227744].text == "sl390lin1"

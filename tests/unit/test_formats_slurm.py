@@ -1,4 +1,4 @@
-"""Slurm topology files: always a tree, and for a real cluster that of its administrators."""
+"""Slurm topology files are trees; that of a real cluster has its administrators' leaves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.fabrics.topology import build
 
 
 def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the nodes of each leaf switch and the switches of each other line."""
+    """Return the nodes of each leaf switch, and the switches below each other switch."""
     nodes: dict[str, list[str]] = {}
     switches: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -33,7 +33,7 @@ def parse(text: str) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 
 def check_tree(text: str) -> set[str]:
-    """Check the rules of Slurm; return the top switches."""
+    """Assert Slurm's rules for trees; return the names of the top switches."""
     nodes, switches = parse(text)
     listed = [node for group in nodes.values() for node in group]
     assert len(listed) == len(set(listed))
@@ -58,7 +58,7 @@ def quiet(fabric: Fabric, **options: str) -> str:
         return write(fabric, **options)
 
 
-def test_a_two_level_tree() -> None:
+def test_a_two_level_tree_has_a_line_per_leaf_switch_and_a_root() -> None:
     assert write(build("xgft:2;3,2;1,2")) == (
         "# topology.conf of xgft:2;3,2;1,2, by weft\n"
         "SwitchName=s1-0 Nodes=h[0-2]\n"
@@ -86,15 +86,15 @@ def test_the_real_cluster_has_the_administrators_leaves(shared: Path, tmp_path: 
     assert {leaf: sorted(group) for leaf, group in nodes.items()} == {
         leaf: sorted(group) for leaf, group in theirs.items()
     }
-    # The administrators' file lists every upper switch with all neighbours, up, down and sideways;
-    # ours are among them, except children that are now a line of their own.
+    # The administrators' file lists all neighbours of every upper switch, on any level. The leaf
+    # switches that weft lists below a switch are among that switch's neighbours.
     for name, children in switches.items():
         reached = set(their_switches[name])
         assert {child for child in children if child in nodes} <= reached
     assert set(switches) <= set(their_switches)
 
 
-def test_leaf_to_leaf_cables_are_left_out_and_said() -> None:
+def test_leaf_to_leaf_cables_are_left_out_with_a_warning() -> None:
     maker = FabricBuilder("triangle")
     switches = maker.switches(["a", "b", "c"], ports=8)
     maker.connect(switches, maker.hosts(["h1", "h2", "h3"]))
@@ -106,7 +106,7 @@ def test_leaf_to_leaf_cables_are_left_out_and_said() -> None:
     assert "SwitchName=top Switches=a,b,c" in quiet(maker.fabric(), root="top")
 
 
-def test_pieces_get_a_root_each() -> None:
+def test_each_disconnected_part_gets_a_root() -> None:
     maker = FabricBuilder("pieces")
     switches = maker.switches([f"s{i}" for i in range(5)], ports=8)
     maker.connect(switches, maker.hosts([f"h{i}" for i in range(5)]))
@@ -117,7 +117,7 @@ def test_pieces_get_a_root_each() -> None:
     assert check_tree(text) == {"fabric0", "fabric1", "s4"}
 
 
-def test_switches_whose_leaves_overlap_in_part() -> None:
+def test_switches_whose_leaves_overlap_in_part_are_left_out() -> None:
     maker = FabricBuilder("overlap")
     leaves = maker.switches(["a", "b", "c"], ports=8)
     upper = maker.switches(["x", "y", "z"], ports=8)
@@ -131,7 +131,7 @@ def test_switches_whose_leaves_overlap_in_part() -> None:
     assert "SwitchName=x Switches=a,b\n" in text
 
 
-def test_nested_blocks_are_a_tree() -> None:
+def test_switches_above_nested_sets_of_leaves_form_a_tree() -> None:
     maker = FabricBuilder("nested")
     leaves = maker.switches(["a", "b", "c"], ports=8)
     upper = maker.switches(["all", "two"], ports=8)
@@ -164,14 +164,14 @@ def test_names_that_slurm_cannot_take_become_guids() -> None:
     assert write(fabric).endswith("SwitchName=S-0000000000200000 Nodes=H-0000000000100000,h1\n")
 
 
-def test_hosts_without_a_switch_are_said() -> None:
+def test_hosts_without_a_switch_cause_a_warning() -> None:
     fabric = build("xgft:2;2,2;1,1").without(cables=["h0[1]"])
     with pytest.warns(FormatWarning, match="1 hosts that are not cabled to a switch: h0"):
         nodes, _ = parse(write(fabric))
     assert [*chain(*nodes.values())] == ["h1", "h2", "h3"]
 
 
-def test_leaves_without_hosts_and_planes_apart_are_said() -> None:
+def test_a_second_plane_is_left_out_with_a_warning() -> None:
     maker = FabricBuilder("planes")
     switches = maker.switches(["a", "b"], ports=4)
     hosts = maker.hosts(["h1", "h2"], ports=2)
@@ -198,7 +198,7 @@ def test_refusals() -> None:
         quiet(maker.fabric())
 
 
-def test_faulty_trees_stay_trees() -> None:
+def test_files_of_faulty_trees_are_trees() -> None:
     tree = build("xgft:3;3,3,3;1,3,3")
     for seed in range(10):
         fabric = tree.with_faults(cables=20, switches=6, seed=seed)
@@ -209,6 +209,6 @@ def test_faulty_trees_stay_trees() -> None:
         check_tree(text)
 
 
-def test_the_documented_example_is_what_is_written() -> None:
+def test_the_documented_example_is_the_writers_output() -> None:
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
     assert write(build("xgft:3;3,3,2;1,2,2")).partition("\n")[2] in page

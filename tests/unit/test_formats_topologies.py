@@ -1,4 +1,4 @@
-"""Every topology through every format."""
+"""Every topology, written to and read from every format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_formats_survive_a_round_trip(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_graphml(spec: str) -> None:
+def test_graphml_has_all_nodes_and_cables(spec: str) -> None:
     fabric = build(spec)
     graph = nx.parse_graphml(writer["graphml"].function(fabric), force_multigraph=True)
     assert len(graph) == fabric.num_nodes
@@ -49,8 +49,8 @@ def test_graphml(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_slurm_spans_all_hosts(spec: str) -> None:
-    """All hosts are under one top line, since each example is connected."""
+def test_a_slurm_file_has_all_hosts_below_one_switch(spec: str) -> None:
+    """The file has one top switch, since each example is connected."""
     fabric = build(spec)
     try:
         text = writer["slurm"].function(fabric)

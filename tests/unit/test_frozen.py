@@ -1,4 +1,4 @@
-"""Arrays of fabrics, routes and workloads, and of copies of these, are read-only."""
+"""Arrays of fabrics, routes and workloads are read-only, and so are those of their copies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def some_lanes() -> VirtualLanes:
     return VirtualLanes(np.zeros((1, 16), dtype=np.uint8), index, base, ports)
 
 
-#: One object of each class.
+#: A function per class that returns an object of the class.
 EXAMPLES: dict[type, Callable[[], FrozenArrays]] = {
     FabricArrays: lambda: FabricArrays(
         **{each.name: getattr(tree(), each.name) for each in fields(FabricArrays)}
@@ -74,7 +74,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether all values are equal and the same arrays are writable."""
+    """Return whether both objects have equal values, and the same of their arrays are writable."""
     if isinstance(one, np.ndarray):
         equal = np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
         return equal and one.flags.writeable == other.flags.writeable and one.dtype == other.dtype
@@ -92,12 +92,12 @@ def subclasses(of: type) -> set[type]:
     return direct.union(*map(subclasses, direct))
 
 
-def test_every_class_is_here() -> None:
+def test_every_class_with_frozen_arrays_has_an_example() -> None:
     assert {each for each in subclasses(FrozenArrays) if is_dataclass(each)} == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
-def test_copies_are_equal_and_as_frozen(kind: type) -> None:
+def test_copies_are_equal_and_equally_frozen(kind: type) -> None:
     original = EXAMPLES[kind]()
     assert type(original) is kind
     arrays = [getattr(original, each.name) for each in fields(original)]
@@ -114,9 +114,9 @@ class Odd(FrozenArrays):
         self.parts = ({"a": [read_only(np.arange(12).reshape(3, 4)[:, ::2])]}, self.fixed)
 
 
-@pytest.mark.parametrize("way", COPIES)
-def test_nested_and_writable_arrays_keep_their_flags(way: str) -> None:
-    result = COPIES[way](Odd())
+@pytest.mark.parametrize("method", COPIES)
+def test_nested_and_writable_arrays_keep_their_flags(method: str) -> None:
+    result = COPIES[method](Odd())
     assert not result.fixed.flags.writeable
     assert result.free.flags.writeable
     assert not result.parts[0]["a"][0].flags.writeable
@@ -153,11 +153,11 @@ def here() -> tuple[float, dict[str, set[str]]]:
     return run(*example())
 
 
-def test_copies_run_what_is_compiled(here) -> None:
+def test_copies_need_no_further_compilation(here) -> None:
     assert run(*copy.deepcopy(example())) == here
 
 
-def test_another_process_compiles_nothing_anew(here) -> None:
+def test_another_process_compiles_the_same_kernels(here) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         makespan, there = pool.submit(run, *example()).result()

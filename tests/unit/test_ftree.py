@@ -27,21 +27,21 @@ def loads(fabric: Fabric, routes: TableRoutes) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", [None, 5])
-def test_loads_of_an_all_to_all_are_even(seed: int | None) -> None:
+def test_an_all_to_all_loads_links_evenly(seed: int | None) -> None:
     fabric = load("xgft:3;6,6,6;1,6,6")
     fabric = fabric if seed is None else fabric.shuffled(seed)
     result = loads(fabric, ftree(fabric))
     assert (result.max(), result.min()) == (210, 180)
 
 
-def test_missing_hosts_keep_the_order_of_shifts() -> None:
-    """Paths of the remaining hosts are those of the complete tree."""
+def test_paths_to_a_leaf_diverge_despite_missing_hosts() -> None:
+    """Paths from another leaf to the remaining hosts of a leaf still use different uplinks."""
     complete = load("xgft:2;4,4;1,4")
     removed = ["h2", "h7", "h8"]
     fabric = complete.without(cables=[f"{name}[1]" for name in removed])
     kept = [h for h, name in enumerate(complete.host_names) if name not in removed]
     order = ftree(complete)
-    # Hosts of a leaf are in the order of its ports: hosts after a gap use the previous uplink.
+    # Hosts of a leaf are taken in the order of its ports, so that no uplink is left out at a gap.
     up = order.table[: complete.num_hosts, : complete.num_switches]
     fewer = ftree(fabric).table[: len(kept), : complete.num_switches]
     leaf_of = complete.graph.destination_row[: complete.num_hosts]
@@ -64,18 +64,18 @@ def test_faulty_trees_need_roots_or_pure_false() -> None:
     assert np.array_equal(ftree(fabric, roots=tops).table, routes.table)
 
 
-def test_what_has_no_way_up_and_down_is_refused() -> None:
+def test_pairs_without_an_up_down_path_are_refused() -> None:
     with pytest.raises(NotApplicable, match=r"900 pairs of a switch and a host .* from r1\.1"):
         ftree(load("kns:k=6,n=2"))
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:3x3", "jellyfish:switches=20,degree=4"])
-def test_what_is_no_tree_is_refused(spec: str) -> None:
+def test_other_topologies_than_trees_are_refused(spec: str) -> None:
     with pytest.raises(NotApplicable, match="not a tree of several levels"):
         ftree(load(spec))
 
 
-def test_lists_of_guids_and_names_say_the_same(tmp_path: Path) -> None:
+def test_lists_of_guids_and_of_names_give_the_same_tables(tmp_path: Path) -> None:
     fabric = load("xgft:3;3,4,3;1,2,3").shuffled(3)
     io = fabric.host_nodes[::4]
     ends = fabric.host_endpoint[::4]
@@ -92,8 +92,8 @@ def test_lists_of_guids_and_names_say_the_same(tmp_path: Path) -> None:
     assert validate(fabric, two).ok
 
 
-def test_input_output_nodes_stand_at_the_roots() -> None:
-    """Compute nodes are on leaves, others on any switch; roots reach these via a reverse hop."""
+def test_input_output_nodes_may_be_at_the_roots() -> None:
+    """Only compute nodes must be on leaves. Roots reach the others via a hop in reverse."""
     build = FabricBuilder("io at roots")
     tops, leaves = build.switches(["t0", "t1"]), build.switches(["l0", "l1", "l2"])
     build.connect(np.repeat(tops, 3), np.tile(leaves, 2))
@@ -111,7 +111,7 @@ def test_input_output_nodes_stand_at_the_roots() -> None:
     assert not result.credit_loops
 
 
-def test_roots_are_joined_on_request() -> None:
+def test_roots_have_paths_to_each_other_on_request() -> None:
     fabric = load("xgft:2;4,4;1,4")
     between = slice(fabric.num_endpoints + 4, None)
     assert (ftree(fabric).table[between, 4:] == 255).sum() == 12
@@ -121,8 +121,8 @@ def test_roots_are_joined_on_request() -> None:
 
 
 @pytest.mark.parametrize("leaves", [3, 5])
-def test_ways_that_could_deadlock_are_refused(leaves: int) -> None:
-    """Cables between neighbouring leaves form a ring, which paths follow when it is long."""
+def test_paths_that_could_deadlock_are_refused(leaves: int) -> None:
+    """Cables between neighbouring leaves form a ring; paths follow it only if it is long."""
     build = FabricBuilder("a root over a ring")
     ring = build.switches([f"l{i}" for i in range(leaves)])
     build.connect(np.repeat(build.switches(["top"]), leaves), ring)
@@ -136,7 +136,7 @@ def test_ways_that_could_deadlock_are_refused(leaves: int) -> None:
         assert validate(fabric, ftree(fabric)).ok
 
 
-def test_bad_options() -> None:
+def test_bad_options_are_refused() -> None:
     fabric = load("xgft:2;4,4;1,4")
     with pytest.raises(InputError, match="must be at least 0"):
         ftree(fabric, max_reverse_hops=-1)
@@ -152,7 +152,7 @@ def test_bad_options() -> None:
         route(fabric, "ftree", lmc=1)
 
 
-def test_planes_are_trees_of_their_own() -> None:
+def test_planes_are_routed_as_separate_trees() -> None:
     fabric = load("xgft:2;3,4;2,2;2,1")
     routes = ftree(fabric)
     assert validate(fabric, routes).ok
@@ -161,7 +161,7 @@ def test_planes_are_trees_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("spec", ["", "io=0x10010c", "roots=spine1,spine2,spine3,spine4"])
-def test_adapters_on_upper_levels_are_named_with_options_that_work(spec: str) -> None:
+def test_adapters_on_upper_levels_are_refused_with_options_that_work(spec: str) -> None:
     fabric = load("examples/cluster.ibnetdiscover")
     with pytest.raises(NotApplicable, match=r"spine1 .*hops from the roots") as caught:
         route(fabric, f"ftree:{spec}")
@@ -184,7 +184,7 @@ def test_advice_is_limited_to_a_few_nodes() -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_where_no_advice_is_known_none_is_given() -> None:
+def test_general_advice_is_given_where_no_nodes_can_be_named() -> None:
     builder = FabricBuilder("hosts at both ends of a line")
     switches = builder.switches(["s0", "s1", "s2", "s3"])
     builder.connect(switches[:-1], switches[1:])

@@ -1,4 +1,4 @@
-"""Hardware of the packet level: refused values, and formats of its options."""
+"""Hardware of the packet level: formats of its options, and refused values."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from weft.sim.packet import CongestionControl, Hardware, VlArbitration
 from weft.sim.packet.hardware import NAMES, hardware_of, parse_hardware
 
 
-def test_missing_settings_are_defaults() -> None:
+def test_missing_settings_have_their_defaults() -> None:
     assert hardware_of({}) == Hardware() == HardwarePart().made
     assert parse_hardware([]) == {}
 
 
-def test_every_setting_has_a_name_in_words_and_files() -> None:
+def test_every_setting_has_a_name_on_the_command_line_and_in_files() -> None:
     assert set(HardwarePart.model_fields) == set(NAMES)
     tables = {"vl_arbitration": VlArbitration, "congestion_control": CongestionControl}
     count = sum(len(fields(kind)) for kind in tables.values())
     assert len(NAMES) == len(fields(Hardware)) - len(tables) + count + 1
 
 
-def test_words_and_keys_say_the_same() -> None:
+def test_command_line_words_and_file_keys_give_the_same_hardware() -> None:
     words = parse_hardware(
         ["mtu=4KiB, buffer=32KiB,queues=voq", "speedup=2,credit-latency=10ns", "vlarb_high=0:4,1:8"]
     )
@@ -40,7 +40,7 @@ def test_words_and_keys_say_the_same() -> None:
     assert hardware_of({**keys, "credit_latency": 10, "vlarb_high": ["0:4", "1:8"]}) == expected
 
 
-def test_tables_of_lanes_have_a_limit() -> None:
+def test_arbitration_tables_may_have_a_limit() -> None:
     arbitration = hardware_of({"vlarb_low": "0:1", "high_limit": "255"}).vl_arbitration
     assert arbitration == VlArbitration(low=((0, 1),), limit=255)
     assert hardware_of({"vlarb_low": "0:1"}).vl_arbitration == VlArbitration(low=((0, 1),))
@@ -108,7 +108,7 @@ def test_malformed_words_are_refused(words, message) -> None:
         ({"adapter_gbps": -1}, "^adapter_gbps: -1 does not fit: expected a number greater than 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings, message) -> None:
+def test_invalid_settings_are_refused(settings, message) -> None:
     with pytest.raises(InputError, match=message):
         hardware_of(settings)
 
@@ -143,7 +143,7 @@ def test_settings_that_cannot_be_are_refused(settings, message) -> None:
         ({"vl_arbitration": "0:4"}, "vl_arbitration: '0:4' does not fit: expected a VlArbitration"),
     ],
 )
-def test_hardware_that_cannot_be_is_refused(changes, message) -> None:
+def test_invalid_hardware_is_refused(changes, message) -> None:
     with pytest.raises(InputError, match=message):
         Hardware(**changes)
 
@@ -166,7 +166,7 @@ def test_hardware_that_cannot_be_is_refused(changes, message) -> None:
         ({"low": ((0, -1),)}, "low: .* 0:-1: the lane"),
     ],
 )
-def test_tables_of_lanes_hold_whole_numbers(settings, message) -> None:
+def test_arbitration_tables_hold_only_whole_numbers(settings, message) -> None:
     with pytest.raises(InputError, match=message):
         VlArbitration(**settings)
 
@@ -184,7 +184,7 @@ def test_tables_of_lanes_hold_whole_numbers(settings, message) -> None:
         (None, "cct: None does not fit"),
     ],
 )
-def test_congestion_control_tables_hold_whole_numbers(cct, message) -> None:
+def test_congestion_control_tables_hold_only_whole_numbers(cct, message) -> None:
     with pytest.raises(InputError, match=message):
         CongestionControl(cct=cct)
 

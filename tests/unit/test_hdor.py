@@ -1,4 +1,4 @@
-"""hdor: recognition of a KNS without labels, and routes with and without faults."""
+"""hdor: recognition of a KNS from its cables, and routes with and without faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.sim.static.all_to_all import all_to_all_loads
 
 
 def loads(fabric: Fabric, routes: TableRoutes) -> np.ndarray:
-    """Return the all-to-all flows on every link between rows."""
+    """Return the number of all-to-all flows on every link between rows."""
     return all_to_all_loads(fabric, routes).per_link[fabric.graph.edge_link]
 
 
@@ -31,7 +31,7 @@ def tables(fabric: Fabric, **options: object) -> TableRoutes:
 
 
 def assert_grid(kns: Kns, sizes: tuple[int, ...]) -> None:
-    """Two routers share a line if and only if they differ in one coordinate."""
+    """Assert that two routers share a line if and only if they differ in one coordinate."""
     assert kns.sizes == sizes
     assert len(np.unique(kns.coordinates, axis=0)) == len(kns.routers) == np.prod(sizes)
     assert np.all(kns.coordinates < sizes)
@@ -73,7 +73,7 @@ def test_coordinates_are_those_of_the_grid(
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (5, 2), (2, 2, 3, 2), (4,)])
-def test_dimensions_may_have_unequal_lines(sizes: tuple[int, ...], seed: int) -> None:
+def test_dimensions_may_have_lines_of_unequal_length(sizes: tuple[int, ...], seed: int) -> None:
     fabric = grid(sizes, hosts=2).shuffled(seed)
     assert_grid(find_kns(fabric), tuple(sorted(sizes)))
     assert validate(fabric, tables(fabric)).lanes == 1
@@ -133,12 +133,12 @@ def test_a_line_switch_with_auxiliary_nodes_is_not_a_router() -> None:
         ("xgft:1;8;1", "every switch has hosts"),
     ],
 )
-def test_other_topologies_are_refused_with_what_is_at_odds(spec: str, reason: str) -> None:
+def test_other_topologies_are_refused_with_the_reason(spec: str, reason: str) -> None:
     with pytest.raises(NotApplicable, match=reason):
         route(build(spec), "hdor")
 
 
-def test_a_second_way_into_a_line_is_refused() -> None:
+def test_a_router_with_two_cables_into_one_line_is_refused() -> None:
     pristine = build("kns:k=8,n=2,s=2,d=4")
     raw = Parts.of(pristine)
     one, other = pristine.find_node("r0.0"), pristine.find_node("s0.0.1.1")
@@ -153,7 +153,7 @@ def test_a_second_way_into_a_line_is_refused() -> None:
         find_kns(Fabric.of(raw))
 
 
-def test_lines_that_are_no_grid_are_refused() -> None:
+def test_lines_that_do_not_form_a_grid_are_refused() -> None:
     """Seven routers and seven lines of three, any two of which intersect: the Fano plane."""
     build_ = FabricBuilder("Fano")
     routers = build_.switches([f"r{i}" for i in range(7)])
@@ -186,7 +186,7 @@ def test_bad_options_are_refused() -> None:
     ("spec", "load"),
     [("kns:k=6,n=2", 30), ("kns:k=4,n=3", 48), ("kns:k=3,n=3,hosts=2,cables=2", 36)],
 )
-def test_every_link_carries_the_same_on_one_lane(
+def test_all_links_have_equal_loads_with_one_lane(
     spec: str, load: int, seed: int | None, order: str
 ) -> None:
     fabric = build(spec) if seed is None else build(spec).shuffled(seed)
@@ -213,13 +213,13 @@ def test_fat_trees_inside_lines_are_balanced(spec: str, most: int, seed: int | N
     assert loads(fabric, routes).max() <= most
 
 
-def test_parallel_cables_share_by_their_rates() -> None:
+def test_parallel_cables_share_flows_in_proportion_to_their_rates() -> None:
     fabric = grid((3, 4), hosts=6, cables=2, rates=("4xHDR", "4xEDR"))
     routes = tables(fabric)
     rates = fabric.link_rate_gbps[fabric.graph.edge_link]
     load = loads(fabric, routes)
     fast, slow = load[rates > 150], load[rates < 150]
-    # Two to one, up to the flows of one destination, which no table can split.
+    # The ratio is two only approximately: a table does not split the flows of one destination.
     assert fast.sum() == pytest.approx(2 * slow.sum(), rel=0.02)
     assert validate(fabric, routes).ok
 
@@ -227,7 +227,7 @@ def test_parallel_cables_share_by_their_rates() -> None:
 @pytest.mark.parametrize(
     "spec", ["kns:k=4,n=2", "kns:k=3,n=3", "kns:k=8,n=2,s=2,d=4", "kns:k=16,n=1,s=3,d=4"]
 )
-def test_management_takes_lanes_of_its_own(spec: str) -> None:
+def test_paths_to_switches_need_further_lanes(spec: str) -> None:
     fabric = build(spec).shuffled(3)
     routes = tables(fabric, management=True)
     verdict = validate(fabric, routes, management=True)
@@ -260,7 +260,7 @@ def test_more_lanes_than_routers_on_a_line_are_all_used() -> None:
 def test_lanes_for_faults_reduce_the_lanes_that_spread_destinations() -> None:
     fabric = build("kns:k=4,n=2").without(cables=["r1.2[2]"])
     routes = tables(fabric, lanes=4, max_vls=4)
-    assert routes.lanes.tables[0].max() == 3  # No level is mapped to a missing lane.
+    assert routes.lanes.tables[0].max() == 3  # no service level is mapped to a missing lane
     verdict = validate(fabric, routes)
     assert verdict.ok
     assert verdict.lanes == 4
@@ -297,7 +297,7 @@ def test_faults_of_each_kind_are_routed_around(cables: list[str], switches: list
     assert_routed(build("kns:k=4,n=2").without(cables=cables, switches=switches))
 
 
-def test_ways_that_need_no_detour_stay_as_they_were() -> None:
+def test_few_entries_change_for_a_missing_cable() -> None:
     pristine = build("kns:k=6,n=2")
     fabric = pristine.without(cables=["r1.2[2]"])
     before, after = tables(pristine), tables(fabric)
@@ -308,8 +308,8 @@ def test_ways_that_need_no_detour_stay_as_they_were() -> None:
     assert (np.asarray(after.sl) > 0).mean() < 0.05
 
 
-def test_detours_leave_a_line_by_all_its_routers() -> None:
-    """r1.2 has lost the line of r1.0 to r1.5; each of these has an exit via its other line."""
+def test_detours_leave_a_line_via_all_of_its_routers() -> None:
+    """r1.2 is cut off from the line of r1.0 to r1.5; s1.2 leads to these via different routers."""
     fabric = build("kns:k=6,n=2").without(cables=["r1.2[2]"])
     line = fabric.find_node("s1.2")
     beyond = [fabric.find_node(f"h1.{other}") - fabric.num_switches for other in (0, 1, 3, 4, 5)]
@@ -317,7 +317,7 @@ def test_detours_leave_a_line_by_all_its_routers() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_line_that_has_lost_tops_or_leaves_still_serves(seed: int) -> None:
+def test_a_line_that_has_lost_top_or_leaf_switches_is_still_used(seed: int) -> None:
     pristine = build("kns:k=8,n=2,s=2,d=4")
     tops = [name for name in pristine.node_names if name.startswith("s0.3.2.")]
     assert_inside(pristine.without(switches=tops[: 1 + seed % 2]).shuffled(seed))
@@ -325,8 +325,8 @@ def test_a_line_that_has_lost_tops_or_leaves_still_serves(seed: int) -> None:
     assert_inside(pristine.without(switches=[*leaves[: 1 + seed % 2], tops[1]]).shuffled(seed))
 
 
-def test_a_torn_tree_in_a_line_is_joined_from_a_root() -> None:
-    """Leaf a reaches only top x, b only top y, c both: a to b goes down and up again."""
+def test_leaves_without_a_common_top_are_joined_via_a_third_leaf() -> None:
+    """Leaf a reaches only top x, b only top y, c both: the path from a to b is a, x, c, y, b."""
     pristine = build("kns:k=16,n=2,s=2,d=8")
     a, b = pristine.find_node("s0.0.1.0"), pristine.find_node("s0.0.1.1")
     x, y = pristine.find_node("s0.0.2.0"), pristine.find_node("s0.0.2.1")
@@ -365,7 +365,7 @@ def assert_inside(fabric: Fabric) -> None:
 @pytest.mark.parametrize(
     "spec", ["kns:k=5,n=2", "kns:k=3,n=3,hosts=2,cables=2", "kns:k=6,n=2,s=3,d=4,cables=2"]
 )
-def test_the_rest_is_routed_after_any_faults(spec: str, seed: int) -> None:
+def test_all_connected_pairs_are_routed_after_any_faults(spec: str, seed: int) -> None:
     """Up to a fifth of the cables and a tenth of the switches fail at once."""
     random = np.random.default_rng(seed)
     pristine = build(spec)

@@ -1,4 +1,4 @@
-"""HTML for notebooks: small tables with any names."""
+"""Tables in HTML that notebooks show, with names of any characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import weft
 
 
 def cells(shown: object) -> list[str]:
-    """Return the texts of a table, which must be well-formed."""
+    """Return the texts of the cells of a table, which must be well-formed."""
     page = shown._repr_html_()  # type: ignore[attr-defined]
     return list(ET.fromstring(page).itertext())
 

@@ -50,7 +50,7 @@ def test_a_slow_cable_is_named_with_the_rate_of_its_peers(cable):
 
 
 @pytest.mark.parametrize("which", ["between groups", "within groups"])
-def test_slow_cables_at_every_switch_are_not_irregular(which):
+def test_equally_slow_cables_of_one_kind_are_not_irregular(which):
     fabric = build("dragonfly:p=2,a=4,h=2")
     slow = []
     for cable in range(fabric.num_cables):
@@ -60,18 +60,18 @@ def test_slow_cables_at_every_switch_are_not_irregular(which):
             if within == (which == "within groups"):
                 slow.append(cable)
     assert irregularities(fabric.degraded(slow, "4xEDR")) == []
-    # Two of them alone are exceptions.
+    # If only two of these cables are slow, they are irregular.
     (entry,) = irregularities(fabric.degraded(slow[:2], "4xEDR"))
     assert entry[0] == "degraded cables (2)"
 
 
-def test_one_of_two_parallel_cables_that_is_slow_is_named():
+def test_a_slow_cable_beside_a_parallel_one_is_named():
     pair = build("leaf-spine:leaves=2,spines=1,hosts=2,cables=2").degraded(["leaf0[3]"], "4xSDR")
     assert "leaf0[3] -- spine0[1] at 4xSDR" in dict(irregularities(pair))["degraded cables (1)"]
 
 
 def leaves(uplinks, rate_of_last="4xHDR", hosts_at="4xHDR"):
-    """Build leaf switches with the given numbers of uplinks, one to each spine from the first."""
+    """Build leaf switches with the given numbers of uplinks; n uplinks go to the first n spines."""
     builder = FabricBuilder("leaves")
     low = builder.switches([f"leaf{i}" for i in range(len(uplinks))])
     high = builder.switches([f"spine{i}" for i in range(max(uplinks))])
@@ -91,7 +91,7 @@ def test_leaf_switches_with_fewer_or_slower_uplinks_are_named():
     assert entries == [("leaf switches with uneven uplinks (1)", "leaf4: 400 of 800 Gb/s")]
     # Adapters that are all slower than the uplinks are not irregular.
     assert irregularities(leaves([4, 4, 4, 4], hosts_at="4xEDR")) == []
-    # If all leaf switches differ, none is the exception.
+    # If all leaf switches differ, none is irregular.
     assert irregularities(leaves([1, 2, 3, 4])) == []
 
 
@@ -104,7 +104,7 @@ def test_only_the_first_few_are_named_and_all_are_counted():
     assert text.endswith(f"and {10 - NAMED} more")
 
 
-def test_the_bundled_cluster():
+def test_the_bundled_cluster_has_known_irregularities():
     example = Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover"
     assert irregularities(read_file(example)) == [
         ("degraded cables (1)", "spine3[3] -- leaf2[21] at 1xHDR, not 4xEDR"),
@@ -113,7 +113,7 @@ def test_the_bundled_cluster():
     ]
 
 
-def test_a_real_cluster(shared):
+def test_a_real_cluster_has_known_irregularities(shared):
     entries = dict(irregularities(read_file(shared / "fabrics/psmn-x5.ibnetdiscover")))
     assert entries == {
         "degraded cables (2)":

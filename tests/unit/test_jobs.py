@@ -1,4 +1,4 @@
-"""Several jobs in one workload: combination, placement and errors."""
+"""Several jobs in one workload: their combination, placement and errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Program = list[tuple[int, int, int, int, int]]
 
 
 def programs(ranks: int) -> st.SearchStrategy[Program]:
-    """Return a strategy for steps (kind, rank, peer, tag, communicator)."""
+    """Return a strategy that draws lists of steps (kind, rank, peer, tag, communicator)."""
     rank = st.integers(0, ranks - 1)
     return st.lists(
         st.tuples(st.integers(0, 3), rank, rank, st.integers(0, 2), st.integers(0, 1)), max_size=12
@@ -60,7 +60,7 @@ def write(builder: WorkloadBuilder, steps: Program, first: int, comms: list[int]
 
 @settings(max_examples=60)
 @given(one=programs(3), two=programs(4), start=st.sampled_from([0.0, 250.0]))
-def test_jobs_together_are_what_one_builder_writes(
+def test_combined_jobs_equal_the_workload_of_one_builder(
     one: Program, two: Program, start: float
 ) -> None:
     parts = []
@@ -78,7 +78,8 @@ def test_jobs_together_are_what_one_builder_writes(
     if not start:
         assert same(mix.workload, expected_workload)
         return
-    # Operations without dependencies get the start as release time; existing releases shift by it.
+    # The job's start is the release time of operations without dependencies. Other release times
+    # are that much later.
     for op in range(expected_workload.num_ops):
         late = expected_workload.rank[op] >= 3
         before = expected_workload.release_ns[op] if len(expected_workload.release_ns) else 0.0
@@ -103,7 +104,7 @@ def test_each_job_has_ranks_phases_and_communicators_of_its_own() -> None:
     assert "a of 3 ranks, b of 5 ranks" in repr(mix)
 
 
-def test_one_job_stays_as_it_is() -> None:
+def test_the_workload_of_a_single_job_is_unchanged() -> None:
     part = ring(4)
     mix = combine([Job(part, "a", "random:seed=3")], TREE)
     assert mix.workload is part
@@ -113,7 +114,7 @@ def test_one_job_stays_as_it_is() -> None:
     assert first.sum() == 4
 
 
-def test_jobs_go_one_after_another_on_the_hosts_that_are_free() -> None:
+def test_jobs_are_placed_in_order_on_the_free_hosts() -> None:
     jobs = [
         Job(ring(4), "a"),
         Job(ring(3), "b", "hosts:h[6-8]"),
@@ -128,7 +129,7 @@ def test_jobs_go_one_after_another_on_the_hosts_that_are_free() -> None:
 
 @settings(max_examples=20)
 @given(sizes=st.lists(st.integers(2, 5), min_size=1, max_size=3), seed=st.integers(0, 9))
-def test_random_jobs_mix_without_sharing(sizes: list[int], seed: int) -> None:
+def test_randomly_placed_jobs_do_not_share_hosts(sizes: list[int], seed: int) -> None:
     jobs = [
         Job(ring(size), str(number), f"random:seed={seed}") for number, size in enumerate(sizes)
     ]
@@ -173,7 +174,7 @@ def test_bad_jobs_are_refused(jobs, message) -> None:
         combine(jobs, TREE)
 
 
-def test_other_refusals() -> None:
+def test_an_unknown_overlap_and_an_unsuitable_placement_are_refused() -> None:
     with pytest.raises(InputError, match=r"unknown overlap 'shared' \(did you mean 'share'\?\)"):
         combine([Job(ring(4))], TREE, overlap="shared")  # type: ignore[arg-type]
     jellyfish = load("jellyfish:switches=8,degree=3,hosts=3")

@@ -24,7 +24,7 @@ import weft.kernels
 from weft.cli import common
 from weft.kernels import cache
 
-#: A package of kernels: `outer` depends on every module; `apart` depends on none.
+#: A package of two kernels: `outer` depends on all modules, `apart` only on its own.
 MINI = {
     "steps": "STEP = 1\n",
     "pair": (
@@ -44,7 +44,7 @@ MINI = {
         "@njit(cache=True)\ndef apart(x):\n    return -x\n"
     ),
 }  # fmt: skip
-#: Prints the result of each kernel and the number of cache hits.
+#: Prints the result of each kernel and the number of its cache hits.
 USE = """
 import json
 from mini.outer import apart, outer
@@ -56,7 +56,7 @@ print(json.dumps([found, loaded]))
 
 
 class Mini:
-    """A package in a folder, run by a new process each time."""
+    """A package in a folder; every run of its kernels is in a new process."""
 
     def __init__(self, folder: Path):
         self.folder = folder / "mini"
@@ -72,11 +72,11 @@ class Mini:
         )  # fmt: skip
 
     def use(self, *options: str, **environment: str) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the results of the kernels and the number of times each was loaded from disk."""
+        """Return the result of each kernel, and how many times it was loaded from disk."""
         return result(self.start(*options, **environment))
 
     def edit(self, module: str, old: str, new: str) -> None:
-        """Replace text by text of equal length; keep the file's modification time."""
+        """Replace text in a module by other text, and keep the file's modification time."""
         path = self.folder / f"{module}.py"
         text, before = path.read_text(), path.stat()
         assert text.count(old) == 1
@@ -138,7 +138,7 @@ def test_concurrent_processes_share_a_cache_folder(mini: Mini, tmp_path: Path) -
     running = [mini.start(NUMBA_CACHE_DIR=str(folder)) for _ in range(3)]
     results, loaded = zip(*map(result, running), strict=True)
     assert list(results) == 3 * [{"outer": 110, "apart": -3}]
-    # One compiles each kernel; the others wait for it.
+    # One process compiles each kernel; the others wait for that process.
     assert [sum(each[name] for each in loaded) for name in ("outer", "apart")] == [2, 2]
     assert mini.use(NUMBA_CACHE_DIR=str(folder))[1] == {"outer": 1, "apart": 1}
     suffixes = sorted(path.suffix for path in folder.rglob("*") if path.is_file())
@@ -192,7 +192,7 @@ TWICE = "@njit(cache=True)\ndef twice(x):\n    return 2 * x\n"
          "return g(x)\n@njit(boundscheck=False)\ndef g(x): return x", False),
     ],
 )  # fmt: skip
-def test_a_fingerprint_follows_what_is_compiled(
+def test_a_fingerprint_changes_with_the_compiled_code(
     tmp_path: Path, one: str, other: str, same: bool
 ) -> None:
     head = "@njit(cache=True)\ndef f(x):\n    "
@@ -215,7 +215,7 @@ def test_kernels_without_a_fingerprint_are_not_cached(
 
 
 def warned(monkeypatch: pytest.MonkeyPatch, kernel: Any, match: str) -> None:
-    """Run a kernel that cannot be cached; only the first run warns."""
+    """Assert that a kernel which cannot be cached runs, and that only the first run warns."""
     monkeypatch.setattr(cache, "_warned", set())
     with pytest.warns(RuntimeWarning, match=match) as seen:
         assert [kernel(4), kernel(4.0)] == [8, 8.0]
@@ -223,7 +223,7 @@ def warned(monkeypatch: pytest.MonkeyPatch, kernel: Any, match: str) -> None:
     assert not cache.is_kept(kernel)
 
 
-def test_without_a_cache_kernels_run_and_a_warning_says_so(
+def test_kernels_run_without_a_cache_and_cause_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nowhere(function: Any) -> Any:
@@ -256,7 +256,7 @@ def test_a_full_disk_causes_a_warning(tmp_path: Path, monkeypatch: pytest.Monkey
     assert left == [cache.LOCK_FILE]
 
 
-def test_files_that_are_damaged_or_of_another_key_are_not_used(tmp_path: Path) -> None:
+def test_damaged_files_and_files_of_other_keys_are_not_used(tmp_path: Path) -> None:
     text = TWICE + TWICE.replace("twice", "thrice").replace("2", "3")
     kernels = module(tmp_path, text)
     assert (kernels.twice(4), kernels.thrice(4)) == (8, 12)
@@ -287,7 +287,7 @@ class ImmediateTimer:
         self.cancelled = True
 
 
-def test_only_compilations_are_reported(
+def test_messages_are_printed_only_for_compilations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(common.threading, "Timer", ImmediateTimer)
@@ -307,7 +307,7 @@ def test_only_compilations_are_reported(
 
 
 @pytest.mark.parametrize(("exact", "compiled"), [("", 1), (", exact=True", 3)])
-def test_one_kernel_serves_all_constants_and_widths_of_integers(
+def test_one_compilation_serves_all_integer_types(
     exact: str, compiled: int, tmp_path: Path
 ) -> None:
     kernels = module(
@@ -319,7 +319,7 @@ def test_one_kernel_serves_all_constants_and_widths_of_integers(
     assert len(kernels.less.signatures) == compiled
 
 
-def test_flushing_and_disabling_work_as_numbas(tmp_path: Path) -> None:
+def test_flush_and_disable_work_as_in_numbas_cache(tmp_path: Path) -> None:
     kernel = module(tmp_path, TWICE).twice
     kernel(1)
     assert cache.is_kept(kernel)
@@ -333,7 +333,7 @@ def test_flushing_and_disabling_work_as_numbas(tmp_path: Path) -> None:
     assert cache.is_kept(kernel)
 
 
-def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Path) -> None:
+def test_stale_files_are_removed_and_others_kept(tmp_path: Path) -> None:
     folder = tmp_path / "__pycache__"
     folder.mkdir()
     stale = [
@@ -349,7 +349,7 @@ def test_files_of_numbas_own_cache_and_of_lost_kernels_are_removed(tmp_path: Pat
     ]  # fmt: skip
     for name in stale + others:
         (folder / name).touch()
-    # An old temporary file is removed: the process that wrote it was killed.
+    # An old temporary file is stale: the process that wrote it was killed.
     os.utime(folder / stale[-1], (0, 0))
     kernel = module(tmp_path, TWICE).twice
     kernel(1)
