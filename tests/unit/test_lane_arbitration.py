@@ -1,4 +1,4 @@
-"""Lane arbitration by weights: the lane that a link serves next, and the lanes' shares."""
+"""Lane arbitration by weights: the lane that a link serves next, and the share of each lane."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from weft.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import Hardware, PacketResult, VlArbitration
 from weft.sim.packet.state import arbitration as arbitration_of
 
-#: Packets of 64 bytes, the unit of weights: weights hold exactly.
+#: Packets of 64 bytes, the unit of weights, so that shares equal weights exactly.
 SMALL = replace(PLAIN, mtu_bytes=40, header_bytes=24, credit_bytes=64)
-#: Packets of 1024 bytes, 16 units of weights.
+#: Packets of 1024 bytes, which are 16 units of weights.
 LARGE = PLAIN
 
 
 def saturated(
     arbitration: VlArbitration | None, lanes: int, hardware: Hardware = SMALL, share: float = 0.5
 ) -> PacketResult:
-    """Simulate one host per lane; all send over one trunk, more than it can carry in the run."""
+    """Simulate one sending host per lane; together they overload one trunk for the whole run."""
     fabric = fabric_of([0] * lanes + [1] * lanes, [(0, 1)])
     minhop = weft.route(fabric, "minhop")
     assert isinstance(minhop, TableRoutes)
@@ -72,16 +72,16 @@ def test_low_weights_share_the_bytes_of_a_saturated_link(
     assert shares(result) == pytest.approx(expected, abs=0.02)
 
 
-def test_lanes_without_tables_take_turns() -> None:
+def test_lanes_without_tables_are_served_round_robin() -> None:
     assert shares(saturated(None, 3)) == pytest.approx([1 / 3] * 3, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("low", "expected"),
     [
-        # Packets of 16 units: weights of at least 16 give exact shares.
+        # A packet has 16 units: weights that are multiples of 16 give exact shares.
         (((0, 16), (1, 48)), [1 / 4, 3 / 4]),
-        # The last packet of a round may exceed the weight: 1 and 3 both pass one packet, 17 two.
+        # The last packet may exceed the weight: weights 1 and 3 allow one packet, 17 allows two.
         (((0, 1), (1, 3)), [1 / 2, 1 / 2]),
         (((0, 16), (1, 17)), [1 / 3, 2 / 3]),
     ],
@@ -95,20 +95,23 @@ def test_weights_end_with_the_packet_that_uses_them_up(
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        # Limit 0 passes one packet; limit n passes n * 4096 bytes, or 64 n packets of 64 bytes.
+        # Limit 0 allows one packet; limit n allows n * 4096 bytes, or 64 n packets of 64 bytes.
         (0, [1 / 2, 1 / 2]),
         (1, [1 / 65, 64 / 65]),
         (4, [1 / 257, 256 / 257]),
         (255, [0.0, 1.0]),
     ],
 )
-def test_high_priority_passes_up_to_its_limit(limit: int, expected: list[float]) -> None:
+def test_high_priority_sends_up_to_its_limit_before_low_priority(
+    limit: int, expected: list[float]
+) -> None:
     result = saturated(VlArbitration(high=((1, 255),), low=((0, 1),), limit=limit), 2)
     assert shares(result) == pytest.approx(expected, abs=0.005)
 
 
-def test_weights_hold_within_either_priority() -> None:
-    # High: lanes 2 and 3 as 1 to 3; after each of their packets one of lanes 0 and 1, as 3 to 1.
+def test_weights_hold_within_each_priority() -> None:
+    # High priority: lanes 2 and 3 as 1 to 3. With limit 0, one packet of lanes 0 and 1, as 3 to 1,
+    # follows each packet of high priority.
     tables = VlArbitration(high=((2, 1), (3, 3)), low=((0, 3), (1, 1)), limit=0)
     assert shares(saturated(tables, 4)) == pytest.approx([3 / 8, 1 / 8, 1 / 8, 3 / 8], abs=0.01)
 
@@ -145,7 +148,7 @@ def _grants(link: Arbitration, rules: Any, mask: int, num_bytes: int) -> int:
 
 
 class Arbiter:
-    """The kernel's arbitration of one link, called with the lanes that have packets."""
+    """The kernel's arbitration of one link; the caller says which lanes have packets."""
 
     def __init__(self, tables: VlArbitration | None, lanes: int = 4):
         self.rules = record(RULES)
@@ -155,17 +158,17 @@ class Arbiter:
         self.link = arbitration_of(tables, 1)
 
     def grants(self, lanes: Sequence[int], num_bytes: int = 64) -> int:
-        """Return which of the lanes sends a packet of `num_bytes`; -1 for none."""
+        """Return the lane, of those with a packet of `num_bytes`, that sends it; -1 for none."""
         mask = np.int64(sum(1 << lane for lane in lanes))
         return int(_grants(self.link, self.rules, mask, np.int64(num_bytes)))
 
 
-def test_an_entry_keeps_its_turn_until_its_weight_is_used_up() -> None:
+def test_an_entry_is_served_until_its_weight_is_used_up() -> None:
     link = Arbiter(VlArbitration(low=((0, 2), (1, 1))))
     assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 1, 0, 0, 1]
 
 
-def test_an_entry_without_packets_loses_its_turn_and_comes_back_with_its_whole_weight() -> None:
+def test_an_entry_without_packets_is_skipped_and_then_has_its_whole_weight() -> None:
     link = Arbiter(VlArbitration(low=((0, 3), (1, 1))))
     assert link.grants([0, 1]) == 0
     assert link.grants([1]) == 1
@@ -174,7 +177,7 @@ def test_an_entry_without_packets_loses_its_turn_and_comes_back_with_its_whole_w
 
 def test_weights_count_whole_units_of_64_bytes() -> None:
     link = Arbiter(VlArbitration(low=((0, 4), (1, 4))))
-    # 65 bytes are two units.
+    # A packet of 65 bytes counts as two units.
     assert [link.grants([0, 1], 65) for _ in range(4)] == [0, 0, 1, 1]
 
 
@@ -190,26 +193,26 @@ def test_low_priority_waits_for_the_limit_and_then_sends_one_packet() -> None:
     assert granted == [1, 1, 0, 1, 1, 0, 1]
 
 
-def test_after_a_limit_used_up_alone_low_priority_is_served_first() -> None:
+def test_low_priority_is_served_first_if_the_limit_was_used_up_before() -> None:
     link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 1),), limit=1))
     assert [link.grants([1], 2048) for _ in range(5)] == [1] * 5
     assert [link.grants([0, 1], 2048) for _ in range(4)] == [0, 1, 1, 0]
 
 
-def test_a_limit_stays_used_up_however_much_passes() -> None:
+def test_a_limit_stays_used_up_after_any_number_of_bytes() -> None:
     link = Arbiter(VlArbitration(high=((1, 255),), low=((0, 1),), limit=1))
     # More than 2^31 bytes in all.
     assert [link.grants([1], 2**30) for _ in range(4)] == [1] * 4
     assert link.grants([0, 1]) == 0
 
 
-def test_one_lane_may_stand_in_both_tables() -> None:
+def test_one_lane_may_be_in_both_tables() -> None:
     link = Arbiter(VlArbitration(high=((0, 1),), low=((0, 1), (1, 1)), limit=0))
-    # High priority grants lane 0, then the low table grants its entries one after another.
+    # After each packet of the high table the low table sends one, from its entries in order.
     assert [link.grants([0, 1]) for _ in range(6)] == [0, 0, 0, 1, 0, 0]
 
 
-def test_lanes_by_turns_go_round_from_the_last_one() -> None:
+def test_round_robin_continues_after_the_lane_served_last() -> None:
     link = Arbiter(None)
     assert [link.grants([0, 2, 3]) for _ in range(4)] == [0, 2, 3, 0]
     assert [link.grants([1, 3]) for _ in range(3)] == [1, 3, 1]

@@ -1,4 +1,4 @@
-"""Lane assignment to forwarding tables: small exact cases, and checks by the validator."""
+"""Assignment of lanes to the paths of tables: small exact cases, and checks by the validator."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_assigned_lanes_have_no_credit_loops(spec: str, management: bool) -> Non
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_lanes_are_proved_on_random_fabrics(seed: int) -> None:
+def test_assigned_lanes_have_no_credit_loops_on_random_fabrics(seed: int) -> None:
     fabric = random_fabric(seed, switches=10, hosts=16, others=2)
     for management in (False, True):
         routes, _ = with_lanes(
@@ -63,7 +63,7 @@ def test_lanes_are_proved_on_random_fabrics(seed: int) -> None:
         assert not validate(fabric, routes, management=management).credit_loops
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_bad_limits_and_forwarding_loops_are_refused() -> None:
     fabric = weft.fabric("ring:n=3")
     table = weft.route(fabric, "minhop").table
     for max_vls in (0, 16):
@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize("engine", ["dfsssp", "lash"])
-def test_engines_refuse_too_few_lanes_and_say_how_many(engine: str) -> None:
+def test_engines_refuse_too_few_lanes_and_name_the_number_needed(engine: str) -> None:
     fabric = weft.fabric("ring:n=7")
     assert weft.route(fabric, engine).num_vls == 2
     with pytest.raises(NotApplicable, match="2 virtual lanes are needed; max_vls is 1"):
@@ -114,14 +114,14 @@ def test_engines_use_at_most_the_known_number_of_lanes(spec: str, dfsssp: int, l
         assert validate(fabric, routes).ok
 
 
-def test_lash_spreads_all_pairs_of_a_mesh_evenly_over_its_middle() -> None:
+def test_lash_balances_the_cables_across_the_middle_of_a_mesh() -> None:
     fabric = weft.fabric("mesh:4x4")
     loads = all_to_all_loads(fabric, weft.route(fabric, "lash")).per_link
-    # 8 x 8 pairs cross the middle over 4 cables.
+    # 8 x 8 pairs cross the middle in each direction, over 4 cables.
     assert loads[fabric.link_kind == 0].max() == 16
 
 
-def test_lash_keeps_to_one_lane_on_large_fabrics_when_there_is_no_other(
+def test_lash_uses_one_lane_on_large_fabrics_if_only_one_is_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fabric = weft.fabric("mesh:4x4")
@@ -130,7 +130,7 @@ def test_lash_keeps_to_one_lane_on_large_fabrics_when_there_is_no_other(
     assert weft.route(fabric, "lash", management=True, max_vls=1).num_vls == 1
 
 
-def test_lash_without_passes_gives_the_hosts_of_a_switch_one_path() -> None:
+def test_lash_without_passes_uses_one_path_for_all_hosts_of_a_switch() -> None:
     fabric = weft.fabric("xgft:3;3,3,3;1,3,3")
     one, many = (weft.route(fabric, "lash", passes=passes) for passes in (0, 3))
     assert isinstance(one, TableRoutes)
@@ -154,7 +154,7 @@ def test_routes_are_deterministic(seed: int) -> None:
         assert np.array_equal(one.sl, other.sl)
 
 
-def test_a_search_is_given_up_only_where_far_too_many_lanes_are_in_use(
+def test_a_search_ends_early_only_if_it_uses_far_too_many_lanes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fabric = weft.fabric("torus:5x5x5")

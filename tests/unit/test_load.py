@@ -1,4 +1,4 @@
-"""`weft.fabrics.load.fabric`, and reading and writing files in every format."""
+"""`weft.fabrics.load.fabric`: reading of files and specs; writing of files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_file_is_read(topo: Path) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["ibnetdiscover", "ibsim"])
-def test_the_contents_tell_the_format(format_name: str, tmp_path: Path) -> None:
+def test_the_format_is_recognised_by_the_contents(format_name: str, tmp_path: Path) -> None:
     path = tmp_path / "anything"
     write_fabric(build("xgft:2;2,2;1,2"), path, format_name)
     text = path.read_text()
@@ -49,7 +49,7 @@ def test_a_file_wins_over_a_spec_of_the_same_name(
     assert fabric("xgft:1;9;1").num_hosts == 3
 
 
-def test_names(topo: Path) -> None:
+def test_names_are_read_from_a_node_name_map(topo: Path) -> None:
     names = topo.with_name("names")
     names.write_text('0x200000 "the switch"\n')
     assert fabric(topo, names=names).node_names[0] == "the switch"
@@ -59,13 +59,13 @@ def test_names(topo: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["cluster.topo", "", "nonsense", "a/b\0c", "x" * 5000])
-def test_neither_file_nor_topology(text: str) -> None:
+def test_a_text_that_is_neither_file_nor_topology_is_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:
         fabric(text)
     assert "is neither a file nor a topology: no such file, and no family" in str(caught.value)
 
 
-def test_a_mistyped_family_is_guessed() -> None:
+def test_a_similar_family_is_suggested_for_a_mistyped_one() -> None:
     with pytest.raises(InputError, match=r"no family 'xgtf' \(did you mean 'xgft'\?\)"):
         fabric("xgtf:1;3;1")
 
@@ -76,14 +76,14 @@ def test_a_spec_with_bad_parameters_is_not_called_a_missing_file() -> None:
     assert "neither" not in str(caught.value)
 
 
-def test_a_path_is_never_a_spec() -> None:
+def test_a_path_object_is_never_a_spec() -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         fabric(Path("xgft:1;3;1"))
     with pytest.raises(InputError, match="cannot be read: No such file"):
         fabric("xgft:1;3;1", format="ibsim")
 
 
-def test_neither_text_nor_path() -> None:
+def test_arguments_of_other_types_are_refused() -> None:
     with pytest.raises(InputError, match="expected a file or a spec, not 3"):
         fabric(3)  # type: ignore[arg-type]
 
@@ -101,7 +101,7 @@ def test_neither_text_nor_path() -> None:
         (b"SwitchName=a Nodes=b\n", "is not in a format"),
     ],
 )
-def test_files_that_are_no_fabric(data: bytes, message: str, tmp_path: Path) -> None:
+def test_files_without_a_fabric_are_refused(data: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "bad"
     path.write_bytes(data)
     with pytest.raises(InputError, match=message) as caught:
@@ -110,19 +110,21 @@ def test_files_that_are_no_fabric(data: bytes, message: str, tmp_path: Path) -> 
     assert caught.value.line == (2 if b"\xff\n" in data else None)
 
 
-def test_a_byte_order_mark_and_dos_line_ends_are_taken(topo: Path) -> None:
+def test_a_byte_order_mark_and_dos_line_ends_are_accepted(topo: Path) -> None:
     topo.write_bytes(b"\xef\xbb\xbf" + topo.read_bytes().replace(b"\n", b"\r\n"))
     assert fabric(topo).digest == build("xgft:1;3;1").digest
 
 
-def test_folders_and_devices(tmp_path: Path) -> None:
+def test_folders_and_devices_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder"):
         fabric(str(tmp_path))
     with pytest.raises(InputError, match="is a device"):
         fabric("/dev/zero")
 
 
-def test_a_file_that_may_not_be_read(topo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_read_permission_is_refused(
+    topo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(self: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
@@ -143,7 +145,7 @@ def test_a_pipe_is_read(topo: Path, tmp_path: Path) -> None:
         feeder.join()
 
 
-def test_unknown_formats_and_options(topo: Path) -> None:
+def test_unknown_formats_and_options_are_refused(topo: Path) -> None:
     with pytest.raises(InputError, match=r"unknown readable format 'ibsin' \(did you mean"):
         read_file(topo, "ibsin")
     with pytest.raises(InputError, match="'ibnetdiscover' has no option 'colour'"):
@@ -154,7 +156,7 @@ def test_unknown_formats_and_options(topo: Path) -> None:
         write_fabric(build("xgft:1;3;1"), topo, "dot", colour="red")
 
 
-def test_the_file_name_must_tell_the_format(tmp_path: Path) -> None:
+def test_the_suffix_must_determine_the_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"unknown file suffix; .* formats dot \(.dot .gv\)"):
         write_fabric(build("xgft:1;3;1"), tmp_path / "f.xyz")
 
@@ -184,7 +186,7 @@ def bad_fabric() -> Fabric:
     return maker.fabric()
 
 
-def test_a_refusal_leaves_the_old_file(topo: Path) -> None:
+def test_a_refused_write_leaves_the_old_file(topo: Path) -> None:
     before = topo.read_bytes()
     with pytest.raises(NotApplicable):
         write_fabric(bad_fabric(), topo, "ibnetdiscover")
@@ -207,7 +209,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert list(topo.parent.iterdir()) == [topo]
 
 
-def test_replacing_keeps_the_mode_and_follows_links(topo: Path) -> None:
+def test_replacing_a_file_keeps_its_mode_and_follows_links(topo: Path) -> None:
     topo.chmod(0o640)
     link = topo.with_name("link.topo")
     link.symlink_to(topo)

@@ -51,16 +51,17 @@ def test_a_row_for_each_engine_and_load_with_every_column(swept) -> None:
     assert row["latency_min_ns"] <= row["latency_p50_ns"] <= row["latency_p95_ns"]
     assert row["latency_p95_ns"] <= row["latency_p99_ns"] <= row["latency_p99_9_ns"]
     assert row["latency_p99_9_ns"] <= row["latency_max_ns"]
-    # 2,048 bytes and a header at 200 Gb/s, two or four cables with one or three switches.
+    # A packet of 2,048 bytes and a header at 200 Gb/s crosses two cables and one switch, or four
+    # cables and three switches.
     assert row["latency_min_ns"] == pytest.approx((2048 + 26) * 8 / 200 + 2 * 10 + 100)
 
 
-def test_engines_meet_equal_traffic_and_loads_do_not(swept) -> None:
+def test_traffic_is_equal_for_all_engines_and_differs_by_load(swept) -> None:
     assert swept["offered_load"][0] == swept["offered_load"][2]
     assert swept["seed"][0] == swept["seed"][2] != swept["seed"][1]
 
 
-def test_destinations_are_drawn_anew_for_each_load_where_messages_draw_them(tree) -> None:
+def test_destinations_depend_on_the_load_if_drawn_per_message(tree) -> None:
     uniform = resolved(tree, TrafficSettings(pattern="uniform", measure="20us"))
     one, other = (uniform.workload(16, 0.5, seed) for seed in (1, 2))
     assert (one.name, other.name) == tuple(
@@ -76,13 +77,13 @@ def test_destinations_are_drawn_anew_for_each_load_where_messages_draw_them(tree
         assert np.array_equal(*ends)
 
 
-def test_loads_that_are_asked_for_twice_run_once(tree) -> None:
+def test_repeated_loads_run_once(tree) -> None:
     table = sweep(tree, "dmodk", loads=(0.4, 0.1, 0.4), processes=1, **SHORT)
     assert table["load"].to_list() == [0.1, 0.4]
 
 
 def test_sources_that_send_nothing_do_not_count(tree) -> None:
-    # Half of the hosts send to the other half: the load is a mean over the senders only.
+    # Half of the hosts send to the other half. The load is a mean over the senders only.
     table = sweep(tree, "dmodk", loads=(0.2,), pattern="bisect", processes=1, **SHORT)
     assert table["offered_load"][0] == pytest.approx(0.2, rel=0.15)
 
@@ -93,7 +94,7 @@ def test_the_result_does_not_depend_on_processes(tree) -> None:
     assert alone.equals(sweep(tree, "dmodk", processes=2, **settings))
 
 
-def test_the_limit_is_that_of_the_cables_up(tree) -> None:
+def test_the_saturation_load_is_the_capacity_of_the_uplinks(tree) -> None:
     table = saturation_load(
         tree, ["dmodk", "hdor"], resolution=0.03, processes=1, level="flow", measure="60us"
     )
@@ -109,7 +110,7 @@ def test_the_limit_is_that_of_the_cables_up(tree) -> None:
     assert (free["sustained_load"], free["saturated_load"], free["runs"]) == (0.5, None, 1)
 
 
-def test_an_interrupt_leaves_what_is_known_and_marks_the_rest(tree, monkeypatch) -> None:
+def test_an_interrupt_keeps_finished_runs_and_marks_the_others(tree, monkeypatch) -> None:
     def measure_once(*arguments: object) -> object:
         if arguments[2] == 0.4:
             raise KeyboardInterrupt
@@ -125,7 +126,7 @@ def test_an_interrupt_leaves_what_is_known_and_marks_the_rest(tree, monkeypatch)
 
 
 @pytest.mark.parametrize("number", [*range(1, 12), 1000])
-def test_the_first_loads_of_a_sweep_are_spread_over_it(number: int) -> None:
+def test_the_first_loads_of_a_sweep_are_spread_over_its_range(number: int) -> None:
     order = ends_first(number)
     assert sorted(order) == list(range(number))
     assert order[:2] == [0, number - 1][:number]
@@ -135,7 +136,7 @@ def test_the_first_loads_of_a_sweep_are_spread_over_it(number: int) -> None:
     assert ends_first(9) == [0, 8, 4, 2, 6, 1, 3, 5, 7]
 
 
-def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
+def test_failed_runs_are_rows_unless_all_runs_fail(tree, monkeypatch) -> None:
     def fail(*arguments: object) -> object:
         if arguments[2] in bad:
             raise InputError("no way")
@@ -151,14 +152,14 @@ def test_runs_that_fail_are_rows_unless_all_do(tree, monkeypatch) -> None:
         sweep(tree, "dmodk", loads=(0.2, 0.4), processes=1, **SHORT)
 
 
-def test_what_does_not_fit_is_a_row_beside_others_and_an_error_alone(tree) -> None:
+def test_an_unsuitable_engine_is_a_row_beside_others_and_an_error_alone(tree) -> None:
     table = sweep(tree, ["hdor", "dmodk"], loads=(0.2,), processes=1, **SHORT)
     assert table["status"].to_list() == ["does not fit", "complete"]
     with pytest.raises(NotApplicable, match="hdor"):
         sweep(tree, "hdor", loads=(0.2,), processes=1, **SHORT)
 
 
-def test_windows_are_as_long_as_they_are_said_to_be() -> None:
+def test_default_windows_have_the_documented_lengths() -> None:
     for spec, times in (("xgft:2;4,4;1,2", 4000), ("xgft:2;8,8;1,8", 1562.5)):
         traffic = resolved(weft.fabric(spec), TrafficSettings(size=4096))
         assert traffic.measure_ns == pytest.approx(times * 4096 * 8 / 200)
@@ -200,12 +201,12 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
         ({"overhead_ns": "x"}, "overhead_ns: 'x' does not fit"),
     ],
 )
-def test_what_cannot_be_swept_is_refused(tree, settings, message) -> None:
+def test_bad_settings_are_refused(tree, settings, message) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         sweep(tree, "dmodk", **{"level": "flow", "loads": (0.1,), **settings})
 
 
-def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
+def test_bad_engines_and_resolutions_are_refused(tree) -> None:
     with pytest.raises(InputError, match="routes must be one value or a list, not 3"):
         sweep(tree, 3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="routes must be an engine by name or Routes, not 3"):
@@ -214,7 +215,7 @@ def test_engines_and_resolutions_that_cannot_be_are_refused(tree) -> None:
         saturation_load(tree, resolution="fine")  # type: ignore[arg-type]
 
 
-def test_options_of_a_level_reach_it(tree) -> None:
+def test_options_of_the_simulator_take_effect(tree) -> None:
     settings = {"loads": (0.2,), "measure": "10us", "processes": 1}
     plain, late = (
         sweep(tree, "dmodk", **options, **settings)["latency_min_ns"][0]
@@ -223,7 +224,7 @@ def test_options_of_a_level_reach_it(tree) -> None:
     assert late > plain + 499
 
 
-def test_routes_have_a_default_policy(tree) -> None:
+def test_the_default_policy_depends_on_the_routes(tree) -> None:
     settings = {"loads": (0.1,), "measure": "5us", "processes": 1}
     table = sweep(tree, ["dmodk", "ecmp"], **settings)
     assert table.select("engine", "policy").rows() == [
@@ -233,7 +234,7 @@ def test_routes_have_a_default_policy(tree) -> None:
     assert ugal["policy"].to_list() == ["ugal"]
 
 
-def test_sweeps_of_other_hardware_are_other_curves(tree) -> None:
+def test_sweeps_with_different_hardware_are_separate_curves(tree) -> None:
     settings = {"loads": (0.1, 0.2), "measure": "5us", "processes": 1}
     usual = sweep(tree, "dmodk", **settings)
     other = sweep(tree, "dmodk", hardware=Hardware(queues="voq"), **settings)
@@ -269,7 +270,7 @@ def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     assert re.search(r"dmodk: sustains 0\.(49|5)", out)
     assert pl.read_csv(table)["load"].to_list() == [0.2, 0.5, 0.8]
     assert plot.read_bytes().startswith(b"\x89PNG")
-    # The table that the command wrote can be drawn beside another one.
+    # The command draws a table that it wrote before beside that of a new sweep.
     other = tmp_path / "both.svg"
     status, _, err = sweep_command(
         capsys, "--loads", "0.2,0.3", "--also", table, "--plot", other, "--seed", 4
@@ -280,7 +281,7 @@ def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     assert written == ["both.svg", "curves.png", "sweep.csv"]
 
 
-def test_the_command_says_once_what_failed_and_what_does_not_fit(capsys, monkeypatch) -> None:
+def test_the_command_reports_failures_and_unsuitable_engines_once(capsys, monkeypatch) -> None:
     def fail(*arguments: object) -> object:
         if arguments[2] > 0.3:
             raise InputError("no way")
@@ -338,7 +339,7 @@ def test_bad_input_is_one_error_and_status_2(capsys, words, message) -> None:
     assert "│" not in out or "--saturation" in words
 
 
-def test_a_table_of_something_else_is_refused(capsys, tmp_path) -> None:
+def test_a_table_without_the_columns_of_a_sweep_is_refused(capsys, tmp_path) -> None:
     other = tmp_path / "other.csv"
     other.write_text("a,b\n1,2\n")
     status, _, err = sweep_command(capsys, "--also", other, "--plot", tmp_path / "p.png")
@@ -346,7 +347,7 @@ def test_a_table_of_something_else_is_refused(capsys, tmp_path) -> None:
     assert "has no column fabric" in err
 
 
-#: Runs the command; interrupts its process group as soon as one run is over.
+#: Runs the command, and interrupts its process group as soon as one run is over.
 INTERRUPTED = """
 import os, signal
 from weft.cli import main, sweep as command
@@ -363,9 +364,9 @@ raise SystemExit(main())
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> None:
+def test_an_interrupted_command_writes_the_finished_runs(tmp_path, processes) -> None:
     table = tmp_path / "sweep.csv"
-    # With two processes the longer run starts together with the other and is still running.
+    # With two processes both runs start together, and the longer run is interrupted.
     fabric, window = ("xgft:2;8,8;1,8", "300us") if processes == 2 else (TREE, "20us")
     words = ["sweep", fabric, "--engine", "dmodk", "--level", "flow"]
     words += ["--loads", "0.01,0.9", "--measure", window]
@@ -384,7 +385,7 @@ def test_an_interrupted_command_writes_what_is_known(tmp_path, processes) -> Non
     assert "Traceback" not in err
     assert "interrupted" in out
     assert sorted(pl.read_csv(table)["status"]) == ["complete", "interrupted"]
-    # No worker remains; the tracker of their semaphores ends a moment later.
+    # No worker process remains; the process that tracks their semaphores ends a little later.
     until = time.monotonic() + 60
     while has_process(child.pid) and time.monotonic() < until:
         time.sleep(0.05)
@@ -403,14 +404,14 @@ def has_process(group: int) -> bool:
 # -- the figure ------------------------------------------------------------------------------------
 
 
-def test_curves_are_told_apart_by_what_differs_and_leave_by_the_top(swept) -> None:
+def test_curves_are_labelled_by_their_differences_and_end_at_the_top(swept) -> None:
     figure = load_curves(swept)
     left, right = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["dmodk", "updn"]
     assert TREE in figure.get_suptitle()
     assert left.get_yscale() == "log"
     top = left.get_ylim()[1]
-    # Mean, tail, rise to the top and its end for each of two curves.
+    # For each of two curves: the mean, the tail, the rise to the top and the end of the rise.
     assert len(left.lines) == 8
     assert [line.get_ydata()[-1] for line in left.lines[2:4]] == [top, top]
     assert left.lines[0].get_ydata()[0] == pytest.approx(swept["latency_mean_ns"][0] / 1e3)
@@ -420,7 +421,9 @@ def test_curves_are_told_apart_by_what_differs_and_leave_by_the_top(swept) -> No
     ] == ["one", "two"]
 
 
-def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(swept, tmp_path) -> None:
+def test_figures_without_results_are_refused_and_equal_figures_are_equal_files(
+    swept, tmp_path
+) -> None:
     empty = swept.with_columns(pl.lit(None, dtype=pl.Float64).alias("offered_load"))
     for wrong in (empty, []):
         with pytest.raises(InputError, match="no run has a result"):
@@ -435,6 +438,6 @@ def test_figures_of_nothing_are_refused_and_equal_ones_are_equal_files(swept, tm
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_studies_check_before_they_route(tree) -> None:
+def test_settings_are_checked_before_routing(tree) -> None:
     with pytest.raises(InputError, match="may be an empty list"):
         Study.of(tree, [], "flow", None, 0, {})

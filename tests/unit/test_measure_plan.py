@@ -1,4 +1,4 @@
-"""Which communication graphs are measured, and which processes run them."""
+"""The list of communication graphs to measure, and the processes that run each graph."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SIZE = 20 * 2**20
 THREE = [Machine("a", [0, 3, 6]), Machine("b", [1, 4, 7]), Machine("c", [2, 5])]
 
 
-def test_machines_come_in_the_order_of_their_first_process() -> None:
+def test_machines_are_in_the_order_of_their_first_process() -> None:
     assert machines_of(["x", "y", "x", "w", "y"]) == [
         Machine("x", [0, 2]), Machine("y", [1, 4]), Machine("w", [3]),
     ]  # fmt: skip
 
 
-def test_each_end_of_an_edge_has_a_process_of_its_own_on_its_machine() -> None:
+def test_each_end_of_an_edge_has_its_own_process_on_its_machine() -> None:
     graph = Graph("g", [0, 0, 2, 1], [1, 1, 0, 2])
     ends = bind(graph, THREE)
     ranks = [rank for pair in ends for rank in pair]
@@ -37,7 +37,7 @@ def test_each_end_of_an_edge_has_a_process_of_its_own_on_its_machine() -> None:
         assert pair[1] in THREE[destination].ranks
 
 
-def test_nodes_share_machines_only_when_asked() -> None:
+def test_nodes_share_machines_only_on_request() -> None:
     graph = Graph("g", [0, 3], [1, 1])
     with pytest.raises(InputError, match="graph 'g' has a node 3 and needs 4 machines; there"):
         bind(graph, THREE)
@@ -57,7 +57,7 @@ def names(graphs) -> list[str]:
     return [graph.name for graph in graphs]
 
 
-def test_all_graphs_come_once_each_and_one_communication_alone_first() -> None:
+def test_all_graphs_are_listed_once_and_the_single_communication_first() -> None:
     graphs = GraphOptions(all=3).graphs(SIZE)
     assert [tuple(zip(*graph[1:], strict=True)) for graph in graphs] == list(all_shapes(3))
     assert names(graphs)[:2] == ["0->1", "0->1 0->1"]
@@ -69,7 +69,7 @@ def test_all_graphs_come_once_each_and_one_communication_alone_first() -> None:
         assert max(map(ends.count, ends)) <= 2
 
 
-def test_random_graphs_stay_as_they_are_when_more_are_asked_for() -> None:
+def test_random_graphs_do_not_depend_on_their_number() -> None:
     few = GraphOptions(random=("2x4",), seed=5).graphs(SIZE)
     many = GraphOptions(random=("3x4", "2x5"), seed=5).graphs(SIZE)
     assert names(many) == [
@@ -82,7 +82,7 @@ def test_random_graphs_stay_as_they_are_when_more_are_asked_for() -> None:
     assert GraphOptions(random=("2x4",), seed=5).facts() == {"seed": 5, "random_nodes": 6}
 
 
-def test_smaller_graphs_that_recursion_needs_are_added_on_demand(tmp_path) -> None:
+def test_smaller_graphs_for_the_recursion_are_added_on_request(tmp_path) -> None:
     file = tmp_path / "list.txt"
     file.write_text("# what we care for\nfigure 4 A: 0->1 0->2 3->1  # a comment\n\nb: 5->6\n")
     assert names(GraphOptions(graphs_file=(file,)).graphs(SIZE)) == ["b", "figure 4 A"]
@@ -92,7 +92,7 @@ def test_smaller_graphs_that_recursion_needs_are_added_on_demand(tmp_path) -> No
     assert forms >= {((0, 1), (0, 2)), shape([0, 3], [1, 1])}
 
 
-def test_a_graph_of_weft_predict_is_measured_when_it_is_synchronous(tmp_path) -> None:
+def test_a_graph_of_weft_predict_needs_equal_sizes_and_starts(tmp_path) -> None:
     file = tmp_path / "fig.txt"
     file.write_text("size 20MiB\na: node1 -> node2\nb: node1 -> node3\n")
     graphs = GraphOptions(graph=(file,)).graphs(SIZE)
@@ -121,7 +121,7 @@ def test_a_graph_of_weft_predict_is_measured_when_it_is_synchronous(tmp_path) ->
         ({"random": ("2x4", "2x4")}, "two graphs have the name 'random-4-0'"),
     ],
 )
-def test_options_that_give_no_list_are_refused(options, message) -> None:
+def test_options_that_give_no_valid_list_of_graphs_are_refused(options, message) -> None:
     with pytest.raises(InputError, match=message):
         GraphOptions(**options).graphs(SIZE)
 
@@ -140,7 +140,7 @@ def test_options_that_give_no_list_are_refused(options, message) -> None:
         ("a: 0->1\na: 0->2\n", 2, "a second graph has the name 'a'"),
     ],
 )
-def test_wrong_lists_are_refused_with_their_line(text, line, message, tmp_path) -> None:
+def test_faulty_lists_are_refused_with_the_line_number(text, line, message, tmp_path) -> None:
     file = tmp_path / "list.txt"
     file.write_text(text)
     with pytest.raises(InputError, match=message) as caught:

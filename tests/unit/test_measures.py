@@ -1,4 +1,4 @@
-"""Distances and bisections against exhaustive searches."""
+"""Distances and bisections, compared with exhaustive searches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weft.fabrics.topology.measures import (
 
 
 def plain_counts(fabric: Fabric) -> list[int]:
-    """Count ordered pairs of hosts by distance with one breadth-first search per host."""
+    """Return the number of ordered pairs of hosts at each distance, by breadth-first searches."""
     neighbours: dict[int, set[int]] = {}
     for tail, head in zip(fabric.link_from.tolist(), fabric.link_to.tolist(), strict=True):
         neighbours.setdefault(tail, set()).add(head)
@@ -39,7 +39,7 @@ def plain_counts(fabric: Fabric) -> list[int]:
 
 
 def smallest_cut(fabric: Fabric) -> int:
-    """Return the exact bisection: try each division of the forwarding nodes with the best hosts."""
+    """Return the smallest cut of all divisions of forwarding nodes, each with its best hosts."""
     forwarding = np.flatnonzero(fabric.forwards)
     bit_of = {int(node): i for i, node in enumerate(forwarding)}
     masks = np.arange(1 << len(forwarding), dtype=np.int64)
@@ -61,8 +61,8 @@ def smallest_cut(fabric: Fabric) -> int:
     for node in fabric.host_nodes.tolist():
         if fabric.forwards[node]:
             moving += side(node).astype(np.int32)
-    # With every other host on side 0, the cut is `base`; then as many as balance needs move to
-    # side 1, the cheapest first.
+    # If all hosts that do not forward are on side 0, their cables add `base` to the cut. As many of
+    # them as balance needs then move to side 1, in the order of the cost of moving.
     base = sum((up[node][1] for node in fixed), start=np.zeros_like(cut))
     change = np.array([up[node][0] - up[node][1] for node in fixed]).reshape(len(fixed), len(masks))
     prefix = np.vstack((np.zeros_like(cut), np.cumsum(np.sort(change, axis=0), axis=0)))
@@ -78,7 +78,7 @@ def smallest_cut(fabric: Fabric) -> int:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_distances_on_random_fabrics(seed):
+def test_distances_on_random_fabrics_equal_plain_counts(seed):
     fabric = random_fabric(seed, switches=7, hosts=9)
     counts = plain_counts(fabric)
     assert distance_counts(fabric).tolist() == counts
@@ -91,14 +91,14 @@ def test_distances_on_random_fabrics(seed):
         assert average_distance(fabric) is None
 
 
-def test_random_fabrics_are_whole_and_split_by_turns():
+def test_some_random_fabrics_are_connected_and_some_are_not():
     connected = [
         diameter(random_fabric(seed, switches=7, hosts=9)) is not None for seed in range(60)
     ]
     assert 5 < sum(connected) < 55
 
 
-def test_distances_when_the_search_goes_in_several_parts(monkeypatch):
+def test_distances_of_a_search_in_several_parts_are_the_same(monkeypatch):
     fabric = build("torus:dims=9x8,hosts=2").with_faults(cables=9, seed=1)
     expected = distance_counts(fabric).tolist()
     assert expected == plain_counts(fabric)
@@ -106,7 +106,7 @@ def test_distances_when_the_search_goes_in_several_parts(monkeypatch):
     assert distance_counts(fabric).tolist() == expected
 
 
-def test_distances_with_unequal_hosts_per_switch():
+def test_distances_with_unequal_hosts_per_switch_equal_plain_counts():
     fabric = build("leaf-spine:leaves=4,spines=2,hosts=3").without(cables=[0, 5, 6])
     assert diameter(fabric) is None  # three hosts are unplugged
     assert distance_counts(fabric).tolist() == plain_counts(fabric)
@@ -120,7 +120,7 @@ def test_hosts_cabled_to_each_other():
     pair = make.fabric()
     assert diameter(pair) is None  # host c is alone
     make.connect(hosts[1:], [switch, switch])
-    # a reaches b, which does not forward, so a does not reach c.
+    # Host a reaches b, which does not forward, so that a does not reach c.
     line = make.fabric()
     assert distance_counts(line).tolist() == plain_counts(line) == [0, 2, 2]
     assert diameter(line) is None
@@ -149,9 +149,9 @@ def test_a_single_host_has_no_distances():
     assert bisection_upper_bound(fabric) == 0
 
 
-def test_distances_on_a_ring_are_as_counted_by_hand():
-    # 24 switches with 2 hosts each: 2 links to the other host of the switch, then 4 hosts at each
-    # number of steps, and 2 at the far end.
+def test_distances_on_a_ring_equal_those_counted_by_hand():
+    # From each of 48 hosts: one host of the same switch in 2 links, 4 hosts at each of the next
+    # 11 distances, and 2 hosts at the opposite switch.
     counts = distance_counts(build("ring:n=24,hosts=2"))
     assert counts.tolist() == [0, 0, 48, *[48 * 4] * 11, 48 * 2]
 
@@ -232,19 +232,19 @@ def test_bisection_bounds_on_random_fabrics(seed):
     assert exact <= bisection_upper_bound(fabric, seed) <= exact + 1
 
 
-def test_the_square_of_a_kns_is_cut_below_half_its_hosts():
-    """A block of four by four routers plus two more cuts 16 cables; a straight cut cuts 18."""
+def test_a_block_of_routers_gives_a_smaller_cut_of_a_kns_than_a_straight_cut():
+    """A block of 4 x 4 routers plus two more has 16 cables to the rest; a straight cut has 18."""
     assert bisection_upper_bound(build("kns:k=6,n=2")) == 16
 
 
-def test_bisection_bounds_depend_on_the_seed_alone():
+def test_bisection_bounds_depend_only_on_the_seed():
     fabric = build("jellyfish:switches=60,degree=4,hosts=4")
     assert bisection_upper_bound(fabric, 5) == bisection_upper_bound(fabric, 5)
 
 
 def test_disconnected_fabrics_have_small_bisections():
     fabric = build("cellia:nodes=45").without(switches=["top0", "top1", "top2"])
-    # Three parts of 15 hosts: one of them must be split 7 to 8.
+    # Of three parts with 15 hosts, one must be split into 7 and 8 hosts.
     assert 0 < bisection_upper_bound(fabric) <= 9
     split = build("leaf-spine:leaves=4,spines=2,hosts=3").without(switches=["spine0", "spine1"])
     assert bisection_upper_bound(split) == 0
@@ -256,7 +256,7 @@ def test_fabrics_without_hosts_or_without_cables_between_switches():
     make.connect(switches[:1], switches[1:])
     bare = make.fabric()
     assert (diameter(bare), average_distance(bare), bisection_upper_bound(bare)) == (0, None, 0)
-    # More nodes than the dense computation handles, and no cable between switches.
+    # More nodes than the dense computation handles, without a cable between switches.
     leaves = build("leaf-spine:leaves=500,spines=1,hosts=3").without(switches=["spine0"])
     assert diameter(leaves) is None
     assert bisection_upper_bound(leaves) == 0

@@ -29,7 +29,7 @@ from reference import columns_page
 def chain() -> Fabric:
     """Build hosts a and b on leaf x, c and d on leaf y, and both leaves on one spine.
 
-    Hosts at 100 Gb/s, x to the spine at 200, y to the spine at 50.
+    Cables of hosts have 100 Gb/s, that of x to the spine has 200, and that of y 50.
     """
     build = FabricBuilder("chain", rate=100)
     leaves = build.switches(["x", "y"], level=1)
@@ -48,11 +48,11 @@ def loads_by_name(result: StaticResult, column: str = "load") -> dict[str, float
     }
 
 
-# a to c, b to d, a to b; the hosts are numbered in this order.
+# Sources and destinations of the flows a to c, b to d and a to b; a to d are hosts 0 to 3.
 FLOWS = ([0, 1, 0], [2, 3, 1])
 
 
-def test_the_injection_rate_is_that_of_hosts_not_of_other_adapters() -> None:
+def test_the_injection_rate_is_that_of_hosts_only() -> None:
     build = FabricBuilder("a fast aggregation node")
     (switch,) = build.switches(["s"])
     build.connect([switch] * 2, build.hosts(["a", "b"]), rate=100)
@@ -64,12 +64,12 @@ def test_the_injection_rate_is_that_of_hosts_not_of_other_adapters() -> None:
     assert bisection(fabric, route(fabric, "minhop"), samples=2).mean == 1.0
 
 
-def test_link_loads_by_hand() -> None:
+def test_link_loads_equal_those_by_hand() -> None:
     fabric = chain()
     result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
     expected = {"ax": 2, "bx": 1, "xb": 1, "xz": 2, "zy": 2, "yc": 1, "yd": 1}
     assert loads_by_name(result, "flows") == expected
-    # Loads are relative to 100 Gb/s: a link of twice the rate has half the load, and so on.
+    # Loads are relative to 100 Gb/s: a link of twice the rate has half the load.
     assert loads_by_name(result) == expected | {"xz": 1.0, "zy": 4.0}
     assert result.host_rate_gbps == 100
     row = result.links.filter((pl.col("from_node") == "z") & (pl.col("to_node") == "y")).row(
@@ -82,7 +82,7 @@ def test_link_loads_by_hand() -> None:
     assert fabric.link_name(link) == f"z[{row['from_port']}] -> y[{row['to_port']}]"
 
 
-def test_flows_by_hand() -> None:
+def test_columns_of_flows_equal_those_by_hand() -> None:
     fabric = chain()
     result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
     assert result.flows["contention"].to_list() == [4.0, 4.0, 2.0]
@@ -103,7 +103,7 @@ def test_flows_by_hand() -> None:
     )
 
 
-def test_metrics_by_scope_by_hand() -> None:
+def test_metrics_of_scopes_equal_those_by_hand() -> None:
     fabric = chain()
     result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
     rows = {row["scope"]: row for row in result.metrics.iter_rows(named=True)}
@@ -130,7 +130,7 @@ def test_metrics_by_scope_by_hand() -> None:
     assert rows["all"]["used"] == pytest.approx(7 / 12)
 
 
-def test_cdf_of_a_scope() -> None:
+def test_a_scope_has_a_cdf_of_loads() -> None:
     fabric = chain()
     result = analyse(fabric, route(fabric, "minhop"), *FLOWS)
     assert result.cdf("switch-switch").rows() == [(0.0, 0.5), (1.0, 0.75), (4.0, 1.0)]
@@ -152,7 +152,7 @@ def test_weights_scale_loads_and_contention() -> None:
 
 
 def two_spines() -> Fabric:
-    """Build `chain` with two spines, every cable at 100 Gb/s and no levels."""
+    """Build `chain` with two spines, without levels and with all cables at 100 Gb/s."""
     build = FabricBuilder("two spines", rate=100)
     leaves = build.switches(["x", "y"])
     spines = build.switches(["z", "w"])
@@ -218,7 +218,7 @@ def test_a_host_that_sends_to_itself_loads_nothing() -> None:
     assert result.metrics["cv"].null_count() == len(result.metrics)
 
 
-def test_no_flows() -> None:
+def test_an_analysis_without_flows_is_empty() -> None:
     fabric = two_spines()
     result = analyse(fabric, route(fabric, "minhop"), [], [])
     assert len(result.flows) == 0
@@ -226,7 +226,7 @@ def test_no_flows() -> None:
     assert result.metrics.row(0, named=True)["used"] == 0
 
 
-def test_auxiliary_adapters_are_in_no_scope() -> None:
+def test_links_of_auxiliary_adapters_are_in_no_scope() -> None:
     parts = Parts.of(chain())
     parts.kind[parts.names.index("d")] = 2
     fabric = Fabric.of(parts)
@@ -238,7 +238,7 @@ def test_auxiliary_adapters_are_in_no_scope() -> None:
 
 
 @pytest.mark.parametrize("engine", ["minhop", "ecmp"])
-def test_all_to_all_without_listing_flows(engine: str) -> None:
+def test_an_all_to_all_equals_its_list_of_flows(engine: str) -> None:
     fabric = chain()
     routes = route(fabric, engine)
     all_pairs = analyse_all_to_all(fabric, routes)
@@ -250,7 +250,7 @@ def test_all_to_all_without_listing_flows(engine: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_flows_and_links_agree_on_random_fabrics(seed: int) -> None:
+def test_columns_of_flows_and_links_agree_on_random_fabrics(seed: int) -> None:
     fabric = random_fabric(seed)
     random = np.random.default_rng(seed)
     sources, destinations = random.integers(0, fabric.num_hosts, (2, 60))
@@ -268,7 +268,7 @@ def test_flows_and_links_agree_on_random_fabrics(seed: int) -> None:
     assert moving["contention"].max() == load.max()
 
 
-def test_load_metrics_by_hand() -> None:
+def test_load_metrics_equal_those_by_hand() -> None:
     row = load_metrics([0, 0, 1, 3]).row(0, named=True)
     assert row == {
         "count": 4, "used": 0.5, "mean": 1.0, "cv": pytest.approx(np.sqrt(1.5)),
@@ -279,19 +279,19 @@ def test_load_metrics_by_hand() -> None:
     assert load_metrics([]).row(0) == (0, *[None] * 7)
 
 
-def test_ecdf_by_hand() -> None:
+def test_ecdf_equals_that_by_hand() -> None:
     assert ecdf([2, 1, 2, 5]).rows() == [(1.0, 0.25), (2.0, 0.75), (5.0, 1.0)]
     assert ecdf([]).rows() == []
 
 
 @pytest.mark.parametrize("values", [[1.0, np.nan], [np.inf], [[1.0]], ["a"], [1j]])
-def test_what_is_no_list_of_numbers_is_refused(values: object) -> None:
+def test_values_other_than_a_list_of_numbers_are_refused(values: object) -> None:
     for function in (load_metrics, ecdf):
         with pytest.raises(InputError, match="values of a distribution"):
             function(values)
 
 
-def test_bad_flows_and_foreign_routes() -> None:
+def test_bad_flows_and_routes_of_another_fabric_are_refused() -> None:
     fabric = chain()
     routes = route(fabric, "minhop")
     with pytest.raises(InputError, match="sources: 4 is out of range; hosts of chain are 0 to 3"):
@@ -329,7 +329,7 @@ def test_frames_have_the_documented_columns() -> None:
             assert row in text, (name, key)
 
 
-def test_nan_becomes_null_wherever_it_comes_from() -> None:
+def test_nan_becomes_null_from_every_type_of_column() -> None:
     for data in (np.array([np.nan]), [float("nan")], pl.Series([np.nan])):
         table = frame(metrics.ECDF_COLUMNS, {"value": data, "share": [1.0]})
         assert table["value"].to_list() == [None]

@@ -48,7 +48,7 @@ def test_load_is_conserved(spec: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_a_split_does_not_depend_on_the_others(name: str) -> None:
+def test_loads_of_a_split_do_not_depend_on_other_splits(name: str) -> None:
     fabric = build("fat-tree:k=4")
     routes = route(fabric, "ecmp")
     ends = pairs(fabric, 50)
@@ -57,11 +57,11 @@ def test_a_split_does_not_depend_on_the_others(name: str) -> None:
         alone = multipath_loads(fabric, routes, *ends, [split], hash=name, seed=1)
         assert np.array_equal(alone.per_link[0], loads)
     other = multipath_loads(fabric, routes, *ends, [(1, 1)], hash=name, seed=2)
-    if name not in ("md5", "crc-polarised"):  # they have no seed
+    if name not in ("md5", "crc-polarised"):  # these have no seed
         assert not np.array_equal(other.per_link[0], together.per_link[0])
 
 
-def test_schemes_make_use_of_what_they_know() -> None:
+def test_schemes_use_queue_pairs_epochs_neither_or_both() -> None:
     assert [scheme.parts(8, 20) for scheme in Scheme] == [(1, 1), (1, 20), (8, 1), (8, 20)]
 
 
@@ -73,8 +73,8 @@ def test_ideal_choices_average_to_the_equal_split() -> None:
     parts = 40
     seeds = [multipath_loads(fabric, routes, *ends, [(1, parts)], seed=seed) for seed in range(25)]
     mean = np.mean([result.per_link[0] for result in seeds], axis=0)
-    # A link's mean is a sum over flows of means of 1,000 draws with probability p, each of
-    # variance p (1 - p) / 1,000: in total less than equal / 1,000.
+    # The mean load of a link is a sum over flows. Each term is a mean of 1,000 draws with
+    # probability p and has variance p (1 - p) / 1,000, so that the sum's is below equal / 1,000.
     deviation = (mean - equal) / np.sqrt(np.maximum(equal, 1e-9) / (parts * len(seeds)))
     busy = (equal > 0) & (np.abs(mean - equal) > 1e-9)
     assert np.abs(deviation[busy]).max() < 4.5
@@ -82,8 +82,8 @@ def test_ideal_choices_average_to_the_equal_split() -> None:
 
 
 def test_crc_with_one_seed_polarises() -> None:
-    # 4 candidates at the edge switch and 4 above it: the second hash repeats the first, so that
-    # each aggregation switch uses only one of its four core switches.
+    # Edge and aggregation switches have 4 candidates each. The second hash repeats the first, so
+    # that each aggregation switch uses only one of its four core switches.
     fabric = build("fat-tree:k=8")
     routes = route(fabric, "ecmp")
     ends = pairs(fabric, 4000)
@@ -95,12 +95,12 @@ def test_crc_with_one_seed_polarises() -> None:
         for name in HASHES
     }
     assert used["crc-polarised"] == 0.25
-    # A seed per switch shifts all flows of an edge switch alike: some core links stay unused.
+    # A seed per switch changes all hashes there by the same bits: some core links stay unused.
     assert 0.25 < used["crc"] < 0.95
     assert used["crc-offset"] == used["ideal"] == used["linear"] == used["md5"] == 1.0
 
 
-def test_linear_form_with_as_many_qps_as_paths_is_an_equal_split() -> None:
+def test_the_linear_form_with_as_many_qps_as_paths_splits_equally() -> None:
     fabric = build("fat-tree:k=8")
     routes = route(fabric, "ecmp")
     ends = pairs(fabric, 200)
@@ -108,8 +108,8 @@ def test_linear_form_with_as_many_qps_as_paths_is_an_equal_split() -> None:
     np.testing.assert_allclose(result.per_link[0], link_loads(fabric, routes, *ends), atol=1e-9)
 
 
-def test_md5_shifts_all_flows_by_the_same_steps() -> None:
-    # Of the 16 paths between pods, 4 QPs use 4, 8 use 5 and 16 use 9, for every flow.
+def test_md5_uses_equally_many_paths_for_every_flow() -> None:
+    # Of the 16 paths between pods, a flow of 4 QPs uses 4, one of 8 QPs 5, and one of 16 QPs 9.
     fabric = build("fat-tree:k=8")
     routes = route(fabric, "ecmp")
     up = link_tiers(fabric) == "up 2-3"
@@ -121,7 +121,7 @@ def test_md5_shifts_all_flows_by_the_same_steps() -> None:
 
 @pytest.mark.parametrize("k", [4, 6])
 def test_paths_are_numbered_as_networkx_lists_them(k: int) -> None:
-    # The md5 and linear forms number paths as in that list; weft numbers them by lower ports.
+    # The md5 and linear forms number paths in the order of networkx; weft orders paths by ports.
     half = k // 2
     graph = nx.Graph()
     for pod, a in product(range(k), range(half)):
@@ -145,7 +145,7 @@ def test_paths_are_numbered_as_networkx_lists_them(k: int) -> None:
         assert names[:2] == [path[1], f"core{core // half}.{core % half}"]
 
 
-def test_flows_that_stay_or_have_no_path() -> None:
+def test_flows_within_a_host_or_without_a_path_load_no_link() -> None:
     builder = FabricBuilder("two islands")
     left, right = builder.switches(["a", "b"])
     hosts = builder.hosts(["h0", "h1", "h2", "loose"], forwards=False)
@@ -159,7 +159,7 @@ def test_flows_that_stay_or_have_no_path() -> None:
     assert result.flows == 5
 
 
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     fabric = build("fat-tree:k=4")
     routes = route(fabric, "ecmp")
     assert isinstance(routes, CandidateRoutes)
@@ -177,7 +177,7 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_candidates_that_lead_nowhere(name: str) -> None:
+def test_candidates_that_lead_to_a_dead_end_are_refused(name: str) -> None:
     fabric = build("fat-tree:k=4")
     routes = route(fabric, "ecmp")
     assert isinstance(routes, CandidateRoutes)
@@ -189,7 +189,7 @@ def test_candidates_that_lead_nowhere(name: str) -> None:
         multipath_loads(fabric, replace(routes, set_id=set_id), [0], [15], [(1, 1)], hash=name)
 
 
-def test_too_many_paths_to_number() -> None:
+def test_too_many_paths_to_number_are_refused() -> None:
     links = 64
     chain = FabricBuilder("ladder")
     nodes = chain.switches([f"s{i}" for i in range(links + 1)])

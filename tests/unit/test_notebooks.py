@@ -1,4 +1,4 @@
-"""The example notebooks run from top to bottom, and the last values of cells have a display."""
+"""The example notebooks run from top to bottom, and the last value of each cell can be shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
 def run_cell(source: str, scope: dict[str, Any]) -> Any:
-    """Run a cell as a notebook does; return the value of a last expression, else None."""
+    """Run a cell as a notebook does; return its value if it ends with an expression, else None."""
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "cell", "exec"), scope)
@@ -35,5 +35,5 @@ def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("<" in value._repr_html_() for value in values)
 
 
-def test_there_are_three() -> None:
+def test_there_are_three_notebooks() -> None:
     assert len(NOTEBOOKS) == 3

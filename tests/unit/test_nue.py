@@ -1,4 +1,4 @@
-"""nue: routes without deadlock on every fabric, with any number of lanes."""
+"""nue: deadlock-free routes on every fabric with any number of lanes."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def dependencies(fabric: Fabric, routes: TableRoutes) -> nx.DiGraph:
     return graph
 
 
-def test_a_ring_of_five_with_one_lane_leaves_out_one_turn_each_way() -> None:
+def test_one_lane_on_a_ring_of_five_omits_one_dependency_per_direction() -> None:
     fabric = ring(5)
     routes = nue(fabric, max_vls=1)
     report = validate(fabric, routes)
     assert report.ok
     assert routes.num_vls == 1
     assert nx.is_directed_acyclic_graph(dependencies(fabric, routes))
-    # 20 pairs; each cycle of five channels must leave out one turn, and so one pair of two hops
-    # takes the other direction, in three hops instead of two.
+    # Each of the two cycles of five channels must omit one dependency. One of 20 pairs per cycle
+    # then takes the other direction, with three links between switches instead of two.
     assert report.detours.tolist() == [18, 2]
 
 
-def test_two_lanes_serve_a_ring_of_five_by_shortest_ways() -> None:
+def test_two_lanes_on_a_ring_of_five_allow_minimal_paths() -> None:
     fabric = ring(5)
     routes = nue(fabric, max_vls=2)
     assert validate(fabric, routes).ok
@@ -67,7 +67,7 @@ def test_two_lanes_serve_a_ring_of_five_by_shortest_ways() -> None:
 @pytest.mark.parametrize(
     "spec", ["xgft:2;4,4;1,4", "xgft:3;3,3,3;1,3,3", "mesh:4x4", "hypercube:4", "kns:k=4,n=2"]
 )
-def test_what_one_lane_serves_by_shortest_ways_gets_one(spec: str) -> None:
+def test_one_lane_is_used_if_it_allows_minimal_paths(spec: str) -> None:
     fabric = load(spec)
     routes = nue(fabric)
     report = validate(fabric, routes)
@@ -76,16 +76,16 @@ def test_what_one_lane_serves_by_shortest_ways_gets_one(spec: str) -> None:
     assert routes.num_vls == 1
 
 
-def test_a_complete_fat_tree_is_balanced_in_whatever_order_it_comes() -> None:
+def test_a_complete_fat_tree_is_balanced_for_any_order_of_its_nodes() -> None:
     for fabric in (load("xgft:3;4,4,4;1,4,4"), load("xgft:3;4,4,4;1,4,4").shuffled(5)):
         loads = all_to_all_loads(fabric, nue(fabric)).per_link[fabric.link_kind == 0]
-        # The 4 hosts of a leaf switch send to 60 others over 4 cables.
+        # The 4 hosts of a leaf switch send to 60 other hosts over 4 cables.
         assert loads.max() == 60
 
 
 @pytest.mark.parametrize("max_vls", [1, 2, 8])
 @pytest.mark.parametrize("seed", range(12))
-def test_random_fabrics_are_connected_and_acyclic(seed: int, max_vls: int) -> None:
+def test_routes_of_random_fabrics_are_complete_and_acyclic(seed: int, max_vls: int) -> None:
     fabric = random_fabric(seed, switches=14, hosts=18, others=2)
     for options in ({}, {"management": True}):
         routes = nue(fabric, max_vls=max_vls, **options)
@@ -96,7 +96,7 @@ def test_random_fabrics_are_connected_and_acyclic(seed: int, max_vls: int) -> No
 
 
 @pytest.mark.parametrize("spec", ["torus:5x5", "xgft:3;4,4,4;1,4,4", "dragonfly:a=4,h=2,p=2"])
-def test_faulty_fabrics_and_their_switches_are_served_with_one_lane(spec: str) -> None:
+def test_one_lane_suffices_for_hosts_and_switches_of_faulty_fabrics(spec: str) -> None:
     fabric = load(spec).with_faults(cables=5, switches=1, seed=3)
     report = validate(fabric, nue(fabric, max_vls=1, management=True), management=True)
     assert report.ok_where_connected
@@ -112,7 +112,7 @@ def test_more_lanes_give_no_longer_paths() -> None:
     assert reports[-1].lanes > 1
 
 
-def test_the_lids_of_an_lmc_avoid_each_other() -> None:
+def test_the_lids_of_one_port_use_different_links() -> None:
     fabric = load("torus:4x4")
     routes = nue(fabric, lmc=1, max_vls=2)
     assert validate(fabric, routes).ok
