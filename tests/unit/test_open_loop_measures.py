@@ -1,4 +1,4 @@
-"""Statistics and measures of open-loop runs, compared with queues of known results."""
+"""Statistics and measures of open-loop runs, compared with queues of known behaviour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.sim.sweep.statistics import Messages, batch_means, mser, student_t, tr
 
 
 def queues(load: float, sources: int, until: float, seed: int):
-    """Return times of creation and arrival of independent M/D/1 queues of service time 1."""
+    """Return the creation and arrival time of each message of M/D/1 queues with service time 1."""
     random = np.random.default_rng(seed)
     born, arrived = [], []
     for _ in range(sources):
@@ -27,7 +27,7 @@ def queues(load: float, sources: int, until: float, seed: int):
 def run(
     load: float, *, sources: int = 16, window: float = 2000, warmup: float = 500, seed: int = 0
 ):
-    """Measure queues; at 8 Gb/s a message of one byte takes one ns."""
+    """Measure messages of one byte in M/D/1 queues; at 8 Gb/s each takes one ns."""
     born, arrived = queues(load, sources, warmup + 1.25 * window, seed)
     return measure(
         born, arrived, np.ones(len(born)), warmup_ns=warmup, measure_ns=window, sources=sources,
@@ -40,21 +40,21 @@ def mean_of_md1(load: float) -> float:
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-def test_the_interval_covers_the_closed_form_as_often_as_it_says(load) -> None:
+def test_intervals_cover_the_closed_form_with_their_probability(load) -> None:
     estimates = [run(load, seed=seed).latency for seed in range(100)]
     inside = sum(abs(one.mean - mean_of_md1(load)) <= one.half_width for one in estimates)
     assert 88 <= inside <= 100
-    # Wide intervals would satisfy that too; check that they are narrow.
+    # Wide intervals would also cover the mean, so check that these are narrow.
     assert np.mean([one.half_width for one in estimates]) < 0.08 * mean_of_md1(load)
 
 
-def test_intervals_are_widened_and_batches_merged_where_neighbours_are_correlated() -> None:
+def test_correlated_batches_are_merged_and_widen_the_interval() -> None:
     random = np.random.default_rng(1)
     at = np.arange(32_000.0)
     independent = batch_means(at, random.normal(5, 1, len(at)), 0, 32_000)
     assert independent.batches == 32
     assert independent.half_width == pytest.approx(student_t(31) / np.sqrt(32_000), rel=0.4)
-    # Noise that is constant for three batches of 32: taken as independent it would mislead.
+    # This noise is constant for about three of 32 batches, which are therefore not independent.
     level = np.repeat(random.normal(0, 1, 12), 32_000 // 12 + 1)[:32_000]
     slow = batch_means(at, 5 + level, 0, 32_000)
     assert slow.batches < 32
@@ -68,14 +68,14 @@ def test_intervals_are_widened_and_batches_merged_where_neighbours_are_correlate
     )
 
 
-def test_means_are_of_messages_not_of_batches() -> None:
-    # 100 messages of 1 in the first half, 300 of 2 in the second.
+def test_the_mean_is_over_messages_not_over_batches() -> None:
+    # 100 messages have value 1 in the first half, and 300 have value 2 in the second.
     at = np.concatenate([np.linspace(0, 0.499, 100), np.linspace(0.5, 0.999, 300)])
     value = np.repeat([1.0, 2.0], [100, 300])
     assert batch_means(at, value, 0, 1).mean == pytest.approx(1.75)
 
 
-def test_bursts_of_equal_messages_have_no_error() -> None:
+def test_equal_latencies_have_an_interval_of_width_zero() -> None:
     random = np.random.default_rng(2)
     at = np.concatenate([random.uniform(i, i + 1, 5 + 40 * (i % 3)) for i in range(32)])
     assert batch_means(at, np.full(len(at), 3.0), 0, 32).half_width == pytest.approx(0, abs=1e-9)
@@ -87,17 +87,17 @@ def test_too_few_messages_have_a_mean_and_no_interval() -> None:
     assert (result.mean, result.batches) == (1.0, 0)
     assert np.isnan(result.half_width)
     assert not batch_means(np.linspace(0, 0.9, 80), np.ones(80), 0, 1).few
-    # Eighty messages at one time count as one.
+    # Eighty messages at the same time count as one message.
     assert batch_means(np.full(80, 0.5), np.ones(80), 0, 1).few
     assert np.isnan(batch_means(np.zeros(0), np.zeros(0), 0, 1).mean)
 
 
-def test_slopes_have_their_interval() -> None:
+def test_intervals_of_slopes_allow_for_correlated_residuals() -> None:
     at = np.arange(16.0)
     straight = trend(at, 3 + 2 * at)
     assert straight.slope == pytest.approx(2)
     assert straight.half_width == pytest.approx(0, abs=1e-9)
-    slow = trend(at, 2 * at + np.sin(at / 3))  # the residuals of the line are correlated
+    slow = trend(at, 2 * at + np.sin(at / 3))  # the residuals of the fit are correlated
     rest = np.sin(at / 3) - np.polyval(np.polyfit(at, np.sin(at / 3), 1), at)
     plain = student_t(14) * np.sqrt((rest**2).sum() / 14 / ((at - at.mean()) ** 2).sum())
     assert slow.half_width > 2 * plain
@@ -106,13 +106,13 @@ def test_slopes_have_their_interval() -> None:
     assert not trend(at, 3 - 2 * at).grows
     random = np.random.default_rng(0)
     grows = [trend(at, random.normal(size=16)).grows for _ in range(1000)]
-    assert 0.03 < np.mean(grows) < 0.07  # one side of 95 %
+    assert 0.03 < np.mean(grows) < 0.07  # a one-sided test at 95 %
     gap = np.where(at == 4, np.nan, 2 * at)
     assert trend(at, gap).slope == pytest.approx(2)
     assert np.isnan(trend(at[:2], at[:2]).slope)
 
 
-def test_the_transient_ends_where_it_was_put() -> None:
+def test_the_end_of_a_known_transient_is_found() -> None:
     random = np.random.default_rng(4)
     at = np.arange(5000.0)
     value = random.normal(10, 1, 5000) - 20 * np.exp(-at / 100)
@@ -150,7 +150,7 @@ def test_offered_load_counts_the_messages_created() -> None:
     assert (result.min_ns, result.max_ns) == (1.0, 2.0)
 
 
-def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> None:
+def test_an_overloaded_queue_saturates_and_accepts_its_capacity() -> None:
     for load in (1.05, 1.3):
         results = [run(load, seed=seed) for seed in range(20)]
         assert all(one.saturated and not one.steady for one in results)
@@ -162,7 +162,7 @@ def test_overload_is_called_saturated_and_what_is_accepted_is_the_capacity() -> 
 
 
 def one_slow(load: float, seed: int, **rank: str):
-    """Measure 64 queues, of which the sixth serves at 0.2468 of the rate of the others."""
+    """Measure 64 queues; number 5 serves at 0.2468 times the rate of the others."""
     born, arrived, rank_of = [], [], []
     for number in range(64):
         service = 1 / 0.2468 if number == 5 else 1.0
@@ -182,7 +182,7 @@ def one_slow(load: float, seed: int, **rank: str):
 @pytest.mark.parametrize(
     ("load", "by", "least"), [(0.27, "source", 16), (0.3, "source", 20), (0.3, "destination", 18)]
 )
-def test_one_overloaded_rank_among_many_saturates(load, by, least) -> None:
+def test_one_overloaded_rank_among_many_is_saturation(load, by, least) -> None:
     results = [one_slow(load, seed, by=by) for seed in range(20)]
     assert sum(one.saturated for one in results) >= least
     assert sum(one.steady for one in results) <= 2
@@ -192,18 +192,18 @@ def test_one_overloaded_rank_among_many_saturates(load, by, least) -> None:
     assert (
         f"what rank 5 {doing} falls behind" in " ".join(results[-1].notes) or not results[-1].behind
     )
-    if load < 0.3:  # the sum over all ranks hides the slow one
+    if load < 0.3:  # the sum over all ranks hides the slow rank
         assert sum(one_slow(load, seed).saturated for seed in range(20)) <= least / 2
 
 
 @pytest.mark.parametrize("by", ["source", "destination"])
 @pytest.mark.parametrize("load", [0.15, 0.225])
-def test_no_rank_is_behind_below_the_limit(load, by) -> None:
+def test_no_rank_falls_behind_below_its_capacity(load, by) -> None:
     results = [one_slow(load, seed, by=by) for seed in range(20)]
     assert not any(one.saturated or one.behind for one in results)
 
 
-def test_few_messages_are_no_backlog() -> None:
+def test_few_waiting_messages_do_not_count_as_a_backlog() -> None:
     for seed in range(40):
         born, arrived = queues(0.9, 4, 30, seed)
         result = measure(
@@ -213,7 +213,7 @@ def test_few_messages_are_no_backlog() -> None:
         assert not result.behind
 
 
-def test_latency_that_grows_is_not_steady_and_said() -> None:
+def test_growing_latency_is_not_steady_and_is_noted() -> None:
     born = np.arange(0, 1000.0)
     random = np.random.default_rng(3)
     arrived = born + 50 + 0.002 * born + random.exponential(0.5, 1000)
@@ -227,7 +227,7 @@ def test_latency_that_grows_is_not_steady_and_said() -> None:
 
 
 def test_filling_a_long_path_is_not_saturation() -> None:
-    """Less is accepted than offered until the first arrival, yet latency is constant."""
+    """Nothing is accepted until the first arrival, but latency is constant."""
     born = np.arange(0, 1000.0)
     result = measure(
         born, born + 450, np.ones(1000), warmup_ns=0, measure_ns=1000, sources=1, rate_gbps=8.0
@@ -247,7 +247,7 @@ def test_latency_above_half_the_window_is_not_starvation() -> None:
     assert "less arrives than is offered" in result.notes
 
 
-def test_messages_that_starve_are_saturation_though_others_are_quick() -> None:
+def test_starving_messages_are_saturation_even_if_others_are_quick() -> None:
     born = np.arange(0, 1000.0)
     arrived = np.where(born % 20 == 7, -1.0, born + 1)
     result = measure(
@@ -260,23 +260,23 @@ def test_messages_that_starve_are_saturation_though_others_are_quick() -> None:
 @pytest.mark.parametrize(
     ("born", "missing", "starves"),
     [
-        (10.0, 3, True),  # the window is 10 to 20: of 200 bytes 2 may be missing
+        (10.0, 3, True),  # window 10 to 20 ns: of 200 bytes, 2 may be missing
         (10.0, 2, False),
         (14.5, 3, True),
         (9.9, 3, False),  # created before the window
         (15.0, 3, False),  # created in its second half
     ],
 )
-def test_more_than_one_percent_must_be_missing_for_long(
+def test_starvation_needs_over_one_percent_missing_for_long(
     born: float, missing: int, starves: bool
 ) -> None:
-    """Arrivals in the window take 1 ns; those outside it do not count towards the usual latency."""
+    """Latency is 1 ns in the window; arrivals outside it do not affect the usual latency."""
     quick = np.repeat(np.arange(10, 15.0), 40)[: 200 - missing]
     begins = np.concatenate((quick, np.full(missing, born), [0.0, 0.0, 10.0]))
     ends = np.concatenate((quick + 1, np.full(missing, np.inf), [9.5, 9.9, 20.0]))
     size = np.concatenate((np.ones(200), [1e3, 1e3, 0.0]))
     assert Messages(begins, ends, size).starve(10.0, 20.0) == starves
-    # Twice the usual latency, here 8 ns, has not passed at the end of the window.
+    # With a usual latency of 8 ns, the missing messages are younger than twice that at the end.
     slow = Messages(quick - 8, quick, size[: len(quick)])
     late = Messages(*(np.concatenate(pair) for pair in (
         (slow.born, begins[-3 - missing : -3]), (slow.arrived, ends[-3 - missing : -3]),
@@ -285,18 +285,18 @@ def test_more_than_one_percent_must_be_missing_for_long(
     assert not late.starve(10.0, 20.0)
 
 
-def test_all_starve_where_nothing_arrives() -> None:
+def test_messages_starve_if_none_arrives() -> None:
     born = np.arange(10, 20.0)
     assert Messages(born, np.full(10, np.inf), np.ones(10)).starve(10.0, 20.0)
 
 
 @pytest.mark.parametrize("by", ["source", "destination"])
-def test_a_rank_whose_messages_starve_saturates_though_all_others_are_quick(by: str) -> None:
+def test_a_rank_with_starving_messages_is_saturation_even_if_others_are_quick(by: str) -> None:
     born = np.tile(np.arange(0, 1000.0), 40)
     rank = np.repeat(np.arange(40), 1000)
 
     def measured(missing: np.ndarray):
-        """Measure ranks whose messages take 1 ns, except that some of rank 7 never arrive."""
+        """Measure 40 ranks whose messages take 1 ns; missing messages of rank 7 never arrive."""
         arrived = np.where((rank == 7) & missing, -1.0, born + 1)
         return measure(
             born, arrived, np.ones(len(born)), warmup_ns=0, measure_ns=1000, sources=40,
@@ -311,10 +311,10 @@ def test_a_rank_whose_messages_starve_saturates_though_all_others_are_quick(by: 
     result = measured(born % 100 < 1)
     assert result.behind
     assert not result.saturated
-    # Four messages waiting in the middle of the window, one of them in flight, are just enough.
+    # Four messages that wait in the middle of the window, one of them in flight, are just enough.
     assert measured((born % 125 == 0) & (born > 0)).behind
     assert not measured((born % 125 == 0) & (born > 125)).behind
-    # The middle of the window counts: at a third of it nothing waits here.
+    # Only the middle of the window counts: here no message waits at a third of it.
     assert measured((born > 340) & (born % 5 == 0)).behind
 
 
@@ -326,17 +326,17 @@ def test_a_network_that_delivers_nothing_is_saturated() -> None:
     )  # fmt: skip
     assert result.saturated
     assert (result.accepted_load, result.censored) == (0.0, 1000)
-    assert result.latency.mean == pytest.approx(2000 - 499.5)  # their age, a lower bound
+    assert result.latency.mean == pytest.approx(2000 - 499.5)  # their mean age, a lower bound
     assert all(np.isnan(value) for value in result.percentiles_ns.values())
 
 
-def test_percentiles_are_messages_and_the_censored_rank_last() -> None:
+def test_percentiles_are_latencies_of_messages_with_the_censored_last() -> None:
     born = np.zeros(1000)
     arrived = np.arange(1.0, 1001.0)
     settings = {"warmup_ns": 0, "measure_ns": 1, "sources": 1, "rate_gbps": 8.0}
     result = measure(born, arrived, np.ones(1000), **settings)
     assert result.percentiles_ns == {"p50": 500.0, "p95": 950.0, "p99": 990.0, "p99_9": 999.0}
-    arrived[:20] = -1  # the shortest ones never arrive: the ranks of all others decrease
+    arrived[:20] = -1  # messages that never arrive count as the longest ones
     result = measure(born, arrived, np.ones(1000), **settings)
     assert result.percentiles_ns["p50"] == 520.0
     assert result.percentiles_ns["p95"] == 970.0

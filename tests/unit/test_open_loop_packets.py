@@ -11,11 +11,11 @@ from weft.sim.sweep import saturation_load, sweep
 from weft.sim.sweep.one_load import Network, measure_load
 from weft.sim.sweep.settings import TrafficSettings, resolved
 
-#: Time of a packet of 2,048 bytes with its header on a cable of 200 Gb/s.
+#: Time on a cable of 200 Gb/s of a packet with 2,048 bytes of payload and a header.
 PACKET_NS = 8 * (2048 + 26) / 200
-#: Latency of one packet alone: two cables of 10 ns and a switch of 100.
+#: Zero-load latency of one packet: two cables of 10 ns and a switch of 100 ns.
 ALONE_NS = PACKET_NS + 120
-#: A source sends its messages in order of creation, to whatever destination.
+#: A source sends all its messages in the order of their creation, whatever their destinations.
 FIFO = Hardware(header_bytes=0, queue_pairs="host", speedup=1)
 
 
@@ -25,13 +25,13 @@ def switch(ports: int, hardware: Hardware) -> Network:
 
 
 def full_load(ports: int, hardware: Hardware, seed: int = 1):
-    """Measure a switch whose hosts offer their full rate, to destinations drawn uniformly."""
+    """Measure a switch whose hosts send at full rate to destinations that are drawn uniformly."""
     network = switch(ports, hardware)
     traffic = resolved(network.fabric, TrafficSettings(measure="400us", warmup="100us", cooldown=0))
     return measure_load(network, traffic, 1.0, seed)
 
 
-def test_next_to_no_load_has_the_latency_of_a_message_alone() -> None:
+def test_a_load_near_zero_has_zero_load_latency() -> None:
     fabric = weft.fabric("xgft:1;8;1")
     row = sweep(fabric, loads=(0.001,), measure="4ms", processes=1).row(0, named=True)
     for name in ("min", "p50", "p95"):
@@ -41,8 +41,8 @@ def test_next_to_no_load_has_the_latency_of_a_message_alone() -> None:
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
-def test_sources_of_a_permutation_are_queues_of_fixed_service(load) -> None:
-    """No two messages contend in the switch, so each waits only for earlier ones: M/D/1."""
+def test_sources_of_a_permutation_are_m_d_1_queues(load) -> None:
+    """No two sources contend in the switch: messages wait only for earlier ones of their source."""
     network = switch(16, Hardware())
     traffic = resolved(
         network.fabric, TrafficSettings(pattern="shift:offset=3", measure="400us", warmup="50us")
@@ -56,7 +56,7 @@ def test_sources_of_a_permutation_are_queues_of_fixed_service(load) -> None:
     assert result.accepted_load == pytest.approx(load, rel=0.02)
 
 
-def test_a_permutation_saturates_where_headers_leave_no_room() -> None:
+def test_a_permutation_saturates_at_the_share_of_payload() -> None:
     row = saturation_load(
         weft.fabric("xgft:1;8;1"), pattern="shift:offset=3", resolution=0.01, highest=1.2,
         measure="400us", processes=1,
@@ -65,8 +65,8 @@ def test_a_permutation_saturates_where_headers_leave_no_room() -> None:
     assert row["accepted_load"] == pytest.approx(2048 / 2074, abs=0.01)
 
 
-def test_one_slow_cable_of_many_is_found() -> None:
-    """A cable at a quarter of the rate carries a load of 0.2468 beside its headers, each way."""
+def test_one_slow_cable_of_many_determines_saturation() -> None:
+    """A cable at a quarter of the rate carries a load of 0.2468, beside headers, per direction."""
     fabric = weft.fabric("xgft:1;64;1").degraded([5], 50.0)
     settings = {
         "pattern": "shift:offset=1", "rate_gbps": 200.0, "measure": "100us", "processes": 1,
@@ -82,7 +82,7 @@ def test_one_slow_cable_of_many_is_found() -> None:
     assert table["saturation_load"][0] == pytest.approx(0.2468, abs=0.02)
 
 
-def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
+def test_a_deadlocked_run_is_a_row_with_the_reason() -> None:
     ring = weft.fabric("ring:n=6,hosts=2")
     table = sweep(ring, "dor", loads=(0.1, 0.9), measure="60us", processes=1)
     assert table["status"].to_list() == ["complete", "failed"]
@@ -90,7 +90,7 @@ def test_a_deadlock_is_a_row_that_names_the_buffers() -> None:
     assert table["accepted_load"].null_count() == 1
 
 
-def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
+def test_messages_in_flight_at_the_end_of_a_run_are_counted() -> None:
     row = sweep(
         weft.fabric("xgft:1;8;1"), loads=(1.0,), measure="100us", drain="0s", processes=1
     ).row(0, named=True)
@@ -101,9 +101,9 @@ def test_what_is_on_the_way_when_a_run_is_cut_off_is_counted() -> None:
 
 
 def head_of_line(ports: int, slots: int, seed: int) -> float:
-    """Return the share of slots in which outputs are busy if inputs are never empty (slotted).
+    """Return the share of slots in which an output of a saturated slotted switch is busy.
 
-    Inputs whose first packets need the same output take it at random, one per slot.
+    Of the inputs whose first packets need the same output, a random one sends in each slot.
     """
     random = np.random.default_rng(seed)
     first = random.integers(0, ports - 1, ports)
@@ -119,7 +119,7 @@ def head_of_line(ports: int, slots: int, seed: int) -> float:
 
 
 @pytest.mark.parametrize("ports", [4, 8, 16, 32])
-def test_heads_of_line_block_as_much_as_in_a_slotted_switch(ports) -> None:
+def test_head_of_line_blocking_equals_that_of_a_slotted_switch(ports) -> None:
     result = full_load(ports, FIFO)
     assert result.saturated
     assert result.accepted_load == pytest.approx(head_of_line(ports, 4000, 1), abs=0.01)
@@ -140,8 +140,8 @@ def test_virtual_output_queues_and_speedup_raise_accepted_load() -> None:
 
 
 @pytest.mark.slow
-def test_switches_of_many_ports_accept_2_minus_root_2() -> None:
-    """Karol, Hluchyj and Morgan 1987: input queues of many ports saturate at 0.586."""
+def test_switches_of_many_ports_accept_two_minus_root_two() -> None:
+    """Karol, Hluchyj and Morgan 1987: with many ports, input queues saturate at 0.586."""
     results = {ports: full_load(ports, FIFO) for ports in (16, 64, 256)}
     assert all(one.saturated for one in results.values())
     loads = [one.accepted_load for one in results.values()]

@@ -1,4 +1,4 @@
-"""OpenSM's dumps of SL to VL tables and of hops."""
+"""OpenSM's dumps of SL to VL tables, and of hops between switches and destinations."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_lanes_equal_everywhere_are_one_table(tmp_path: Path) -> None:
+def test_equal_lanes_at_all_ports_give_one_table(tmp_path: Path) -> None:
     fabric = tiny()
     lanes, adapters = read_sl2vl(fabric, write(tmp_path, SL2VL))
     assert lanes.is_uniform
@@ -73,7 +73,7 @@ def test_lanes_equal_everywhere_are_one_table(tmp_path: Path) -> None:
     assert sl2vl_dump(fabric, lanes, predict_lids(fabric)) == SL2VL
 
 
-def test_lanes_by_port_keep_their_places(tmp_path: Path) -> None:
+def test_an_entry_that_differs_at_one_port_is_read_for_that_port(tmp_path: Path) -> None:
     fabric = tiny()
     at = SL2VL.index("2   3   :")
     text = SL2VL[:at] + SL2VL[at:].replace("   : 0 ", "   : 15", 1)
@@ -126,13 +126,13 @@ def test_lanes_survive_a_round_trip(tmp_path: Path) -> None:
         ("1   3   :", "1   3   ", ":9: expected a heading or a line"),
     ],
 )
-def test_broken_lanes_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_faulty_lanes_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert old in SL2VL
     with pytest.raises(InputError, match=message):
         read_sl2vl(tiny(), write(tmp_path, SL2VL.replace(old, new, 1)))
 
 
-def test_a_matrix_of_hops(tmp_path: Path) -> None:
+def test_a_matrix_of_hops_is_read_and_written(tmp_path: Path) -> None:
     fabric = tiny()
     assert lid_matrix(fabric) == MATRIX
     hops = read_lid_matrix(fabric, write(tmp_path, MATRIX))
@@ -165,7 +165,7 @@ def test_a_matrix_of_hops(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_broken_matrix_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_a_faulty_matrix_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert old in MATRIX
     with pytest.raises(InputError, match=message):
         read_lid_matrix(tiny(), write(tmp_path, MATRIX.replace(old, new, 1)))
@@ -173,7 +173,7 @@ def test_a_broken_matrix_is_refused(old: str, new: str, message: str, tmp_path: 
         read_lid_matrix(tiny(), write(tmp_path, "# nothing\n"))
 
 
-def test_the_engine_says_where_tables_and_matrix_differ(tmp_path: Path) -> None:
+def test_the_engine_counts_paths_that_differ_from_the_matrix(tmp_path: Path) -> None:
     fabric = load("torus:4x4")
     routes = route(fabric, "minhop")
     assert isinstance(routes, TableRoutes)

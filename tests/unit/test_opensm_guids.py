@@ -15,8 +15,10 @@ from weft.opensm.files.ports import by_port_guid, port_guids
 
 
 def cluster() -> Fabric:
-    """Build two switches, a host with two ports, a host with one of two ports cabled, and an
-    aggregation node."""
+    """Build two switches, an aggregation node and two hosts with two ports each.
+
+    One port of the second host has no cable.
+    """
     build = FabricBuilder("cluster")
     switches = build.switches(["s1", "s2"], ports=8)
     twin, single = build.hosts(["twin", "single"], ports=2)
@@ -35,7 +37,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_each_kind_gives_its_places(tmp_path: Path) -> None:
+def test_each_kind_of_list_gives_its_indices(tmp_path: Path) -> None:
     fabric = cluster()
     guids = port_guids(fabric)
     assert fabric.num_endpoints == 4
@@ -70,7 +72,7 @@ def test_each_kind_gives_its_places(tmp_path: Path) -> None:
         ("root", "", "is empty"),
     ],
 )
-def test_what_names_nothing_is_refused(
+def test_other_entries_than_listed_guids_are_refused(
     kind: GuidKind, text: str, message: str, tmp_path: Path
 ) -> None:
     fabric = cluster()
@@ -100,14 +102,14 @@ def test_guids_without_0x_cause_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "count"), [("root", 2), ("cn", 4), ("io", 4), ("order", 6)])
-def test_a_list_written_is_read_again(kind: GuidKind, count: int, tmp_path: Path) -> None:
+def test_a_written_list_is_read_back(kind: GuidKind, count: int, tmp_path: Path) -> None:
     fabric = cluster().shuffled(3)
     indices = np.random.default_rng(1).permutation(count)
     path = write(tmp_path, guid_list(fabric, indices, kind=kind))
     assert np.array_equal(read_guids(fabric, path, kind=kind), indices)
 
 
-def test_ports_that_share_a_guid_cannot_be_told_apart() -> None:
+def test_ports_that_share_a_guid_are_refused() -> None:
     build = FabricBuilder("twins")
     (switch,) = build.switches(["s"])
     build.connect(build.hosts(["a", "b"]), [switch, switch])

@@ -20,7 +20,7 @@ from weft.routing.validation.validate import validate
 
 
 def pair() -> Fabric:
-    """Build H1 and H2 on SW1, H3 and H4 on SW2; port 3 connects the switches of 8 ports each."""
+    """Build H1 and H2 on SW1, H3 and H4 on SW2; port 3 of each switch connects it to the other."""
     build = FabricBuilder("pair")
     build.switches(["SW1", "SW2"], ports=8)
     build.hosts(["H1", "H2", "H3", "H4"])
@@ -29,7 +29,7 @@ def pair() -> Fabric:
     return build.fabric()
 
 
-#: The dump of `pair` by OpenSM 3.3.23; destinations are H1 H2 H3 H4 SW1 SW2.
+#: The dump of the tables of `pair` by OpenSM 3.3.23; destinations are H1 H2 H3 H4 SW1 SW2.
 OPENSM = """\
 Unicast lids [0-6] of switch Lid 2 guid 0x0000000000200000 ('SW1'):
 0x0001 001 # Channel Adapter portguid 0x0000000000100001: 'H1'
@@ -134,7 +134,7 @@ def bare(text: str) -> str:
         "different LIDs",
     ],
 )
-def test_every_dump_is_read(text: str, tmp_path: Path) -> None:
+def test_dumps_of_all_programs_are_read(text: str, tmp_path: Path) -> None:
     fabric = pair()
     routes = read_lfts(fabric, write(tmp_path, text))
     assert routes.table.tolist() == TABLE
@@ -147,13 +147,13 @@ def test_opensm_fdbs_is_read(tmp_path: Path) -> None:
     assert table.tolist() == [*TABLE[:3], [255, 2], *TABLE[4:]]
 
 
-def test_the_writer_writes_what_opensm_does() -> None:
+def test_the_writers_output_equals_opensms() -> None:
     fabric = pair()
     routes = replace(route(fabric, "minhop"), table=np.array(TABLE, dtype=np.uint8))
     assert lft_dump(fabric, routes) == OPENSM
 
 
-def test_rows_with_guids_hold_whatever_the_lids_and_bare_rows_do_not(tmp_path: Path) -> None:
+def test_lines_with_guids_do_not_depend_on_lids_and_bare_lines_do(tmp_path: Path) -> None:
     fabric = pair()
     other = replace(
         fabric, lid=np.array([9, 8, 7, 6, 5, 4], np.int32), lmc=np.zeros(6, dtype=np.uint8)
@@ -163,13 +163,13 @@ def test_rows_with_guids_hold_whatever_the_lids_and_bare_rows_do_not(tmp_path: P
         read_lfts(other, write(tmp_path, bare(OPENSM)))
     lids = Lids(np.array([1, 4, 5, 6, 2, 3], np.int32), np.zeros(6, dtype=np.uint8))
     assert read_lfts(other, write(tmp_path, bare(OPENSM)), lids=lids).table.tolist() == TABLE
-    # One table with GUIDs, one without: the LIDs of the second are taken from the first.
+    # If only the first table has GUIDs, the LIDs of the second are taken from the first.
     first, second = OPENSM.split("6 lids dumped\n")[:2]
     mixed = f"{first}6 lids dumped\n{bare(second)}6 lids dumped\n".replace("0x0001 ", "0x0009 ")
     assert read_lfts(fabric, write(tmp_path, mixed)).table.tolist() == TABLE
 
 
-def test_an_lmc_is_found_and_goes_through(tmp_path: Path) -> None:
+def test_the_lmc_is_recognised_or_checked(tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,4")
     routes = route(fabric, "minhop", lmc=2)
     assert isinstance(routes, TableRoutes)
@@ -240,7 +240,7 @@ LINE = "0x0004 002 # Channel Adapter portguid 0x0000000000100003: 'H2'\n"
         (OPENSM.replace("0x00000000001", "0x00000000009"), "none of its 4 ports"),
     ],
 )
-def test_what_is_wrong_is_one_clear_error(text: str, message: str, tmp_path: Path) -> None:
+def test_faulty_dumps_give_an_error_of_one_line(text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, text)
     with pytest.raises(InputError, match=message) as caught:
         read_lfts(pair(), path)
@@ -263,7 +263,7 @@ def test_only_paths_through_a_failed_switch_are_lost(tmp_path: Path) -> None:
     assert 0 < report.num_unrouted_pairs == pulled.num_unrouted_pairs
 
 
-def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:
+def test_lines_and_ports_that_are_skipped_cause_a_warning(tmp_path: Path) -> None:
     noise = "ibwarn: [12] mad_rpc: _do_madrpc failed; dport (Lid 2)\n"
     with pytest.warns(FormatWarning, match=r"2 lines are not part of a table .* line 1: 'ibwarn"):
         routes = read_lfts(pair(), write(tmp_path, noise + OPENSM + noise))
@@ -277,7 +277,7 @@ def test_what_is_passed_over_is_a_warning(tmp_path: Path) -> None:
     assert routes.table[1].tolist() == [255, 255]
 
 
-def test_a_part_that_is_cut_off_may_be_missing(tmp_path: Path) -> None:
+def test_tables_of_disconnected_switches_may_be_missing(tmp_path: Path) -> None:
     build = FabricBuilder("split")
     build.switches(["s0", "s1"], ports=2)
     build.hosts(["a", "b"])
@@ -291,7 +291,7 @@ def test_a_part_that_is_cut_off_may_be_missing(tmp_path: Path) -> None:
         assert read_lfts(fabric, write(tmp_path, text)).table[:, 1].tolist() == [255] * 4
 
 
-def test_what_opensm_has_no_tables_for_is_refused(tmp_path: Path) -> None:
+def test_fabrics_that_opensm_tables_cannot_describe_are_refused(tmp_path: Path) -> None:
     build = FabricBuilder("relays")
     build.switches(["s"])
     build.hosts(["a", "b"], forwards=True)
@@ -316,7 +316,7 @@ def test_what_opensm_has_no_tables_for_is_refused(tmp_path: Path) -> None:
         lft_dump(fabric, routes, lids=twice)
 
 
-def test_the_engine_takes_the_file_and_says_so_without_one(tmp_path: Path) -> None:
+def test_the_engine_reads_the_file_and_requires_one(tmp_path: Path) -> None:
     fabric = pair()
     path = write(tmp_path, OPENSM)
     routes = route(fabric, f"file:lfts_file={path}")
@@ -331,7 +331,7 @@ def test_the_engine_takes_the_file_and_says_so_without_one(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 69, 70, 71, 500])
-def test_long_files_are_read_piece_by_piece(
+def test_files_are_read_in_parts_of_any_length(
     chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weft.opensm.files.lft_lines._CHUNK", chunk)

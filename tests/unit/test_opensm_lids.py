@@ -1,4 +1,4 @@
-"""Predicted LIDs, without the real OpenSM; see also the oracle tests."""
+"""Predicted LIDs; the oracle tests compare them with those of the real OpenSM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.opensm.files.lids import guid2lid, predict_lids, read_guid2lid, with_l
 
 
 def line() -> Fabric:
-    """Build h0 and h1 on s0, h2 on s1, h3 without a cable; GUID order h2 s1 h1 s0 h0 h3."""
+    """Build h0 and h1 on s0, h2 on s1, h3 without a cable; GUIDs ascend as h2 s1 h1 s0 h0 h3."""
     build = FabricBuilder("line")
     build.switches(["s0", "s1"], ports=4)
     build.hosts(["h0", "h1", "h2", "h3"])
@@ -27,9 +27,9 @@ def line() -> Fabric:
     return Fabric.of(parts)
 
 
-def test_the_sm_comes_first_then_guids_by_their_last_byte() -> None:
+def test_lids_are_assigned_to_the_sm_first_then_in_order_of_guid_bytes() -> None:
     fabric = line()
-    # Destinations h0, h1, h2, s0, s1; the last bytes of GUIDs are 0, so the next ones decide.
+    # Destinations are h0 h1 h2 s0 s1. The last bytes of their GUIDs are 0; other bytes decide.
     assert predict_lids(fabric).base.tolist() == [1, 4, 2, 5, 3]
     assert predict_lids(fabric, sm="h2").base.tolist() == [5, 3, 1, 4, 2]
     lids = predict_lids(fabric, lmc=2)
@@ -39,7 +39,7 @@ def test_the_sm_comes_first_then_guids_by_their_last_byte() -> None:
     assert predict_lids(fabric, sm="s1").base.tolist() == [5, 3, 2, 4, 1]
 
 
-def test_what_ports_have_and_what_is_remembered() -> None:
+def test_lids_of_ports_and_of_the_cache_are_kept() -> None:
     fabric = replace(line(), lid=np.array([0, 9, 9, 0, 1], np.int32), lmc=np.zeros(5, np.uint8))
     lids = predict_lids(fabric)
     assert lids.base.tolist() == [2, 3, 9, 4, 1]
@@ -52,8 +52,9 @@ def test_what_ports_have_and_what_is_remembered() -> None:
         predict_lids(fabric, cache=twice)
 
 
-def test_a_lid_given_twice_is_reported() -> None:
-    # h1 has LIDs 2 and 3, which hides that s1 has 3; h1 keeps only 2, so 3 counts as free.
+def test_a_lid_that_opensm_assigns_twice_is_reported() -> None:
+    # h1 has LIDs 2 and 3, which hides that s1 also has 3. h1 keeps only 2, so that OpenSM takes 3
+    # as free.
     lids = np.array([0, 2, 9, 0, 3], np.int32)
     fabric = replace(line(), lid=lids, lmc=np.array([0, 1, 0, 0, 0], np.uint8))
     prediction = predict_lids(fabric, sm="s0")
@@ -72,7 +73,7 @@ def test_ports_out_of_reach_have_no_lid() -> None:
     assert predict_lids(split.fabric(), sm="b").base.tolist() == [0, 1, 0, 2]
 
 
-def test_the_fabric_with_lids_is_the_same_fabric() -> None:
+def test_adding_lids_does_not_change_the_digest() -> None:
     fabric = load("xgft:2;4,4;1,4")
     known = with_lids(fabric, lmc=1)
     assert known.digest == fabric.digest
@@ -81,7 +82,7 @@ def test_the_fabric_with_lids_is_the_same_fabric() -> None:
     assert np.array_equal(predict_lids(known, lmc=1).base, known.lid)
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_bad_arguments_and_too_many_lids_are_refused() -> None:
     fabric = line()
     with pytest.raises(InputError, match="lmc must be 0 to 7, not 8"):
         predict_lids(fabric, lmc=8)
@@ -110,7 +111,7 @@ def test_49151_lids_are_enough_and_one_more_is_not() -> None:
         predict_lids(build.fabric())
 
 
-def test_the_memory_is_read_and_written(tmp_path: Path) -> None:
+def test_guid2lid_is_read_and_written(tmp_path: Path) -> None:
     lids = {0x10: (4, 7), 0xFFFFFFFFFFFFFFFF: (1, 1), 0x2C9: (0xBFFF, 0xBFFF)}
     path = tmp_path / "guid2lid"
     path.write_text(guid2lid(lids))
@@ -128,7 +129,7 @@ def test_the_memory_is_read_and_written(tmp_path: Path) -> None:
         ("", "is empty"),
     ],
 )
-def test_a_broken_memory_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_a_faulty_guid2lid_is_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "guid2lid"
     path.write_text(text)
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""Service levels in OpenSM's QoS policy, and OpenSM's options for SL to VL."""
+"""Service levels in OpenSM's QoS policy, and OpenSM's options for SL to VL tables."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rules(text: str) -> int:
     return text.count("end-qos-match-rule\n")
 
 
-def test_rules_are_as_few_as_the_structure_allows() -> None:
+def test_a_policy_has_few_rules_if_service_levels_are_regular() -> None:
     fabric = load("xgft:2;4,4;1,4")
     one = with_sls("xgft:2;4,4;1,4", 3)
     assert rules(qos_policy(fabric, one)) == 0
@@ -57,14 +57,14 @@ def test_rules_are_as_few_as_the_structure_allows() -> None:
     text = qos_policy(fabric, by_row)
     assert rules(text) == 3
     assert "destination" not in text
-    # Classes of sources that differ only for some destinations share the other rules.
+    # If sources differ only for some destinations, rules for the other destinations are shared.
     sl = np.zeros((8, 24), dtype=int)
     sl[:, 0] = 1
     sl[1, 1] = 1
     assert rules(qos_policy(fabric, with_sls("xgft:2;4,4;1,4", sl))) == 2
 
 
-def test_lids_of_a_port_must_agree() -> None:
+def test_lids_of_a_port_must_have_equal_service_levels() -> None:
     fabric = load("xgft:2;4,4;1,4")
     routes = route(fabric, "minhop", lmc=1)
     assert isinstance(routes, TableRoutes)
@@ -123,7 +123,7 @@ def policy(folder: Path, text: str = POLICY) -> Path:
     return path
 
 
-def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
+def test_the_first_matching_rule_applies(tmp_path: Path) -> None:
     levels = read_qos_policy(load("xgft:2;4,4;1,4"), policy(tmp_path))
     some = [0, 1, 2, 5]
     expected = np.full((16, 16), 2)
@@ -153,13 +153,13 @@ def test_the_first_rule_that_matches_counts(tmp_path: Path) -> None:
         ("        qos-level-name: DEFAULT\n", "", ":28: a rule has no qos-level-name"),
     ],
 )
-def test_a_broken_policy_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_a_faulty_policy_is_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
     assert old in POLICY
     with pytest.raises(InputError, match=message):
         read_qos_policy(load("xgft:2;4,4;1,4"), policy(tmp_path, POLICY.replace(old, new, 1)))
 
 
-def test_rules_for_services_are_left_out(tmp_path: Path) -> None:
+def test_rules_for_services_are_skipped_with_a_warning(tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,4")
     text = POLICY.replace(
         "        destination: some\n        qos-level-name: other",
@@ -173,7 +173,7 @@ def test_rules_for_services_are_left_out(tmp_path: Path) -> None:
         read_qos_policy(fabric, policy(tmp_path, text))
 
 
-def test_options_turn_service_levels_into_lanes() -> None:
+def test_options_map_service_levels_to_lanes() -> None:
     assert qos_options(VirtualLanes.uniform([0, 1, 2])) == (
         "qos TRUE\n"
         "qos_max_vls 3\n"
@@ -188,7 +188,7 @@ def test_options_turn_service_levels_into_lanes() -> None:
     assert text.count("max_vls 4") == 3
 
 
-def test_options_that_cannot_be_are_refused() -> None:
+def test_lanes_that_options_cannot_express_are_refused() -> None:
     with pytest.raises(InputError, match="max_vls must be 3 to 15 for these tables, not 2"):
         qos_options([0, 2], max_vls=2)
     with pytest.raises(InputError, match="at most 16 service levels, not 17"):

@@ -1,4 +1,4 @@
-"""Adapters: several ports, memory slower than the cable, and waits of packets in them."""
+"""Adapters with several ports, adapters slower than their cable, and waits in adapters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.workload import WorkloadBuilder
 
 
 def two_ports() -> weft.Fabric:
-    """Build four hosts, each with a port at both switches."""
+    """Build four hosts with two ports; one port is cabled to each of two switches."""
     builder = FabricBuilder("two ports", rate=80.0)
     switches = builder.switches(["a", "b"])
     hosts = builder.hosts(["h0", "h1", "h2", "h3"])
@@ -36,11 +36,11 @@ def test_queue_pairs_of_one_host_use_both_ports(queue_pairs: str) -> None:
     assert {name for name in used if name.startswith("h0")} == {
         "h0[1] -> a[1]", "h0[2] -> b[1]",
     }  # fmt: skip
-    # The second port can send at once.
+    # One message departs from each port at once; the third one waits for D.
     assert sorted(result.left_ps) == [0, 0, D]
 
 
-def test_memory_that_is_slower_than_its_cable_does_not_keep_the_cable_busy() -> None:
+def test_slow_memory_leaves_its_cable_idle_between_packets() -> None:
     slow = replace(PLAIN, adapter_gbps=8.0)
     work = puts(2, (0, 1, 20_000))
     result = run(fabric_of([0, 0]), work, slow, snapshot_ns=50.0)
@@ -57,11 +57,11 @@ def test_memory_that_is_slower_than_its_cable_does_not_keep_the_cable_busy() -> 
         assert cut.busy_ps[1] == packets * D
 
 
-def test_packets_wait_in_their_adapter_for_credits_and_for_each_other() -> None:
+def test_packets_of_a_message_wait_for_earlier_ones_and_for_credits() -> None:
     result = run(fabric_of([0] * 3), puts(3, (0, 2, 100_000), (1, 2, 100_000)), trace=[0])
     own = result.hop[result.hop["link"] == result.hop["link"][0]]
     ready, left, sent_ps = own["ready_ps"], own["left_ps"], own["gone_ps"]
-    # Each is ready when the one before has left; at half of the rate it finally waits D.
+    # A packet is ready when the previous one has left. At half the rate it finally waits for D.
     assert ready[0] == 0
     assert np.array_equal(ready[1:], sent_ps[:-1])
     assert (left[-20:] - ready[-20:]).tolist() == [D] * 20
@@ -69,7 +69,7 @@ def test_packets_wait_in_their_adapter_for_credits_and_for_each_other() -> None:
     assert result.wait_ps[link].sum() == (left - ready).sum()
 
 
-def test_a_message_waits_for_those_before_it_in_its_queue_pair() -> None:
+def test_a_message_waits_for_earlier_ones_of_its_queue_pair() -> None:
     builder = WorkloadBuilder(2)
     for _ in range(3):
         builder.put(0, 1, 1000)

@@ -1,4 +1,4 @@
-"""Input that the packet level refuses: one clear error with the index, and no overflow."""
+"""Bad input of the packet level gives one error with the index, and no overflow."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def one_message(size_bytes: int):
         ({"placement": [0, 1, 2]}, "hosts of the ranks: expected whole numbers, 4 of them, not 3"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, message) -> None:
+def test_bad_options_are_refused(options, message) -> None:
     with pytest.raises(InputError, match=message):
         simulate(**options)
 
@@ -98,7 +98,7 @@ def test_cables_without_a_possible_latency_are_named(latency) -> None:
         simulate(replace(TREE, cable_latency_ns=latencies))
 
 
-def test_slow_memory_is_refused_where_times_would_wrap() -> None:
+def test_memory_too_slow_for_the_range_of_times_is_refused() -> None:
     with pytest.raises(InputError, match=r"adapter_gbps is 1e-300, at which a packet of 2074"):
         simulate(hardware=Hardware(adapter_gbps=1e-300))
 
@@ -122,12 +122,12 @@ def test_slow_memory_is_refused_where_times_would_wrap() -> None:
         (one_message(2**32), {"hardware": Hardware(mtu_bytes=1)}, "rank 0 sends 4.295e.09 packets"),
     ],
 )  # fmt: skip
-def test_messages_that_would_last_for_ever_are_named(work, options, message) -> None:
+def test_messages_that_take_too_long_are_named(work, options, message) -> None:
     with pytest.raises(InputError, match=message):
         simulate(workload=work, **options)
 
 
-def test_calculations_that_would_last_for_ever_are_named() -> None:
+def test_calculations_that_take_too_long_are_named() -> None:
     builder = WorkloadBuilder(1)
     builder.calc(0, 1e30)
     with pytest.raises(InputError, match=r"operation 0 of rank 0 \(.*\) takes 1e\+30 ns; at most"):
@@ -151,7 +151,7 @@ def test_lanes_that_never_send_are_named() -> None:
         simulate(torus, routes, work, hardware=nothing)
 
 
-def test_levels_need_a_lane() -> None:
+def test_service_levels_without_a_data_lane_are_refused() -> None:
     torus = weft.fabric("torus:5")
     routes = weft.route(torus, "dfsssp")
     tables = routes.lanes.tables.copy()
@@ -161,7 +161,7 @@ def test_levels_need_a_lane() -> None:
         simulate(torus, routes, load_workload("alltoall:size=64", 5))
 
 
-def test_truth_values_of_numpy_are_truth_values() -> None:
+def test_truth_values_of_numpy_are_accepted() -> None:
     for level in ("flow", "packet"):
         with_handshake, without_handshake = (
             weft.simulate(
@@ -183,7 +183,7 @@ def test_pairs_without_a_path_are_named() -> None:
         simulate(other)
 
 
-def test_policies_go_with_routes_that_leave_a_choice() -> None:
+def test_policies_need_routes_that_leave_a_choice() -> None:
     with pytest.raises(NotApplicable, match="dmodk leaves no choice of paths to policy spray"):
         simulate(policy="spray")
     with pytest.raises(NotApplicable, match="ecmp leaves a choice of paths, and policy determ"):
@@ -207,7 +207,7 @@ def test_buffers_that_wait_for_ever_are_named() -> None:
         simulate(ring, weft.route(ring, "minhop"), work, hardware=Hardware(buffer_bytes=4096))
 
 
-def test_progress_may_stop_a_run() -> None:
+def test_the_progress_function_may_stop_a_run() -> None:
     def stop(now: object) -> None:
         raise StopRun
 
@@ -215,14 +215,14 @@ def test_progress_may_stop_a_run() -> None:
     assert not result.complete
     counts = result.conservation
     assert counts["injected_packets"] == counts["delivered_packets"] + counts["in_flight_packets"]
-    # A run that has ended when it would be stopped is complete.
+    # A run that ends before it is stopped is complete.
     assert simulate(progress=stop).complete
     with pytest.raises(ZeroDivisionError):
         simulate(progress=lambda now: 1 / 0)
 
 
 @pytest.mark.parametrize("limit_ns", [0.0, 100.0, 300.0, 800.0])
-def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
+def test_a_time_limit_keeps_all_results_up_to_it(limit_ns) -> None:
     complete, part = simulate(), simulate(max_time_ns=limit_ns)
     assert not part.complete
     assert part.end_ps == limit_ns * 1000
@@ -236,8 +236,8 @@ def test_a_limit_of_time_leaves_what_is_known(limit_ns) -> None:
     assert simulate(max_time_ns=complete.makespan_ns).complete
 
 
-def test_buffers_of_a_node_hold_no_more_than_is_counted() -> None:
-    # Leaf switches have two hosts and two uplinks.
+def test_too_large_buffers_of_a_node_are_refused() -> None:
+    # Leaf switches have two hosts and two uplinks, and so four buffers.
     fits = Hardware(buffer_bytes=2**29 - 1, credit_bytes=1)
     assert simulate(hardware=fits).complete
     with pytest.raises(InputError, match=r"the 4 buffers of s1-0 hold 536,870,912 credits each; "):

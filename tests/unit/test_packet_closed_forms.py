@@ -1,4 +1,4 @@
-"""Closed forms of times at the packet level: single messages, credits, MPI, collectives."""
+"""Times at the packet level in closed form: single messages, credits, MPI, collectives."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from weft import Hardware
 from weft.workload import WorkloadBuilder
 from weft.workload.collectives import collective_workload
 
-#: Times in ps at 80 Gb/s of a packet without payload, and of a request or an answer.
+#: Time in ps of a packet without payload at 80 Gb/s, and of a request or an answer.
 EMPTY, CONTROL = 2_400, 8_800
-#: From the departure of a packet's first byte to that byte's arrival, behind one switch.
+#: Time from the departure of a packet's first byte to that byte's arrival behind one switch.
 WAY = L + R + L
 DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 
@@ -25,21 +25,21 @@ DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 def message_ps(
     size: int, rates: Sequence[float], latencies: Sequence[int], hardware: Hardware
 ) -> int:
-    """Return the time from departure to arrival of a message alone, with credits for all of it.
+    """Return the time in ps from departure to arrival of a message alone that never lacks credits.
 
     Let d_i be the time of a packet on cable i, and l_i the time from the departure of its first
-    byte on cable i to its routing behind it. The first packet begins on cable i at
+    byte on cable i to the end of its routing behind cable i. The first packet begins on cable i at
 
         s_i = sum over j < i of l_j + max(0, d_j - d_(j+1)),
 
     where the second term ensures that a faster cable always has the next byte. Equal packets
     follow each other at the pace of the slowest cable so far: the k-th begins at
     s_i + (k - 1) max(d_1 .. d_i). So the last but one has left cable i at
-    s_i + (n - 2) max(d_1 .. d_i) + d_i. The last packet may be shorter and catch up with it; the
-    maximum is over the last cable at which it waits for it.
+    s_i + (n - 2) max(d_1 .. d_i) + d_i. The last packet may be shorter and catch up with that
+    packet; the maximum is over the last cable at which the last packet waits for it.
 
-    If an adapter reads more slowly than its cable, packets follow each other at its pace; an
-    adapter that writes more slowly is one more stage, without latency.
+    If the sending adapter is slower than its cable, packets follow each other at its pace. A
+    receiving adapter that is slower than its cable is one more stage, without latency.
     """
     full_packets, rest = divmod(size, hardware.mtu_bytes)
     packets = full_packets + (rest > 0 or full_packets == 0)
@@ -56,7 +56,7 @@ def message_ps(
     stages = range(len(rates))
 
     def after(stage: int, took: list[int]) -> int:
-        """Return the time from the beginning on a stage to the beginning on the last."""
+        """Return the time from the beginning of a packet on a stage to that on the last stage."""
         return sum(latencies[j] + max(0, took[j] - took[j + 1]) for j in stages[stage:-1])
 
     begins = after(0, short)
@@ -83,14 +83,16 @@ RATES = {
 
 @pytest.mark.parametrize("adapter", [None, 37.0, 9.0])
 @pytest.mark.parametrize("name", RATES)
-def test_a_message_alone_takes_its_closed_form(name: str, adapter: float | None) -> None:
-    """`message_ps`, for sizes around multiples of the MTU and every order of rates."""
+def test_the_time_of_a_message_alone_equals_the_closed_form(
+    name: str, adapter: float | None
+) -> None:
+    """`message_ps` holds for sizes around multiples of the MTU and for every order of rates."""
     rates = RATES[name]
     lengths = [2.0 + 1.5 * at for at in range(len(rates))]
     fabric = line(rates, lengths)
     hardware = replace(DEEP, adapter_gbps=adapter, adapter_latency_ns=70.0)
     cables = np.rint(fabric.cable_latency_ns * 1000).astype(int).tolist()
-    # The receiving host has no routing behind its cable.
+    # There is no routing at the end of the last cable.
     latencies = [cable + R for cable in cables[:-1]] + cables[-1:]
     builder = WorkloadBuilder(2)
     sizes = [0, 1, 999, 1000, 1001, 2000, 2100, 10_000, 23_457]
@@ -104,24 +106,24 @@ def test_a_message_alone_takes_its_closed_form(name: str, adapter: float | None)
     assert (result.alone_ns() * 1000).round().astype(int).tolist() == expected
 
 
-def test_a_closed_form_by_hand() -> None:
-    """One switch, 2100 bytes: two full packets, then one of 124 bytes that follows at once."""
+def test_the_closed_form_equals_times_by_hand() -> None:
+    """2100 bytes behind one switch: one of 124 bytes follows two full packets at once."""
     latencies = [L + R, L]
     assert message_ps(2100, [80, 80], latencies, PLAIN) == 2 * D + WAY + 12_400
     assert message_ps(1000, [80, 160], latencies, PLAIN) == L + R + D // 2 + L + D // 2
     assert message_ps(0, [80, 80], latencies, PLAIN) == WAY + EMPTY
-    # At half the rate the last packet queues behind the others.
+    # If the second cable has half the rate, the last packet queues behind the others.
     assert message_ps(2100, [80, 40], latencies, PLAIN) == WAY + 2 * 2 * D + 2 * 12_400
 
 
 @pytest.mark.parametrize("adapter", [None, 60.0])
 @pytest.mark.parametrize(("target", "hops"), [(1, 1), (3, 2)])
-def test_hosts_that_forward_are_an_adapter_and_a_switch(
+def test_a_host_that_forwards_is_an_adapter_and_a_switch(
     target: int, hops: int, adapter: float | None
 ) -> None:
-    """BCube(2, 1): links into and out of a node have no latency and the sum of its ports' rates.
+    """In BCube(2, 1), internal links of hosts have no latency and the total rate of the ports.
 
-    Hosts 0 and 1 share a switch; the path to host 3 is switch, host, switch.
+    Hosts 0 and 1 share a switch; the path from host 0 to host 3 is switch, host, switch.
     """
     fabric = weft.fabric("bcube:2,k=1,rate=80")
     hardware = replace(DEEP, forward_latency_ns=230.0, adapter_gbps=adapter)
@@ -130,7 +132,7 @@ def test_hosts_that_forward_are_an_adapter_and_a_switch(
     latencies = [forward, *[L + R, L + forward] * hops, 0]
     for size in (0, 700, 5300):
         result = run(fabric, puts(4, (0, target, size)), hardware)
-        # The internal link has the adapter's rate: no later stage is slower.
+        # The internal link already has the rate of the adapter, which is no further stage.
         free = replace(hardware, adapter_gbps=None)
         assert arrivals(result) == [message_ps(size, rates, latencies, free)]
 
@@ -147,8 +149,8 @@ def test_hosts_that_forward_are_an_adapter_and_a_switch(
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -> None:
-    """Messages far apart in time, of any size, over any hardware with deep buffers."""
+def test_alone_ns_is_the_time_of_a_message_alone(spec: str, engine: str, seed: int) -> None:
+    """Messages of any size are far apart in time; the hardware is arbitrary, with deep buffers."""
     random = np.random.default_rng([seed, 5])
     fabric = weft.fabric(spec)
     hardware = Hardware(
@@ -187,13 +189,13 @@ def test_alone_ns_is_what_a_run_alone_takes(spec: str, engine: str, seed: int) -
 
 @pytest.mark.parametrize("packets", [1, 2, 3, 5])
 @pytest.mark.parametrize("credit_ns", [0.0, 700.0])
-def test_a_buffer_below_the_round_trip_gives_buffer_over_round_trip(
+def test_a_small_buffer_limits_the_rate_to_one_buffer_per_round_trip(
     packets: int, credit_ns: float
 ) -> None:
-    """A buffer of b packets passes b per round trip, or one per D if that is longer.
+    """A buffer of b packets allows b packets per round trip, and at most one per D.
 
-    Round trip of the cable into the switch: cable L, routing R, out of the buffer D, the credit
-    back L and its own latency. That of the cable out of it is shorter by R.
+    The round trip of the cable into the switch is the latency L, the routing R, the departure D
+    from the buffer, and L and the credit latency for the credit. That of the next cable has no R.
     """
     hardware = replace(PLAIN, buffer_bytes=packets * 1024, credit_latency_ns=credit_ns)
     trip = max(L + R + D + L + round(credit_ns * 1000), packets * D)
@@ -205,10 +207,10 @@ def test_a_buffer_below_the_round_trip_gives_buffer_over_round_trip(
 
 
 @pytest.mark.parametrize("lengths", [(2, 900, 2), (900, 2, 2), (2, 2, 1700), (400, 420, 440)])
-def test_the_cable_with_the_longest_round_trip_decides(
+def test_the_longest_round_trip_of_a_cable_limits_the_rate(
     lengths: tuple[int, int, int],
 ) -> None:
-    """On a line, b packets pass per max over cables of 2 L_i + (R at its far end) + D."""
+    """On a line, b packets pass in the longest round trip, 2 L_i + (R at the far end) + D."""
     fabric = line([80.0] * 3, lengths)
     cables = np.rint(fabric.cable_latency_ns * 1000).astype(int).tolist()
     hardware = replace(PLAIN, buffer_bytes=3 * 1024)
@@ -219,8 +221,8 @@ def test_the_cable_with_the_longest_round_trip_decides(
     assert arrivals(result) == [rounds * max(*trips, 3 * D) + through]
 
 
-def test_credits_are_counted_whole() -> None:
-    """A packet of 1024 bytes takes 11 credits of 100; 2199 bytes have 21, enough for one."""
+def test_only_whole_credits_count() -> None:
+    """A packet takes 11 credits of 100 bytes. A buffer of 2199 bytes has 21, so it holds one."""
     one = replace(PLAIN, buffer_bytes=2199, credit_bytes=100)
     two = replace(PLAIN, buffer_bytes=2200, credit_bytes=100)
     trip = L + R + D + L
@@ -235,10 +237,10 @@ def test_credits_are_counted_whole() -> None:
 @pytest.mark.parametrize("late_ns", [0, 400, 5000])
 @pytest.mark.parametrize("handshake", [True, False])
 def test_a_rendezvous_waits_for_request_receive_and_answer(late_ns: int, handshake: bool) -> None:
-    """Data departs one answer's time after both the request and the receive are present.
+    """The answer departs when request and receive are present, and data when the answer arrives.
 
-    Request, answer and data each pass two adapters of 20 ns. Without handshake data departs when
-    both operations are posted.
+    Request, answer and data each pass two adapters of 20 ns. Without a handshake, data departs
+    when both operations are posted.
     """
     hardware = replace(PLAIN, adapter_latency_ns=20.0)
     builder = WorkloadBuilder(2)
@@ -253,13 +255,14 @@ def test_a_rendezvous_waits_for_request_receive_and_answer(late_ns: int, handsha
     if handshake:
         left = max(control, 1000 * late_ns) + control + 20_000
     assert int(result.left_ps[send]) == left
-    # The send ends when the last byte has departed, the receive one adapter after its arrival.
+    # The send ends when the last byte has departed, and the receive when that byte has passed
+    # the receiving adapter.
     assert int(result.ended_ps[send]) == left + 3 * D
     assert result.end_ps == left + 3 * D + WAY + 20_000
 
 
-def test_an_eager_send_ends_at_once_and_its_receive_with_the_data() -> None:
-    """Overheads of 30 ns come before the departure and after the arrival."""
+def test_an_eager_send_ends_at_its_departure_and_its_receive_after_arrival() -> None:
+    """An overhead of 30 ns precedes the departure, and one follows the arrival."""
     builder = WorkloadBuilder(2)
     send = builder.send(0, 1, 3000)
     receive = builder.recv(1, 0, 3000)
@@ -269,7 +272,7 @@ def test_an_eager_send_ends_at_once_and_its_receive_with_the_data() -> None:
 
 
 def test_messages_of_two_ranks_arrive_in_order_and_empty_ones_are_packets() -> None:
-    """One queue pair: 2 packets, an empty one, 1 packet, without gaps."""
+    """One queue pair sends messages of 2, 1 (empty) and 1 packets without gaps."""
     builder = WorkloadBuilder(2)
     for size in (2000, 0, 500):
         builder.put(0, 1, size)
@@ -283,7 +286,7 @@ def test_messages_of_two_ranks_arrive_in_order_and_empty_ones_are_packets() -> N
 
 
 def _collective(text: str, ranks: int, **options: object) -> int:
-    """Return the completion time of a collective operation in ps."""
+    """Return the completion time in ps of a collective operation."""
     work = collective_workload(text, ranks)
     result = run(fabric_of([0] * ranks), work, **options)
     assert result.complete
@@ -291,10 +294,10 @@ def _collective(text: str, ranks: int, **options: object) -> int:
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8, 13, 16])
-def test_barriers(ranks: int) -> None:
-    """T = 2 L + R + the time of an empty packet, and rounds = log2 p rounded up:
+def test_barriers_take_their_closed_form(ranks: int) -> None:
+    """A message takes T = 2 L + R + the time of an empty packet.
 
-    - dissemination: `rounds` messages one after another, never two to one host at a time;
+    - dissemination: log2 p rounds, rounded up, follow each other, with one message to each host;
     - linear: p - 1 packets arrive at rank 0 one by one, and p - 1 depart one by one.
     """
     alone = WAY + EMPTY
@@ -304,12 +307,13 @@ def test_barriers(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
 @pytest.mark.parametrize("size", [1000, 4321])
-def test_collectives_of_equal_rounds(ranks: int, size: int) -> None:
-    """Rounds in which every host sends and receives one message: a multiple of one message's time.
+def test_collectives_of_equal_rounds_take_the_sum_of_their_rounds(ranks: int, size: int) -> None:
+    """In each round every host sends and receives one message, and a round takes the time of one.
 
-    Ring and pairwise exchange have p - 1 rounds of a block; recursive doubling has log2 p rounds
-    of the buffer; allgathers of Bruck and by recursive doubling have log2 p rounds of 1, 2, 4 ...
-    blocks; an allreduce on a ring has 2 (p - 1) rounds of a p-th.
+    Ring and pairwise exchange have p - 1 rounds of a block. An allreduce by recursive doubling has
+    log2 p rounds of the whole buffer. Allgathers by Bruck's algorithm and by recursive doubling
+    have log2 p rounds of 1, 2, 4 ... blocks. An allreduce on a ring has 2 (p - 1) rounds of a p-th
+    of the buffer.
     """
 
     def one(count: int) -> int:
@@ -334,12 +338,12 @@ def test_collectives_of_equal_rounds(ranks: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
-def test_a_binomial_broadcast_in_both_protocols(ranks: int) -> None:
-    """log2 p messages one after another, in both protocols.
+def test_a_binomial_broadcast_takes_one_message_per_round(ranks: int) -> None:
+    """log2 p messages follow each other in the eager and in the rendezvous protocol.
 
-    Eager messages of one packet depart from the root one after another, first to the farthest
-    rank, which forwards most. A rendezvous adds a request and an answer to each; the second message
-    waits until the first has departed, still before the first one's receiver forwards it.
+    Eager messages of one packet depart from the root one after another. The first goes to the rank
+    that forwards most. A rendezvous adds a request and an answer to each message. The second
+    message waits until the first has departed, and departs before the first is forwarded.
     """
     rounds = round(log2(ranks))
     assert _collective("bcast-binomial:size=1000", ranks) == rounds * (WAY + D)

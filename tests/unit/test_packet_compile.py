@@ -1,4 +1,4 @@
-"""The event loop is compiled once; no input may cause another compilation of half a minute."""
+"""The event loop is compiled once. No input causes a recompilation, which takes half a minute."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def simulate(spec: str, engine: str, work: weft.Workload, **more: Any) -> Packet
     ],
 )
 @pytest.mark.parametrize("several", [False, True])
-def test_no_run_has_the_loop_compiled_anew(
+def test_no_options_of_a_run_recompile_the_loop(
     spec: str, engine: str, more: dict[str, Any], several: bool
 ) -> None:
     simulate("xgft:2;4,4;1,2", "dmodk", weft.load_workload("alltoall:size=100", 16))

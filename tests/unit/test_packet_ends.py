@@ -17,12 +17,12 @@ from weft.sim.flow.engine import Progress
 from weft.sim.packet import StopRun, state
 from weft.sim.sweep.one_load import Network
 
-#: From the departure of a first byte to the arrival of the last one, behind one switch.
+#: Time from the departure of a packet's first byte to the arrival of its last, via one switch.
 THROUGH = L + R + L + D
 
 
 @pytest.mark.parametrize("size_bytes", [1000, 2000, 5000])
-def test_a_ring_deadlocks_also_when_all_has_left_its_hosts(size_bytes: int) -> None:
+def test_a_ring_deadlocks_even_after_all_packets_left_their_hosts(size_bytes: int) -> None:
     ring = fabric_of(range(5), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
     work = puts(5, *[(host, (host + 2) % 5, size_bytes) for host in range(5)])
     with pytest.raises(InputError, match=r"the network is deadlocked .* in a cycle"):
@@ -30,7 +30,7 @@ def test_a_ring_deadlocks_also_when_all_has_left_its_hosts(size_bytes: int) -> N
 
 
 def ring_and_others() -> tuple[weft.Fabric, weft.Workload]:
-    """Build a ring with messages that all cross two switches, and two hosts of one switch."""
+    """Build a ring whose hosts send two switches further, and two more hosts at one switch."""
     ring = fabric_of([0, 1, 2, 3, 4, 0, 0], [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
     builder = weft.WorkloadBuilder(7)
     for host in range(5):
@@ -40,7 +40,7 @@ def ring_and_others() -> tuple[weft.Fabric, weft.Workload]:
     return ring, builder.build()
 
 
-def test_a_deadlock_in_a_part_of_the_network_is_told_when_the_run_is_cut() -> None:
+def test_a_stopped_run_reports_a_deadlock_in_a_part_of_the_network() -> None:
     tight = replace(PLAIN, buffer_bytes=1024)
     ring, work = ring_and_others()
     result = run(ring, work, tight, max_time_ns=20_000)
@@ -52,8 +52,8 @@ def test_a_deadlock_in_a_part_of_the_network_is_told_when_the_run_is_cut() -> No
         run(ring, work, tight)
 
 
-def test_what_is_only_slow_is_no_deadlock() -> None:
-    """Full buffers along the path to a hot spot, at many times."""
+def test_full_buffers_without_a_cycle_are_not_reported_as_a_deadlock() -> None:
+    """Runs are stopped at many times, with full buffers along the path to a hot spot."""
     ring = fabric_of([0, 1, 2, 3, 4, 2], [(0, 1), (1, 2), (2, 3), (3, 4)])
     work = puts(6, *[(host, 5, 20_000) for host in range(5)])
     tight = replace(PLAIN, buffer_bytes=1024)
@@ -74,7 +74,7 @@ def test_a_put_arrives_with_its_last_byte(limit_ps, control) -> None:
 
 
 @pytest.mark.parametrize("instants", range(1, 5))
-def test_a_put_that_is_on_its_way_when_a_run_is_stopped_has_not_arrived(
+def test_a_put_in_flight_when_a_run_is_stopped_has_not_arrived(
     instants: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = []
@@ -94,7 +94,7 @@ def test_a_put_that_is_on_its_way_when_a_run_is_stopped_has_not_arrived(
 
 
 def test_a_pausing_queue_pair_does_not_prolong_a_run() -> None:
-    # After its one packet it would pause for the time of 100 packets.
+    # After its only packet, the queue pair pauses for the time of 100 packets.
     control = CongestionControl(ccti_min=1, cct=((0, 0), (0, 100)))
     hardware = replace(PLAIN, congestion_control=control)
     limit_ps = THROUGH + 10 * D
@@ -104,7 +104,7 @@ def test_a_pausing_queue_pair_does_not_prolong_a_run() -> None:
 
 
 def test_an_interrupt_from_progress_is_raised_to_the_caller() -> None:
-    """An interrupt ends sweeps; a run that it stopped must not count as a partial result."""
+    """An interrupt ends a sweep; the interrupted run must not count as a partial result."""
 
     def interrupted(now: Progress) -> None:
         raise KeyboardInterrupt
@@ -126,7 +126,7 @@ def test_an_interrupt_of_an_open_loop_run_is_raised(monkeypatch: pytest.MonkeyPa
 
 
 def test_steps_that_end_early_do_not_lengthen_the_next(monkeypatch) -> None:
-    """A step cannot be interrupted, so a step that is too long would delay an interrupt."""
+    """A step cannot be interrupted: a step that is too long would delay the interrupt."""
     lengths = []
     step = state.State.step
     monkeypatch.setattr(
@@ -174,5 +174,5 @@ def test_ranks_of_one_host_need_no_cables() -> None:
     bare = fabric_of([0, 0]).without(cables=[0, 1])
     routes = weft.route(bare, "minhop")
     result = weft.simulate(bare, routes, puts(2, (0, 1, 1000)), [0, 0], level="packet")
-    # 8,000 bits at 100 Gb/s, then 200 ns.
+    # 8,000 bits take 80 ns at 100 Gb/s; 200 ns of latency follow.
     assert arrivals(result) == [280_000]

@@ -1,4 +1,4 @@
-"""Waits in a trace: behind other packets of a queue, and for the link."""
+"""Waits of packets in a trace: behind others of their queue, and for the link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.workload import WorkloadBuilder
 
 
 def traced(**hardware: object) -> weft.PacketResult:
-    """Simulate ranks of two leaf switches that send to one host and each to another one."""
+    """Simulate ranks 0 to 7, each of which sends to host 8 and to one of hosts 9 to 15."""
     fabric = weft.fabric("xgft:2;4,4;1,2")
     builder = WorkloadBuilder(16, name="crossing")
     for rank in range(8):
@@ -28,7 +28,7 @@ def traced(**hardware: object) -> weft.PacketResult:
 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
-def test_waits_behind_others_are_those_of_the_queues_order(queues: str) -> None:
+def test_waits_behind_others_follow_from_the_order_of_queues(queues: str) -> None:
     result = traced(queues=queues)
     hops_of: dict[tuple[int, int], list[tuple[int, ...]]] = defaultdict(list)
     for row in result.hop.tolist():

@@ -1,4 +1,4 @@
-"""The packet level compared with max-min fairness: agreement, and size of differences."""
+"""The packet level compared with max-min fairness: where both agree, and how much they differ."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SPEEDUP_2 = Hardware(speedup=2)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) -> None:
-    """Within 2 %, if every link has equally many flows from each input, and all have one rate.
+    """Levels agree within 2 % if links have equally many flows from each input, all of one rate.
 
-    Then round robin by input equals round robin by flow, and no flow blocks one that could be
-    faster: every link gives its flows equal shares, as max-min fairness does.
+    Then round robin by input equals round robin by flow, and no flow blocks a faster one: every
+    link gives its flows equal shares, as max-min fairness does.
     """
     worst = []
     for seed in range(4):
@@ -40,8 +40,8 @@ def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) 
     assert max(worst, default=0) < 0.02
 
 
-def test_enough_flows_have_equal_inputs_and_rates() -> None:
-    """At least a third of the incasts qualify, and in nearly all of these flows share links."""
+def test_many_incasts_have_equal_inputs_and_rates() -> None:
+    """At least a third of the incasts have both, and flows share links in nearly all of these."""
     sharing = []
     for spec in FABRICS:
         for seed in range(4):
@@ -69,7 +69,7 @@ def _mixed_tree(random: np.random.Generator) -> Fabric:
 
 @pytest.mark.parametrize("seed", range(7))
 def test_levels_agree_on_cables_of_several_rates(seed: int) -> None:
-    """The same on cables of several rates, with another slowest cable for each flow."""
+    """Levels agree within 2 % even if each flow has another slowest cable."""
     random = np.random.default_rng(seed)
     fabric = _mixed_tree(random)
     flows = Flows.of(fabric, weft.route(fabric, "minhop"), *draw_pairs("uniform", 16, random))
@@ -85,7 +85,7 @@ def test_levels_agree_on_cables_of_several_rates(seed: int) -> None:
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("spec", FABRICS)
 def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:
-    """Within 3 %, for all inputs and rates, with one lane per flow.
+    """With one lane per flow, levels agree within 3 % for all inputs and rates.
 
     Round robin by flow at every link, with a separate window for each flow at every hop, gives
     max-min fair rates when windows hold a round trip (Hahne 1991, IEEE JSAC 9(7)).
@@ -99,11 +99,11 @@ def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:
 
 
 @pytest.mark.parametrize("behind", range(2, 7))
-def test_levels_differ_at_unequal_inputs_by_a_closed_form(behind: int) -> None:
-    """n flows via a trunk and one beside it: 1/(2n) each and 1/2, not 1/(n + 1) each.
+def test_levels_differ_at_unequal_inputs_as_by_a_closed_form(behind: int) -> None:
+    """n flows via a trunk get 1/(2n) each and one beside it gets 1/2, instead of 1/(n + 1) each.
 
-    With equal sizes S, max-min fairness ends all at (n + 1) S; here the lone flow ends at 2 S and
-    the last one at (n + 1) S, as the link is never idle.
+    If all flows have size S, all end at (n + 1) S under max-min fairness. At the packet level the
+    single flow ends at 2 S, and the others end at (n + 1) S, since the link is never idle.
     """
     fabric = fabric_of([0] * behind + [1, 1], [(0, 1)])
     routes = weft.route(fabric, "minhop")
@@ -129,16 +129,18 @@ FIGURE_4_A = [(0, 1), (0, 2), (3, 1), (4, 1), (5, 2)]
         (FIGURE_3, 2, [3, 3, 3, 2, 2, 2], [3, 3, 3, 2, 2, 2]),
     ],
 )
-def test_levels_differ_at_unequal_rates_by_blocking(
+def test_levels_differ_at_unequal_rates_because_of_blocking(
     edges: list[tuple[int, int]], speedup: int, packets: list[float], maxmin: list[float]
 ) -> None:
-    """Graphs of the contention-graph paper, equal sizes; inputs are equal at every link.
+    """Graphs of the contention-graph paper with equal sizes and equal inputs at every link.
 
-    Figure 4 A: a third of 1's link is available to host 0, whose packets for 1 and 2 alternate, so
-    2 also receives a third from it, and 5 gets the other two thirds. Max-min gives a half to each.
+    Figure 4 A: host 0 has a third of the link to host 1. Its packets for hosts 1 and 2 alternate,
+    so that it has a third of the link to host 2 as well, and host 5 has two thirds. Under max-min
+    fairness each has half of that link.
 
-    Figure 3: while a packet from 4 to 1 waits for one from 0, the next, for 5, waits behind it, and
-    6 takes the slot. With a speedup of 2 both leave together, in time for every second slot of 5.
+    Figure 3: while a packet from host 4 to host 1 waits for one from host 0, the next packet, for
+    host 5, waits behind it, and host 6 uses the slot. With a speedup of 2 both packets leave
+    together, in time for every second slot of host 5.
     """
     fabric = fabric_of([0] * 7)
     routes = weft.route(fabric, "minhop")
@@ -156,7 +158,7 @@ def test_levels_differ_at_unequal_rates_by_blocking(
 
 
 def test_levels_differ_at_input_ports_without_speedup() -> None:
-    """One packet at a time leaves a port that two slow cables drain: half of the max-min rate."""
+    """One packet at a time leaves the port for two slow cables: half of the max-min rate each."""
     fabric = fabric_of([0] * 3, rates=[160.0, 80.0, 80.0])
     routes = weft.route(fabric, "minhop")
     flows = Flows.of(fabric, routes, np.zeros(2, dtype=np.int64), np.array([1, 2]))

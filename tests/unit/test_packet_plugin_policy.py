@@ -1,4 +1,4 @@
-"""A policy of another distribution: one file, compiled into the common loop of all policies."""
+"""A policy that another distribution adds is compiled into the event loop of all policies."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ except weft.core.errors.NotApplicable as error:
 
 
 def plugin_source() -> str:
-    """Return the example of the documentation."""
+    """Return the source of the example policy in the documentation."""
     text = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
     block = re.search(r"```python\n(.*?@policy\(.*?)```", text, re.DOTALL)
     assert block
     return block[1]
 
 
-def test_a_policy_of_another_distribution_is_one_file(tmp_path: Path) -> None:
+def test_a_policy_of_another_distribution_needs_only_one_file(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(plugin_source())
     described = tmp_path / "theirs-1.0.dist-info"
     described.mkdir()
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (described / "entry_points.txt").write_text("[weft.policies]\nin-turn = theirs\n")
     paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
-    # A separate cache: the loop of installations without a plug-in stays unchanged.
+    # A separate cache keeps the loop that is compiled without the plug-in.
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -77,7 +77,7 @@ def test_a_policy_of_another_distribution_is_one_file(tmp_path: Path) -> None:
     results: dict[str, Any] = json.loads(printed)
     assert "in-turn" in results["names"]
     assert "leaves no choice of paths to policy in-turn" in refused
-    # The leaf switch sends every other packet via the same link.
+    # The leaf switch sends packets via its two uplinks alternately.
     for name in ("turn", "later"):
         up = results[name]["up"]
         assert len(up) == 10
@@ -85,7 +85,7 @@ def test_a_policy_of_another_distribution_is_one_file(tmp_path: Path) -> None:
         assert all(one != other for one, other in pairwise(up))
     assert results["turn"]["up"][0] != results["later"]["up"][0]
     assert results["loops"] == 1
-    # The other policies give the same results without it.
+    # The other policies give the same results without the plug-in.
     here: dict[str, Any] = {}
     exec(RUNS, here)
     for name in ("ecmp", "adaptive"):

@@ -1,4 +1,4 @@
-"""Policies of the packet level: their benefits, their requirements, and costs of reordering."""
+"""Policies of the packet level: their benefits and requirements, and the cost of reordering."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.sim.packet import PacketResult
 from weft.sim.packet.policies import bind
 from weft.workload import Workload, WorkloadBuilder
 
-#: Gap and time constant of a few messages' duration; the defaults fit round trips of TCP.
+#: Gap and time constant last as long as a few messages; the defaults suit TCP's round trips.
 CONGA = "conga:gap=5us,t_dre=1us"
 POLICIES = ("ecmp", CONGA, "adaptive")
 
@@ -62,7 +62,7 @@ def run(fabric: Fabric, engine: str, policy: str, work: Workload, **options: int
 
 
 def latency_ns(result: PacketResult) -> float:
-    """Return the mean time from posting to arrival."""
+    """Return the mean time from posting to arrival of messages."""
     ops = result.workload.messages
     return float((result.arrived_ns[ops] - result.posted_ns[ops]).mean())
 
@@ -72,8 +72,10 @@ def links_per_packet(result: PacketResult) -> float:
 
 
 def slowed(spec: str, level: int, factor: float) -> tuple[Fabric, int]:
-    """Return a tree with one slow cable from its highest switches down to the last switch of a
-    level, and the downward link of that cable."""
+    """Return a tree with one slow cable, and the downward link of that cable.
+
+    The cable connects a switch of the highest level and the last switch of `level`.
+    """
     fabric = weft.fabric(spec)
     graph, levels = fabric.graph, find_levels(fabric)
     last = int(np.flatnonzero(levels == level)[-1])
@@ -91,15 +93,15 @@ def test_conga_leads_flowlets_around_a_slow_cable_far_away() -> None:
             result = run(fabric, "ecmp", policy, work, seed=seed)
             latency[policy] += latency_ns(result)
             share[policy] += float(result.packets[slow].sum())
-    # Local policies do best if full queues reach back to them.
+    # A local policy is best once full queues extend back to its switch.
     assert latency[CONGA] < 1.15 * latency["adaptive"]
     assert latency["ecmp"] > 8 * latency[CONGA]
     assert share[CONGA] < share["ecmp"] / 3
 
 
 def test_conga_leads_flowlets_around_a_missing_cable() -> None:
-    # Two leaves below two spines by two cables each, less one (Alizadeh et al., figure 7): by hash
-    # half of the traffic crosses the remaining cable.
+    # Two leaves have two cables to each of two spines, except for one missing cable (Alizadeh et
+    # al., figure 7). With hashing, half of the traffic crosses the single cable of that pair.
     cables = [(leaf, spine) for leaf in (0, 1) for spine in (2, 3)] * 2
     fabric = fabric_of([0] * 6 + [1] * 6, cables[:-1])
     latency = dict.fromkeys(POLICIES, 0.0)
@@ -111,7 +113,7 @@ def test_conga_leads_flowlets_around_a_missing_cable() -> None:
     assert latency[CONGA] < 3 * latency["adaptive"]
 
 
-def test_middle_switches_of_three_levels_lead_around_a_slow_cable_at_the_top() -> None:
+def test_conga_in_middle_switches_leads_around_a_slow_cable_at_the_top() -> None:
     fabric, _ = slowed("xgft:3;4,2,2;1,2,4", 2, 8)
     work = between_halves(fabric, 0.2)
     hashed, leaves, both = (
@@ -122,7 +124,7 @@ def test_middle_switches_of_three_levels_lead_around_a_slow_cable_at_the_top() -
     assert leaves < hashed
 
 
-def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffic() -> None:
+def test_ugal_is_minimal_at_low_load_and_as_valiant_under_adversarial_traffic() -> None:
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     low = between_halves(fabric, 0.02, horizon_ns=60_000.0)
     straight, ugal, valiant = (
@@ -130,7 +132,7 @@ def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffi
     )
     assert links_per_packet(ugal) < 1.02 * links_per_packet(straight)
     assert links_per_packet(valiant) > 1.2 * links_per_packet(straight)
-    # All traffic of a group has one direct cable for 2 x 4 hosts: it carries an eighth of the load.
+    # On minimal paths, the 2 x 4 hosts of a group share one cable, which allows a load of 1/8.
     high = to_next_group(fabric, 8, 0.4)
     straight, ugal, valiant = (
         run(fabric, "ugal", policy, high) for policy in ("ecmp", "ugal", "valiant")
@@ -140,12 +142,12 @@ def test_ugal_goes_straight_at_low_load_and_round_about_under_adversarial_traffi
 
 
 @pytest.mark.parametrize("policy", ["valiant", "ugal"])
-def test_valiant_routes_send_every_packet_via_an_intermediate(policy: str) -> None:
+def test_valiant_sends_every_packet_via_an_intermediate(policy: str) -> None:
     fabric = weft.fabric("dragonfly:p=2,a=4,h=2")
     work = between_halves(fabric, 0.02, horizon_ns=20_000.0)
     result = run(fabric, "valiant", policy, work)
     graph, ops = fabric.graph, work.messages
-    # Groups have four switches: two cables between groups for each packet that changes group.
+    # A packet to another group crosses two cables between groups of four switches.
     group = graph.destination_row // 4
     changes = group[result.host[work.rank[ops]]] != group[result.host[work.peer[ops]]]
     apart = graph.edge_link[graph.edge_tail // 4 != graph.edge_row // 4]
@@ -156,7 +158,7 @@ def test_valiant_routes_send_every_packet_via_an_intermediate(policy: str) -> No
     "spec", ["dragonfly:p=2,a=4,h=2", "megafly:p=2,leaves=2,spines=2,h=2", "hyperx:3x4"]
 )
 @pytest.mark.parametrize("policy", ["valiant", "ugal:threshold=0"])
-def test_two_phases_on_their_lanes_do_not_deadlock_with_buffers_of_one_packet(
+def test_paths_via_intermediates_do_not_deadlock_with_buffers_of_one_packet(
     spec: str, policy: str
 ) -> None:
     fabric = weft.fabric(spec)
@@ -179,9 +181,7 @@ def test_two_phases_on_their_lanes_do_not_deadlock_with_buffers_of_one_packet(
         ("dragonfly:p=2,a=4,h=2", "ugal", "adaptive"),
     ],
 )
-def test_runs_are_the_same_each_time_and_differ_by_seed(
-    spec: str, engine: str, policy: str
-) -> None:
+def test_runs_are_reproducible_and_depend_on_the_seed(spec: str, engine: str, policy: str) -> None:
     fabric = weft.fabric(spec)
     work = between_halves(fabric, 0.5, size=5000, horizon_ns=5000.0)
     one, again, other = (run(fabric, engine, policy, work, seed=seed) for seed in (1, 1, 2))
@@ -191,7 +191,7 @@ def test_runs_are_the_same_each_time_and_differ_by_seed(
 
 
 @pytest.mark.parametrize("load", [0.2, 0.5, 0.7])
-def test_reordering_agrees_with_the_hops(load: float) -> None:
+def test_reordering_agrees_with_the_traced_hops(load: float) -> None:
     fabric = weft.fabric("xgft:2;2,4;1,4")
     work = between_halves(fabric, load, size=20_000, horizon_ns=4000.0)
     result = weft.simulate(
@@ -240,7 +240,7 @@ def test_reordering_agrees_with_the_hops(load: float) -> None:
     assert ordered.reordering()["reordering_ns"].sum() == 0
 
 
-def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
+def test_messages_to_several_lids_of_a_port_may_overtake_and_are_counted() -> None:
     fabric = weft.fabric("xgft:2;3,3;1,2")
     messages = [(0, 8, 200 if number % 2 else 9000) for number in range(40)]
     work = puts(9, *messages, *[(1, 7, 9000)] * 30)
@@ -253,7 +253,7 @@ def test_messages_to_several_lids_overtake_and_that_is_counted() -> None:
     assert not first.reorders
     assert spread.reordering()["early_packets"].sum() > 0
     assert first.reordering()["early_packets"].sum() == 0
-    # If all messages of a connection use one LID, each keeps its order.
+    # If all messages of a connection use one LID, they keep their order.
     lids = work.peer % 2
     assert not weft.simulate(fabric, routes, work, lids=lids, level="packet").reorders
 
@@ -310,7 +310,7 @@ def test_policies_refuse_unsuitable_routes(
 
 
 def test_conga_refuses_two_middle_switches_of_one_pod() -> None:
-    # Pods of one leaf (0, 1) and two middle switches each, (2, 3) and (4, 5), all below 6 and 7.
+    # Leaf 0 is in a pod with the middle switches 2 and 3, leaf 1 with 4 and 5, all below 6 and 7.
     pods = [(0, 2), (0, 3), (1, 4), (1, 5)]
     fabric = fabric_of([0, 0, 1, 1], pods + [(low, top) for low in (2, 3, 4, 5) for top in (6, 7)])
     work = between_halves(fabric, 0.5, horizon_ns=500.0)
@@ -347,7 +347,7 @@ def test_conga_refuses_routes_that_go_up_after_down(left: int, middle: int, righ
         ("congo", "did you mean 'conga'"),
     ],
 )
-def test_wrong_options_are_named(policy: str, message: str) -> None:
+def test_bad_options_of_policies_are_refused(policy: str, message: str) -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     with pytest.raises(InputError, match=message):
         bind(policy, fabric, weft.route(fabric, "ecmp"))

@@ -48,14 +48,14 @@ def exchange(size=30_000):
 
 @pytest.fixture(scope="module", params=[None, 25.0], ids=["fast", "slow adapters"])
 def result(request):
-    """Simulate adapters as fast as their cables of 200 Gb/s, and slow ones."""
+    """Simulate an exchange, with adapters as fast as cables of 200 Gb/s and with slow adapters."""
     return simulate(
         TREE, ROUTES, exchange(), snapshot_ns=500, eager_bytes=0,
         hardware=Hardware(adapter_gbps=request.param), level="packet",
     )  # fmt: skip
 
 
-def test_links_add_up_to_the_counters(result):
+def test_series_of_links_add_up_to_the_counters(result):
     series = link_series(result)
     assert list(series.columns) == list(LINK_SERIES_COLUMNS)
     last = int(result.snapshots.time_ps[-1])
@@ -75,7 +75,7 @@ def test_links_add_up_to_the_counters(result):
     assert series["begin_ns"].min() == 0
 
 
-def test_a_link_that_always_sends_is_fully_used_and_keeps_its_rate():
+def test_a_link_that_always_sends_has_utilisation_1_and_its_full_rate():
     builder = WorkloadBuilder(16)
     builder.put(4, 0, 2_000_000)
     run = simulate(TREE, ROUTES, builder.build(), snapshot_ns=10_000, level="packet")
@@ -106,7 +106,7 @@ def test_a_slow_adapter_uses_its_share_of_each_link(share):
         assert np.allclose(middle["throughput_gbps"], share * rate, atol=one_packet * rate)
 
 
-def test_queues_are_the_lanes_of_links():
+def test_series_of_queues_add_up_to_those_of_links():
     run = slot_run(TREE, exchange(), lanes=2)
     links = link_series(run)
     queues = queue_series(run)
@@ -126,7 +126,7 @@ def test_queues_are_the_lanes_of_links():
     assert set(queues["why"].drop_nulls()) == {"link busy", "no credits"}
 
 
-def test_some_links_are_rows_of_all(result):
+def test_series_of_some_links_are_part_of_those_of_all(result):
     some = [7, 3]
     every = link_series(result)
     chosen = link_series(result, some)
@@ -136,7 +136,7 @@ def test_some_links_are_rows_of_all(result):
     assert queue_series(result, []).is_empty()
 
 
-def test_cables_are_their_busier_direction(result):
+def test_values_of_a_cable_are_those_of_its_busier_link(result):
     cables = cable_series(result)
     assert list(cables.columns) == list(CABLE_SERIES_COLUMNS)
     links = link_series(result)
@@ -151,7 +151,7 @@ def test_cables_are_their_busier_direction(result):
     assert cables["name"][0] == TREE.cable_name(0)
 
 
-def test_snapshot_at_the_start_closes_no_interval(result):
+def test_a_snapshot_at_the_start_ends_no_interval(result):
     assert result.snapshots.time_ps[0] == 0
     assert len(link_series(result, [0])) == len(result.snapshots.time_ps) - 1
 
@@ -170,7 +170,7 @@ def test_series_need_snapshots(result):
 # -- ranks -----------------------------------------------------------------------------------------
 
 
-def test_timelines_tell_every_operation(result):
+def test_timelines_have_every_operation(result):
     work = result.workload
     table = timelines(result)
     assert list(table.columns) == list(TIMELINE_COLUMNS)
@@ -191,7 +191,7 @@ def test_timelines_tell_every_operation(result):
     assert (sends["wait_ns"] >= 0).all()
 
 
-def test_spans_cover_each_state_once(result):
+def test_spans_of_a_state_do_not_overlap(result):
     spans = rank_spans(result)
     assert list(spans.columns) == list(SPAN_COLUMNS)
     assert (spans["end_ns"] > spans["begin_ns"]).all()
@@ -205,7 +205,7 @@ def test_spans_cover_each_state_once(result):
     assert np.allclose(receiving["end_ns"], waits["ended_ns"])
 
 
-def test_run_that_was_cut_off_has_open_spans():
+def test_spans_of_a_stopped_run_end_with_it():
     run = simulate(
         TREE,
         ROUTES,
@@ -224,7 +224,7 @@ def test_run_that_was_cut_off_has_open_spans():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_joined_spans_cover_the_same_moments(seed):
+def test_joined_spans_cover_the_same_times(seed):
     random = np.random.default_rng(seed)
     count = int(random.integers(1, 40))
     group = random.integers(0, 4, count)
@@ -243,7 +243,7 @@ def test_joined_spans_cover_the_same_moments(seed):
         assert g != h or b > e
 
 
-def test_columns_are_described():
+def test_all_columns_are_described():
     for columns in (
         LINK_SERIES_COLUMNS, CABLE_SERIES_COLUMNS, QUEUE_SERIES_COLUMNS, TIMELINE_COLUMNS,
         SPAN_COLUMNS,
@@ -253,7 +253,7 @@ def test_columns_are_described():
             assert column.meaning
 
 
-def test_lanes_of_hardware_are_counted_in_occupancy():
+def test_occupancy_is_relative_to_the_buffer_of_the_hardware():
     run = simulate(
         TREE,
         ROUTES,

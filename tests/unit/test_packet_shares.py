@@ -1,4 +1,4 @@
-"""Closed forms of shares at the packet level: round robin, merging, blocking, remedies."""
+"""Shares of links at the packet level in closed form: round robin, merging and blocking."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from weft.fabrics import Fabric
 from weft.sim.packet import Hardware, PacketResult
 from weft.workload import WorkloadBuilder
 
-#: Time from a host until the first packet may leave a switch, and from the beginning of its
-#: departure there to its arrival at a host.
+#: Time from the departure of the first packet at its host until it may leave the switch, and from
+#: the beginning of its departure there to its arrival.
 FIRST, LAST = L + R, L + D
 DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 
@@ -37,8 +37,8 @@ FLOWS = [[7], [5, 5], [20] * 5, [3, 9, 1, 9], [40, 1, 2, 30, 17, 30], [1] * 11, 
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_incast_takes_turns(packets: list[int], queues: str) -> None:
-    """n hosts to one: slots of D on its link in round robin, none empty, each flow in its slots."""
+def test_an_incast_is_served_round_robin(packets: list[int], queues: str) -> None:
+    """The link to one host serves n flows round robin in slots of D, and no slot is empty."""
     n = len(packets)
     work = puts(n + 1, *((host, n, 1000 * each) for host, each in enumerate(packets)))
     result = run(fabric_of([0] * (n + 1)), work, replace(PLAIN, queues=queues))  # type: ignore[arg-type]
@@ -49,8 +49,8 @@ def test_incast_takes_turns(packets: list[int], queues: str) -> None:
 
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_flows_over_one_cable_take_turns(packets: list[int]) -> None:
-    """n pairs of hosts at two switches share the cable between like the link of an incast."""
+def test_flows_over_one_cable_are_served_round_robin(packets: list[int]) -> None:
+    """n pairs of hosts at two switches share the cable between these as the link of an incast."""
     n = len(packets)
     work = puts(2 * n, *((host, n + host, 1000 * each) for host, each in enumerate(packets)))
     result = run(fabric_of([0] * n + [1] * n, [(0, 1)]), work)
@@ -59,8 +59,8 @@ def test_flows_over_one_cable_take_turns(packets: list[int]) -> None:
 
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
-def test_queue_pairs_of_one_host_take_turns(packets: list[int]) -> None:
-    """One host to n: its own link is shared in the same manner."""
+def test_queue_pairs_of_one_host_are_served_round_robin(packets: list[int]) -> None:
+    """One host sends to n hosts, and its own link is shared in the same manner."""
     n = len(packets)
     work = puts(n + 1, *((0, host + 1, 1000 * each) for host, each in enumerate(packets)))
     slots = [last_slot(packets, flow) for flow in range(n)]
@@ -70,7 +70,7 @@ def test_queue_pairs_of_one_host_take_turns(packets: list[int]) -> None:
 
 # -- trees of merges -----------------------------------------------------------------------------
 
-#: A tree: a number of hosts at a switch and the trees below it.
+#: A tree: the number of hosts at a switch, and the trees below it.
 Tree = tuple[int, tuple["Tree", ...]]
 
 
@@ -85,7 +85,7 @@ def _random_tree(random: np.random.Generator, depth: int) -> Tree:
 
 
 def _lay(tree: Tree, switch_of: list[int], trunks: list[tuple[int, int]], count: list[int]) -> int:
-    """Append hosts by switch and cables between switches; return the tree's switch."""
+    """Append the switch of each host and the cables between switches; return the top switch."""
     switch = count[0]
     count[0] += 1
     switch_of += [switch] * tree[0]
@@ -97,8 +97,8 @@ def _lay(tree: Tree, switch_of: list[int], trunks: list[tuple[int, int]], count:
 def _shares(tree: Tree) -> tuple[list[int], int]:
     """Return the packets of each host in one period of the tree's outgoing link, and the period.
 
-    Inputs are served round robin, each one slot in `inputs`; a host's share is the product of
-    1 / inputs over the switches on its path.
+    Each of n inputs has every n-th slot of a link. The share of a host is the product of 1 / n over
+    the switches on its path.
     """
     parts = [([1], 1)] * tree[0] + [_shares(below) for below in tree[1]]
     period = lcm(*(each for _, each in parts)) * len(parts)
@@ -109,7 +109,7 @@ def _shares(tree: Tree) -> tuple[list[int], int]:
 
 
 def _grants(result: PacketResult, fabric: Fabric, host: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return source and time in ps of each packet sent to a host, in order of time."""
+    """Return the source and the departure time in ps of packets to a host, in order of time."""
     to = fabric.num_switches + host
     hop = result.hop[fabric.link_to[result.hop["link"]] == to]
     hop = hop[np.argsort(hop["left_ps"], kind="stable")]
@@ -126,8 +126,8 @@ TREES = {
 
 @pytest.mark.parametrize("queues", ["input", "voq"])
 @pytest.mark.parametrize("name", TREES)
-def test_merging_gives_every_input_its_turn(name: str, queues: str) -> None:
-    """Round robin shares a link by inputs, not by flows: 1/4 1/4 1/2 instead of 1/3 each.
+def test_merging_serves_every_input_once_per_round(name: str, queues: str) -> None:
+    """Round robin shares a link by inputs, not by flows: 1/4, 1/4 and 1/2 instead of 1/3 each.
 
     While all hosts send to one, each switch passes a packet of every input per round. Behind a
     tree of switches every period of slots has exactly the packets that `_shares` counts, from any
@@ -157,19 +157,19 @@ def test_merging_gives_every_input_its_turn(name: str, queues: str) -> None:
         assert counts.tolist() == shares
 
 
-def test_shares_by_hand() -> None:
+def test_shares_equal_those_by_hand() -> None:
     assert _shares((1, ((2, ()),))) == ([2, 1, 1], 4)
     assert _shares(_parking_lot(4)) == ([4, 2, 1, 1], 8)
     assert _shares((3, ())) == ([1, 1, 1], 3)
 
 
-def test_lanes_share_before_inputs_do() -> None:
-    """Two flows via one input on two lanes and one via another on lane 0: 1/4 1/2 1/4.
+def test_a_link_is_shared_by_lanes_first_and_then_by_inputs() -> None:
+    """Flows of one input on lanes 0 and 1 get 1/4 and 1/2, one of another on lane 0 1/4.
 
-    The link serves lanes round robin, then inputs of a lane: lane 1 has half of it.
+    The link serves lanes round robin, and then the inputs of a lane, so that lane 1 has half of it.
     """
-    # Hosts 0 and 1 are behind the trunk and send to 3 on lane 0 and to 4 on lane 1; both are behind
-    # one more cable, which is the bottleneck.
+    # Hosts 0 and 1 are behind the trunk and send to 3 on lane 0 and to 4 on lane 1. Another cable,
+    # behind which hosts 3 and 4 are, is the bottleneck.
     fabric = fabric_of([0, 0, 1, 2, 2], [(0, 1), (1, 2)])
     work = puts(5, (0, 3, 400_000), (1, 4, 400_000), (2, 3, 400_000))
     result = run(fabric, work, lane_of=[0, 0, 0, 0, 1], trace=range(3), max_time_ns=20_000)
@@ -185,14 +185,14 @@ def test_lanes_share_before_inputs_do() -> None:
 
 
 def _slot(arrived: int) -> float:
-    """Return the slot of a last packet behind one switch."""
+    """Return the slot of a packet on the last link from its time of arrival in ps."""
     return (arrived - FIRST - LAST) / D
 
 
 def _victim(
     n: int, packets: int, hardware: Hardware, *, hot: int | None = None, **options: object
 ) -> tuple[float, float]:
-    """Let host 0 alternate between X, to which n - 1 others send, and Y, to which none sends.
+    """Let host 0 send alternately to X, to which n - 1 others send too, and to Y, which is idle.
 
     Returns
     -------
@@ -210,14 +210,14 @@ def _victim(
 
 @pytest.mark.parametrize("packets", [2, 5, 40])
 @pytest.mark.parametrize("n", [2, 3, 4, 7])
-def test_head_of_line_blocking(n: int, packets: int) -> None:
+def test_head_of_line_blocking_slows_packets_to_an_idle_destination(n: int, packets: int) -> None:
     """X grants host 0 every n-th slot; its packet for Y leaves one slot after each for X.
 
-    So k-th packets leave in slots n k and n k + 1, and Y, though idle, receives 1/n of its rate.
+    So the k-th packets leave in slots n k and n k + 1. Y, though idle, receives 1/n of its rate.
     """
     hot, victim = n * (packets - 1), n * (packets - 1) + 1
     assert _victim(n, packets, PLAIN) == (hot, victim)
-    # With speedup both leave when the packet for X does, if the other one has arrived.
+    # With a speedup, the packet for Y leaves with that for X if it has arrived by then.
     both = (hot, max(hot, 2 * packets - 1))
     assert _victim(n, packets, replace(PLAIN, speedup=2)) == both
 
@@ -225,9 +225,9 @@ def test_head_of_line_blocking(n: int, packets: int) -> None:
 @pytest.mark.parametrize("packets", [2, 5, 40])
 @pytest.mark.parametrize("n", [2, 4, 6])
 def test_virtual_output_queues_avoid_blocking_with_enough_buffer(n: int, packets: int) -> None:
-    """Packets for Y leave on arrival, in every other slot, and those for X as before.
+    """Packets for Y leave on arrival, in every other slot, and packets for X in every n-th slot.
 
-    For even n the two never contend for the input port.
+    For even n, packets for X and for Y never contend for the input port.
     """
     voq = replace(DEEP, queues="voq")
     assert _victim(n, packets, voq) == (n * (packets - 1), 2 * (packets - 1) + 1)
@@ -236,12 +236,12 @@ def test_virtual_output_queues_avoid_blocking_with_enough_buffer(n: int, packets
 
 @pytest.mark.parametrize("buffered", [2, 6, 16])
 @pytest.mark.parametrize("n", [4, 6])
-def test_virtual_output_queues_do_not_part_the_buffer(n: int, buffered: int) -> None:
-    """All queues of a lane share its credits, and waiting packets for X take them.
+def test_virtual_output_queues_share_the_buffer_of_a_lane(n: int, buffered: int) -> None:
+    """All queues of a lane share its credits, which waiting packets for X use up.
 
-    With b packets in the buffer, host 0 may send when one for X leaves, every n-th slot. The next
-    packet for Y passes b - 1 waiting for X, a round trip later: its k-th packet leaves a round trip
-    after the (k - b + 1)-th for X. So Y gets 1/n again, ahead only by the buffered packets.
+    With b packets in the buffer, host 0 may send when one for X leaves, in every n-th slot. A round
+    trip later, the next packet for Y overtakes b - 1 packets for X: the k-th packet for Y leaves a
+    round trip after the (k - b + 1)-th for X. So Y gets 1/n again, ahead by the buffered packets.
     """
     voq = replace(PLAIN, queues="voq", buffer_bytes=1024 * buffered)
     trip = (L + R + D + L) / D
@@ -266,12 +266,12 @@ def test_separate_lanes_avoid_blocking_with_any_buffer(n: int, queues: str) -> N
 
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_congestion_spreads_to_flows_that_share_a_cable(n: int) -> None:
-    """Hosts 0 and 1 share a trunk to X and Y; n - 1 hosts beside X send to it as well.
+    """Hosts 0 and 1 send over a trunk to X and Y; n - 1 hosts at the switch of X send to X too.
 
-    The trunk serves them alternately into one queue, which advances when X accepts a packet:
-    host 1 gets 1/n of the trunk, though Y is idle. On a separate lane it gets 1 - 1/n, with a
-    speedup of 2: without it, its packets arrive at X's switch without gaps and occupy the input
-    port, so that X's link hardly ever finds the port free when it is itself free.
+    The trunk serves both hosts alternately. Its packets join one queue, which advances when X
+    accepts a packet: host 1 gets 1/n of the trunk, though Y is idle. With a separate lane and a
+    speedup of 2, host 1 gets 1 - 1/n. Without the speedup its packets would occupy the input port,
+    which would hardly ever be free at the same time as the link to X.
     """
     x, y = n + 1, n + 2
     fabric = fabric_of([0, 0, *[1] * (n + 1)], [(0, 1)])
@@ -290,11 +290,11 @@ def test_congestion_spreads_to_flows_that_share_a_cable(n: int) -> None:
 
 @pytest.mark.parametrize("speedup", [1, 2, 4])
 def test_speedup_lets_one_fast_input_feed_several_outputs(speedup: int) -> None:
-    """A cable of four times the rate feeds four hosts; S packets leave the port at a time.
+    """A cable of four times the rate feeds four hosts; up to S packets leave its port at a time.
 
     Packets arrive every D / 4 and leave in that order as soon as fewer than S are leaving: the
-    first S on arrival, the next S one D later each, and so on. So packet j leaves at (j div S) D +
-    (j mod S) D / 4, and the four outputs together receive S times the rate of one.
+    first S leave on arrival, and each other packet leaves D after the S-th before it. So packet j
+    leaves at (j div S) D + (j mod S) D / 4, and the outputs receive S times the rate of one.
     """
     fabric = fabric_of([0] * 5, rates=[320.0, *[80.0] * 4])
     packets = 30
@@ -309,11 +309,11 @@ def test_speedup_lets_one_fast_input_feed_several_outputs(speedup: int) -> None:
 
 
 def _saturation(ports: int) -> float:
-    """Return the share of busy slots of an output, with one queue per input that is never empty.
+    """Return the share of busy slots of an output if the single queue of an input is never empty.
 
-    Karol, Hluchyj and Morgan 1987: the first packets of all queues have random outputs; one of
-    those for the same output leaves per slot, and a new one takes its place. Which of them leaves
-    does not matter. A state of the chain is the number of first packets for each output.
+    Karol, Hluchyj and Morgan 1987: the first packets of all queues have random outputs. Of those
+    for the same output any one leaves per slot, and a new packet takes its place. A state of the
+    Markov chain is the number of first packets for each output.
     """
     states = sorted(
         {
@@ -334,14 +334,14 @@ def _saturation(ports: int) -> float:
     return float(stationary @ busy) / ports
 
 
-def test_saturation_as_published() -> None:
-    """Table I of the paper."""
+def test_saturation_equals_the_published_values() -> None:
+    """The values are those of Table I in Karol, Hluchyj and Morgan 1987."""
     shares = [_saturation(ports) for ports in (1, 2, 3, 4)]
     assert shares == pytest.approx([1.0, 0.75, 0.6825, 0.6553], abs=1e-4)
 
 
 def _throughput(ports: int, hardware: Hardware, packets: int) -> float:
-    """Return the share of busy slots if backlogged hosts send single packets at random."""
+    """Return the share of busy slots if hosts always have packets for random hosts to send."""
     random = np.random.default_rng([ports, 1])
     builder = WorkloadBuilder(2 * ports)
     for host in range(ports):
@@ -356,7 +356,7 @@ def _throughput(ports: int, hardware: Hardware, packets: int) -> float:
 
 @pytest.mark.parametrize("ports", [2, 3, 4])
 def test_input_queues_saturate_where_theory_says(ports: int) -> None:
-    """Within 1.5 % over 4,000 packets for each port; virtual output queues go well beyond."""
+    """4,000 packets per port agree within 1.5 %; virtual output queues accept far more."""
     one_queue = replace(PLAIN, queue_pairs="host")
     accepted = _throughput(ports, one_queue, 4000)
     assert accepted == pytest.approx(_saturation(ports), rel=0.015)
@@ -365,7 +365,7 @@ def test_input_queues_saturate_where_theory_says(ports: int) -> None:
 
 @pytest.mark.parametrize("quantum", [0, 1, 2048, 4096, 4097, 10**6])
 def test_queue_pairs_are_served_one_quantum_at_a_time(quantum: int) -> None:
-    """Two messages of 12 packets from one host: they alternate every ceil(quantum / 1024) slots."""
+    """Two messages of 12 packets from one host alternate every ceil(quantum / 1024) slots."""
     work = puts(3, (0, 1, 12_000), (0, 2, 12_000))
     result = run(fabric_of([0] * 3), work, replace(PLAIN, quantum_bytes=quantum))
     each = min(max(-(-quantum // 1024), 1), 12)
