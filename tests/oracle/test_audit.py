@@ -1,4 +1,4 @@
-"""Findings of `weft opensm audit` in dumps of the real OpenSM, intact and edited."""
+"""Findings of `weft opensm audit` in dumps of the real OpenSM that are intact or edited."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KNS = "kns:k=6,n=2"
 
 @pytest.fixture(scope="module")
 def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dump OpenSM's state with weft's hdor on a fabric of 36 hosts, without any defect."""
+    """Dump the state of OpenSM with tables of weft's hdor on an intact fabric of 36 hosts."""
     require_tools("opensm", "ibsim", "ibsim-run", "ibnetdiscover")
     folder = tmp_path_factory.mktemp("audit") / "dumps"
     fabric = load(KNS)
@@ -38,7 +38,7 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def real(spec: str, engine: str, folder: Path) -> Audit:
-    """Return the audit of the real OpenSM's routes with an engine of its own."""
+    """Return the audit of routes that the real OpenSM computes with an engine of its own."""
     require_tools("opensm", "ibsim", "ibsim-run")
     with live(load(spec), engine, keep=folder):
         pass
@@ -58,7 +58,7 @@ def test_intact_dumps_have_no_findings(dumped: Path) -> None:
     assert audit([dumped], load(str(dumped / "fabric.ibnetdiscover"))).ok
 
 
-def test_opensms_list_of_cables_is_the_fabric(dumped: Path) -> None:
+def test_the_fabric_is_read_from_opensms_list_of_cables(dumped: Path) -> None:
     listed = read_file(dumped / "opensm-subnet.lst")
     seen = load(str(dumped / "fabric.ibnetdiscover"))
     for fabric in (listed, seen):
@@ -99,7 +99,7 @@ def test_real_minhop_on_a_tree_overloads_cables(tmp_path: Path) -> None:
     assert f"better: weft's {actual.better}, worst 210 instead of 1,080" in actual.notes
 
 
-def test_a_silent_fallback(tmp_path: Path) -> None:
+def test_a_silent_fallback_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="fell back"):
         real(KNS, "updn", tmp_path / "dumps")
     actual = audit([tmp_path / "dumps"])
@@ -123,7 +123,7 @@ def test_deadlock_is_undecided_without_service_levels(
 
 
 def test_active_lanes_are_checked(tmp_path: Path) -> None:
-    """The tables alone could deadlock; the policy and the lanes separate the pairs."""
+    """The tables could deadlock on one lane; the policy and the SL to VL tables prevent it."""
     require_tools("opensm", "ibsim", "ibsim-run")
     fabric = load("torus:5x5")
     routes = route(fabric, "dfsssp")
@@ -136,7 +136,7 @@ def test_active_lanes_are_checked(tmp_path: Path) -> None:
     lanes = (dumps / "opensm-sl2vl.dump").read_text()
     (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  0 "))
     assert kinds(audit([dumps])) == ["deadlock"]
-    # VL 15 drops packets, which does not matter at service levels without traffic.
+    # Packets on VL 15 are dropped, which does not matter at service levels without traffic.
     (dumps / "opensm-sl2vl.dump").write_text(re.sub(r"(?m)^(\d.*:.*)\d\d? *$", r"\g<1>15", lanes))
     assert audit([dumps]).ok
     (dumps / "opensm-sl2vl.dump").write_text(lanes.replace(": 0  1 ", ": 0  15"))
@@ -156,7 +156,7 @@ def test_active_lanes_are_checked(tmp_path: Path) -> None:
 
 
 def edited(dumped: Path, folder: Path, name: str, pattern: str, text: str, count: int = 1) -> Path:
-    """Copy the dumps with one file changed."""
+    """Copy the dumps, replace a pattern in one of the files, and return the folder of the copy."""
     folder.mkdir()
     for entry in dumped.iterdir():
         if entry.is_file():
@@ -168,18 +168,18 @@ def edited(dumped: Path, folder: Path, name: str, pattern: str, text: str, count
     return folder
 
 
-def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
+def test_faults_in_edited_tables_are_reported(dumped: Path, tmp_path: Path) -> None:
     lfts = "opensm-lfts.dump"
     without = edited(dumped, tmp_path / "a", lfts, r"^Unicast lids.*?lids dumped\n", "")
     actual = audit([without])
     assert kinds(actual) == ["unrouted", "no table"]
     assert "1 of 48 switches have no table: r0.0" in actual.findings[1].text
-    # A pair that no cable connects is not an example of a lost one.
+    # A host without a cable is not an example of a lost pair.
     cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
     assert " have no path, for example " in cut.findings[0].text
     assert "h0.1" not in cut.findings[0].text
 
-    # The host port of r0.0, sent back to the line switch from which the packet arrived.
+    # r0.0 sends packets for its own host back to the line switch from which they came.
     row = r"^(0x0001 )001( # Channel Adapter portguid 0x0000000000100001: 'h0.0')"
     actual = audit([edited(dumped, tmp_path / "b", lfts, row, r"\g<1>002\2")])
     assert kinds(actual)[:2] == ["unrouted", "loop"]
@@ -197,7 +197,7 @@ def test_edited_tables(dumped: Path, tmp_path: Path) -> None:
     assert "OpenSM discovered 2 ends of cables that are not in" in actual.findings[2].text
 
 
-def test_tables_without_flows(dumped: Path, tmp_path: Path) -> None:
+def test_tables_without_any_route_are_reported(dumped: Path, tmp_path: Path) -> None:
     name = "opensm-lfts.dump"
     actual = audit([edited(dumped, tmp_path / "a", name, r"^0x.*\n", "", count=0)])
     assert "unrouted" in kinds(actual)
@@ -206,7 +206,7 @@ def test_tables_without_flows(dumped: Path, tmp_path: Path) -> None:
     assert "better: weft's hdor" in actual.text()
 
 
-def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
+def test_lids_that_differ_or_clash_in_guid2lid_are_reported(dumped: Path, tmp_path: Path) -> None:
     changed = edited(dumped, tmp_path / "a", "guid2lid", "0x0001 0x0001", "0x0100 0x0100")
     actual = audit([changed])
     assert kinds(actual) == ["LIDs", "LIDs"]
@@ -220,8 +220,8 @@ def test_lids_that_changed_and_clash(dumped: Path, tmp_path: Path) -> None:
     assert "in guid2lid, 1 LIDs are of two ports: LID 2 of" in actual.findings[0].text
 
 
-def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
-    # One switch's table has the rows of two hosts exchanged.
+def test_lids_of_two_ports_are_reported(dumped: Path, tmp_path: Path) -> None:
+    # In one switch's table the lines of two hosts are exchanged.
     text = (dumped / "opensm-lfts.dump").read_text()
     one, two = re.findall(r"^0x\w+ \d+( # Channel.*\n)", text, flags=re.M)[:2]
     first = text.index("lids dumped")
@@ -242,14 +242,14 @@ def test_lids_of_two_ports(dumped: Path, tmp_path: Path) -> None:
     )
 
 
-def test_ports_that_opensm_did_not_discover(dumped: Path, tmp_path: Path) -> None:
-    """The list of cables is what OpenSM discovered, independent of the specified fabric."""
+def test_ports_that_opensm_did_not_discover_are_reported(dumped: Path, tmp_path: Path) -> None:
+    """OpenSM's list of cables has what it discovered, whatever the specified fabric is."""
     guid = r"PortGUID:0000000000{}"
     hidden = edited(
         dumped, tmp_path / "a", "opensm-subnet.lst", r"^[^\n]*NodeGUID:0{10}200001[^\n]*\n", "", 0
     )
     text = audit([hidden], load(KNS)).text()
-    # Nodes behind an undiscovered switch are not known to exist.
+    # Only the switch is reported, not the nodes behind it.
     assert "stale  OpenSM did not discover 1 ports of the fabric: r0.1\n" in text
     other = edited(
         dumped,
@@ -270,7 +270,7 @@ def test_ports_that_opensm_did_not_discover(dumped: Path, tmp_path: Path) -> Non
 
 
 def test_a_missing_lfts_file_is_reported(dumped: Path, tmp_path: Path) -> None:
-    """Without a file its engine `file` computes minhop, and the log does not mention it."""
+    """Without lfts_file, OpenSM's engine `file` computes minhop, and its log does not say so."""
     printed = "opensm.conf has no lfts_file"
     assert printed not in audit([dumped]).text()
     for number, line in enumerate(("", "lfts_file (null)\n")):
@@ -278,8 +278,8 @@ def test_a_missing_lfts_file_is_reported(dumped: Path, tmp_path: Path) -> None:
         assert printed in audit([without]).text()
 
 
-def test_a_log_of_any_bytes(dumped: Path, tmp_path: Path) -> None:
-    # Node names are in any encoding, and a rotated log begins with zeros.
+def test_a_log_may_have_any_bytes(dumped: Path, tmp_path: Path) -> None:
+    # Node names may have any encoding, and a rotated log begins with zeros.
     path = tmp_path / "opensm.log"
     path.write_bytes(b"\0" * 100 + (dumped / "opensm.log").read_bytes() + b"\xfc\n")
     actual = audit([path], load(KNS))
@@ -316,7 +316,7 @@ def test_single_files_are_recognised_by_their_contents(dumped: Path, tmp_path: P
         audit([tmp_path / "a"], other)
 
 
-def test_on_the_command_line(
+def test_the_command_reports_findings_by_its_status_and_output(
     dumped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["opensm", "audit", str(dumped)]) == 0

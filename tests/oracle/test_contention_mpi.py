@@ -1,4 +1,4 @@
-"""The benchmark program under a real mpirun, on this machine and with small messages."""
+"""The benchmark program, run by a real mpirun on this machine with small messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.contention.recovery import recover_penalties
 
 pytestmark = pytest.mark.oracle
 
-#: Time limit in seconds; most is spent on imports where processes outnumber cores.
+#: Time limit of a run in seconds; with few cores most of the time is spent on imports.
 LIMIT = 120
 
 
@@ -82,15 +82,15 @@ def test_graphs_are_measured_into_one_file_for_the_calibration(tmp_path: Path) -
         assert (np.diff(columns, axis=0) >= 0).all()
         assert ((columns[1] <= graph.time_s) & (graph.time_s <= columns[2])).all()
         assert (graph.start_s >= 0).all()
-        assert (graph.time_s < 500).all()  # clocks 1,000 s apart do not count as a duration
+        assert (graph.time_s < 500).all()  # offsets of clocks are not part of times
         assert (graph.statistics["repetitions"] == 5).all()
-    # Processes that share cores start late, so the measured starts are replaced by 0.
+    # Processes that share cores start late; 0 therefore replaces the measured start times.
     together = [replace(graph, start_s=np.zeros(graph.num_edges)) for graph in result.measurements]
     recovered = recover_penalties(together)
     assert recovered.inverse_bandwidth_s_per_byte == alone.time_s[0] / 65536
 
 
-def test_a_bad_run_ends_all_processes_with_one_line(tmp_path: Path) -> None:
+def test_a_bad_run_ends_all_processes_with_one_line_of_error(tmp_path: Path) -> None:
     program = ("-m", "weft.contention.measure")
     run = measure(2, *program, "--all", "2", "--out", "m.csv", "--size", "1KiB", folder=tmp_path)
     assert run.returncode == 2

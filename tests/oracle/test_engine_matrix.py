@@ -1,7 +1,7 @@
-"""Every engine of both programs on every fabric of the list: weft's tables against OpenSM's.
+"""Tables of weft and of OpenSM, by each engine that both have, on a list of fabrics.
 
-Both must route every pair of hosts; weft's worst link load and path lengths must not be worse.
-OpenSM's known failures are listed with their effects, so that a change of either side is detected.
+Both must route every pair of hosts. weft's largest link load, mean hops and longest path must not
+exceed OpenSM's. OpenSM's known failures are listed, so that a change in either is detected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FABRICS = {
     "psmn": "fabrics/psmn-x5.ibnetdiscover",
 }
 
-#: Engine, and the options that OpenSM needs besides its name.
+#: Options that OpenSM needs for each engine besides its name.
 ENGINES: dict[str, tuple[str, ...]] = {
     "minhop": (),
     "updn": (),
@@ -51,7 +51,7 @@ ENGINES: dict[str, tuple[str, ...]] = {
     "nue": ("-Q",),
 }
 
-#: Cases in which OpenSM uses another engine than specified and says so only in its log.
+#: Cases (engine, fabric) in which OpenSM uses another engine and says so only in its log.
 FALLS_BACK = {
     *(("updn", name) for name in ("kns", "torus", "mesh", "messy")),
     *(("ftree", name) for name in ("torus", "mesh", "faulty tree", "cluster", "messy", "psmn")),
@@ -69,8 +69,8 @@ CAN_DEADLOCK = {
     *(("dnup", name) for name in ("torus", "mesh")),
     *(("dor", name) for name in ("torus", "messy")),
 }
-#: Mean hops over OpenSM's, where shorter paths would increase the worst link load: OpenSM's longest
-#: path has two more hops.
+#: Ratio of weft's mean hops to OpenSM's in cases in which shorter paths would increase the largest
+#: link load. OpenSM's longest path has two more hops.
 LONGER = {("nue", "messy"): 1.004}
 
 
@@ -88,7 +88,7 @@ def fabric_named(name: str, shared: Path | None) -> Fabric:
 
 
 def messy_fabric(seed: int) -> Fabric:
-    """Build switches cabled at random at four rates, some twice, with 0 to 6 hosts each."""
+    """Build switches with 0 to 6 hosts each and random cables between them, some doubled."""
     random = np.random.default_rng(seed)
     maker = FabricBuilder(f"messy {seed}")
     switches = maker.switches([f"s{number}" for number in range(24)], ports=36)
@@ -133,17 +133,17 @@ def test_weft_is_no_worse_than_opensm(
     assert result.num_unrouted_pairs == result.num_disconnected_pairs
     assert result.num_loops == 0
     theirs = replace(ours, table=table, sl=np.zeros((), dtype=np.uint8))
-    judged = validate(fabric, theirs)
-    lost = judged.num_unrouted_pairs > judged.num_disconnected_pairs
-    assert lost == ((engine, name) in LEAVES_PAIRS), judged.text()
+    verdict = validate(fabric, theirs)
+    lost = verdict.num_unrouted_pairs > verdict.num_disconnected_pairs
+    assert lost == ((engine, name) in LEAVES_PAIRS), verdict.text()
     if used != engine or lost:
         return
-    assert judged.num_loops == 0
-    # Without lanes, OpenSM's routes may deadlock on fabrics that are not trees.
-    cyclic = not ENGINES[engine] and ours.num_vls == 1 and bool(judged.credit_loops)
-    assert cyclic == ((engine, name) in CAN_DEADLOCK), judged.text()
+    assert verdict.num_loops == 0
+    # On a single lane, OpenSM's routes may deadlock on fabrics other than trees.
+    cyclic = not ENGINES[engine] and ours.num_vls == 1 and bool(verdict.credit_loops)
+    assert cyclic == ((engine, name) in CAN_DEADLOCK), verdict.text()
     if cyclic and not result.credit_loops:
         return
     assert worst(fabric, ours) <= worst(fabric, theirs) * (1 + 1e-9)
-    assert result.mean_hops <= judged.mean_hops * LONGER.get((engine, name), 1) + 1e-9
-    assert result.max_hops <= judged.max_hops
+    assert result.mean_hops <= verdict.mean_hops * LONGER.get((engine, name), 1) + 1e-9
+    assert result.max_hops <= verdict.max_hops

@@ -1,4 +1,4 @@
-"""Exported folders: their contents, rejected routes, and the tables that the real OpenSM loads."""
+"""Exported folders: their files, refused routes, and the tables that the real OpenSM loads."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_opensm_programs_exactly_the_exported_tables(engine: str, tmp_path: Path
         assert len(subnet.differences(routes)) == 0
 
 
-def test_lids_are_those_exported_where_ports_have_others(tmp_path: Path) -> None:
-    """Earlier LIDs of the fabric have no effect, as OpenSM is given its guid2lid cache."""
+def test_exported_lids_replace_other_lids_of_ports(tmp_path: Path) -> None:
+    """Earlier LIDs of the fabric have no effect, since OpenSM reads the exported guid2lid."""
     require_tools("opensm", "ibsim", "ibsim-run")
     plain = load(KNS)
     routes = route(plain, "minhop")
@@ -71,7 +71,7 @@ def test_lids_are_those_exported_where_ports_have_others(tmp_path: Path) -> None
         assert re.findall("^0x.*", dumped, re.M) == re.findall("^0x.*", written, re.M)
 
 
-def test_lids_that_the_fabric_has_are_kept(tmp_path: Path) -> None:
+def test_lids_of_the_fabric_are_kept(tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibsim-run")
     old = 500 + 3 * np.arange(load(KNS).num_destinations, dtype=np.int32)
     fabric = replace(load(KNS), lid=old)
@@ -111,7 +111,7 @@ def test_service_levels_and_lanes_are_active(spec: str, engine: str, tmp_path: P
         assert lanes == routes.lanes.tables[0].tolist()
 
 
-def test_opensms_own_torus_2qos_computes_what_was_exported(tmp_path: Path) -> None:
+def test_opensms_own_torus_2qos_computes_the_exported_tables(tmp_path: Path) -> None:
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts")
     fabric = load("torus:5x4x3")
     routes = route(fabric, "torus-2QoS:balance=opensm", conf=_dimensions(fabric, tmp_path))
@@ -171,9 +171,7 @@ def _empty(fabric: Fabric, lmc: int) -> TableRoutes:
     return TableRoutes("none", fabric.digest, table=np.full(shape, 255, dtype=np.uint8), lmc=lmc)
 
 
-def test_tables_that_are_not_valid_need_force(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_tables_need_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     words = ["opensm", "export", "torus:5x5", "--engine", "minhop", "--out", str(out)]
     assert main(words) == 2
@@ -188,7 +186,9 @@ def test_tables_that_are_not_valid_need_force(
     assert json.loads((out / "weft.json").read_text())["valid"] is False
 
 
-def test_the_readme_and_the_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_and_the_output_name_the_next_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     words = ["opensm", "export", "torus:5x5", "--engine", "dmodk", "--engine", "dfsssp"]
     assert main([*words, "--out", str(out), "--install", "/etc/opensm/weft"]) == 0
@@ -198,7 +198,7 @@ def test_the_readme_and_the_output(tmp_path: Path, capsys: pytest.CaptureFixture
     assert command in printed.out
     readme = (out / "README.txt").read_text()
     assert command in readme
-    # The suggested command uses the folder's location.
+    # The suggested command has the path of the folder.
     network = out / "fabric.ibnetdiscover"
     assert f"weft opensm live {network} --tables {out} -- ibnetdiscover" in printed.out
     assert f"--tables {out} --" in readme
@@ -215,7 +215,7 @@ def test_the_readme_and_the_output(tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads((out / "weft.json").read_text())["lanes"] == 2
 
 
-#: A machine with OpenSM for the commands of a README.txt: stand-ins for `systemctl` and `weft`.
+#: Shell functions that replace `systemctl` and `weft` in the commands of a README.txt.
 MACHINE = """
 set -eo pipefail
 systemctl() {
@@ -243,7 +243,7 @@ systemctl start opensm
         ("torus:5x4x3", "torus-2QoS:balance=opensm", "updn", False),
     ],
 )
-def test_the_commands_of_the_readme_load_the_tables_and_go_back(
+def test_the_commands_of_the_readme_load_and_revert_the_tables(
     spec: str,
     engine: str,
     own: str,
@@ -252,7 +252,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each step as written, on a subnet that OpenSM ran with other routes before."""
+    """Each command runs as written, on a subnet for which OpenSM had other routes before."""
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts", "awk", "diff")
     monkeypatch.chdir(tmp_path)
     fabric = load(spec)
@@ -263,7 +263,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     words = ["opensm", "export", "fabric.txt", "--engine", engine, "--out", "out"]
     assert main(words) == 0
     capsys.readouterr()
-    # A site's configuration without a final newline, with lines that the export replaces.
+    # The configuration of a site has no final newline, and has lines that the export replaces.
     places = {name: tmp_path / name for name in ("cache", "dumps")}
     for place in places.values():
         place.mkdir()
@@ -326,7 +326,7 @@ def test_the_commands_of_the_readme_load_the_tables_and_go_back(
     assert configured == [json_engine(tmp_path / "out"), own, own]
     assert "nothing wrong" in output
     assert "> 0x" not in output
-    # In between the switches had the exported tables, and afterwards the earlier ones.
+    # The switches had the exported tables until the last steps restored the earlier ones.
     routes = read_lfts(fabric, tmp_path / "loaded", lids=predict_lids(fabric))
     if (tmp_path / "out" / "weft.lfts").exists():
         wanted = read_lfts(fabric, tmp_path / "out" / "weft.lfts")
@@ -391,7 +391,7 @@ def test_an_unusable_folder_is_refused_before_routing(
     large = ["--engine", "updn:roots=center,lmc=7"]
     assert main([*tree, *large]) == 2
     assert "needs 221,616 LIDs with LMC 7" in capsys.readouterr().err
-    with pytest.raises(AssertionError):  # another engine may fit
+    with pytest.raises(AssertionError):  # LIDs may suffice for the other engine
         main([*tree, *large, "--engine", "minhop"])
     small = ["opensm", "export", "torus:4", "--engine", "minhop", "--out"]
     for place, reason in {
@@ -406,7 +406,7 @@ def test_an_unusable_folder_is_refused_before_routing(
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_folders_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     fabric = load("torus:4")
     routes = route(fabric, "updn:roots=center")
     (tmp_path / "file").write_text("mine")

@@ -1,4 +1,4 @@
-"""Round trip of fabrics: weft's file, ibsim, ibnetdiscover, and back into weft."""
+"""Round trips of fabrics: weft writes a file, ibsim runs it, and weft reads ibnetdiscover."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) ->
             check=False,
         )
     assert run.returncode == 0, run.stderr
-    # Output and messages in one stream, as after a shell redirection.
+    # Output and messages are in one stream, as after a redirection in a shell.
     assert "ibwarn: [" in run.stderr
     with pytest.warns(FormatWarning, match="lines are messages"):
         return read(run.stderr + run.stdout, "discovered")
@@ -46,7 +46,7 @@ End = tuple[int, int]
 
 
 def wiring(fabric: Fabric) -> dict[frozenset[End], str]:
-    """Return both ends of each cable as (node GUID, port), with the rate."""
+    """Return the rate of each cable by its two ends (node GUID, port)."""
     guids = fabric.node_guid.tolist()
     ends = [
         (guids[node], port)
@@ -59,7 +59,7 @@ def wiring(fabric: Fabric) -> dict[frozenset[End], str]:
 
 
 def by_guid(fabric: Fabric) -> dict[int, tuple[int, int, str, int, int]]:
-    """Return kind, ports, description, vendor and device of each node."""
+    """Return the kind, number of ports, description, vendor and device of each node by GUID."""
     return {
         int(fabric.node_guid[node]): (
             int(fabric.node_kind[node]),
@@ -97,17 +97,17 @@ def same(result: Fabric, fabric: Fabric) -> None:
         "xgft:2;3,3;1,3;1,2,rate=12xDDR,host_rate=4xFDR",
     ],
 )
-def test_generated_trees(spec: str, format_name: str, tmp_path: Path) -> None:
+def test_generated_trees_survive_a_round_trip(spec: str, format_name: str, tmp_path: Path) -> None:
     fabric = build(spec)
     same(discovered(fabric, tmp_path, format_name), fabric)
 
 
-def test_a_shuffled_tree(tmp_path: Path) -> None:
+def test_a_shuffled_tree_survives_a_round_trip(tmp_path: Path) -> None:
     fabric = build("xgft:2;4,4;1,2,rate=4xHDR").shuffled(7)
     same(discovered(fabric, tmp_path, "ibsim"), fabric)
 
 
-def test_adapters_with_several_ports_and_parallel_cables(tmp_path: Path) -> None:
+def test_several_ports_and_parallel_cables_survive_a_round_trip(tmp_path: Path) -> None:
     maker = FabricBuilder("dual rail", rate="4xSDR")
     switches = maker.switches(["left", "right"], ports=24)
     hosts = maker.hosts([f"h{number}" for number in range(6)], ports=3)
@@ -118,7 +118,7 @@ def test_adapters_with_several_ports_and_parallel_cables(tmp_path: Path) -> None
 
 
 def test_fdr10_is_seen_on_devices_that_report_it(tmp_path: Path) -> None:
-    """ibnetdiscover queries only known devices, and reports the others' ports as QDR."""
+    """ibnetdiscover queries only known devices, and reports the ports of other devices as QDR."""
     parts = Parts.of(build("xgft:1;4;1,rate=4xFDR10"))
     parts.vendor_id[:], parts.device_id[:] = 0x2C9, 0x1003
     parts.device_id[0] = 0xC738
@@ -127,7 +127,9 @@ def test_fdr10_is_seen_on_devices_that_report_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["ibsim", "ibnetdiscover"])
-def test_the_real_cluster(shared: Path, format_name: str, tmp_path: Path) -> None:
+def test_a_real_cluster_survives_a_round_trip(
+    shared: Path, format_name: str, tmp_path: Path
+) -> None:
     folder = shared / "fabrics"
     fabric = read_file(folder / "psmn-x5.ibnetdiscover", names=folder / "psmn-x5.node-name-map")
     result = discovered(fabric, tmp_path, format_name)
@@ -136,14 +138,16 @@ def test_the_real_cluster(shared: Path, format_name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("options", [["-g"], ["-f"], ["-m"], ["-s"], ["-g", "-f"]], ids="".join)
-def test_other_shapes_of_the_output(options: list[str], shared: Path, tmp_path: Path) -> None:
-    """Grouped by chassis, with rates spelled out, with hops, with progress messages."""
+def test_output_with_other_options_is_read(
+    options: list[str], shared: Path, tmp_path: Path
+) -> None:
+    """Output may be grouped by chassis, have long names of rates or hops, or progress messages."""
     fabric = read_file(shared / "fabrics" / "psmn-x5.ibnetdiscover")
     same(discovered(fabric, tmp_path, "ibnetdiscover", *options), fabric)
 
 
-def test_names_that_could_mislead_the_simulator(tmp_path: Path) -> None:
-    """Options, LIDs and record ends within a description or label."""
+def test_names_that_look_like_syntax_survive_a_round_trip(tmp_path: Path) -> None:
+    """Descriptions and labels may look like options, LIDs and ends of records."""
     parts = Parts.of(build("xgft:1;6;1,rate=4xQDR"))
     parts.descriptions = [
         "switch w=8 s=1",
@@ -160,8 +164,8 @@ def test_names_that_could_mislead_the_simulator(tmp_path: Path) -> None:
     same(discovered(fabric, tmp_path, "ibsim"), fabric)
 
 
-def test_routers_and_aggregation_nodes(tmp_path: Path) -> None:
-    """ibsim 0.10 runs routers at 4xSDR whatever the file says; all else must be equal."""
+def test_routers_and_aggregation_nodes_survive_a_round_trip(tmp_path: Path) -> None:
+    """ibsim 0.10 runs routers at 4xSDR whatever the file says. Everything else must be equal."""
     parts = Parts.of(build("xgft:1;3;1,rate=4xSDR"))
     parts.kind[2:] = NodeKind.AUXILIARY
     parts.descriptions[3] = "Mellanox Technologies Aggregation Node"
@@ -171,8 +175,8 @@ def test_routers_and_aggregation_nodes(tmp_path: Path) -> None:
     assert np.count_nonzero(result.node_kind == NodeKind.AUXILIARY) == 2
 
 
-def test_node_ids_of_ibsim(tmp_path: Path) -> None:
-    """A client attached to a label is attached to that node."""
+def test_labels_are_node_ids_of_ibsim(tmp_path: Path) -> None:
+    """A client that attaches to the label of a node is attached to that node."""
     require_tools("ibsim", "ibsim-run", "ibnetdiscover")
     fabric = build("xgft:2;2,2;1,1,rate=4xQDR").shuffled(2)
     net = tmp_path / "fabric.net"

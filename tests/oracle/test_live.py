@@ -1,4 +1,4 @@
-"""The real OpenSM on a simulated fabric: started, changed, and removed without residue."""
+"""The real OpenSM on a simulated fabric: it is started, changed, and removed completely."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ pytestmark = pytest.mark.oracle
 
 KNS = "kns:k=6,n=2"
 WEFT = str(Path(sys.executable).with_name("weft"))
-#: Seconds after which a program counts as hung; far more than any needs.
+#: Seconds after which a program counts as hung; far more than any program needs.
 LIMIT = 90
 GOING_DOWN = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _heard_signals() -> Iterator[None]:
-    """Let programs started here receive signals that the parent of the tests ignores.
+    """Let programs that tests start receive signals that the parent of the tests ignores.
 
-    Programs run under nohup, or in the background of a shell, pass on that they ignore them.
+    Children inherit that a program under nohup, or in the background of a shell, ignores signals.
     """
     ignored = [one for one in GOING_DOWN if signal.getsignal(one) == signal.SIG_IGN]
     for one in ignored:
@@ -78,7 +78,7 @@ def _nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 def ours() -> list[str]:
-    """Return the test's running programs, identified by a variable in their environment."""
+    """Return running programs that the test started, by a variable in their environment."""
     mark = f"WEFT_TEST={os.environ['WEFT_TEST']}".encode()
     result = []
     for pid in filter(str.isdecimal, os.listdir("/proc")):
@@ -91,13 +91,13 @@ def ours() -> list[str]:
 
 
 def sockets() -> list[str]:
-    """Return sockets of simulators of subnets without a running guardian."""
+    """Return the names of the sockets of all simulated subnets of the machine."""
     lines = Path("/proc/net/unix").read_text().splitlines()
     return [line.split()[-1] for line in lines if "@weft-" in line]
 
 
 def assert_gone(temporary: Path, within_s: float) -> None:
-    """Assert that no process and no folder is left."""
+    """Assert that all processes and folders of the test are gone within a time."""
     deadline = time.monotonic() + within_s
     while (left := [*ours(), *map(str, temporary.iterdir())]) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -105,7 +105,7 @@ def assert_gone(temporary: Path, within_s: float) -> None:
 
 
 def started(*command: str, engine: str = "minhop") -> subprocess.Popen[str]:
-    """Start weft with a command that prints ``up`` and stays; return once it has printed."""
+    """Start weft with a command that prints ``up`` and continues; return once it has printed."""
     process = subprocess.Popen(
         [WEFT, "opensm", "live", KNS, "--real", engine, "--", *command],
         stdin=subprocess.DEVNULL,
@@ -165,11 +165,11 @@ def test_nothing_is_left_after_an_exception(error: type[BaseException]) -> None:
     assert process.wait(LIMIT) < 0  # ended by a signal; which one depends on timing
 
 
-def test_a_subnet_that_has_ended_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_of_a_subnet_that_has_ended_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with live(load("ring:3")) as subnet:
         pass
     monkeypatch.setattr("subprocess.Popen", None)  # no process is started
-    monkeypatch.setattr("time.sleep", None)  # and no time is waited
+    monkeypatch.setattr("time.sleep", None)  # and there is no wait
     for use in (
         lambda: subnet.run(["ibnetdiscover"]),
         lambda: subnet.run_in_terminal(["ibnetdiscover"]),
@@ -180,7 +180,7 @@ def test_a_subnet_that_has_ended_says_so_at_once(monkeypatch: pytest.MonkeyPatch
             use()
 
 
-def test_programs_that_fail_and_hang() -> None:
+def test_programs_that_fail_or_hang_are_errors() -> None:
     with live(load("torus:4")) as subnet:
         with pytest.raises(WeftError, match=r"sleep did not end within 0\.2 s"):
             subnet.run(["sleep", "1000"], timeout_s=0.2)
@@ -203,13 +203,13 @@ def test_silent_fallbacks_of_opensm_are_errors() -> None:
             pass
 
 
-def test_engines_that_need_lanes_get_them() -> None:
+def test_lanes_are_configured_for_engines_that_need_them() -> None:
     with live(load("torus:3x3"), "lash") as subnet:
         assert "| 0| 1| 2|" in subnet.run(["smpquery", "sl2vl", "-G", "0x200000"])
 
 
-def test_settings_that_opensm_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
-    """OpenSM ignores them silently; weft compares with OpenSM's list of settings."""
+def test_settings_that_opensm_does_not_have_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """OpenSM ignores unknown settings silently; weft checks them by OpenSM's list of settings."""
     words = ["opensm", "live", "torus:4", "--option"]
     assert main([*words, "qos_max_vl=3", "--", "true"]) == 2
     expected = "weft: error: OpenSM has no setting 'qos_max_vl' (did you mean 'qos_max_vls'?); "
@@ -219,7 +219,7 @@ def test_settings_that_opensm_does_not_have(capsys: pytest.CaptureFixture[str]) 
     assert main([*words, "qos_max_vls=3", "--", "true"]) == 0
 
 
-def test_an_opensm_that_does_not_say_its_settings(
+def test_settings_are_not_checked_if_opensm_does_not_list_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stub(tmp_path / "silent", "opensm", "exit 3", monkeypatch)
@@ -246,12 +246,12 @@ def test_torus_2qos_gets_a_configuration(capfd: pytest.CaptureFixture[str]) -> N
         own = (subnet.folder / "torus-2QoS.conf").read_text()
         Path("mine.conf").write_text(own)
         assert subnet.notes
-    # A file by a relative path, though OpenSM runs in another folder.
+    # The path of the file is relative, though OpenSM runs in another folder.
     with live(fabric, "torus-2QoS", options={"torus_config": "mine.conf"}) as subnet:
         assert not subnet.notes
 
 
-def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
+def test_dumped_tables_can_be_loaded_again(tmp_path: Path) -> None:
     fabric = load("torus:3x3")
     with live(fabric, "dor", keep=tmp_path / "first", lmc=1):
         dumped = (tmp_path / "first" / "opensm-lfts.dump").read_text()
@@ -280,7 +280,7 @@ def test_tables_that_opensm_dumped_are_loaded_again(tmp_path: Path) -> None:
 
 
 def test_an_audit_uses_the_cables_that_opensm_discovered(tmp_path: Path) -> None:
-    """Static tables still use a missing cable, whichever fabric they are compared with."""
+    """Static tables still use a missing cable, which is reported with and without a fabric."""
     fabric = load("xgft:2;4,4;1,2")
     with live(fabric, routes=route(fabric, "minhop"), keep=tmp_path / "kept") as subnet:
         subnet.unlink("s1-0[5]")
@@ -327,8 +327,8 @@ def test_routes_are_programmed_traced_and_changed(lmc: int) -> None:
 
 
 @pytest.mark.parametrize("static", [True, False])
-def test_static_tables_do_not_follow_a_failure_and_engines_do(static: bool) -> None:
-    """Check the advice of `weft compare` and of an export's README.txt."""
+def test_after_a_failure_engines_reroute_and_static_tables_do_not(static: bool) -> None:
+    """This is what `weft compare` and the README.txt of an export say."""
     fabric = load("xgft:2;4,4;1,2")
     given = {"routes": route(fabric, "updn")} if static else {"engine": "updn"}
     spine = fabric.find_node("s2-0")
@@ -350,7 +350,7 @@ def test_static_tables_do_not_follow_a_failure_and_engines_do(static: bool) -> N
 
 
 def assert_traced(subnet: Subnet, routes: Routes) -> None:
-    """Assert that ibtracert's paths for some pairs are those in the tables."""
+    """Assert that the paths of ibtracert between some pairs of hosts are those of the tables."""
     assert isinstance(routes, TableRoutes)
     fabric = subnet.fabric
     random = np.random.default_rng(1)
@@ -368,7 +368,7 @@ def assert_traced(subnet: Subnet, routes: Routes) -> None:
         assert subnet.trace(source, target, offset=offset) == (*path, target)
 
 
-def test_routes_that_opensm_cannot_load() -> None:
+def test_routes_that_opensm_cannot_load_are_refused() -> None:
     fabric = load(KNS)
     with (
         pytest.raises(NotApplicable, match="ecmp gives sets of candidate ports"),
@@ -404,7 +404,7 @@ def test_a_subnet_with_unexpected_state_is_an_error(
 
 
 def ndr(folder: Path, **options: Any) -> Fabric:
-    """Return a fabric of adapters whose port GUIDs ibsim does not derive from node GUIDs."""
+    """Return a fabric whose port GUIDs are not those that ibsim derives from node GUIDs."""
     path = folder / "ndr.ibnetdiscover"
     path.write_text(ndr_text(**options))
     return load(str(path))
@@ -412,8 +412,10 @@ def ndr(folder: Path, **options: Any) -> Fabric:
 
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("lids", [False, True])
-def test_port_guids_that_ibsim_does_not_make(tmp_path: Path, lids: bool, mixed: bool) -> None:
-    """LIDs, tables and paths are those specified, whatever the adapters' GUIDs."""
+def test_port_guids_other_than_ibsims_are_simulated(
+    tmp_path: Path, lids: bool, mixed: bool
+) -> None:
+    """LIDs, tables and paths are as specified, whatever the GUIDs of the adapters."""
     fabric = ndr(tmp_path, lids=lids, mixed=mixed)
     routes = route(fabric, "ftree")
     assert isinstance(routes, TableRoutes)
@@ -436,14 +438,14 @@ def test_port_guids_that_ibsim_does_not_make(tmp_path: Path, lids: bool, mixed: 
 
 
 def odd_ports(fabric: Fabric, guids: dict[tuple[str, int], int]) -> Fabric:
-    """Return a fabric with other port GUIDs, by name of the node and port."""
+    """Return the fabric with other port GUIDs; keys are (name of node, port)."""
     changed = fabric.port_guid.copy()
     for (node, port), guid in guids.items():
         changed[fabric.port_offset[fabric.find_node(node)] + port - 1] = guid
     return replace(fabric, port_guid=changed)
 
 
-def test_port_guids_that_ibsim_cannot_make(
+def test_port_guids_that_ibsim_cannot_simulate_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fabric = load("torus:3x3")
@@ -465,10 +467,10 @@ def test_port_guids_that_ibsim_cannot_make(
     assert not ours()
 
 
-def test_port_guids_other_than_in_the_tables(
+def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """OpenSM reports that the subnet is up, and its program's exit status is 0."""
+    """weft reports the error, although OpenSM reports that the subnet is up."""
     monkeypatch.setattr("weft.opensm.live.running.simulated", lambda fabric: fabric)
     monkeypatch.setattr("weft.opensm.live.running._MOST_LIDS", 30)
     fabric = ndr(tmp_path, lids=True)
@@ -479,7 +481,7 @@ def test_port_guids_other_than_in_the_tables(
         assert "SUBNET UP" in (dumps / "opensm.log").read_text()
         assert not Path("it-ran").exists()
         assert "the subnet is not as expected: OpenSM did not discover" in capsys.readouterr().err
-    # The same without the comparison of cables.
+    # Without the comparison of cables, ports without a LID are reported.
     monkeypatch.setattr("weft.opensm.live.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
@@ -498,8 +500,8 @@ def test_port_guids_other_than_in_the_tables(
     assert "OpenSM did not discover 16 ports of the fabric: dgx0 mlx5_0[1]" in text
 
 
-def test_lids_other_than_those_specified(tmp_path: Path) -> None:
-    """LIDs that OpenSM reassigns are reassigned in the tables as well."""
+def test_other_lids_than_those_specified_are_an_error(tmp_path: Path) -> None:
+    """OpenSM reassigns LIDs, so that these differ from those of the exported tables."""
     plain = load("torus:3x3")
     routes = route(plain, "updn:roots=center")
     old = replace(plain, lid=500 + 3 * np.arange(plain.num_destinations, dtype=np.int32))
@@ -512,7 +514,7 @@ def test_lids_other_than_those_specified(tmp_path: Path) -> None:
         pass
 
 
-def test_cables_that_opensm_does_not_find(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cables_that_opensm_does_not_discover_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     complete = load("torus:3x3")
     cut = complete.without(cables=["s0.0[2]"])
     name = complete.cable_name(complete.find_cable("s0.0[2]"))
@@ -530,7 +532,9 @@ def test_cables_that_opensm_does_not_find(monkeypatch: pytest.MonkeyPatch) -> No
             pass
 
 
-def test_pairs_that_opensm_leaves_without_a_path(capfd: pytest.CaptureFixture[str]) -> None:
+def test_pairs_that_opensm_leaves_without_a_path_are_reported(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     assert main(["opensm", "live", KNS, "--real", "ftree", "--", "sh", "-c", "exit 5"]) == 5
     assert main(["opensm", "live", KNS, "--real", "ftree", "--", "true"]) == 1
     error = capfd.readouterr().err
@@ -542,7 +546,7 @@ def test_pairs_that_opensm_leaves_without_a_path(capfd: pytest.CaptureFixture[st
         pass
 
 
-def test_hosts() -> None:
+def test_opensm_runs_on_the_specified_host() -> None:
     fabric = load("torus:4")
     last = fabric.host_names[-1]
     with live(fabric, sm_host=last) as subnet:
@@ -555,7 +559,7 @@ def test_hosts() -> None:
         pass
 
 
-#: The first host has a cable in port 2 only.
+#: A fabric in which the first host has a cable only in port 2.
 SECOND_PORT = """\
 Switch\t4 "S0"
 [1]\t"H0"[2]
@@ -570,7 +574,7 @@ Ca\t2 "H1"
 
 
 @pytest.mark.filterwarnings("ignore::weft.fabrics.formats.FormatWarning")
-def test_opensm_runs_where_port_1_has_a_cable(tmp_path: Path) -> None:
+def test_opensm_runs_on_a_host_with_a_cable_in_port_1(tmp_path: Path) -> None:
     path = tmp_path / "second.net"
     path.write_text(SECOND_PORT)
     fabric = load(str(path))
@@ -586,7 +590,9 @@ def test_opensm_runs_where_port_1_has_a_cable(tmp_path: Path) -> None:
         pass
 
 
-def test_exit_statuses_and_output_of_the_command(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_status_and_output_are_those_of_the_command(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     assert main(["opensm", "live", KNS, "--", "sh", "-c", "sminfo; exit 5"]) == 5
     output, errors = capfd.readouterr()
     assert "SMINFO_MASTER" in output
@@ -596,7 +602,7 @@ def test_exit_statuses_and_output_of_the_command(capfd: pytest.CaptureFixture[st
     assert "sh did not end within 0.2 s" in capfd.readouterr().err
 
 
-def test_a_shell_when_no_command_is_named(
+def test_a_shell_runs_if_no_command_is_specified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     stub(tmp_path / "shell", "myshell", "ibnetdiscover -l | grep -c ^Switch; exit 3", monkeypatch)
@@ -614,9 +620,7 @@ def test_a_shell_when_no_command_is_named(
         (signal.SIGHUP, STAY[2]),
     ],
 )
-def test_a_signal_takes_everything_down_before_weft_ends(
-    number: signal.Signals, command: str
-) -> None:
+def test_a_signal_ends_all_programs_before_weft_ends(number: signal.Signals, command: str) -> None:
     process = started("sh", "-c", command)
     process.send_signal(number)
     process.communicate(timeout=LIMIT)
@@ -631,7 +635,7 @@ def test_ctrl_c_ends_the_command() -> None:
     assert process.returncode == 7
 
 
-def test_even_sigkill_leaves_nothing(tmp_path: Path) -> None:
+def test_even_sigkill_leaves_no_processes_or_files(tmp_path: Path) -> None:
     process = started(*STAY)
     process.kill()
     process.communicate(timeout=LIMIT)
@@ -639,7 +643,7 @@ def test_even_sigkill_leaves_nothing(tmp_path: Path) -> None:
 
 
 def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program of that name first in PATH."""
+    """Create a shell program of the given name in a folder, and put the folder first in PATH."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{text}\n")
     (folder / name).chmod(0o755)
@@ -647,13 +651,15 @@ def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let weft's waiting time expire once a file exists, and not before."""
-    hours = count(0, 3600)  # one per check, as the file may exist at the first one
+    """Let weft's time limits expire once a file exists, and not before."""
+    hours = count(0, 3600)  # every check is an hour later, as the file may exist at the first
     clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
     monkeypatch.setattr("weft.opensm.live.processes.time", clock)
 
 
-def test_an_opensm_that_hangs_or_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opensm_that_hangs_or_ends_at_the_start_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = tmp_path / "here"
     script = f"trap '' TERM; touch {here}; while :; do sleep 1; done"
     stub(tmp_path / "hangs", "opensm", script, monkeypatch)
@@ -670,7 +676,7 @@ def test_an_opensm_that_hangs_or_ends(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not ours()
 
 
-def test_an_opensm_whose_log_is_not_understood(
+def test_a_log_in_an_unknown_format_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = "sed -n 's/^log_file //p' $2"
@@ -693,7 +699,9 @@ def test_an_opensm_whose_log_is_not_understood(
             pass
 
 
-def test_an_opensm_that_ends_while_the_command_runs(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_opensm_that_ends_while_the_command_runs_is_reported(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     script = (
         "for p in /proc/[0-9]*; do "
         'if tr "\\0" "\\n" < $p/environ 2>/dev/null | grep -q "^WEFT_SUBNET=$WEFT_SUBNET$" '
@@ -705,13 +713,15 @@ def test_an_opensm_that_ends_while_the_command_runs(capfd: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1", "1e12"])
-def test_bad_time_limits(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_time_limits_are_refused(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--timeout", "--command-timeout"):
         assert main(["opensm", "live", "torus:4", option, limit, "--", "true"]) == 2
         assert "time limit must be above 0 s and at most 1,000,000 s" in capsys.readouterr().err
 
 
-def test_ctrl_c_while_it_comes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_a_subnet_comes_up_ends_all_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stub(tmp_path / "hangs", "opensm", f"touch {tmp_path}/here; sleep 1000", monkeypatch)
     process = subprocess.Popen(
         [WEFT, "opensm", "live", "torus:4", "--", "true"],
@@ -742,13 +752,15 @@ def test_a_missing_program_is_named_with_its_package(
     assert ("package opensm" if missing == "opensm" else "package ibsim-utils") in error
 
 
-def test_an_empty_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_search_path_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(WeftError, match="package ibsim-utils"), live(load("torus:4")):
         pass
 
 
-def test_the_guardian_identifies_processes_by_their_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guardian_identifies_processes_by_their_whole_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for wait in ("HANG_UP_S", "PATIENCE_S"):
         monkeypatch.setattr(guardian, wait, 60.0)
     process = subprocess.Popen(["sleep", "1000"], env={**os.environ, guardian.MARK: "abc"})
@@ -763,7 +775,7 @@ def test_the_guardian_identifies_processes_by_their_mark(monkeypatch: pytest.Mon
         process.wait()
 
 
-def test_cables_are_pulled_and_plugged_in() -> None:
+def test_cables_are_unplugged_and_plugged_in_again() -> None:
     fabric = load(KNS)
     with live(fabric) as subnet:
         subnet.unlink("r0.1[2]")

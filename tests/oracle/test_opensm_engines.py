@@ -1,4 +1,4 @@
-"""weft's engines against those of the real OpenSM on the same fabrics."""
+"""weft's minhop and updn, compared with those of the real OpenSM on the same fabrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
 
 
 def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
-    """Return weft's version of OpenSM's tables without a list of roots."""
+    """Return weft's tables with the balance of OpenSM, and with the roots that OpenSM selects."""
     options = {"roots": "opensm"} if engine == "updn" else {}
     routes = route(fabric, engine, balance="opensm", **options)
     assert isinstance(routes, TableRoutes)
@@ -46,7 +46,7 @@ def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
 
 
 def compare(fabric: Fabric, folder: Path, engine: str) -> None:
-    """Assert that counting as OpenSM gives its tables, and counting flows no worse ones."""
+    """Assert that tables with OpenSM's balance equal its own, and that weft's are not worse."""
     used, table = opensm_tables(fabric, folder, engine)
     assert used == engine
     same = as_opensm(fabric, engine)
@@ -62,13 +62,13 @@ def compare(fabric: Fabric, folder: Path, engine: str) -> None:
 
 @pytest.mark.parametrize("shuffle", [None, 1])
 @pytest.mark.parametrize("spec", TREES + OTHERS)
-def test_minhop(spec: str, shuffle: int | None, tmp_path: Path) -> None:
+def test_minhop_equals_opensms_or_is_better(spec: str, shuffle: int | None, tmp_path: Path) -> None:
     fabric = load(spec) if shuffle is None else load(spec).shuffled(shuffle)
     compare(fabric, tmp_path, "minhop")
 
 
 @pytest.mark.parametrize("spec", TREES)
-def test_updn_and_its_roots_on_trees(spec: str, tmp_path: Path) -> None:
+def test_updn_equals_opensms_or_is_better_on_trees(spec: str, tmp_path: Path) -> None:
     compare(load(spec), tmp_path, "updn")
 
 
@@ -91,7 +91,7 @@ def test_a_tree_of_many_leaves_needs_a_list_of_roots(tmp_path: Path) -> None:
         assert np.array_equal(ours.table, table)
 
 
-def test_a_faulty_tree(tmp_path: Path) -> None:
+def test_minhop_and_updn_equal_opensms_on_a_faulty_tree(tmp_path: Path) -> None:
     fabric = load("xgft:3;4,4,4;1,4,4").with_faults(cables=4, switches=1, seed=2)
     for engine in ("minhop", "updn"):
         (tmp_path / engine).mkdir()
@@ -100,7 +100,9 @@ def test_a_faulty_tree(tmp_path: Path) -> None:
         assert np.array_equal(as_opensm(fabric, engine).table, table)
 
 
-def test_the_real_cluster(shared: Path, tmp_path: Path) -> None:
+def test_minhop_and_updn_equal_opensms_or_are_better_on_a_real_cluster(
+    shared: Path, tmp_path: Path
+) -> None:
     fabric = load(shared / "fabrics" / "psmn-x5.ibnetdiscover")
     for engine in ("minhop", "updn"):
         (tmp_path / engine).mkdir()
@@ -108,10 +110,10 @@ def test_the_real_cluster(shared: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["kns:k=6,n=2", "torus:4x4x4"])
-def test_both_find_no_roots_where_there_are_none(spec: str, tmp_path: Path) -> None:
+def test_both_find_no_roots_on_other_topologies(spec: str, tmp_path: Path) -> None:
     fabric = load(spec)
     used, _ = opensm_tables(fabric, tmp_path, "updn")
-    assert used == "minhop"  # it falls back silently
+    assert used == "minhop"  # OpenSM falls back silently
     with pytest.raises(NotApplicable, match="no roots found"):
         route(fabric, "updn")
 

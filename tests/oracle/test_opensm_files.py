@@ -1,4 +1,4 @@
-"""The files and the LIDs of the real OpenSM against weft's."""
+"""Files and LIDs of weft, compared with those of the real OpenSM."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sweep(
     sm: str = "",
     commands: tuple[str, ...] = (),
 ) -> dict[str, str]:
-    """Let the real OpenSM sweep once; return its files and commands' outputs by name."""
+    """Let the real OpenSM sweep once; return its files and the outputs of commands by name."""
     folder.mkdir(exist_ok=True)
     net = folder / "net.txt"
     with warnings.catch_warnings():
@@ -88,7 +88,7 @@ def lid_map(fabric: Fabric, lids: Lids) -> dict[int, tuple[int, int]]:
 
 
 def named_rates(fabric: Fabric) -> Fabric:
-    """Return the fabric with a rate on every cable that ibsim can write."""
+    """Return the fabric; every cable has a rate that ibsim's format can express."""
     return fabric.degraded(np.flatnonzero(fabric.cable_rate_code == 0).tolist(), "4xQDR")
 
 
@@ -97,7 +97,7 @@ def named_rates(fabric: Fabric) -> Fabric:
 
 @pytest.mark.parametrize("lmc", [0, 1, 2, 3])
 @pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3"])
-def test_lids_of_a_new_subnet(spec: str, lmc: int, tmp_path: Path) -> None:
+def test_lids_of_a_new_subnet_are_predicted(spec: str, lmc: int, tmp_path: Path) -> None:
     fabric = load(spec) if lmc % 2 else load(spec).shuffled(lmc)
     files = sweep(fabric, tmp_path, "-l", str(lmc))
     assert lid_map(fabric, predict_lids(fabric, lmc=lmc)) == dict(
@@ -107,7 +107,7 @@ def test_lids_of_a_new_subnet(spec: str, lmc: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lids_of_split_fabrics_and_hosts_with_several_ports(seed: int, tmp_path: Path) -> None:
+def test_lids_of_split_fabrics_and_several_ports_are_predicted(seed: int, tmp_path: Path) -> None:
     fabric = named_rates(random_fabric(seed, others=2))
     sm = fabric.node_names[
         fabric.endpoint_node[fabric.host_endpoint[fabric.host_endpoint >= 0][-1]]
@@ -141,7 +141,7 @@ def test_existing_lids_are_kept_where_opensm_keeps_them(seed: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lids_in_the_cache_of_opensm(seed: int, tmp_path: Path) -> None:
+def test_lids_in_the_cache_of_opensm_are_kept(seed: int, tmp_path: Path) -> None:
     fabric = with_random_lids(seed)
     random = np.random.default_rng(seed)
     places = iter(4 * random.permutation(30) + 4 + seed % 2)
@@ -160,14 +160,16 @@ def test_lids_in_the_cache_of_opensm(seed: int, tmp_path: Path) -> None:
         assert ours == {guid: lids for guid, lids in real.items() if guid != 0xABC}
 
 
-def test_lids_assigned_anew_and_wide_switches(tmp_path: Path) -> None:
+def test_reassigned_lids_and_lids_of_switches_with_an_lmc_are_predicted(tmp_path: Path) -> None:
     fabric = with_random_lids(1)
     sweep(fabric, tmp_path / "anew", "-l", "1", "-r")
     result = predict_lids(fabric, lmc=1, reassign=True)
     assert lid_map(fabric, result) == read_guid2lid(tmp_path / "anew" / "cache" / "guid2lid")
 
     lmc = np.zeros(fabric.num_destinations, np.uint8)
-    lmc[fabric.num_endpoints : fabric.num_endpoints + 3] = 2  # ibsim: an enhanced port 0
+    lmc[fabric.num_endpoints : fabric.num_endpoints + 3] = (
+        2  # ibsim then gives switches an enhanced port 0
+    )
     fabric = replace(fabric, lid=np.zeros_like(fabric.lid), lmc=lmc)
     (tmp_path / "conf").write_text("lmc_esp0 TRUE\n")
     sweep(fabric, tmp_path / "wide", "-l", "2", "-F", str(tmp_path / "conf"))
@@ -193,9 +195,7 @@ CLUSTER = str(Path(__file__).parents[2] / "examples" / "cluster.ibnetdiscover")
 
 @pytest.mark.parametrize("lmc", [0, 2])
 @pytest.mark.parametrize("spec", ["kns:k=3,n=2", "xgft:2;4,4;1,4", "torus:3x3", CLUSTER])
-def test_a_dump_read_and_written_is_the_same_byte_for_byte(
-    spec: str, lmc: int, tmp_path: Path
-) -> None:
+def test_a_dump_that_is_read_and_written_is_identical(spec: str, lmc: int, tmp_path: Path) -> None:
     fabric = load(spec) if lmc else load(spec).shuffled(1)
     dump = sweep(fabric, tmp_path, "-l", str(lmc))["opensm-lfts.dump"]
     routes = read_lfts(fabric, tmp_path / "opensm-lfts.dump")
@@ -245,9 +245,7 @@ def test_the_output_of_every_tool_is_read(lmc: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("spec", "lmc"), [("kns:k=3,n=2", 0), ("xgft:2;4,4;1,4", 1), (CLUSTER, 0)])
-def test_dumps_of_lanes_and_hops_are_the_same_byte_for_byte(
-    spec: str, lmc: int, tmp_path: Path
-) -> None:
+def test_dumps_of_lanes_and_hops_are_identical(spec: str, lmc: int, tmp_path: Path) -> None:
     fabric = load(spec).shuffled(5)
     options = qos_options([3, 1, 0, 2], adapters=[1, 1, 1, 0])
     (tmp_path / "opensm.conf").write_text(options)
@@ -255,7 +253,7 @@ def test_dumps_of_lanes_and_hops_are_the_same_byte_for_byte(
     lids = predict_lids(fabric, lmc=lmc)
     lanes, adapters = read_sl2vl(fabric, tmp_path / "opensm-sl2vl.dump")
     assert sl2vl_dump(fabric, lanes, lids, adapters) == files["opensm-sl2vl.dump"]
-    hosts = fabric.num_host_endpoints  # a router uses the general table
+    hosts = fabric.num_host_endpoints  # a router has the general table
     assert adapters[:hosts, :5].tolist() == [[1, 1, 1, 0, 0]] * hosts
     assert lanes.tables[:, :5].tolist() == [[3, 1, 0, 2, 0]]
     assert lid_matrix(fabric, lids=lids) == files["opensm-lid-matrix.dump"]

@@ -1,4 +1,4 @@
-"""weft's `ftree` and `dor` against those of the real OpenSM, entry by entry."""
+"""weft's `ftree` and `dor`: every table entry is compared with that of the real OpenSM."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _tools() -> None:
     require_tools("opensm", "ibsim", "ibsim-run")
 
 
-def made(spec: str, shuffle: int | None) -> Fabric:
+def fabric_of_spec(spec: str, shuffle: int | None) -> Fabric:
     return load(spec) if shuffle is None else load(spec).shuffled(shuffle)
 
 
@@ -55,8 +55,10 @@ def ours(fabric: Fabric, engine: str, **options: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("spec", TREES)
-def test_complete_trees(spec: str, shuffle: int | None, tmp_path: Path) -> None:
-    fabric = made(spec, shuffle)
+def test_ftree_equals_opensms_on_complete_trees(
+    spec: str, shuffle: int | None, tmp_path: Path
+) -> None:
+    fabric = fabric_of_spec(spec, shuffle)
     used, table = opensm_tables(fabric, tmp_path, "ftree")
     assert used == "ftree"
     assert np.array_equal(ours(fabric, "ftree"), table)
@@ -65,7 +67,7 @@ def test_complete_trees(spec: str, shuffle: int | None, tmp_path: Path) -> None:
 @pytest.mark.parametrize("spec", ["torus:4x4x4", "jellyfish:switches=20,degree=4", CLUSTER])
 def test_both_refuse_an_incomplete_tree(spec: str, tmp_path: Path) -> None:
     used, _ = opensm_tables(load(spec), tmp_path, "ftree")
-    assert used == "minhop"  # it falls back silently
+    assert used == "minhop"  # OpenSM falls back silently
     with pytest.raises(NotApplicable):
         route(load(spec), "ftree")
 
@@ -81,7 +83,7 @@ def test_fabrics_that_opensm_leaves_unrouted_are_refused(tmp_path: Path) -> None
 
 
 def lists(fabric: Fabric, folder: Path) -> dict[str, Path]:
-    """Write files of some compute and input/output nodes."""
+    """Write lists of some compute nodes and some input/output nodes; return the files by kind."""
     files = {"cn": fabric.host_endpoint[::2], "io": fabric.host_endpoint[1::4]}
     for kind, ends in files.items():
         (folder / kind).write_text(guid_list(fabric, ends, kind=kind))  # type: ignore[arg-type]
@@ -90,8 +92,10 @@ def lists(fabric: Fabric, folder: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("hops", [0, 2])
 @pytest.mark.parametrize("shuffle", SHUFFLES)
-def test_compute_and_io_nodes(shuffle: int | None, hops: int, tmp_path: Path) -> None:
-    fabric = made("xgft:3;4,4,4;1,4,4", shuffle)
+def test_ftree_equals_opensms_with_compute_and_io_nodes(
+    shuffle: int | None, hops: int, tmp_path: Path
+) -> None:
+    fabric = fabric_of_spec("xgft:3;4,4,4;1,4,4", shuffle)
     files = lists(fabric, tmp_path)
     used, table = opensm_tables(
         fabric, tmp_path, "ftree", "-u", str(files["cn"]), "-G", str(files["io"]), "-H", f"{hops}"
@@ -103,8 +107,10 @@ def test_compute_and_io_nodes(shuffle: int | None, hops: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize("connect", [False, True])
 @pytest.mark.parametrize("shuffle", SHUFFLES)
-def test_faulty_trees_with_roots(shuffle: int | None, connect: bool, tmp_path: Path) -> None:
-    complete = made("xgft:3;4,4,4;1,4,4", shuffle)
+def test_ftree_equals_opensms_on_faulty_trees_with_roots(
+    shuffle: int | None, connect: bool, tmp_path: Path
+) -> None:
+    complete = fabric_of_spec("xgft:3;4,4,4;1,4,4", shuffle)
     tops = [complete.node_names[node] for node in FatTree(complete).roots]
     fabric = complete.with_faults(cables=4, switches=1, seed=2)
     roots = [fabric.find_node(name) for name in tops if name in fabric.node_names]
@@ -126,7 +132,9 @@ def test_a_faulty_tree_without_roots_is_refused_by_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 5, 8, 28])
-def test_messy_trees_within_the_subnet_managers_reach(seed: int, tmp_path: Path) -> None:
+def test_ftree_equals_opensms_in_the_reachable_part_of_irregular_trees(
+    seed: int, tmp_path: Path
+) -> None:
     fabric = messy_tree(seed)
     routes = route(fabric, "ftree", pure=False)
     assert isinstance(routes, TableRoutes)
@@ -143,8 +151,8 @@ def test_messy_trees_within_the_subnet_managers_reach(seed: int, tmp_path: Path)
 
 @pytest.mark.parametrize("shuffle", SHUFFLES)
 @pytest.mark.parametrize("spec", [*OTHERS, TREES[3], CLUSTER])
-def test_dimension_order(spec: str, shuffle: int | None, tmp_path: Path) -> None:
-    fabric = made(spec, shuffle)
+def test_dor_equals_opensms(spec: str, shuffle: int | None, tmp_path: Path) -> None:
+    fabric = fabric_of_spec(spec, shuffle)
     used, table = opensm_tables(fabric, tmp_path, "dor")
     assert used == "dor"
     assert np.array_equal(ours(fabric, "dor"), table)
@@ -152,7 +160,7 @@ def test_dimension_order(spec: str, shuffle: int | None, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("lmc", [1, 2])
 @pytest.mark.parametrize("spec", ["mesh:dims=3x4,hosts=2,cables=3", "kns:k=6,n=2,cables=2"])
-def test_dimension_order_with_several_lids(spec: str, lmc: int, tmp_path: Path) -> None:
+def test_dor_equals_opensms_with_several_lids(spec: str, lmc: int, tmp_path: Path) -> None:
     fabric = load(spec).shuffled(3)
     used, _ = opensm_tables(fabric, tmp_path, "dor", "-l", f"{lmc}")
     assert used == "dor"
@@ -173,7 +181,7 @@ def test_dimension_order_with_several_lids(spec: str, lmc: int, tmp_path: Path) 
             assert lids.tolist() == ports[guid, switch]
 
 
-def test_dimension_order_in_the_order_of_a_file(tmp_path: Path) -> None:
+def test_dor_equals_opensms_in_the_order_of_a_file(tmp_path: Path) -> None:
     fabric = load("mesh:dims=3x4,hosts=2,cables=3").shuffled(3)
     ends = np.random.default_rng(1).permutation(fabric.num_destinations)[:20]
     file = tmp_path / "order"

@@ -1,4 +1,4 @@
-"""hdor compared with the engines of the real OpenSM on the KNS of the paper."""
+"""hdor compared with engines of the real OpenSM on the KNS of the paper."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _tools() -> None:
 
 
 def extremes(fabric: Fabric, routes: TableRoutes) -> tuple[int, int]:
-    """Return the most and the fewest flows of all host pairs on a link between switches."""
+    """Return the largest and the smallest all-to-all load of links between switches."""
     loads = all_to_all_loads(fabric, routes).per_link[fabric.link_kind == 0]
     return int(loads.max()), int(loads.min())
 
 
-def both(fabric: Fabric, folder: Path, engine: str) -> tuple[TableRoutes, TableRoutes]:
+def hdor_and_opensm(fabric: Fabric, folder: Path, engine: str) -> tuple[TableRoutes, TableRoutes]:
     used, table = opensm_tables(fabric, folder, engine)
     assert used == engine
     ours = route(fabric, "hdor")
@@ -39,20 +39,20 @@ def both(fabric: Fabric, folder: Path, engine: str) -> tuple[TableRoutes, TableR
     return ours, replace(ours, table=table, sl=np.zeros((), dtype=np.uint8))
 
 
-def test_on_ordered_ports_the_real_dor_is_as_good(tmp_path: Path) -> None:
+def test_the_real_dor_equals_hdor_on_ordered_ports(tmp_path: Path) -> None:
     fabric = load("kns:k=6,n=2")
-    ours, theirs = both(fabric, tmp_path, "dor")
+    ours, theirs = hdor_and_opensm(fabric, tmp_path, "dor")
     assert extremes(fabric, ours) == extremes(fabric, theirs) == (30, 30)
     assert validate(fabric, ours).ok
     assert validate(fabric, theirs).ok
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_shuffled_ports_make_the_real_dor_cyclic_and_do_not_change_hdor(
+def test_shuffled_ports_give_cycles_in_the_real_dor_but_not_in_hdor(
     seed: int, tmp_path: Path
 ) -> None:
     fabric = load("kns:k=6,n=2").shuffled(seed)
-    ours, theirs = both(fabric, tmp_path, "dor")
+    ours, theirs = hdor_and_opensm(fabric, tmp_path, "dor")
     assert extremes(fabric, ours) == (30, 30)
     assert validate(fabric, ours).ok
     assert validate(fabric, ours).lanes == 1
@@ -61,8 +61,8 @@ def test_shuffled_ports_make_the_real_dor_cyclic_and_do_not_change_hdor(
     assert bisection(fabric, ours, 300).mean > 1.1 * bisection(fabric, theirs, 300).mean
 
 
-def test_no_order_of_cables_balances_the_real_minhop(tmp_path: Path) -> None:
+def test_the_real_minhop_is_less_balanced_than_hdor(tmp_path: Path) -> None:
     fabric = load("kns:k=6,n=2").shuffled(1)
-    ours, theirs = both(fabric, tmp_path, "minhop")
+    ours, theirs = hdor_and_opensm(fabric, tmp_path, "minhop")
     assert extremes(fabric, theirs)[0] > extremes(fabric, ours)[0] == 30
     assert bisection(fabric, ours, 300).mean > bisection(fabric, theirs, 300).mean

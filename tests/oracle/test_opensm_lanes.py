@@ -1,4 +1,4 @@
-"""sssp, dfsssp and lash against those of the real OpenSM on the same fabrics."""
+"""sssp, dfsssp and lash, compared with those of the real OpenSM on the same fabrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
 
 
 def lanes_of(folder: Path) -> int:
-    """Return the number of lanes in the real OpenSM's log."""
+    """Return the number of lanes that the log of the real OpenSM reports."""
     log = (folder / "osm.log").read_text(errors="replace")
     return max(int(count) for count in re.findall(r"(?:Lanes needed: |needed=)(\d+)", log))
 

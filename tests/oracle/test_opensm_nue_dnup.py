@@ -1,4 +1,4 @@
-"""nue, dnup and updn's roots from a file against the real OpenSM."""
+"""nue, dnup and updn with roots from a file, compared with those of the real OpenSM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def faulty_tree() -> Fabric:
     return load("xgft:3;4,4,4;1,4,4").with_faults(cables=6, switches=1, seed=2)
 
 
-def judged(fabric: Fabric, routes: TableRoutes) -> tuple[Validation, float]:
+def verdict_and_worst_load(fabric: Fabric, routes: TableRoutes) -> tuple[Validation, float]:
     loads = all_to_all_loads(fabric, routes).per_link / fabric.link_rate_gbps
     return validate(fabric, routes), float(loads[fabric.link_kind == 0].max())
 
@@ -50,8 +50,8 @@ def test_nue_is_no_worse_and_never_deadlocks(spec: str, max_vls: int, tmp_path: 
     assert used == "nue"
     ours = route(fabric, "nue", max_vls=max_vls)
     assert isinstance(ours, TableRoutes)
-    their_check, their_worst = judged(fabric, replace(ours, table=table))
-    our_check, our_worst = judged(fabric, ours)
+    their_check, their_worst = verdict_and_worst_load(fabric, replace(ours, table=table))
+    our_check, our_worst = verdict_and_worst_load(fabric, ours)
     assert our_check.ok_where_connected
     assert our_worst <= their_worst
     assert our_check.mean_hops <= their_check.mean_hops
@@ -59,21 +59,21 @@ def test_nue_is_no_worse_and_never_deadlocks(spec: str, max_vls: int, tmp_path: 
 
 @pytest.mark.parametrize("shuffle", [None, 1])
 @pytest.mark.parametrize("spec", [*TREES, *ODD])
-def test_dnup_gives_the_same_tables(spec: str, shuffle: int | None, tmp_path: Path) -> None:
+def test_dnup_gives_the_tables_of_opensm(spec: str, shuffle: int | None, tmp_path: Path) -> None:
     fabric = load(spec) if shuffle is None else load(spec).shuffled(shuffle)
     used, table = opensm_tables(fabric, tmp_path, "dnup")
     assert used == "dnup"
     same = route(fabric, "dnup", balance="opensm")
     assert isinstance(same, TableRoutes)
     assert np.array_equal(same.table, table)
-    # Paths may cross cables between switches of one rank at any time, and so form a cycle.
+    # Paths may cross cables within a level (OpenSM's rank) at any point, and so form a cycle.
     rank, graph = leaf_ranks(fabric), fabric.graph
     within_ranks = bool((rank[graph.edge_row] == rank[graph.edge_tail]).any())
     assert bool(validate(fabric, same).credit_loops) == within_ranks
     if not within_ranks:
         ours = route(fabric, "dnup")
         assert isinstance(ours, TableRoutes)
-        assert judged(fabric, ours)[1] <= judged(fabric, same)[1]
+        assert verdict_and_worst_load(fabric, ours)[1] <= verdict_and_worst_load(fabric, same)[1]
 
 
 def test_dnup_refuses_what_opensm_leaves_unrouted(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_dnup_refuses_what_opensm_leaves_unrouted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shuffle", [None, 1])
 @pytest.mark.parametrize("spec", ODD)
-def test_updn_gives_the_same_tables_across_ranks(
+def test_updn_gives_the_tables_of_opensm_with_cables_within_a_level(
     spec: str, shuffle: int | None, tmp_path: Path
 ) -> None:
     fabric = load(spec) if shuffle is None else load(spec).shuffled(shuffle)
@@ -100,7 +100,7 @@ def test_updn_gives_the_same_tables_across_ranks(
     assert np.array_equal(same.table, table)
 
 
-def test_opensm_updn_can_deadlock_where_ours_cannot(tmp_path: Path) -> None:
+def test_opensms_updn_can_deadlock_where_wefts_cannot(tmp_path: Path) -> None:
     fabric = load(ODD[0])
     center = route(fabric, "updn", roots="center", balance="opensm")
     assert validate(fabric, center).credit_loops

@@ -1,4 +1,4 @@
-"""weft's torus-2QoS against that of the real OpenSM, tables, lanes and coordinates."""
+"""Tables, lanes and coordinates of torus-2QoS, compared with those of the real OpenSM."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from weft.sim.static.all_to_all import all_to_all_loads
 pytestmark = pytest.mark.oracle
 
 WHOLE = ["torus:4x4x4", "torus:5x5x5", "torus:4x5x6", "torus:6x6", "mesh:3x4x2", "hypercube:3"]
-#: Several hosts per switch, parallel cables between them.
+#: Tori and a mesh with several hosts per switch or parallel cables.
 PARALLEL = ["torus:dims=3x5x3,hosts=2,cables=3", "torus:dims=4x5,hosts=3,cables=2",
             "torus:dims=4x4x4,hosts=1,cables=2", "mesh:dims=3x3x4,hosts=1,cables=3"]  # fmt: skip
 
@@ -35,7 +35,7 @@ def _tools() -> None:
 
 
 def run(fabric: Fabric, folder: Path, text: str) -> tuple[str, np.ndarray, str]:
-    """Return the engine that OpenSM used, its tables, and the configuration's path."""
+    """Return the engine that OpenSM used, its tables, and the path of the configuration."""
     folder.mkdir(exist_ok=True)
     conf = folder / "torus-2QoS.conf"
     conf.write_text(text)
@@ -43,13 +43,13 @@ def run(fabric: Fabric, folder: Path, text: str) -> tuple[str, np.ndarray, str]:
     return used, table, str(conf)
 
 
-def laid_out(fabric: Fabric) -> str:
+def folded_configuration(fabric: Fabric) -> str:
     (torus,) = find_tori(fabric)
     return write(configuration(fabric, torus.folded()))
 
 
 def their_lanes(fabric: Fabric, dump: str) -> dict[tuple[int, int, int], list[int]]:
-    """Return the VL of every SL by (switch, in port, out port)."""
+    """Return the VL of every SL for each (switch, input port, output port)."""
     node_of = {int(guid): node for node, guid in enumerate(fabric.node_guid)}
     result: dict[tuple[int, int, int], list[int]] = {}
     node = -1
@@ -103,24 +103,26 @@ def compare(fabric: Fabric, folder: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("spec", WHOLE + PARALLEL)
-def test_complete_tori_and_meshes(spec: str, tmp_path: Path) -> None:
+def test_complete_tori_and_meshes_equal_opensms(spec: str, tmp_path: Path) -> None:
     fabric = load(spec)
-    compare(fabric, tmp_path, laid_out(fabric))
+    compare(fabric, tmp_path, folded_configuration(fabric))
 
 
 @pytest.mark.parametrize("cables", [0, 1])
 @pytest.mark.parametrize("spec", ["torus:5x5x4", "torus:6x5"])
-def test_one_missing_cable_or_switch(spec: str, cables: int, tmp_path: Path) -> None:
+def test_tori_without_a_cable_or_a_switch_equal_opensms(
+    spec: str, cables: int, tmp_path: Path
+) -> None:
     fabric = load(spec).with_faults(cables=cables, switches=1 - cables, seed=3)
-    compare(fabric, tmp_path, laid_out(fabric))
+    compare(fabric, tmp_path, folded_configuration(fabric))
 
 
-def test_shuffled_ports(tmp_path: Path) -> None:
+def test_tori_with_shuffled_ports_equal_opensms(tmp_path: Path) -> None:
     fabric = load("torus:5x4x3").shuffled(1)
-    compare(fabric, tmp_path, laid_out(fabric))
+    compare(fabric, tmp_path, folded_configuration(fabric))
 
 
-def test_a_torus_seed_with_its_own_datelines_and_axes(tmp_path: Path) -> None:
+def test_a_configuration_may_choose_the_datelines_and_axes(tmp_path: Path) -> None:
     fabric = load("torus:dims=5x3,hosts=1,cables=2")
     guid = {name: int(g) for name, g in zip(fabric.node_names, fabric.node_guid, strict=True)}
     text = "\n".join([
@@ -134,22 +136,22 @@ def test_a_torus_seed_with_its_own_datelines_and_axes(tmp_path: Path) -> None:
     compare(fabric, tmp_path, text)
 
 
-def test_an_order_of_ports(tmp_path: Path) -> None:
+def test_a_configuration_may_choose_the_order_of_ports(tmp_path: Path) -> None:
     fabric = load("torus:dims=5x3,hosts=3,cables=2")
-    compare(fabric, tmp_path, laid_out(fabric) + "port_order 3 1 2\n")
+    compare(fabric, tmp_path, folded_configuration(fabric) + "port_order 3 1 2\n")
 
 
-def test_a_mesh_with_a_cable_missing_is_routed_though_opensm_gives_up(tmp_path: Path) -> None:
+def test_a_mesh_without_a_cable_is_routed_although_opensm_falls_back(tmp_path: Path) -> None:
     fabric = load("mesh:5x5").with_faults(cables=1, seed=0)
-    used, _, _ = run(fabric, tmp_path, laid_out(fabric))
-    assert used == "minhop"  # it falls back silently
+    used, _, _ = run(fabric, tmp_path, folded_configuration(fabric))
+    assert used == "minhop"  # OpenSM falls back silently
     assert validate(fabric, route(fabric, "torus-2QoS")).ok
 
 
 def test_opensm_leaves_hosts_unrouted_that_weft_routes(tmp_path: Path) -> None:
-    """Two cables of one switch in line are missing: OpenSM loses it and reports the subnet up."""
+    """Two opposite cables of a switch are missing: OpenSM omits it and reports the subnet up."""
     fabric = load("torus:6x5").with_faults(cables=2, seed=0)
-    used, table, conf = run(fabric, tmp_path, laid_out(fabric))
+    used, table, conf = run(fabric, tmp_path, folded_configuration(fabric))
     assert used == "torus-2QoS"
     theirs = replace(route(fabric, "minhop"), table=table)
     assert validate(fabric, theirs).num_unrouted_pairs == 58

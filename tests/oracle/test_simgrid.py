@@ -1,4 +1,4 @@
-"""Completion times of the flow level against SimGrid's, on the same flows, fabric and routes."""
+"""Completion times of the flow level and of SimGrid for the same flows, fabrics and routes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.sim.simulate import simulate
 
 pytestmark = pytest.mark.oracle
 
-#: SimGrid's default tolerances for equality are coarser.
+#: SimGrid's tolerances for equal values; its default tolerances are larger.
 PRECISE = ["maxmin/precision:1e-9", "surf/precision:1e-12"]
 
 
@@ -30,5 +30,5 @@ def test_completion_times_of_random_flows_equal_simgrids(spec: str, spread_ns: f
     lasted = theirs - flows.start_ns
     assert np.abs(ours - theirs).max() <= 1e-6 * theirs.max()
     assert np.abs((ours - theirs) / lasted).max() < 1e-6
-    # Sharing matters in these flows: most last longer than alone.
+    # Most of these flows share links, and so take longer than alone.
     assert np.median(lasted / (flows.size_bytes / 12.5)) > 1.2

@@ -1,4 +1,4 @@
-"""Real programs with which oracle tests compare."""
+"""Programs with which the oracle tests compare weft, and functions that run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning, write_fabric
 
-#: Seconds after which a program that should answer at once counts as hung.
+#: Seconds after which a program that normally ends at once counts as hung.
 LIMIT = 60
 
 #: Debian's Python modules work only with this interpreter.
@@ -27,7 +27,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 def require_tools(*names: str) -> None:
-    """Skip the test when one of these programs is not installed; under CI, fail it instead."""
+    """Skip the test if one of these programs is not installed; under CI, fail the test instead."""
     missing = [name for name in names if shutil.which(name) is None]
     if not missing:
         return
@@ -39,7 +39,7 @@ def require_tools(*names: str) -> None:
 
 
 def require_simgrid() -> None:
-    """Skip the test when the system's Python has no SimGrid; under CI, fail it instead."""
+    """Skip the test if the system's Python has no SimGrid; under CI, fail the test instead."""
     python = shutil.which(SYSTEM_PYTHON)
     if python:
         done = subprocess.run(
@@ -57,7 +57,7 @@ def require_simgrid() -> None:
 def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
     """Run ibsim on a net file; yield the environment in which clients connect to it."""
     environment = {**os.environ, "IBSIM_SOCKNAME": f"weft-{uuid.uuid4().hex[:12]}"}
-    # -P counts switch ports and port 0 of each, and adapter ports.
+    # -P is the number of ports of switches, including port 0, and of adapters.
     room = [fabric.num_nodes + 1, fabric.num_switches + 1]
     room.append(int(fabric.num_ports.sum()) + fabric.num_switches + 1)
     sizes = [
@@ -74,7 +74,7 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
         )
     try:
         deadline = time.monotonic() + LIMIT
-        # ibsim's message once it has built the net and listens.
+        # ibsim prints this once it has built the net and listens.
         while "Network simulator ready" not in log.read_text(errors="replace"):
             assert process.poll() is None, log.read_text(errors="replace")
             assert time.monotonic() < deadline, log.read_text(errors="replace")
@@ -90,12 +90,12 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
 
 
 def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool = False) -> str:
-    """Return ibnetdiscover's output of DGX-like nodes with one GUID of its own per adapter port.
+    """Return ibnetdiscover's output for DGX-like nodes whose port GUIDs differ from node GUIDs.
 
-    Each node has an adapter on every rail, one leaf switch per rail and two spines above. With
-    `lids` ports have LIDs, as on a running subnet. With `mixed` the first rail has adapters of two
-    ports with the cable in the second, the second rail adapters with the port GUID that ibsim
-    expects, and the last one adapters of two functions with consecutive GUIDs.
+    Each node has an adapter on every rail. A rail has one leaf switch, and two spines connect the
+    leaf switches. With `lids`, ports have LIDs, as on a running subnet. With `mixed`, adapters of
+    the first rail have two ports and the cable in the second; those of the second rail have the
+    port GUID that ibsim expects; those of the last rail have two functions of consecutive GUIDs.
     """
     spine = [0xFC6A1C0300A00000 + 64 * number for number in range(2)]
     leaf = [0xFC6A1C0300B00000 + 64 * number for number in range(rails)]
@@ -148,13 +148,13 @@ def opensm_tables(
 ) -> tuple[str, np.ndarray]:
     """Run one sweep of the real OpenSM; return the engine that it used and its tables.
 
-    Rows are destinations and columns switches; 255 is no path.
+    Tables have a row per destination and a column per switch; 255 means that there is no path.
     """
     net = folder / "net.txt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         write_fabric(fabric, net, "ibsim")
-    # ibsim connects its client to port 1 of a host, whichever ports have cables.
+    # ibsim connects its client to port 1 of a host, whether or not that port has a cable.
     by_port_one = fabric.host_endpoint[fabric.host_endpoint >= 0]
     by_port_one = by_port_one[fabric.endpoint_port[by_port_one] == 1]
     host = fabric.endpoint_node[by_port_one[0]]

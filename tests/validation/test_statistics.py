@@ -15,12 +15,12 @@ from weft.sim.static.effective_bisection import bisection
 
 pytestmark = pytest.mark.slow
 
-#: A correct generator fails a test at this level once in ten thousand runs; seeds are fixed.
+#: p-value below which a test fails; seeds are fixed.
 LEVEL = 1e-4
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345])
-def test_matchings_are_uniform_over_all_permutations(seed: int) -> None:
+def test_all_permutations_of_a_matching_are_equally_likely(seed: int) -> None:
     order = np.empty(5, dtype=np.int64)
     counts: dict[tuple[int, ...], int] = {}
     for sample in range(60_000):
@@ -46,11 +46,11 @@ def test_all_pairs_of_hosts_are_matched_equally_often() -> None:
 def test_bisection_of_two_leaves_on_one_cable_is_the_hypergeometric_mean(
     leaves: int, hosts: int
 ) -> None:
-    """Flows that cross share one cable each way; the others get the full rate."""
+    """Flows between the leaves share one link per direction; other flows get the full rate."""
     fabric = build(f"xgft:2;{hosts},{leaves};1,1")
     total, half = leaves * hosts, leaves * hosts // 2
     expected = 0.0
-    # a of the senders and b of their receivers are on the first leaf.
+    # Of the senders, a are on the first leaf, and `stay` of these send to hosts of that leaf.
     for a in range(hosts + 1):
         senders = comb(hosts, a) * comb(hosts, half - a) / comb(total, half)
         first, second = hosts - a, half - (hosts - a)
@@ -69,7 +69,7 @@ def test_bisection_of_two_leaves_on_one_cable_is_the_hypergeometric_mean(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_interval_covers_the_mean_of_many_samples(seed: int) -> None:
+def test_intervals_cover_the_mean_with_their_probability(seed: int) -> None:
     fabric = build("xgft:3;3,3,3;1,3,3")
     routes = route(fabric, "dmodk")
     truth = bisection(fabric, routes, samples=400_000, seed=99).mean
@@ -77,4 +77,4 @@ def test_the_interval_covers_the_mean_of_many_samples(seed: int) -> None:
     for run in range(200):
         low, high = bisection(fabric, routes, samples=60, seed=1000 * seed + run).interval
         covered += low <= truth <= high
-    assert 180 <= covered <= 199  # 95 % of 200 is 190, three deviations are 9
+    assert 180 <= covered <= 199  # 95 % of 200 is 190; three standard deviations are 9
