@@ -170,7 +170,7 @@ def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
     assert re.search(r"^dmodk, smodk do not fit: .* connects two switches of level 1", out, re.M)
     assert "updn, updn:balance=opensm do not fit: no roots found: no switch has nearly" in out
     assert "updn:roots=center" in out
-    assert re.search(r"bit-reversal: n/a: .*7 is not", out)
+    assert re.search(r"bit-reversal: n/a: .*power of two, not 7", out)
     assert "the routes can deadlock" in out
 
 

@@ -30,7 +30,7 @@ def table(header: str) -> list[tuple[str, ...]]:
 
 def settings(cell: str) -> CongestionControl | None:
     """Return the settings that a table cell names; None for a run without congestion control."""
-    if cell in ("no", "yes", "usual"):
+    if cell in ("no", "yes", "defaults"):
         return None if cell == "no" else CongestionControl()
     name, value = cell.strip("`").split("=")
     return CongestionControl(**{name: int(value)})  # type: ignore[arg-type]
