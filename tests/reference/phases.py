@@ -72,17 +72,17 @@ def uses_intermediate(routes: CandidateRoutes, source: int, target: int) -> bool
 
 
 def pair_paths(
-    fabric: Fabric, routes: CandidateRoutes, source: int, target: int, *, straight: float = 0.0
+    fabric: Fabric, routes: CandidateRoutes, source: int, target: int, *, minimal_share: float = 0.0
 ) -> list[Way] | None:
-    """Return paths of a pair of rows; a share `straight` of two-phase traffic goes directly."""
+    """Return paths of a pair of rows; the share `minimal_share` of two-phase traffic is direct."""
     if not uses_intermediate(routes, source, target):
         return minimal_paths(fabric, routes, source, target)
     indirect = indirect_paths(fabric, routes, source, target)
     direct = minimal_paths(fabric, routes, source, target) if routes.direct else []
     if indirect is None or direct is None:
         return None
-    return [(way, chance * (1 - straight)) for way, chance in indirect] + [
-        (way, chance * straight) for way, chance in direct
+    return [(way, chance * (1 - minimal_share)) for way, chance in indirect] + [
+        (way, chance * minimal_share) for way, chance in direct
     ]
 
 

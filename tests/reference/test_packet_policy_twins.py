@@ -182,13 +182,13 @@ def test_paths_via_intermediates_agree_with_the_reference(
         )
         twin = PlainRound(Played(result, routes), threshold=limit, by=by)
         intermediates = set()
-        straight = 0
+        num_minimal = 0
         for packet, at, link in twin.follow():
             assert packet.hops[at][0] == link, (policy, packet, at)
             if at == 1:
                 ends = {int(routes.via[row]) for row in (twin.row_of(packet), packet.goal)}
-                straight += packet.via is None and len(ends) > 1
+                num_minimal += packet.via is None and len(ends) > 1
                 intermediates.add(packet.via)
         chooses = limit is not None and engine == "ugal"
         assert len(intermediates - {None}) > (0 if chooses else 2)
-        assert (straight > 0) == chooses
+        assert (num_minimal > 0) == chooses

@@ -46,12 +46,12 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
     lost = set()
     hops: dict[int, float] = {}
     longest = 0
-    share = 0.0 if np.isnan(total.straight) else total.straight
+    share = 0.0 if np.isnan(total.minimal_share) else total.minimal_share
     out = [int(link) ^ 1 for link in fabric.graph.destination_link]
     for a, b, source, target in host_pairs(fabric):
         result = None
         if source >= 0 and target >= 0:
-            result = plain.pair_paths(fabric, routes, source, target, straight=share)
+            result = plain.pair_paths(fabric, routes, source, target, minimal_share=share)
         if result is None:
             lost.add((a, b))
             continue
@@ -106,8 +106,8 @@ def routed_pairs(
         if source >= 0 and target >= 0:
             result = plain.pair_paths(fabric, routes, source, target)
             if result is not None:
-                straight = plain.minimal_paths(fabric, routes, source, target)
-                pairs.append((a, b, result, straight or []))
+                minimal = plain.minimal_paths(fabric, routes, source, target)
+                pairs.append((a, b, result, minimal or []))
     return pairs
 
 
@@ -128,17 +128,17 @@ def test_messages_are_split_by_the_probabilities_of_paths(seed: int, direct: boo
     if not pairs:
         return
     sources, destinations = np.array([pair[:2] for pair in pairs]).T
-    straight_share = 0.3
+    minimal_share = 0.3
     layout = lay_routes(
-        fabric, routes, sources, destinations, straight=straight_share, switch_latency_ns=7.0
+        fabric, routes, sources, destinations, minimal_share=minimal_share, switch_latency_ns=7.0
     )
-    assert np.isnan(layout.straight) != direct
+    assert np.isnan(layout.minimal_share) != direct
     row = fabric.graph.destination_row[fabric.host_endpoint]
-    for number, (a, b, indirect, straight) in enumerate(pairs):
+    for number, (a, b, indirect, minimal) in enumerate(pairs):
         mixed = [(path, chance) for path, chance in indirect]
         if direct and plain.uses_intermediate(routes, row[a], row[b]):
-            mixed = [(path, chance * (1 - straight_share)) for path, chance in indirect]
-            mixed += [(path, chance * straight_share) for path, chance in straight]
+            mixed = [(path, chance * (1 - minimal_share)) for path, chance in indirect]
+            mixed += [(path, chance * minimal_share) for path, chance in minimal]
         expected: dict[int, float] = {}
         latency = 0.0
         for path, chance in mixed:
@@ -169,7 +169,7 @@ def test_messages_and_flows_give_the_same_loads(seed: int) -> None:
     size = np.random.default_rng(seed).integers(1, 9, len(pairs)).astype(np.float64)
     layout = lay_routes(fabric, routes, sources, destinations, weights=size)
     loads = flow_loads(fabric, routes, host_flows(fabric, sources, destinations, weights=size))
-    assert layout.straight == pytest.approx(loads.straight, nan_ok=True)
+    assert layout.minimal_share == pytest.approx(loads.minimal_share, nan_ok=True)
     carried = carried_bytes(layout, np.arange(len(pairs)), size)
     np.testing.assert_allclose(carried, loads.per_link, atol=1e-9)
 
@@ -179,10 +179,10 @@ def test_messages_and_flows_give_the_same_loads(seed: int) -> None:
 def test_a_hashed_message_takes_one_of_the_paths(seed: int, direct: bool) -> None:
     fabric = random_fabric(seed, switches=7)
     routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
-    for a, b, indirect, straight in routed_pairs(fabric, routes)[:20]:
-        for share, paths in ((0.0, indirect), (1.0, straight)):
+    for a, b, indirect, minimal in routed_pairs(fabric, routes)[:20]:
+        for share, paths in ((0.0, indirect), (1.0, minimal)):
             layout = lay_routes(
-                fabric, routes, [a] * 40, [b] * 40, multipath="hash", straight=share, seed=seed
+                fabric, routes, [a] * 40, [b] * 40, multipath="hash", minimal_share=share, seed=seed
             )
             allowed = {
                 tuple(links_of(fabric, a, b, path)) for path, _ in (paths if direct else indirect)
@@ -209,19 +209,19 @@ def test_the_share_of_direct_traffic_minimises_the_largest_load(seed: int) -> No
     if np.isnan(share):
         return
     indirect, _ = round_loads(fabric, replace(routes, direct=False), demand.astype(np.float64))
-    straight = np.zeros(len(rate))
+    minimal = np.zeros(len(rate))
     spread_demand(
         routes.set_id, demand.astype(np.float64), routes.set_offset, routes.set_edge,
-        fabric.graph.edge_row, straight,
+        fabric.graph.edge_row, minimal,
     )  # fmt: skip
-    np.testing.assert_allclose(loads, share * straight + (1 - share) * indirect)
+    np.testing.assert_allclose(loads, share * minimal + (1 - share) * indirect)
     worst = [
-        float(((x * straight + (1 - x) * indirect) / rate).max()) for x in np.linspace(0, 1, 501)
+        float(((x * minimal + (1 - x) * indirect) / rate).max()) for x in np.linspace(0, 1, 501)
     ]
     assert (loads / rate).max() <= min(worst) + 1e-12
     further = min(share + 1e-3, 1.0)
     if further > share:
-        load_beyond = ((further * straight + (1 - further) * indirect) / rate).max()
+        load_beyond = ((further * minimal + (1 - further) * indirect) / rate).max()
         assert load_beyond > (loads / rate).max() - 1e-9
 
 

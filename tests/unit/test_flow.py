@@ -169,12 +169,15 @@ def test_nonminimal_routes_carry_their_share_of_messages() -> None:
     for engine, options, share, load in (
         ("valiant", {}, None, 16 / 7),
         ("ugal", {}, 1 / 4, 2),
-        ("ugal", {"straight": 0}, 0.0, 16 / 7),
-        ("ugal", {"straight": "0.5"}, 0.5, 4),
-        ("ugal", {"straight": 1}, 1.0, 8),
+        ("ugal", {"minimal_share": 0}, 0.0, 16 / 7),
+        ("ugal", {"minimal_share": "0.5"}, 0.5, 4),
+        ("ugal", {"minimal_share": 1}, 1.0, 8),
     ):
         result = weft.simulate(fabric, weft.route(fabric, engine), work, latency_ns=0, **options)
-        assert result.network.straight == pytest.approx(share or 0.0, nan_ok=True) or share is None
+        assert (
+            result.network.minimal_share == pytest.approx(share or 0.0, nan_ok=True)
+            or share is None
+        )
         assert result.makespan_ns == pytest.approx(alone * load)
     # Answers to requests return to the senders, and do not affect the choice of the minimal share.
     builder = WorkloadBuilder(72)
@@ -184,10 +187,10 @@ def test_nonminimal_routes_carry_their_share_of_messages() -> None:
             getattr(builder.rank(rank), verb)(peer, 65536)
     exchange = weft.simulate(fabric, weft.route(fabric, "ugal"), builder.build())
     assert exchange.network.num_routes == 144
-    assert exchange.network.straight == pytest.approx(1 / 4)
+    assert exchange.network.minimal_share == pytest.approx(1 / 4)
     drawn = [
         weft.simulate(
-            fabric, weft.route(fabric, "ugal"), work, multipath="hash", straight=share, seed=2
+            fabric, weft.route(fabric, "ugal"), work, multipath="hash", minimal_share=share, seed=2
         ).network
         for share in (0, 0.5, 1)
     ]
@@ -195,8 +198,8 @@ def test_nonminimal_routes_carry_their_share_of_messages() -> None:
     assert 4 < hops[2] < hops[1] < hops[0] < 7
     assert not len(drawn[0].route_share)
     for wrong in (-0.1, 1.5, float("nan")):
-        with pytest.raises(InputError, match=r"straight: .* does not fit: expected [01] or"):
-            weft.simulate(fabric, weft.route(fabric, "ugal"), work, straight=wrong)
+        with pytest.raises(InputError, match=r"minimal_share: .* does not fit: expected [01] or"):
+            weft.simulate(fabric, weft.route(fabric, "ugal"), work, minimal_share=wrong)
 
 
 def test_a_split_over_too_many_links_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,15 +94,15 @@ def test_too_few_messages_have_a_mean_and_no_interval() -> None:
 
 def test_intervals_of_slopes_allow_for_correlated_residuals() -> None:
     at = np.arange(16.0)
-    straight = trend(at, 3 + 2 * at)
-    assert straight.slope == pytest.approx(2)
-    assert straight.half_width == pytest.approx(0, abs=1e-9)
+    line = trend(at, 3 + 2 * at)
+    assert line.slope == pytest.approx(2)
+    assert line.half_width == pytest.approx(0, abs=1e-9)
     slow = trend(at, 2 * at + np.sin(at / 3))  # the residuals of the fit are correlated
     rest = np.sin(at / 3) - np.polyval(np.polyfit(at, np.sin(at / 3), 1), at)
     plain = student_t(14) * np.sqrt((rest**2).sum() / 14 / ((at - at.mean()) ** 2).sum())
     assert slow.half_width > 2 * plain
     assert slow.beyond
-    assert straight.grows
+    assert line.grows
     assert not trend(at, 3 - 2 * at).grows
     random = np.random.default_rng(0)
     grows = [trend(at, random.normal(size=16)).grows for _ in range(1000)]

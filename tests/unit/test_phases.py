@@ -48,28 +48,28 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
     following = between & (head == (tail + 1) % 9)
     edge_link = fabric.graph.edge_link
 
-    straight = replace(
+    direct_routes = replace(
         candidates(fabric, "ugal"),
         via=np.zeros(0, dtype=np.int32),
         via_set=np.zeros((0, 0), dtype=np.int32),
     )
     hosts = np.arange(72)
     flows = host_flows(fabric, hosts, (hosts + 8) % 72)
-    minimal = flow_loads(fabric, straight, flows).per_link[edge_link]
+    minimal = flow_loads(fabric, direct_routes, flows).per_link[edge_link]
     assert minimal[following].tolist() == [8] * 9
     assert not minimal[between & ~following].any()
 
     # Seven groups serve as intermediates. Each cable carries 8/7 to an intermediate group and 8/7
     # from another one; the cable to the next group carries nothing.
     valiant = shifted(fabric, "valiant", 8)
-    assert np.isnan(valiant.straight)
+    assert np.isnan(valiant.minimal_share)
     np.testing.assert_allclose(valiant.per_link[edge_link][following], 0, atol=1e-12)
     np.testing.assert_allclose(valiant.per_link[edge_link][between & ~following], 16 / 7)
 
     # Direct traffic relieves the other cables: at a direct share of 1/8 their load is 2, as on the
     # busiest cable in a group. At a share of 1/4 the direct cables carry 2 as well.
     ugal = shifted(fabric, "ugal", 8)
-    assert ugal.straight == pytest.approx(1 / 4)
+    assert ugal.minimal_share == pytest.approx(1 / 4)
     np.testing.assert_allclose(ugal.per_link[edge_link][following], 2)
     np.testing.assert_allclose(ugal.per_link[edge_link][between & ~following], 16 / 7 * 3 / 4)
     assert ugal.per_link[edge_link].max() == pytest.approx(2)
@@ -86,7 +86,7 @@ def test_a_shift_by_a_group_of_a_megafly() -> None:
     valiant = shifted(fabric, "valiant", 8).per_link[edge_link]
     np.testing.assert_allclose(valiant[(tail != head) & ~following], 16 / 7)
     ugal = shifted(fabric, "ugal", 8)
-    assert ugal.straight == pytest.approx(2 / 9)
+    assert ugal.minimal_share == pytest.approx(2 / 9)
     np.testing.assert_allclose(ugal.per_link[edge_link][tail != head], 16 / 9)
     assert ugal.per_link[edge_link].max() == pytest.approx(16 / 9)
 
@@ -98,7 +98,7 @@ def test_a_shift_by_a_switch_of_a_full_mesh() -> None:
     assert sorted(set(loads.round(12))) == [0, round(8 / 3, 12)]
     assert int((loads == 0).sum()) == 5
     mixed = shifted(fabric, "ugal", 4)
-    assert mixed.straight == pytest.approx(0.4)  # 4 x = 8/3 (1 - x)
+    assert mixed.minimal_share == pytest.approx(0.4)  # 4 x = 8/3 (1 - x)
     np.testing.assert_allclose(mixed.per_link[fabric.graph.edge_link], 1.6)
 
 
@@ -110,7 +110,7 @@ def test_all_to_all_on_a_full_mesh_doubles() -> None:
         loads = all_to_all_loads(fabric, route(fabric, engine)).per_link
         np.testing.assert_allclose(loads[inner], load)
         np.testing.assert_allclose(np.delete(loads, inner), 19)
-    assert all_to_all_loads(fabric, route(fabric, "ugal")).straight == 1.0
+    assert all_to_all_loads(fabric, route(fabric, "ugal")).minimal_share == 1.0
 
 
 def test_path_lengths_on_a_full_mesh() -> None:
@@ -254,9 +254,9 @@ def test_a_slim_fly_uses_all_switches_as_intermediates() -> None:
     routes = candidates(fabric, "valiant")
     assert routes.num_intermediates == fabric.num_switches == 18
     assert (validate(fabric, routes).max_hops, validate(fabric, routes).lanes) == (6, 4)
-    straight = validate(fabric, candidates(fabric, "ugal"))
-    assert straight.max_detour == 0
-    assert straight.hops[-1] > 0
+    minimal = validate(fabric, candidates(fabric, "ugal"))
+    assert minimal.max_detour == 0
+    assert minimal.hops[-1] > 0
     # In a Moore graph each of the two phases loads every cable as minimal paths do: all-to-all
     # loads are twice those of minimal paths.
     moore = weft.fabric("slim-fly:q=5,hosts=1")
@@ -344,8 +344,8 @@ def test_the_share_of_direct_traffic_minimises_the_largest_load(
 def test_bisections_use_the_better_of_direct_and_indirect_paths() -> None:
     """In a full mesh each flow has a direct cable of its own; paths via intermediates contend."""
     fabric = weft.fabric("hyperx:S=6,T=1")
-    straight = weft.bisection(fabric, route(fabric, "minhop"), samples=50)
-    assert weft.bisection(fabric, route(fabric, "ugal"), samples=50).mean == straight.mean == 1.0
+    minimal = weft.bisection(fabric, route(fabric, "minhop"), samples=50)
+    assert weft.bisection(fabric, route(fabric, "ugal"), samples=50).mean == minimal.mean == 1.0
     assert weft.bisection(fabric, route(fabric, "valiant"), samples=50).mean < 1.0
     # Each of two flows on four switches draws one of the other two switches as intermediate; in
     # half of the draws they contend.

@@ -389,8 +389,8 @@ def _outcome(
     stage.interrupted = run_result.interrupted
     status: Status = "partial" if run_result.partial else "complete"
     took = time.perf_counter() - began
-    if isinstance(run_result.result, FlowResult) and run_result.result.network.straight >= 0:
-        share = run_result.result.network.straight
+    if isinstance(run_result.result, FlowResult) and run_result.result.network.minimal_share >= 0:
+        share = run_result.result.network.minimal_share
         notes = (*notes, f"{share:.1%} of the traffic takes minimal paths, not via intermediates")
     return Outcome(run, status, run_result.partial, run_result.result, mix, notes, took)
 

@@ -114,21 +114,21 @@ def longest_paths(
 def routed_rows(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.bool_]:
     """Return whether packets arrive whatever the policy chooses, bool [target rows, rows]."""
     rows = fabric.graph.num_rows
-    straight = always_arrives(fabric, routes, routes.set_id, np.eye(rows, dtype=bool))
+    arrives = always_arrives(fabric, routes, routes.set_id, np.eye(rows, dtype=bool))
     if not routes.num_intermediates:
-        return straight
+        return arrives
     inside = members(routes)
     starts = always_arrives(fabric, routes, routes.via_set, inside)
     # A row needs no path to its own intermediate; each of the other intermediates may be drawn.
     stuck = (~starts & ~inside).astype(np.int64)
     of_target = np.where((routes.via >= 0)[:, None], stuck[routes.via], 0)
-    lost = (stuck.sum(axis=0)[None, :] - of_target) > 0
+    unrouted = (stuck.sum(axis=0)[None, :] - of_target) > 0
     turns = (arrival_shares(fabric, routes) > 0).astype(np.float32)
-    dead = ~straight & uses_intermediate(routes)
-    lost |= (dead.astype(np.float32) @ turns.T) > 0
+    dead = ~arrives & uses_intermediate(routes)
+    unrouted |= (dead.astype(np.float32) @ turns.T) > 0
     if routes.direct:
-        lost |= ~straight
-    routed: NDArray[np.bool_] = np.where(uses_intermediate(routes), ~lost, straight)
+        unrouted |= ~arrives
+    routed: NDArray[np.bool_] = np.where(uses_intermediate(routes), ~unrouted, arrives)
     return routed
 
 

@@ -95,7 +95,7 @@ class RunSettings(Settings):
     multipath
         If routes leave a choice: ``split`` every message over all paths, or select one path for
         each message by a ``hash``. Messages are sent to the first LID of their destination.
-    straight
+    minimal_share
         Share of messages on the minimal path if they may also use an intermediate (``ugal``).
     ports
         Ports that messages of hosts with several ports use.
@@ -148,7 +148,7 @@ class RunSettings(Settings):
         Option(levels=FLOW, written=str, usual="InfiniBand's"),
     ] = INFINIBAND
     multipath: Annotated[Multipath, Option(levels=FLOW)] = "split"
-    straight: Annotated[
+    minimal_share: Annotated[
         Annotated[Number, Field(ge=0, le=1)] | None,
         Option(levels=FLOW, usual="the share that minimises the largest load between switches"),
     ] = None

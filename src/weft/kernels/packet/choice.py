@@ -12,7 +12,7 @@ BY_CANDIDATE = 2
 
 # Values of `PACKET.via` that are not an intermediate: not decided yet, and a minimal path.
 UNDECIDED = -1
-STRAIGHT = -2
+DIRECT = -2
 
 
 @lean_njit(forceinline=True)

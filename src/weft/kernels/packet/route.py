@@ -3,7 +3,7 @@
 import numpy as np
 
 from weft.kernels.lean import part_njit
-from weft.kernels.packet.choice import BY_PORTS, STRAIGHT, lane_by_ports, lane_of
+from weft.kernels.packet.choice import BY_PORTS, DIRECT, lane_by_ports, lane_of
 from weft.kernels.packet.congestion_control import BECN
 
 # Kinds of routes: `PACKET.address` is a LID, an index in the source routes, or an endpoint.
@@ -50,7 +50,7 @@ def route(net, slot, now, choose, comes):
     else:
         goal = np.int64(tables.endpoints[address].row)
         group = comes(net, slot, row, goal, now)
-        if group == STRAIGHT:
+        if group == DIRECT:
             if goal == row:
                 group = np.int64(NO_PATH)
                 link = np.int64(tables.endpoints[address].last_link)

@@ -75,17 +75,17 @@ def mean_shares(offset, link, about_offset, about, link_cost, flows, means):
         first = sample * flows
         for round_ in range(2 if len(about_offset) else 1):
             for f in range(flows):
-                straight = link[offset[first + f] : offset[first + f + 1]]
+                minimal = link[offset[first + f] : offset[first + f + 1]]
                 if len(about_offset):
                     other = about[about_offset[first + f] : about_offset[first + f + 1]]
                     if round_:
-                        _add(loads, other if takes_detour[f] else straight, -1)
-                    least = _worst(loads, straight, link_cost, 1)
+                        _add(loads, other if takes_detour[f] else minimal, -1)
+                    least = _worst(loads, minimal, link_cost, 1)
                     around = _worst(loads, other, link_cost, 1)
-                    takes_detour[f] = around > 0.0 and (len(straight) == 0 or around < least)
-                    _add(loads, other if takes_detour[f] else straight, 1)
+                    takes_detour[f] = around > 0.0 and (len(minimal) == 0 or around < least)
+                    _add(loads, other if takes_detour[f] else minimal, 1)
                 else:
-                    _add(loads, straight, 1)
+                    _add(loads, minimal, 1)
         total = 0.0
         for f in range(flows):
             taken = link[offset[first + f] : offset[first + f + 1]]

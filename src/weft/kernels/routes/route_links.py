@@ -179,11 +179,11 @@ def drawn_routes(
                 scratch[ends] = target_link[b]
                 ends += 1
             apart = vias > 0 and via[row] >= 0 and via[goal] >= 0 and via[row] != via[goal]
-            straight = 0
+            direct_links = 0
             if direct or not apart:
-                at, state, straight = _draw_path(set_id[goal], row, *sets, state, scratch, ends)
+                at, state, direct_links = _draw_path(set_id[goal], row, *sets, state, scratch, ends)
                 routed = at == goal
-                links = _append(links, end, scratch, straight)
+                links = _append(links, end, scratch, direct_links)
             if routed and apart:
                 state = splitmix64(state)
                 v = np.int64(state % np.uint64(vias - 2))
@@ -198,7 +198,7 @@ def drawn_routes(
                     about = _append(about, about_end, scratch, count)
                     about_end += count
             if routed:
-                end += straight
+                end += direct_links
         offset[f + 1] = end
         if vias:
             about_offset[f + 1] = about_end
@@ -214,11 +214,11 @@ def _drawn(flow, number, seed):
 @njit(cache=True)
 def hashed_routes(
     set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
-    link_row, via, via_set, straight, sources, destinations, flow, seed,
+    link_row, via, via_set, minimal_share, sources, destinations, flow, seed,
 ):  # fmt: skip
     """Return one path of each flow, chosen at every row by the hash of the flow.
 
-    The hash also chooses the intermediate or, with probability `straight`, a direct path. The
+    The hash also chooses the intermediate or, with probability `minimal_share`, a direct path. The
     arguments not listed are those of `split_routes`.
 
     Parameters
@@ -256,7 +256,7 @@ def hashed_routes(
         towards = -1
         apart = vias > 0 and via[row] >= 0 and via[goal] >= 0 and via[row] != via[goal]
         drawn = np.float64(_drawn(flow[pair], rows, seed) >> np.uint64(11)) / 2.0**53
-        if apart and drawn >= straight:
+        if apart and drawn >= minimal_share:
             towards = np.int64(_drawn(flow[pair], rows + 1, seed) % np.uint64(vias - 2))
             towards += towards >= min(via[row], via[goal])
             towards += towards >= max(via[row], via[goal])
@@ -298,13 +298,13 @@ def _put(load, touched, count, edge, share):
 @njit(cache=True)
 def split_routes(
     set_id, set_offset, set_edge, edge_row, edge_link, target_row, target_link, endpoint_out,
-    link_row, via, via_set, straight, sources, destinations, most,
+    link_row, via, via_set, minimal_share, sources, destinations, most,
 ):  # fmt: skip
     """Return the links of flows that are split equally over the candidates of every row.
 
-    If there are intermediates (`via_set` is not empty), the share `straight` is sent direct, and
-    the rest is split equally over all intermediates but those of source and destination. In this
-    case every choice must lead to the destination (`weft.routes.intermediates.routed_rows`).
+    If there are intermediates (`via_set` is not empty), the share `minimal_share` is sent direct,
+    and the rest is split equally over all intermediates but those of source and destination. In
+    this case every choice must lead to the destination (`weft.routes.intermediates.routed_rows`).
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def split_routes(
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
         As in `weft.kernels.routes.walk.table_loads`.
-    straight
+    minimal_share
         Share of a flow, 0 to 1, that is sent direct.
     sources, destinations
         int32 [pairs]: endpoints, -1 to leave a pair out.
@@ -358,7 +358,7 @@ def split_routes(
         num_starts = 0
         via_share = 0.0
         if vias and via[first_row] >= 0 and via[goal] >= 0 and via[first_row] != via[goal]:
-            via_share = (1.0 - straight) / (vias - 2)
+            via_share = (1.0 - minimal_share) / (vias - 2)
         if via_share > 0.0:
             for v in range(vias):
                 if v == via[first_row] or v == via[goal]:
@@ -384,10 +384,10 @@ def split_routes(
                     for k in range(first, stop):
                         count = _put(load, touched, count, set_edge[k], share)
                         ahead[edge_row[set_edge[k]]] += share
-        if via_share == 0.0 or straight > 0.0:
+        if via_share == 0.0 or minimal_share > 0.0:
             starts[num_starts] = first_row
             num_starts += 1
-            amount[first_row] += straight if via_share > 0.0 else 1.0
+            amount[first_row] += minimal_share if via_share > 0.0 else 1.0
         done = 0
         for i in range(num_starts):
             if state[starts[i]] == 0:

@@ -186,7 +186,14 @@ def lay_messages(
     """
     laying = {
         key: options[key]
-        for key in ("multipath", "straight", "seed", "ports", "switch_latency_ns", "latency_ns")
+        for key in (
+            "multipath",
+            "minimal_share",
+            "seed",
+            "ports",
+            "switch_latency_ns",
+            "latency_ns",
+        )
     }
     size = sizes = None
     if routes.num_intermediates:

@@ -43,7 +43,7 @@ class Network:
         float64 [routes]: rate of a message without other traffic.
     route_source, route_destination
         int32 [routes]: sending and receiving endpoint.
-    straight
+    minimal_share
         Share of minimal paths among messages that may use an intermediate; NaN if the routes have
         no intermediates or no choice between these and minimal paths.
     """
@@ -56,7 +56,7 @@ class Network:
     route_rate_bytes_per_ns: NDArray[np.float64]
     route_source: NDArray[np.int32]
     route_destination: NDArray[np.int32]
-    straight: float = float("nan")
+    minimal_share: float = float("nan")
 
     @property
     def source_rate_bytes_per_ns(self) -> NDArray[np.float64]:
@@ -79,7 +79,7 @@ def lay_routes(
     *,
     weights: ArrayLike | None = None,
     multipath: Multipath = "split",
-    straight: float | None = None,
+    minimal_share: float | None = None,
     seed: int = 0,
     ports: Ports = "first",
     lid_offset: ArrayLike = 0,
@@ -95,12 +95,12 @@ def lay_routes(
     sources, destinations
         Host numbers of equal length; no host is its own destination.
     weights
-        Traffic of each pair, by default 1, for the choice of `straight`.
+        Traffic of each pair, by default 1, for the choice of `minimal_share`.
     multipath
         Use of several paths: ``split`` divides every message equally among the intermediates and,
         at each switch, among the candidates (ideal spraying); ``hash`` selects one path and one
         intermediate by a hash of the pair's index.
-    straight
+    minimal_share
         For routes with a choice between the minimal path and an intermediate (UGAL): the share of
         each message on the minimal path, or with ``hash`` the probability of the minimal path. The
         default is the share that minimises the largest load of a link between switches for this
@@ -117,16 +117,16 @@ def lay_routes(
     Raises
     ------
     InputError
-        If a pair of hosts has no path, `straight` is not a share, or split routes have more than
-        `MAX_SPLIT_LINKS` links in total.
+        If a pair of hosts has no path, `minimal_share` is not a share, or split routes have more
+        than `MAX_SPLIT_LINKS` links in total.
     NotApplicable
         If the routes do not define paths.
     """
     routes.check(fabric)
     if multipath not in get_args(Multipath):
         raise InputError(f"unknown multipath {multipath!r}; expected split or hash")
-    if straight is not None and not 0 <= straight <= 1:
-        raise InputError(f"the straight share must be 0 to 1, not {straight}")
+    if minimal_share is not None and not 0 <= minimal_share <= 1:
+        raise InputError(f"the minimal share must be 0 to 1, not {minimal_share}")
     flows = host_flows(
         fabric,
         sources,
@@ -138,7 +138,7 @@ def lay_routes(
     )
     chosen = float("nan")
     if isinstance(routes, CandidateRoutes):
-        chosen = _straight_share(fabric, routes, flows, straight)
+        chosen = _minimal_share(fabric, routes, flows, minimal_share)
     offset, link, share = _runs(fabric, routes, flows, multipath, chosen, seed)
     missing = np.flatnonzero(np.diff(offset) == 0)
     if len(missing):
@@ -166,13 +166,13 @@ def lay_routes(
     )  # fmt: skip
 
 
-def _straight_share(
+def _minimal_share(
     fabric: Fabric, routes: CandidateRoutes, flows: Flows, given: float | None
 ) -> float:
     """Return the share of messages on the minimal path; NaN if the routes have no choice."""
     if not routes.num_intermediates or not routes.direct:
         return float("nan")
-    return flow_loads(fabric, routes, flows).straight if given is None else float(given)
+    return flow_loads(fabric, routes, flows).minimal_share if given is None else float(given)
 
 
 def _runs(
@@ -180,7 +180,7 @@ def _runs(
     routes: Routes,
     flows: Flows,
     multipath: Multipath,
-    straight: float,
+    minimal_share: float,
     seed: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     none = np.zeros(0)
@@ -195,7 +195,7 @@ def _runs(
     arrays = (
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row, graph.edge_link,
         graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
-        routes.via, routes.via_set, np.nan_to_num(straight), source.astype(np.int32),
+        routes.via, routes.via_set, np.nan_to_num(minimal_share), source.astype(np.int32),
         flows.destinations,
     )  # fmt: skip
     if multipath == "hash":

@@ -65,8 +65,8 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
     row = np.where(endpoint >= 0, graph.destination_row[np.maximum(endpoint, 0)], -1)
     joined = endpoint[row >= 0]
     uncabled = pairs - len(joined) * (len(joined) - 1)
-    loads, lost, straight = _loads(routes, fabric, joined)
-    return Loads(loads, pairs, lost + uncabled, straight)
+    loads, lost, minimal_share = _loads(routes, fabric, joined)
+    return Loads(loads, pairs, lost + uncabled, minimal_share)
 
 
 @singledispatch

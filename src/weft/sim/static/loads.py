@@ -62,10 +62,10 @@ def round_loads(
     about = _spread(fabric, routes, ((routes.via_set, to_via), (routes.set_id, onward)))
     if not routes.direct or not spread.any():
         return about, float("nan")
-    straight = _spread(fabric, routes, ((routes.set_id, demand),))
+    minimal = _spread(fabric, routes, ((routes.set_id, demand),))
     cost = 1.0 / fabric.link_rate_gbps[fabric.graph.edge_link]
-    share = least_worst_share(about * cost, straight * cost)
-    return share * straight + (1 - share) * about, share
+    share = least_worst_share(about * cost, minimal * cost)
+    return share * minimal + (1 - share) * about, share
 
 
 def _spread(
@@ -203,7 +203,7 @@ class Loads:
         int64 [links], or float64 [links] if flows are weighted or split.
     flows, unrouted
         Number of flows, and number of flows without a path, which add no load.
-    straight
+    minimal_share
         Share of minimal paths in traffic that may use an intermediate; NaN if the routes have no
         intermediates or no such choice.
     """
@@ -211,7 +211,7 @@ class Loads:
     per_link: NDArray[Any]
     flows: int
     unrouted: int
-    straight: float = float("nan")
+    minimal_share: float = float("nan")
 
 
 def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:

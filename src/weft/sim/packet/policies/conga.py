@@ -23,7 +23,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.units import Nanoseconds
 from weft.fabrics import Fabric
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
+from weft.kernels.packet.choice import DIRECT, UNDECIDED, draw
 from weft.kernels.packet.lanes import kind_of
 from weft.kernels.records import record, record_type
 from weft.kernels.routing.tree_descent import first_not_down
@@ -234,7 +234,7 @@ def comes(net, kept, slot, row, goal, now):
     packet = net.calendar.packets[slot]
     if packet.via == UNDECIDED:
         packet.policy_b = -1
-        return STRAIGHT
+        return DIRECT
     here = kept.rows[row]
     if packet.policy_b >= 0 and here.level == 1:
         peer = np.int64(kept.rows[packet.policy_b].pod)
@@ -245,8 +245,8 @@ def comes(net, kept, slot, row, goal, now):
         peer = np.int64(kept.rows[packet.via].leaf)
         base = here.first_cell + peer * kept.rules.leaf_uplinks
         learn(kept.cells, base, np.int64(packet.policy_a), now)
-        packet.via = STRAIGHT
-    return STRAIGHT
+        packet.via = DIRECT
+    return DIRECT
 
 
 @part_njit()

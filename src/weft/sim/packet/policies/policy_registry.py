@@ -16,7 +16,7 @@ from weft.core.frozen import read_only
 from weft.core.registry import Registry
 from weft.fabrics import Fabric
 from weft.kernels.lean import part_njit
-from weft.kernels.packet.choice import STRAIGHT
+from weft.kernels.packet.choice import DIRECT
 from weft.kernels.packet.engine import loop as loop_of
 from weft.routes import CandidateRoutes, Routes
 
@@ -67,7 +67,7 @@ class PolicyRegistry(Registry):
     comes
         ``comes(net, kept, slot, row, goal, now)`` is called when a packet arrives at a row, before
         the choice; ``goal`` is the row of its destination. It returns the set of candidates to
-        choose from, or `STRAIGHT` for the set given by the routes.
+        choose from, or `DIRECT` for the set given by the routes.
     sent
         ``sent(net, kept, slot, link, size, now)`` is called when a switch has sent a packet of
         ``size`` bytes over a link.
@@ -143,7 +143,7 @@ def loop() -> Any:
 def _loop(_policies: tuple[Callable[..., Any], ...]) -> Any:
     return loop_of(
         _dispatcher("choose", "slot, row, flow, first, several, now", "0"),
-        _dispatcher("comes", "slot, row, goal, now", str(STRAIGHT)),
+        _dispatcher("comes", "slot, row, goal, now", str(DIRECT)),
         _dispatcher("sent", "slot, link, size, now", "0"),
     )
 

@@ -11,7 +11,7 @@ from weft.core.errors import InputError
 from weft.core.units import Bytes
 from weft.fabrics import Fabric
 from weft.kernels.lean import lean_njit, part_njit
-from weft.kernels.packet.choice import STRAIGHT, UNDECIDED, draw
+from weft.kernels.packet.choice import DIRECT, UNDECIDED, draw
 from weft.kernels.records import record, record_type
 from weft.routes import CandidateRoutes
 from weft.routes.intermediates import longest_paths
@@ -75,11 +75,11 @@ def drawn_via(seed, via, vias, serial, row, goal):
 
 
 @part_njit()
-def least_loads(net, by, slot, row, straight, around, now):
+def least_loads(net, by, slot, row, minimal, around, now):
     """Return the least load among the candidates of each of two sets."""
     previous = np.int64(0)
     least = np.int64(2**62)
-    for group in (straight, around):
+    for group in (minimal, around):
         previous = least
         least = np.int64(2**62)
         for at in range(net.tables.set_offset[group], net.tables.set_offset[group + 1]):
@@ -89,38 +89,38 @@ def least_loads(net, by, slot, row, straight, around, now):
 
 @part_njit()
 def decide(net, kept, slot, row, goal, now):
-    """Return the intermediate of a packet at its first switch, or STRAIGHT for the minimal path."""
+    """Return the intermediate of a packet at its first switch, or DIRECT for the minimal path."""
     rules = kept.rules
     own, other = kept.via[row], kept.via[goal]
     if own < 0 or other < 0 or own == other:
-        return np.int64(STRAIGHT)
+        return np.int64(DIRECT)
     serial = np.int64(net.calendar.packets[slot].serial)
     via = drawn_via(net.rules.seed, kept.via, len(kept.to_via), serial, row, goal)
     if not rules.by_load:
         return via
     detour = kept.to_via[via, row]
-    straight, around = np.int64(net.tables.set_id[goal, row]), np.int64(detour.set)
-    if straight < 0 or around < 0:
+    minimal, around = np.int64(net.tables.set_id[goal, row]), np.int64(detour.set)
+    if minimal < 0 or around < 0:
         return via
     near = np.int64(kept.links_to[goal, row])
     far = np.int64(detour.links) + kept.links_to[goal, detour.via_row]
-    one, two = least_loads(net, rules.by, slot, row, straight, around, now)
+    one, two = least_loads(net, rules.by, slot, row, minimal, around, now)
     more = (one * near - two * far) * net.rules.credit_bytes
-    return np.int64(STRAIGHT) if more <= rules.threshold_bytes else via
+    return np.int64(DIRECT) if more <= rules.threshold_bytes else via
 
 
 @part_njit()
 def comes(net, kept, slot, row, goal, now):
-    """Return the set of candidates towards the intermediate of a packet, or STRAIGHT."""
+    """Return the set of candidates towards the intermediate of a packet, or DIRECT."""
     packet = net.calendar.packets[slot]
     via = np.int64(packet.via)
     if via == UNDECIDED:
         via = decide(net, kept, slot, row, goal, now)
         packet.via = via
     elif via >= 0 and kept.via[row] == via:
-        via = np.int64(STRAIGHT)
+        via = np.int64(DIRECT)
         packet.via = via
-    return np.int64(kept.to_via[via, row].set) if via >= 0 else np.int64(STRAIGHT)
+    return np.int64(kept.to_via[via, row].set) if via >= 0 else np.int64(DIRECT)
 
 
 @part_njit()
@@ -179,7 +179,7 @@ def _towards_and_lengths(
 ) -> Detours:
     """Return intermediates and the paths to them, with the path lengths that weight loads."""
     to_via, loop_to_via = longest_paths(fabric, routes, routes.via_set)
-    straight, other_loop = longest_paths(fabric, routes, routes.set_id)
+    lengths_to, other_loop = longest_paths(fabric, routes, routes.set_id)
     for name, loop in (("intermediate", loop_to_via), ("switch", other_loop)):
         if loop[0] >= 0:
             row = fabric.node_names[fabric.graph.row_node[loop[1]]]
@@ -200,5 +200,5 @@ def _towards_and_lengths(
     paths["set"], paths["via_row"], paths["links"] = (
         routes.via_set, via_row, np.minimum(to_via, 255),
     )  # fmt: skip
-    lengths = np.minimum(straight, 255).astype(np.uint8)
+    lengths = np.minimum(lengths_to, 255).astype(np.uint8)
     return Detours(rules, fixed(routes.via), fixed(paths), fixed(lengths))
