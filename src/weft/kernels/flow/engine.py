@@ -16,8 +16,8 @@ from weft.kernels.program.operations import (
     DATA,
     NOTHING,
     PUT,
-    comes,
     ends,
+    handle_arrival,
     next_start,
     program_events,
     start_ready,
@@ -55,7 +55,7 @@ def _has_left(ranks, level, op, now):
     if time > now:
         push_event(ranks.heap, time, event(ARRIVE, op))
     else:
-        comes(ranks, op, now, same_until(now))
+        handle_arrival(ranks, op, now, same_until(now))
 
 
 @inner_njit()

@@ -116,12 +116,12 @@ def _grant(net, ranks, number, now, sent):
     push(net.calendar, slot, now + kind.arrival_ps)
 
 
-def loop(choose, comes, sent):
+def loop(choose, arrives, sent):
     """Return the event loop with the kernels of policies compiled in.
 
     Parameters
     ----------
-    choose, comes, sent
+    choose, arrives, sent
         Kernels of policies without their argument `kept`; see
         `weft.sim.packet.policies.policy_registry.PolicyRegistry`.
 
@@ -168,7 +168,7 @@ def loop(choose, comes, sent):
                             net.topology.links[link].wake_at_ps = NEVER
                         mark(net, link)
                         continue
-                    if not route(net, slot, now, choose, comes):
+                    if not route(net, slot, now, choose, arrives):
                         count.fault_row = net.topology.links[packet.link].head_row
                         count.fault_op = packet.op
                         return NO_PATH

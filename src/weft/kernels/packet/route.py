@@ -16,7 +16,7 @@ NO_PATH = -1
 
 
 @part_njit()
-def route(net, slot, now, choose, comes):
+def route(net, slot, now, choose, arrives):
     """Set the output link and lane of a packet at the row where it has arrived.
 
     Parameters
@@ -27,7 +27,7 @@ def route(net, slot, now, choose, comes):
         Slot of the packet.
     now
         Time, ps.
-    choose, comes
+    choose, arrives
         Kernels of policies, as for `weft.kernels.packet.engine.loop`.
 
     Returns
@@ -49,7 +49,7 @@ def route(net, slot, now, choose, comes):
         packet.address = address + 1
     else:
         goal = np.int64(tables.endpoints[address].row)
-        group = comes(net, slot, row, goal, now)
+        group = arrives(net, slot, row, goal, now)
         if group == DIRECT:
             if goal == row:
                 group = np.int64(NO_PATH)

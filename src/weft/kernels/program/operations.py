@@ -186,7 +186,7 @@ def _needs_request(ranks, send):
 
 
 @inner_njit()
-def comes(ranks, op, now, until):
+def handle_arrival(ranks, op, now, until):
     """Handle the arrival of a message, request or answer."""
     sends = ranks.sends
     if ranks.program.route[op] == LOCAL or sends[op] == DATA:
@@ -290,7 +290,7 @@ def program_events(ranks, now, until):
         elif kind == END:
             ends(ranks, op, now)
         elif kind == ARRIVE:
-            comes(ranks, op, now, until)
+            handle_arrival(ranks, op, now, until)
         elif kind == FREE_NOW:
             _processor_free(ranks, op, now, until)
         else:

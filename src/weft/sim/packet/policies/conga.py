@@ -229,7 +229,7 @@ def sent(net, kept, slot, link, size, now):
 
 
 @part_njit()
-def comes(net, kept, slot, row, goal, now):
+def arrives(net, kept, slot, row, goal, now):
     """Store the metrics of those tunnels of a packet that end at this row."""
     packet = net.calendar.packets[slot]
     if packet.via == UNDECIDED:
@@ -341,7 +341,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
     return taken
 
 
-@policy("conga", choose=choose, single=True, comes=comes, sent=sent, kept=NOTHING_KEPT)
+@policy("conga", choose=choose, single=True, arrives=arrives, sent=sent, kept=NOTHING_KEPT)
 def conga(
     *,
     gap: Nanoseconds = 500_000.0,

@@ -64,10 +64,10 @@ class PolicyRegistry(Registry):
         connection. None for a policy that makes no choice.
     single
         Whether `choose` is also called if there is only one candidate.
-    comes
-        ``comes(net, kept, slot, row, goal, now)`` is called when a packet arrives at a row, before
-        the choice; ``goal`` is the row of its destination. It returns the set of candidates to
-        choose from, or `DIRECT` for the set given by the routes.
+    arrives
+        ``arrives(net, kept, slot, row, goal, now)`` is called when a packet arrives at a row,
+        before the choice; ``goal`` is the row of its destination. It returns the set of candidates
+        to choose from, or `DIRECT` for the set given by the routes.
     sent
         ``sent(net, kept, slot, link, size, now)`` is called when a switch has sent a packet of
         ``size`` bytes over a link.
@@ -143,7 +143,7 @@ def loop() -> Any:
 def _loop(_policies: tuple[Callable[..., Any], ...]) -> Any:
     return loop_of(
         _dispatcher("choose", "slot, row, flow, first, several, now", "0"),
-        _dispatcher("comes", "slot, row, goal, now", str(DIRECT)),
+        _dispatcher("arrives", "slot, row, goal, now", str(DIRECT)),
         _dispatcher("sent", "slot, link, size, now", "0"),
     )
 

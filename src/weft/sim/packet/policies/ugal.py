@@ -110,7 +110,7 @@ def decide(net, kept, slot, row, goal, now):
 
 
 @part_njit()
-def comes(net, kept, slot, row, goal, now):
+def arrives(net, kept, slot, row, goal, now):
     """Return the set of candidates towards the intermediate of a packet, or DIRECT."""
     packet = net.calendar.packets[slot]
     via = np.int64(packet.via)
@@ -129,7 +129,7 @@ def choose(net, kept, slot, row, flow, first, several, now):
     return least_loaded(net, kept.rules.by, slot, row, first, several, now)
 
 
-@policy("valiant", choose=drawn, comes=comes, kept=NO_DETOURS)
+@policy("valiant", choose=drawn, arrives=arrives, kept=NO_DETOURS)
 def valiant() -> Policy:
     """Each packet takes a path via a random intermediate, over random candidates.
 
@@ -140,7 +140,7 @@ def valiant() -> Policy:
     return Policy(reorders=True, by_intermediates=True, keep=_towards)
 
 
-@policy("ugal", choose=choose, comes=comes, kept=NO_DETOURS)
+@policy("ugal", choose=choose, arrives=arrives, kept=NO_DETOURS)
 def ugal(*, threshold: Bytes = 8192, by: By = "both") -> Policy:
     """Each packet takes the minimal path or a path via a random intermediate, depending on loads.
 
