@@ -288,8 +288,8 @@ def random_workload(seed: int) -> Workload:
             case 0 | 1 | 2 as kind:
                 size, step = random.choice([0, 8, 4096]), random.choice([0, 3])
                 to, source = (everyone + shift) % ranks, (everyone - shift) % ranks
-                for turn in range(random.randrange(1, 6)):
-                    tag = turn * step
+                for round_ in range(random.randrange(1, 6)):
+                    tag = round_ * step
                     if kind == 0:
                         builder.sendrecv(everyone, to, size, source, size + 1, tag, comm)
                         continue

@@ -135,7 +135,7 @@ class PlainFlow:
         for path in self.paths.values():
             for link in list(path)[1:-1]:
                 self.inner[link] = True
-        self.now, self.turn = 0.0, itertools.count()
+        self.now, self.counter = 0.0, itertools.count()
         self.queue: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self.moving: dict[int, Moving] = {}
         #: Messages queued in each queue pair (source rank, destination rank), and their kinds.
@@ -178,7 +178,7 @@ class PlainFlow:
         program order.
         """
         order = (0, first) if first is not None else (1, 0)
-        heapq.heappush(self.queue, (max(time, self.now), *order, next(self.turn), action))
+        heapq.heappush(self.queue, (max(time, self.now), *order, next(self.counter), action))
 
     def run(self) -> None:
         """Run to the end."""

@@ -235,8 +235,8 @@ def test_shares_of_intermediate_rows_add_up(seed: int) -> None:
             ends = dict.fromkeys(range(fabric.graph.num_rows), 0.0)
             if routes.via[source] != v:
                 for path, chance in plain.ways(fabric, routes, routes.via_set[v], source):
-                    turn = plain.end(fabric, path, source)
-                    ends[turn] += chance * (routes.via[turn] == v)
+                    last_row = plain.end(fabric, path, source)
+                    ends[last_row] += chance * (routes.via[last_row] == v)
             for row in np.flatnonzero(routes.via == v).tolist():
                 assert shares[source, row] == pytest.approx(ends[row])
 

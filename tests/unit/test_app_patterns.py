@@ -43,9 +43,9 @@ def test_all_flows_of_a_pattern_leave_at_once(name: str, mode: Any) -> None:
 
 def test_each_round_waits_for_the_one_before_and_uses_the_next_seed() -> None:
     workload = pattern_workload(9, "random-permutation:seed=4", 7, rounds=3)
-    for turn in range(3):
-        expected = traffic(9, "random-permutation", seed=4 + turn)
-        assert flows(workload, f"random-permutation {turn + 1}") == [
+    for draw in range(3):
+        expected = traffic(9, "random-permutation", seed=4 + draw)
+        assert flows(workload, f"random-permutation {draw + 1}") == [
             (int(a), int(b), 7) for a, b in zip(*expected, strict=True)
         ]
     assert finish_times(workload).max() == 3 + 2 * 4

@@ -177,15 +177,15 @@ def inject(net, ranks, number, link, lane, now):
         if sends[op] == DATA:
             _has_left(net, ranks, op, until)
         pair.first = message.next_sent
-    taken = pair.turn_bytes + wire_bytes
-    pair.turn_bytes = 0
+    used = pair.used_bytes + wire_bytes
+    pair.used_bytes = 0
     if rules.has_control and space(net, number, op, link, wire_bytes, now):
         delay_pair(net, number, link)
     elif pair.first >= 0:
         following = adapters.routes[messages[pair.first].route]
         on_link, on_lane = np.int64(following.link), np.int64(following.lane)
-        if taken < rules.quantum_bytes and on_link == link and on_lane == lane:
-            pair.turn_bytes = taken
+        if used < rules.quantum_bytes and on_link == link and on_lane == lane:
+            pair.used_bytes = used
             _put_first(net, link, lane, number)
         else:
             line_up(net, on_link, on_lane, number)

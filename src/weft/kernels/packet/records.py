@@ -102,7 +102,7 @@ LANE = record_type(
     credits="i4",  # credits that the sender has
     first_return="i4",  # first of the list of the lane's credit returns
     last_return="i4",
-    turn="i4",  # last grant, for round robin: input port * lanes + incoming lane
+    last_grant="i4",  # of the lane, for round robin: input port * lanes + incoming lane
     routed_credits="i4",  # credits needed by packets routed to the lane and not yet granted
     first_pair="i4",  # first queue pair that waits for the lane, at an adapter
     last_pair="i4",
@@ -126,7 +126,7 @@ ARBITER = record_type(
 WEIGHT = record_type(lane="i8", weight="i8")
 
 #: Best packet for a lane so far: distance in round-robin order, and slot.
-BEST = record_type(turn="i8", slot="i8")
+BEST = record_type(distance="i8", slot="i8")
 
 # -- adapters --------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ PAIR = record_type(
     first="i4",  # message being sent
     last="i4",  # last message of the queue
     next="i4",  # next queue pair in the queue of the lane
-    turn_bytes="i4",  # bytes sent in the present quantum
+    used_bytes="i4",  # bytes sent in the present quantum
 )
 
 #: Messages of one pair of ranks that complete in the order in which they are posted.

@@ -143,11 +143,11 @@ def choose_packet(net, link, now):
                 packet = packets[slot]
                 out_lane = np.int64(packet.out_lane)
                 onto = net.lanes[link * count + out_lane]
-                distance = port * count + lane - onto.turn - 1
+                distance = port * count + lane - onto.last_grant - 1
                 if distance < 0:
                     distance += words * 64 * count
                 seen = candidates >> out_lane & 1
-                if seen and best[out_lane].turn < distance:
+                if seen and best[out_lane].distance < distance:
                     continue
                 at = max(packet.time_ps, port_free(net, incoming))
                 needed = credits_of(net.rules, np.int64(packet.wire_bytes))
@@ -160,7 +160,7 @@ def choose_packet(net, link, now):
                     soon = min(soon, at)
                     continue
                 candidates |= np.int64(1) << out_lane
-                best[out_lane].turn = distance
+                best[out_lane].distance = distance
                 best[out_lane].slot = slot
     net.count.soon_ps = soon
     if not candidates:
@@ -185,7 +185,7 @@ def take(net, slot, until, now):
     needed = credits_of(net.rules, size)
     onto = net.lanes[out * net.rules.lanes + packet.out_lane]
     onto.routed_credits -= needed
-    onto.turn = port * net.rules.lanes + lane
+    onto.last_grant = port * net.rules.lanes + lane
     _occupy(net, incoming, until)
     after = np.int64(packet.next)
     net.queues[queue_of(net, incoming, lane, out)].first = after

@@ -93,7 +93,7 @@ def residue(limbs, modulus):
 def hashed_counts(
     set_id, set_offset, set_edge, edge_row, target_row, endpoint_out, link_row, group_offset,
     group_flow, sources, destinations, bin_of, hashing, key, source_code, destination_code,
-    qp_code, epoch_code, row_mask, row_turn, counts, lost,
+    qp_code, epoch_code, row_mask, row_rotation, counts, unrouted,
 ):  # fmt: skip
     """Walk every (flow, QP, epoch) once and count the edges on its path.
 
@@ -120,12 +120,12 @@ def hashed_counts(
     source_code, destination_code, qp_code, epoch_code
         uint32 [endpoints, limbs] twice, [QPs, limbs] and [epochs, limbs]: numbers for `residue`
         (NUMBERED only).
-    row_mask, row_turn
+    row_mask, row_rotation
         uint32 and uint8 [rows]: number to XOR with the CRC, and number of bits by which the result
         is rotated right.
     counts
         int64 [bins, edges]: number of paths over each edge, changed in place.
-    lost
+    unrouted
         bool [flows], changed in place: True for a flow without a path, which is not counted.
 
     Returns
@@ -154,7 +154,7 @@ def hashed_counts(
             out = endpoint_out[s]
             first = link_row[out] if out >= 0 else target_row[s]
             if first < 0 or (first != g and set_id[g, first] < 0):
-                lost[f] = True
+                unrouted[f] = True
                 continue
             if first == g:
                 continue
@@ -205,7 +205,7 @@ def hashed_counts(
                             value = np.uint64(five_tuple_crc32(prefix, port, ROCE_PORT))
                     hops = _walk(
                         first, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask,
-                        row_turn, num_paths, walk,
+                        row_rotation, num_paths, walk,
                     )  # fmt: skip
                     if hops < 0:
                         return STUCK, f
@@ -219,8 +219,8 @@ def hashed_counts(
 
 @njit(cache=True)
 def _walk(
-    row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_turn, num_paths,
-    walk,
+    row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_rotation,
+    num_paths, walk,
 ):  # fmt: skip
     """Fill `walk` with a packet's edges to row g; return their number, -1 if it is not reached."""
     hops = 0
@@ -243,7 +243,7 @@ def _walk(
                     pick += 1
                     through = np.uint64(num_paths[edge_row[set_edge[start + pick]]])
             else:
-                rotation = np.uint32(row_turn[row])
+                rotation = np.uint32(row_rotation[row])
                 mixed = np.uint32(value) ^ row_mask[row]
                 mixed = (mixed >> rotation) | (
                     mixed << ((np.uint32(32) - rotation) & np.uint32(31))

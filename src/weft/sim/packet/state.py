@@ -111,7 +111,7 @@ class State:
                 links * lanes,
                 records.LANE,
                 {
-                    "credits": hardware.buffer_credits, "first_return": -1, "turn": -1,
+                    "credits": hardware.buffer_credits, "first_return": -1, "last_grant": -1,
                     "first_pair": -1, "last_pair": -1,
                 },
             ),

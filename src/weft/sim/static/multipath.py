@@ -228,7 +228,7 @@ def multipath_loads(
     flows = host_flows(fabric, sources, destinations)
     graph = fabric.graph
     out = endpoint_out(fabric)
-    offset, grouped, lost = _by_target(fabric, flows)
+    offset, grouped, unrouted = _by_target(fabric, flows)
     splits = [(qps, epochs) for qps, epochs in parts.tolist()]
     bin_of, members = _bins(splits)
     mask, rotation = _switch_settings(fabric, function, seed)
@@ -238,7 +238,7 @@ def multipath_loads(
         routes.set_id, routes.set_offset, routes.set_edge, graph.edge_row,
         graph.destination_row, out, graph.link_row, offset, grouped,
         flows.sources, flows.destinations, bin_of,
-        function.kind, np.uint64(seed), *codes, mask, rotation, counts, lost,
+        function.kind, np.uint64(seed), *codes, mask, rotation, counts, unrouted,
     )  # fmt: skip
     if status == TOO_MANY_PATHS:
         raise NotApplicable(
@@ -252,10 +252,10 @@ def multipath_loads(
     per_link = np.zeros((len(splits), fabric.num_links))
     for i, (qps, epochs) in enumerate(splits):
         per_link[i, graph.edge_link] = counts[members[i]].sum(axis=0) / (qps * epochs)
-    moving = np.flatnonzero(~lost & (flows.sources != flows.destinations))
+    moving = np.flatnonzero(~unrouted & (flows.sources != flows.destinations))
     for ends in (out[flows.sources[moving]], graph.destination_link[flows.destinations[moving]]):
         per_link += np.bincount(ends[ends >= 0], minlength=fabric.num_links)
-    return MultipathLoads(tuple(splits), per_link, len(flows.sources), int(lost.sum()))
+    return MultipathLoads(tuple(splits), per_link, len(flows.sources), int(unrouted.sum()))
 
 
 def _pair(fabric: Fabric, flows: Flows, flow: int) -> str:
