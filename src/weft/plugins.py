@@ -15,7 +15,7 @@ from weft.workload.apps import application
 from weft.workload.collectives import Group, algorithm
 from weft.workload.formats import workload_reader, workload_writer
 from weft.workload.patterns.pattern_registry import Pairs, pattern
-from weft.workload.placement import Room, placement
+from weft.workload.placement import PlacementRequest, placement
 
 __all__ = [
     "Bytes",
@@ -23,9 +23,9 @@ __all__ = [
     "Group",
     "Nanoseconds",
     "Pairs",
+    "PlacementRequest",
     "Policy",
     "Registry",
-    "Room",
     "algorithm",
     "application",
     "engine",

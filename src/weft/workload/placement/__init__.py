@@ -3,13 +3,13 @@
 A file with one function adds a placement::
 
     @placement("backwards", explicit=False)
-    def backwards(room: Room) -> NDArray[np.int32]:
-        return room.fill(room.hosts[::-1])
+    def backwards(request: PlacementRequest) -> NDArray[np.int32]:
+        return request.fill(request.hosts[::-1])
 
 The fact `explicit` is true if the user names the hosts, and false if the placement picks them among
 the allowed hosts.
 """
 
-from weft.workload.placement.placement_registry import Room, place, placement
+from weft.workload.placement.placement_registry import PlacementRequest, place, placement
 
-__all__ = ["Room", "place", "placement"]
+__all__ = ["PlacementRequest", "place", "placement"]

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.workload.placement.leaves import leaf_nodes
-from weft.workload.placement.placement_registry import Room, placement
+from weft.workload.placement.placement_registry import PlacementRequest, placement
 
 
 @placement("coordinates", explicit=False)
 def coordinates(
-    room: Room, *, axes: tuple[int, ...] | None = None, snake: bool = False
+    request: PlacementRequest, *, axes: tuple[int, ...] | None = None, snake: bool = False
 ) -> NDArray[np.int32]:
     """Hosts in the order of their coordinates, the first of `axes` varying fastest.
 
@@ -22,7 +22,7 @@ def coordinates(
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     axes
         Axes from the fastest to the slowest, numbered from 0; axes that are not listed follow in
@@ -40,12 +40,12 @@ def coordinates(
     NotApplicable
         When the fabric has no coordinates, or neither a host nor its switch has any.
     """
-    own = host_coordinates(room.fabric, room.hosts)
+    own = host_coordinates(request.fabric, request.hosts)
     order = _axes(axes, own.shape[1])
     keys = own[:, order]
     if snake:
         keys = _snaked(keys)
-    return room.fill(room.hosts[np.lexsort(keys.T)])
+    return request.fill(request.hosts[np.lexsort(keys.T)])
 
 
 def host_coordinates(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:

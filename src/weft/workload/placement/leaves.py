@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.workload.patterns.pattern_registry import generator
-from weft.workload.placement.placement_registry import Room, placement
+from weft.workload.placement.placement_registry import PlacementRequest, placement
 
 Order = Literal["hosts", "number", "most", "random"]
 
@@ -33,13 +33,13 @@ def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
 
 @placement("block", explicit=False)
 def block(
-    room: Room, *, size: int | None = None, order: Order = "hosts", seed: int = 0
+    request: PlacementRequest, *, size: int | None = None, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
     """Hosts leaf switch by leaf switch: all hosts of a leaf, or a block, before the next leaf.
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     size
         Number of hosts in a block; the second block of the first leaf follows the first block of
@@ -58,18 +58,18 @@ def block(
     NotApplicable
         When a host forwards packets itself and so has no leaf switch.
     """
-    return _dealt(room, size, order, seed)
+    return _dealt(request, size, order, seed)
 
 
 @placement("cyclic", explicit=False)
 def cyclic(
-    room: Room, *, size: int = 1, order: Order = "hosts", seed: int = 0
+    request: PlacementRequest, *, size: int = 1, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
     """Hosts round robin over the leaf switches: one host of each, then the next host of each.
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     size
         Number of hosts of each leaf per round.
@@ -87,20 +87,22 @@ def cyclic(
     NotApplicable
         When a host forwards packets itself and so has no leaf switch.
     """
-    return _dealt(room, size, order, seed)
+    return _dealt(request, size, order, seed)
 
 
-def _dealt(room: Room, size: int | None, order: Order, seed: int) -> NDArray[np.int32]:
+def _dealt(
+    request: PlacementRequest, size: int | None, order: Order, seed: int
+) -> NDArray[np.int32]:
     """Place ranks on hosts sorted by round, leaf and index within the leaf."""
     if size is not None and size < 1:
         raise InputError(f"size must be at least 1 host, not {size}")
     draw = generator(seed)
-    leaf = leaf_nodes(room.fabric, room.hosts)
-    forwarding = room.hosts[leaf == room.fabric.num_switches + room.hosts]
+    leaf = leaf_nodes(request.fabric, request.hosts)
+    forwarding = request.hosts[leaf == request.fabric.num_switches + request.hosts]
     if len(forwarding):
         raise NotApplicable(
-            f"host {room.fabric.host_names[forwarding[0]]} forwards packets itself and has no leaf "
-            "switch"
+            f"host {request.fabric.host_names[forwarding[0]]} forwards packets itself and has no "
+            "leaf switch"
         )
     nodes, first, which, count = np.unique(
         leaf, return_index=True, return_inverse=True, return_counts=True
@@ -118,4 +120,4 @@ def _dealt(room: Room, size: int | None, order: Order, seed: int) -> NDArray[np.
     index = np.empty(len(which), dtype=np.int64)
     index[grouped] = np.arange(len(which)) - np.repeat(start, count)
     block_round = np.zeros_like(index) if size is None else index // size
-    return room.fill(room.hosts[np.lexsort((index, leaf_key[which], block_round))])
+    return request.fill(request.hosts[np.lexsort((index, leaf_key[which], block_round))])

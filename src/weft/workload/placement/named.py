@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.fabrics.formats.hostlist import expand
-from weft.workload.placement.placement_registry import MAX_RANKS, Room, placement
+from weft.workload.placement.placement_registry import MAX_RANKS, PlacementRequest, placement
 
 #: Line of an Open MPI rank file: rank 3=node07 slot=1:0-2
 _RANK = re.compile(r"rank\s+(\d{1,12})\s*=\s*(\S+)(?:\s+slots?\s*=\s*(\S.*))?", re.ASCII)
@@ -20,14 +20,14 @@ _RELATIVE = re.compile(r"\+n(\d{1,12})", re.ASCII)
 
 
 @placement("hosts", explicit=True, positional=("list",), verbatim=("list",))
-def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
+def hosts(request: PlacementRequest, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     """Hosts of a Slurm host list such as ``node[001-036],login2``, in the order of the list.
 
     If the list has more hosts than needed, the first ones are used.
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     list
         Names or GUIDs, each at most once; brackets hold numbers: ``n[1-3,7]``, ``n[001-036]``,
@@ -43,16 +43,16 @@ def hosts(room: Room, *, list: tuple[str, ...]) -> NDArray[np.int32]:
     names = expand(",".join(list))
     seen: dict[int, str] = {}
     for name in names:
-        for number in room.hosts_of(name):
+        for number in request.hosts_of(name):
             if number in seen:
                 also = "" if seen[number] == name else f", the first time as {seen[number]}"
                 raise InputError(f"host {name} is named twice{also}")
             seen[number] = name
-    return room.fill(np.array([*seen], dtype=np.int32), "hosts of the list")
+    return request.fill(np.array([*seen], dtype=np.int32), "hosts of the list")
 
 
 @placement("file", explicit=True, positional=("path",))
-def file(room: Room, *, path: str) -> NDArray[np.int32]:
+def file(request: PlacementRequest, *, path: str) -> NDArray[np.int32]:
     """Hosts from a rank file: Open MPI's ``rank N=HOST slot=…``, or one host per line.
 
     In a file of one host per line, the n-th host runs rank n, counted from 0. ``#`` begins a
@@ -61,7 +61,7 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     path
         Path of the file.
@@ -72,8 +72,8 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
         If a host is unknown or not allowed, a rank is listed twice or does not exist, or a line has
         neither form; the error gives the line. Also if a rank has no host.
     """
-    room.refuse_distribution("a rank file")
-    placed = np.full(room.num_ranks, -1, dtype=np.int32)
+    request.refuse_distribution("a rank file")
+    placed = np.full(request.num_ranks, -1, dtype=np.int32)
     line_of: dict[int, int] = {}
     ranked: bool | None = None
     for number, raw in enumerate(read_text(path).splitlines(), 1):
@@ -86,11 +86,11 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
             rank, name = _entry(line, ranked, len(line_of))
             if rank in line_of:
                 raise InputError(f"rank {rank} already has a host, in line {line_of[rank]}")
-            if rank >= room.num_ranks:
+            if rank >= request.num_ranks:
                 raise InputError(
-                    f"rank {rank} does not exist; there are {room.num_ranks:,} ranks, from 0"
+                    f"rank {rank} does not exist; there are {request.num_ranks:,} ranks, from 0"
                 )
-            placed[rank] = _host(room, name)
+            placed[rank] = _host(request, name)
         except InputError as error:
             raise InputError(error.message, file=path, line=number) from None
         line_of[rank] = number
@@ -98,7 +98,7 @@ def file(room: Room, *, path: str) -> NDArray[np.int32]:
     if len(missing):
         raise InputError(
             f"rank {missing[0]} has no host; the file has hosts for {len(line_of):,} of "
-            f"{room.num_ranks:,} ranks",
+            f"{request.num_ranks:,} ranks",
             file=Path(path),
         )
     return placed
@@ -118,10 +118,12 @@ def _entry(line: str, ranked: bool, next_rank: int) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def _host(room: Room, name: str) -> int:
+def _host(request: PlacementRequest, name: str) -> int:
     relative = _RELATIVE.fullmatch(name)
     if not relative:
-        return room.host(name)
-    if int(relative[1]) >= len(room.hosts):
-        raise InputError(f"{name} does not exist among the {len(room.hosts):,} {room.offered}")
-    return int(room.hosts[int(relative[1])])
+        return request.host(name)
+    if int(relative[1]) >= len(request.hosts):
+        raise InputError(
+            f"{name} does not exist among the {len(request.hosts):,} {request.offered}"
+        )
+    return int(request.hosts[int(relative[1])])

@@ -8,24 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.workload.patterns.pattern_registry import generator
-from weft.workload.placement.placement_registry import Room, placement
+from weft.workload.placement.placement_registry import PlacementRequest, placement
 
 
 @placement("linear", explicit=False)
-def linear(room: Room) -> NDArray[np.int32]:
+def linear(request: PlacementRequest) -> NDArray[np.int32]:
     """Hosts in the order of the allowed hosts: by number, unless a list of hosts is given."""
-    return room.fill(room.hosts)
+    return request.fill(request.hosts)
 
 
 @placement("random", explicit=False)
 def random(
-    room: Room, *, seed: int = 0, over: Literal["hosts", "seats"] = "hosts"
+    request: PlacementRequest, *, seed: int = 0, over: Literal["hosts", "seats"] = "hosts"
 ) -> NDArray[np.int32]:
     """Hosts in random order.
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     seed
         Seed of the random order; equal seeds give equal placements.
@@ -41,8 +41,8 @@ def random(
     """
     draw = generator(seed)
     if over == "hosts":
-        return room.fill(draw.permutation(room.hosts))
-    room.refuse_distribution("over=seats")
-    room.need(len(room.hosts))
-    seats = np.repeat(room.hosts, room.seats)
-    return draw.permutation(seats)[: room.num_ranks].astype(np.int32)
+        return request.fill(draw.permutation(request.hosts))
+    request.refuse_distribution("over=seats")
+    request.need(len(request.hosts))
+    seats = np.repeat(request.hosts, request.max_ranks_per_host)
+    return draw.permutation(seats)[: request.num_ranks].astype(np.int32)

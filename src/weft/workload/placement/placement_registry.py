@@ -19,7 +19,9 @@ from weft.fabrics import Fabric, NodeKind, check_fabric
 from weft.fabrics.formats.hostlist import expand
 
 #: Fact of a placement: `explicit`, true if the user names the hosts of the ranks.
-placement = Registry("placement", "weft.workload.placement", "weft.placements", pipeline=("room",))
+placement = Registry(
+    "placement", "weft.workload.placement", "weft.placements", pipeline=("request",)
+)
 _placements = placement  # alias for functions with a parameter of this name
 
 #: Largest number of ranks; the programs of more ranks do not fit in memory.
@@ -29,7 +31,7 @@ _PLANE = re.compile(r"plane=([1-9]\d{0,8})", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class PlacementRequest:
     """Allowed hosts and number of ranks of a placement.
 
     Parameters
@@ -60,7 +62,7 @@ class Room:
         return frozenset(self.hosts.tolist())
 
     @property
-    def seats(self) -> int:
+    def max_ranks_per_host(self) -> int:
         """Maximum number of ranks per host."""
         return 1 if self.ranks_per_host is None else self.ranks_per_host
 
@@ -82,26 +84,27 @@ class Room:
         Raises
         ------
         InputError
-            When there are more ranks than seats.
+            When there are more ranks than the hosts may run.
         """
         self.need(len(order), what)
-        used = order[: -(-self.num_ranks // self.seats)]
+        used = order[: -(-self.num_ranks // self.max_ranks_per_host)]
         rank = np.arange(self.num_ranks, dtype=np.int64)
-        run = _run(self.distribution, self.seats)
+        run = _run(self.distribution, self.max_ranks_per_host)
         # Groups of `run` consecutive ranks go round robin over the hosts.
         return used[(rank // run) % max(len(used), 1)].astype(np.int32)
 
     def need(self, hosts: int, what: str = "") -> None:
-        """Refuse to place more ranks than this number of hosts has seats for.
+        """Refuse to place more ranks than this number of hosts may run.
 
         Raises
         ------
         InputError
             When there are more ranks; the message gives the number that fit.
         """
-        fit = hosts * self.seats
+        fit = hosts * self.max_ranks_per_host
         if self.num_ranks > fit:
-            each = "one rank each" if self.seats == 1 else f"{self.seats} ranks each"
+            most = self.max_ranks_per_host
+            each = "one rank each" if most == 1 else f"{most} ranks each"
             raise InputError(
                 f"{self.num_ranks:,} ranks do not fit on the {hosts:,} {what or self.offered}, "
                 f"{each}: {fit:,} fit"
@@ -143,10 +146,10 @@ class Room:
         return hosts
 
 
-def _run(distribution: str | None, seats: int) -> int:
+def _run(distribution: str | None, ranks_per_host: int) -> int:
     """Return how many consecutive ranks are on one host before the next rank is on another."""
     if distribution is None or distribution == "block":
-        return seats
+        return ranks_per_host
     if distribution == "cyclic":
         return 1
     plane = _PLANE.fullmatch(distribution) if isinstance(distribution, str) else None
@@ -157,9 +160,10 @@ def _run(distribution: str | None, seats: int) -> int:
             "cyclic, or plane=N with a number of ranks"
         )
     run = int(plane[1])
-    if seats % run:
+    if ranks_per_host % run:
         raise InputError(
-            f"distribution {distribution} needs a multiple of {run} as ranks per host, not {seats}"
+            f"distribution {distribution} needs a multiple of {run} as ranks per host, not "
+            f"{ranks_per_host}"
         )
     return run
 
@@ -217,22 +221,24 @@ def place(
     """
     check_fabric(fabric)
     _check_counts(num_ranks, ranks_per_host)
-    room = _room(fabric, num_ranks, hosts, offered, ranks_per_host, distribution)
+    request = _request(fabric, num_ranks, hosts, offered, ranks_per_host, distribution)
     if not isinstance(spec, str):
-        room.refuse_distribution("a list of host numbers")
+        request.refuse_distribution("a list of host numbers")
         if options:
             raise InputError(f"a list of host numbers has no option {next(iter(options))!r}")
-        return _checked(room, _numbers(fabric, spec, "hosts of the ranks"), "the placement given")
+        return _checked(
+            request, _numbers(fabric, spec, "hosts of the ranks"), "the placement given"
+        )
     entry, given = _placements.parse(spec, options)
     bound = _placements.bind(entry, given)
     try:
-        placed = entry.function(room, **bound)
+        placed = entry.function(request, **bound)
     except InputError as error:
         text = f"placement {entry.name}: {error.message}"
         raise InputError(text, file=error.file, line=error.line) from None
     except NotApplicable as reason:
         raise NotApplicable(f"placement {entry.name}: {reason}") from None
-    return _checked(room, placed, f"placement {entry.name}")
+    return _checked(request, placed, f"placement {entry.name}")
 
 
 def is_explicit(spec: str | ArrayLike) -> bool:
@@ -334,14 +340,14 @@ def _check_counts(num_ranks: int, ranks_per_host: int | None) -> None:
         whole_number(ranks_per_host, "ranks per host", 1, MAX_RANKS)
 
 
-def _room(
+def _request(
     fabric: Fabric,
     num_ranks: int,
     hosts: str | Sequence[str] | ArrayLike | None,
     offered: str | None,
     ranks_per_host: int | None,
     distribution: str | None,
-) -> Room:
+) -> PlacementRequest:
     allowed = allowed_hosts(fabric, hosts)
     if offered is None:
         offered = f"hosts of {fabric.name}"
@@ -350,7 +356,7 @@ def _room(
         elif len(allowed) < fabric.num_hosts:
             offered += f" that have a cable (of {fabric.num_hosts:,})"
     _run(distribution, ranks_per_host or 1)
-    return Room(fabric, int(num_ranks), allowed, offered, ranks_per_host, distribution)
+    return PlacementRequest(fabric, int(num_ranks), allowed, offered, ranks_per_host, distribution)
 
 
 def _numbers(fabric: Fabric, hosts: Any, what: str) -> NDArray[np.int32]:
@@ -366,28 +372,30 @@ def _need_cables(fabric: Fabric, hosts: NDArray[np.integer[Any]]) -> None:
         raise InputError(f"host {fabric.host_names[uncabled[0]]} has no cable")
 
 
-def _checked(room: Room, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
-    """Return the hosts of the ranks as a read-only array, checked against the room."""
+def _checked(request: PlacementRequest, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
+    """Return the hosts of the ranks as a read-only array, checked against the request."""
     placed = np.array(placed, dtype=np.int32)
-    if placed.shape != (room.num_ranks,):
-        raise InputError(f"{what} is for {len(placed):,} ranks, and there are {room.num_ranks:,}")
+    if placed.shape != (request.num_ranks,):
+        raise InputError(
+            f"{what} is for {len(placed):,} ranks, and there are {request.num_ranks:,}"
+        )
     missing = np.flatnonzero(placed < 0)
     if len(missing):
         raise InputError(f"{what}: rank {missing[0]} has no host")
-    _need_cables(room.fabric, placed)
-    names = room.fabric.host_names
-    forbidden = np.flatnonzero(~np.isin(placed, room.hosts))
+    _need_cables(request.fabric, placed)
+    names = request.fabric.host_names
+    forbidden = np.flatnonzero(~np.isin(placed, request.hosts))
     if len(forbidden):
         raise InputError(
             f"{what}: host {names[placed[forbidden[0]]]} of rank {forbidden[0]} is not among the "
-            f"{room.offered}"
+            f"{request.offered}"
         )
-    if room.ranks_per_host is not None:
+    if request.ranks_per_host is not None:
         load = np.bincount(placed)
-        if load.max() > room.ranks_per_host:
+        if load.max() > request.ranks_per_host:
             most = int(load.argmax())
             raise InputError(
                 f"{what}: host {names[most]} has {load[most]} ranks; expected at most "
-                f"{room.ranks_per_host} per host"
+                f"{request.ranks_per_host} per host"
             )
     return read_only(placed)
