@@ -206,7 +206,7 @@ class Routes(FrozenArrays):
         raise NotApplicable(f"{self.engine} gives no paths to load links by")
 
     def add_dependencies(
-        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
+        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
     ) -> None:
         """Set the dependencies of the paths in a channel dependency graph.
 
@@ -216,7 +216,7 @@ class Routes(FrozenArrays):
             The routed fabric.
         management
             Whether to include paths to and from switches.
-        found
+        dependencies
             first_bit, bits and used, as `weft.routing.validation.deadlock.dependencies` returns
             them; the last two are changed in place.
         """

@@ -173,7 +173,7 @@ class CandidateRoutes(Routes):
         return per_link, int(lost)
 
     def add_dependencies(
-        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
+        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
     ) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
@@ -186,10 +186,10 @@ class CandidateRoutes(Routes):
         if self.num_intermediates:
             phase_dependencies(
                 *sets, self.via, self.via_set, self.direct, graph.edge_offset, graph.edge_row,
-                rows, lane, self.num_vls, *found,
+                rows, lane, self.num_vls, *dependencies,
             )  # fmt: skip
             return
         candidate_dependencies(
             *sets, rows, graph.edge_offset, graph.edge_row, rows, lane, self.num_vls,
-            *found,
+            *dependencies,
         )  # fmt: skip

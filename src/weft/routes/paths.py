@@ -115,7 +115,7 @@ class PathRoutes(Routes):
         return loads, int((count == 0).sum() - flows.staying.sum())
 
     def add_dependencies(
-        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
+        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
     ) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
@@ -128,5 +128,5 @@ class PathRoutes(Routes):
             self.offset, self.edge, graph.edge_offset, graph.edge_row, graph.edge_port,
             fabric.link_to_port[graph.edge_link].astype(np.int32),
             self.lanes.tables, self.lanes.index, self.lanes.base, self.lanes.ports,
-            self.num_vls, *found,
+            self.num_vls, *dependencies,
         )  # fmt: skip

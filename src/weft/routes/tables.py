@@ -107,7 +107,7 @@ class TableRoutes(Routes):
         return loads, int(lost)
 
     def add_dependencies(
-        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
+        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
     ) -> None:
         """See `Routes.add_dependencies`."""
         graph = fabric.graph
@@ -130,5 +130,5 @@ class TableRoutes(Routes):
             fabric.link_to_port[graph.edge_link].astype(np.int32),
             rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
             self.no_path, self.lanes.tables, self.lanes.index, self.lanes.base,
-            self.lanes.ports, self.num_vls, *found,
+            self.lanes.ports, self.num_vls, *dependencies,
         )  # fmt: skip

@@ -271,7 +271,7 @@ def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, 
     int
         The number of dependencies, including those for which there is no room.
     """
-    found = 0
+    count = 0
     for channel in range(len(keep)):
         if not keep[channel]:
             continue
@@ -284,8 +284,8 @@ def list_dependencies(edge_offset, edge_row, vls, first_bit, bits, keep, tails, 
             bit = base + k
             other = first * vls + k
             if bits[bit >> 3] & np.uint8(1 << (bit & 7)) and keep[other]:
-                if found < len(tails):
-                    tails[found] = channel
-                    heads[found] = other
-                found += 1
-    return found
+                if count < len(tails):
+                    tails[count] = channel
+                    heads[count] = other
+                count += 1
+    return count

@@ -109,7 +109,7 @@ def adjacent_edges(offset, other, one, two, square, strong):
     for v in range(len(offset) - 1):
         widest = max(widest, offset[v + 1] - offset[v])
     joined = np.zeros((widest, widest), dtype=np.uint8)
-    found = 0
+    count = 0
     for v in range(len(offset) - 1):
         first = offset[v]
         degree = offset[v + 1] - first
@@ -134,17 +134,17 @@ def adjacent_edges(offset, other, one, two, square, strong):
                 joined[j, i] = joined[i, j]
         for i in range(degree):
             for j in range(i):
-                one[found] = first + j
-                two[found] = first + i
-                square[found] = joined[i, j]
-                strong[found] = 0
+                one[count] = first + j
+                two[count] = first + i
+                square[count] = joined[i, j]
+                strong[count] = 0
                 if not joined[i, j]:
                     for k in range(degree):
                         if k not in (i, j) and joined[i, k] and joined[j, k]:
-                            strong[found] = 1
+                            strong[count] = 1
                             break
-                found += 1
-    return found
+                count += 1
+    return count
 
 
 @njit(cache=True, inline="always")

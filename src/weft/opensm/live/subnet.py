@@ -212,7 +212,7 @@ class Subnet(Running):
         return replace(routes, engine=f"OpenSM's {self.engine}")
 
     def differences(
-        self, wanted: TableRoutes, found: TableRoutes | None = None
+        self, wanted: TableRoutes, programmed: TableRoutes | None = None
     ) -> NDArray[np.int64]:
         """Return the table entries in which the switches differ from routes.
 
@@ -220,7 +220,7 @@ class Subnet(Running):
         ----------
         wanted
             Routes of `fabric`.
-        found
+        programmed
             Tables of the switches, by default `lfts`.
 
         Returns
@@ -229,11 +229,13 @@ class Subnet(Running):
             int64 [entries, 2]: table line and switch of each entry. LIDs that no port has are not
             compared: those of unreachable ports and switches, and offsets above 0 of switches.
         """
-        if found is None:
-            found = self.lfts()
-        if found.table.shape != wanted.table.shape:
-            raise InputError(f"the subnet has LMC {found.lmc}, but the routes LMC {wanted.lmc}")
-        return differences(self.fabric, self.lids(), wanted, found)
+        if programmed is None:
+            programmed = self.lfts()
+        if programmed.table.shape != wanted.table.shape:
+            raise InputError(
+                f"the subnet has LMC {programmed.lmc}, but the routes LMC {wanted.lmc}"
+            )
+        return differences(self.fabric, self.lids(), wanted, programmed)
 
     def trace(
         self, source: str | int, destination: str | int, *, offset: int = 0

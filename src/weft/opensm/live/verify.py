@@ -92,14 +92,14 @@ def verify(
 
 
 def differences(
-    fabric: Fabric, lids: Lids, wanted: TableRoutes, found: TableRoutes
+    fabric: Fabric, lids: Lids, wanted: TableRoutes, programmed: TableRoutes
 ) -> NDArray[np.int64]:
     """Return the entries that differ, for LIDs of ports: int64 [entries, (table line, switch)]."""
     width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
     offset = np.arange(1 << wanted.lmc)
     known = (offset[None, :] < width[:, None]).reshape(-1)
     reached = lids.base[fabric.num_endpoints :] > 0
-    return np.argwhere((found.table != wanted.table) & known[:, None] & reached)
+    return np.argwhere((programmed.table != wanted.table) & known[:, None] & reached)
 
 
 def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tuple[list[int], str]:
