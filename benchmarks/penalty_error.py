@@ -130,15 +130,15 @@ def compare(spec: str, per_host: float, model: weft.PenaltyModel) -> Compared:
 def _events(state, source, destination, order, rate, changed, everything, hosts, links):
     """Replace one flow after another, and update the rates after each."""
     slots = len(rate)
-    who = np.arange(slots)
+    flow_of = np.arange(slots)
     for flow in range(slots):
         penalty_add(state, flow, flow, source[flow], destination[flow])
     penalty_solve(state, rate, changed)
     for event in range(len(order)):
         slot = order[event]
-        penalty_remove(state, slot, source[who[slot]], destination[who[slot]])
-        who[slot] = slots + event
-        penalty_add(state, slot, slots + event, source[who[slot]], destination[who[slot]])
+        penalty_remove(state, slot, source[flow_of[slot]], destination[flow_of[slot]])
+        flow_of[slot] = slots + event
+        penalty_add(state, slot, slots + event, source[flow_of[slot]], destination[flow_of[slot]])
         if everything:
             for host in range(hosts):
                 note_sender(state, SENDS, host)

@@ -280,7 +280,7 @@ def random_workload(seed: int) -> Workload:
     odd = random.random() < 0.3
     handles: list[list[int]] = [[] for _ in range(ranks)]
     for _ in range(random.randrange(14)):
-        who = everyone if random.random() < 0.7 else everyone[random.randrange(ranks) :]
+        chosen = everyone if random.random() < 0.7 else everyone[random.randrange(ranks) :]
         shift, comm = random.randrange(ranks), random.choice(comms)
         if random.random() < 0.2:
             builder.phase(random.choice(["", "a", "b"]))
@@ -299,23 +299,23 @@ def random_workload(seed: int) -> Workload:
                         builder.wait(everyone, np.stack([receives, sent]))
             case 3:
                 duration = random.choice([0.0, 1.5, 1000.0])
-                builder.calc(who, duration, cpu=random.choice([0, 0, 1]))
+                builder.calc(chosen, duration, cpu=random.choice([0, 0, 1]))
             case 4:
-                builder.calc(who, np.arange(len(who)) * 10.0)
+                builder.calc(chosen, np.arange(len(chosen)) * 10.0)
             case 5:
                 release = random.choice([0.0, 2.5])
                 for rank, op in zip(
-                    who, builder.put(who, who[::-1], 7, release_ns=release), strict=True
+                    chosen, builder.put(chosen, chosen[::-1], 7, release_ns=release), strict=True
                 ):
                     handles[rank].append(int(op))
             case 6:
-                builder.waitall(who)
+                builder.waitall(chosen)
             case 7:
-                builder.key_request(who, 3 + shift, comm, tag=[-1, 0, shift][shift % 3])
-                builder.key_done(who, 3, comm)
+                builder.key_request(chosen, 3 + shift, comm, tag=[-1, 0, shift][shift % 3])
+                builder.key_done(chosen, 3, comm)
             case 8:
                 mine = [random.choice(ops) if ops else -1 for ops in handles]
-                builder.wait(who, np.array(mine)[who])
+                builder.wait(chosen, np.array(mine)[chosen])
             case _ if odd:
                 rank = random.randrange(ranks)
                 calcs = [builder.calc(rank, 5.0, after=[]) for _ in range(3)]

@@ -177,23 +177,24 @@ class WorkloadBuilder(ProgramOrder):
         InputError
             In the cases of `send`.
         """
-        who = self._ranks(ranks)
+        rank_array = self._ranks(ranks)
         target, origin = (
-            self._each(peer, len(who), "peer", whole=True).astype(np.int64) for peer in (to, source)
+            self._each(peer, len(rank_array), "peer", whole=True).astype(np.int64)
+            for peer in (to, source)
         )
-        handles = np.full((2, len(who)), NONE, dtype=np.int64)
+        handles = np.full((2, len(rank_array)), NONE, dtype=np.int64)
         sides = (
             (Kind.RECV, origin, recv_bytes, origin != NONE),
             (Kind.SEND, target, send_bytes, target != NONE),
         )
         for row, (kind, peer, size, active) in enumerate(sides):
             if active.any():
-                sizes = self._each(size, len(who), "size in bytes")[active]
-                tags = self._each(tag, len(who), "tag")[active]
+                sizes = self._each(size, len(rank_array), "size in bytes")[active]
+                tags = self._each(tag, len(rank_array), "tag")[active]
                 handles[row, active] = self._message(
-                    kind, who[active], peer[active], sizes, tags, comm, None, None
+                    kind, rank_array[active], peer[active], sizes, tags, comm, None, None
                 )
-        self._wait_pair(who, handles)
+        self._wait_pair(rank_array, handles)
 
     def key_request(
         self, ranks: ArrayLike, key: ArrayLike, comm: int = 0, tag: ArrayLike = 0
@@ -249,14 +250,14 @@ class WorkloadBuilder(ProgramOrder):
         InputError
             In the cases of `send` and `calc`.
         """
-        who = np.asarray(ranks).reshape(-1)
-        self._ranks(np.unique(who))
-        who = who.astype(np.int64)
-        kinds = self._each(kind, len(who), "kind", whole=True)
+        rank_array = np.asarray(ranks).reshape(-1)
+        self._ranks(np.unique(rank_array))
+        rank_array = rank_array.astype(np.int64)
+        kinds = self._each(kind, len(rank_array), "kind", whole=True)
         for wrong in kinds[(kinds < 0) | (kinds > max(Kind))][:1]:
             raise InputError(f"kind {wrong}; kinds are 0 to {int(max(Kind))}")
         kinds = kinds.astype(np.uint8)
-        comms = self._each(comm, len(who), "communicator", whole=True)
+        comms = self._each(comm, len(rank_array), "communicator", whole=True)
         for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
             raise InputError(f"there is no communicator {number} among {len(self._comms)}")
         if phase is not None and not np.isin(phase, np.arange(len(self._phases))).all():
@@ -269,13 +270,15 @@ class WorkloadBuilder(ProgramOrder):
             some: NDArray[np.bool_], values: ArrayLike, low: float, high: float, what: str, are: str
         ) -> Any:
             """Return one value per operation, after checking the range of those at `some`."""
-            array = self._each(values, len(who), what)
-            self._check(array[some], low, high, who[some], what, are)
+            array = self._each(values, len(rank_array), what)
+            self._check(array[some], low, high, rank_array[some], what, are)
             return array
 
         peers = checked(between, peer, 0, self.num_ranks - 1, "peer", "ranks are")
         if np.any(np.asarray(release_ns) != 0):
-            self._check(release_ns, 0, np.finfo(np.float64).max, who, "release time", "times are")
+            self._check(
+                release_ns, 0, np.finfo(np.float64).max, rank_array, "release time", "times are"
+            )
             self._released = True
         sizes = checked(between, size_bytes, 0, MAX_BYTES, "size in bytes", "sizes are")
         tags = checked(between, tag, INT32.min, INT32.max, "tag", "tags are")
@@ -283,18 +286,18 @@ class WorkloadBuilder(ProgramOrder):
             checked(keys, tag, INT32.min, INT32.max, "routing key", "keys are")
             checked(keys, size_bytes, INT32.min, INT32.max, "tag", "tags are")
         self._refuse_reserved(tags[between & (kinds != Kind.PUT)])
-        durations = np.where(message, 0.0, self._each(duration_ns, len(who), "duration"))
-        processors = np.where(message, 0, self._each(cpu, len(who), "processor"))
-        self._check_calc(len(who), durations, processors)
+        durations = np.where(message, 0.0, self._each(duration_ns, len(rank_array), "duration"))
+        processors = np.where(message, 0, self._each(cpu, len(rank_array), "processor"))
+        self._check_calc(len(rank_array), durations, processors)
         self._uses_cpus |= bool(processors.any())
         first = self._count
-        self._reserve(len(who))
+        self._reserve(len(rank_array))
         self._ops.extend(
-            len(who), who, kinds, np.where(between, peers, NONE), np.where(message, sizes, 0),
-            np.where(message, tags, 0), np.where(message, comms, 0), durations,
-            self._phase if phase is None else phase, release_ns, processors,
+            len(rank_array), rank_array, kinds, np.where(between, peers, NONE),
+            np.where(message, sizes, 0), np.where(message, tags, 0), np.where(message, comms, 0),
+            durations, self._phase if phase is None else phase, release_ns, processors,
         )  # fmt: skip
-        return np.arange(first, first + len(who), dtype=np.int64)
+        return np.arange(first, first + len(rank_array), dtype=np.int64)
 
     @contextmanager
     def reserved_tag(self, comm: int) -> Iterator[int]:

@@ -207,20 +207,20 @@ class ProgramOrder:
         if isinstance(ranks, int | np.integer) and 0 <= ranks < self.num_ranks:
             self._wait_one(int(ranks), handles)
             return
-        who = self._ranks(ranks)
+        rank_array = self._ranks(ranks)
         ops = _numbers(handles, "handles")
         if np.ndim(ranks) == 0:
             ops = ops.reshape(-1, 1)
         ops = np.atleast_2d(ops)
-        if ops.ndim > 2 or ops.shape[1] != len(who):
-            raise InputError(f"handles of shape {ops.shape} do not match {len(who)} ranks")
+        if ops.ndim > 2 or ops.shape[1] != len(rank_array):
+            raise InputError(f"handles of shape {ops.shape} do not match {len(rank_array)} ranks")
         ops = self._known(ops, none=True)
         if self._open_of:
-            for rank, column in zip(who.tolist(), ops.T.tolist(), strict=True):
+            for rank, column in zip(rank_array.tolist(), ops.T.tolist(), strict=True):
                 for handle in column:
                     self._open_of.get(rank, {}).pop(handle, None)
         self._close(ops[ops != NONE])
-        self._join(who, ops)
+        self._join(rank_array, ops)
 
     def waitall(self, ranks: ArrayLike | None = None) -> None:
         """Let ranks wait for all their non-blocking operations that have no wait yet.
@@ -230,9 +230,9 @@ class ProgramOrder:
         ranks
             One rank or several; all ranks when left out.
         """
-        who = np.arange(self.num_ranks) if ranks is None else self._ranks(ranks)
+        rank_array = np.arange(self.num_ranks) if ranks is None else self._ranks(ranks)
         chosen = np.zeros(self.num_ranks, dtype=np.bool_)
-        chosen[who] = True
+        chosen[rank_array] = True
         ranks_open, ops_open, rest = [], [], []
         for rank, op in self._open:
             mine = chosen[rank]
@@ -260,16 +260,20 @@ class ProgramOrder:
 
     def _ranks(self, ranks: ArrayLike) -> NDArray[np.int64]:
         """Return the ranks as an array, checked to exist and to be distinct."""
-        who = np.atleast_1d(_numbers(ranks, "ranks"))
-        wrong = who[(who < 0) | (who >= self.num_ranks)]
+        rank_array = np.atleast_1d(_numbers(ranks, "ranks"))
+        wrong = rank_array[(rank_array < 0) | (rank_array >= self.num_ranks)]
         if len(wrong):
             raise InputError(
                 f"there is no rank {wrong[0]} in {self.name or 'the workload'}; "
                 f"ranks are 0 to {self.num_ranks - 1}"
             )
-        if len(who) > 1 and np.any(np.diff(who) <= 0) and len(np.unique(who)) < len(who):
+        if (
+            len(rank_array) > 1
+            and np.any(np.diff(rank_array) <= 0)
+            and len(np.unique(rank_array)) < len(rank_array)
+        ):
             raise InputError("a rank is listed twice in one call; each rank takes one operation")
-        return who
+        return rank_array
 
     def _known(self, handles: ArrayLike, *, none: bool = False) -> NDArray[np.int64]:
         """Return handles as an array, checked to exist; -1 is allowed with `none`."""
@@ -355,20 +359,20 @@ class ProgramOrder:
     ) -> None:
         if isinstance(values, int | np.integer) and low <= values <= high:
             return  # one number in range, without the cost of an array
-        who = np.atleast_1d(ranks)
-        array = self._each(values, len(who), what)
+        rank_array = np.atleast_1d(ranks)
+        array = self._each(values, len(rank_array), what)
         # An int of more than 64 bits is an object array; the check of the range refuses it.
         if array.dtype.kind not in "iuf" and type(values) is not int:
             raise InputError(f"{what} {values!r} is not a number")
         part = array != np.floor(array) if array.dtype.kind == "f" else np.zeros(1, dtype=bool)
         if what != "release time" and part.any():
             at = int(np.argmax(part))
-            raise InputError(f"rank {who[at]}: {what} {array[at]} is not a whole number")
+            raise InputError(f"rank {rank_array[at]}: {what} {array[at]} is not a whole number")
         bad = ~np.asarray((array >= low) & (array <= high), dtype=np.bool_)
         if bad.any():
             at = int(np.argmax(bad))
             value = array[at]
-            raise InputError(f"rank {who[at]}: {what} {value}; {are} {low:g} to {high:g}")
+            raise InputError(f"rank {rank_array[at]}: {what} {value}; {are} {low:g} to {high:g}")
 
     def _check_calc(self, count: int, duration_ns: ArrayLike, cpu: ArrayLike) -> None:
         if (
@@ -421,21 +425,31 @@ class ProgramOrder:
             )  # fmt: skip
         if after is not None:
             raise InputError("'after' is for operations of one rank")
-        who = self._ranks(ranks)
-        count, first = len(who), self._count
+        rank_array = self._ranks(ranks)
+        count, first = len(rank_array), self._count
         self._reserve(count)
         self._ops.extend(
-            count, who, kind, peer, size_bytes, tag, comm, duration_ns, self._phase, release_ns, cpu
+            count,
+            rank_array,
+            kind,
+            peer,
+            size_bytes,
+            tag,
+            comm,
+            duration_ns,
+            self._phase,
+            release_ns,
+            cpu,
         )
         ops = np.arange(first, first + count, dtype=np.int64)
-        for before in (self._last[who], self._also[who]):
+        for before in (self._last[rank_array], self._also[rank_array]):
             waits = before != NONE
             if waits.any():
                 self._edges.extend(int(waits.sum()), ops[waits], before[waits], False)
         if blocking:
-            self._last[who], self._also[who] = ops, NONE
+            self._last[rank_array], self._also[rank_array] = ops, NONE
         elif blocking is not None:
-            self._open.append((who, ops))
+            self._open.append((rank_array, ops))
         return ops
 
     def _add_one(
@@ -477,7 +491,7 @@ class ProgramOrder:
         if self._count > MAX_OPS:
             raise InputError(f"{self.name}: more than {MAX_OPS:,} operations")
 
-    def _wait_pair(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
+    def _wait_pair(self, ranks: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
         """Let each rank's next operation wait only for the two `handles` of the rank.
 
         The operations of these handles wait for all earlier ones.
@@ -485,27 +499,27 @@ class ProgramOrder:
         first = np.where(handles[0] != NONE, handles[0], handles[1])
         second = np.where(handles[0] != NONE, handles[1], NONE)
         moves = first != NONE
-        self._last[who[moves]], self._also[who[moves]] = first[moves], second[moves]
+        self._last[ranks[moves]], self._also[ranks[moves]] = first[moves], second[moves]
 
-    def _join(self, who: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
+    def _join(self, ranks: NDArray[np.int64], handles: NDArray[np.int64]) -> None:
         """Let each rank's next operation also wait for `handles`.
 
         An empty calculation combines more than two dependencies.
         """
         if len(handles) == 1:
-            free = (self._last[who] == NONE) | (self._also[who] == NONE)
+            free = (self._last[ranks] == NONE) | (self._also[ranks] == NONE)
             if free.all():
                 ops = handles[0]
-                empty = self._last[who] == NONE
+                empty = self._last[ranks] == NONE
                 valid = ops != NONE
-                self._last[who[empty & valid]] = ops[empty & valid]
-                self._also[who[~empty & valid]] = ops[~empty & valid]
+                self._last[ranks[empty & valid]] = ops[empty & valid]
+                self._also[ranks[~empty & valid]] = ops[~empty & valid]
                 return
         waits = (handles != NONE).any(axis=0)
         if not waits.any():
             return
-        ranks, some = who[waits], handles[:, waits]
-        joins = np.atleast_1d(self._add(Kind.CALC, ranks))
+        waiting, some = ranks[waits], handles[:, waits]
+        joins = np.atleast_1d(self._add(Kind.CALC, waiting))
         valid = some != NONE
         self._edges.extend(
             int(valid.sum()), np.broadcast_to(joins, some.shape)[valid], some[valid], False

@@ -155,15 +155,15 @@ def barrier(builder: WorkloadBuilder) -> None:
 
 def barrier_here(builder: WorkloadBuilder) -> None:
     """Add a barrier of all ranks to the current phase."""
-    collective_on(builder, "barrier", everyone(builder), 0)
+    collective_on(builder, "barrier", all_ranks(builder), 0)
 
 
 def allreduce(builder: WorkloadBuilder, size_bytes: int) -> None:
     """Add an MPI_Allreduce of all ranks with the algorithm that MPICH selects."""
-    collective_on(builder, "allreduce", everyone(builder), size_bytes)
+    collective_on(builder, "allreduce", all_ranks(builder), size_bytes)
 
 
-def everyone(builder: WorkloadBuilder) -> NDArray[np.int64]:
+def all_ranks(builder: WorkloadBuilder) -> NDArray[np.int64]:
     """Return all ranks, int64 [ranks]."""
     return np.arange(builder.num_ranks, dtype=np.int64)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from weft.core.errors import NotApplicable
 from weft.core.units import Bytes
 from weft.workload.apps.application_registry import (
+    all_ranks,
     application,
     at_least,
     barrier_here,
     check_messages,
     check_sizes,
-    everyone,
     generator,
     need,
     numbered,
@@ -91,7 +91,7 @@ def cartesian(
         phases = [phases[index] for index in order.permutation(len(phases))]
     check_messages(num_ranks, iterations * len(phases) * num_ranks * (1 + num_ranks.bit_length()))
     builder = WorkloadBuilder(num_ranks)
-    who = everyone(builder)
+    ranks = all_ranks(builder)
     for iteration in range(iterations):
         for name, step in phases:
             size = int(draws.choice(sizes))
@@ -99,10 +99,10 @@ def cartesian(
             if calc:
                 builder.phase(f"{numbered('compute', iteration, iterations)}, before {name}")
                 low, high = calc * (1 - calc_spread), calc * (1 + calc_spread)
-                builder.calc(who, spreads.uniform(low, high, num_ranks) if calc_spread else calc)
+                builder.calc(ranks, spreads.uniform(low, high, num_ranks) if calc_spread else calc)
             builder.phase(name if iterations == 1 else f"iteration {iteration + 1}, {name}")
             to = beside(grid, step, (True,) * 3)
             source = beside(grid, tuple(-move for move in step), (True,) * 3)
-            builder.sendrecv(who, to, size, source, size)
+            builder.sendrecv(ranks, to, size, source, size)
             barrier_here(builder)
     return builder.build()

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload.apps.application_registry import (
+    all_ranks,
     allreduce,
     alltoallv,
     application,
     at_least,
     check_messages,
     check_size,
-    everyone,
     generator,
     need,
 )
@@ -171,7 +171,7 @@ def graph500(
                 messages += int(np.count_nonzero(sizes))
                 check_messages(num_ranks, messages)
                 _calculate(builder, work * factor, edge_time)
-                alltoallv(builder, everyone(builder)[None], sizes[None] * (factor * edge))
+                alltoallv(builder, all_ranks(builder)[None], sizes[None] * (factor * edge))
             else:
                 _level_2d(builder, source, target, (rows, columns), factor, edge, edge_time)
             allreduce(builder, _COUNT_BYTES)
@@ -196,21 +196,21 @@ def _level_2d(
 ) -> None:
     rows, columns = grid
     ranks = rows * columns
-    who = everyone(builder).reshape(rows, columns)
+    rank_grid = all_ranks(builder).reshape(rows, columns)
     frontier = np.bincount(np.unique(source) % ranks, minlength=ranks).reshape(rows, columns)
     for column in range(columns):
         if rows > 1:
             sizes = frontier[:, column] * (factor * edge)
-            collective_on(builder, "allgatherv", who[:, column], sizes)
+            collective_on(builder, "allgatherv", rank_grid[:, column], sizes)
     owner = target % ranks
     holder = owner // columns * columns + source % ranks % columns
     _calculate(builder, np.bincount(holder, minlength=ranks) * factor, edge_time)
     # Each rank sends a vertex once, even if several of its edges lead there.
     once = np.unique(np.stack([holder, target]), axis=1)
     pairs = np.bincount(once[0] * columns + once[1] % ranks % columns, minlength=ranks * columns)
-    alltoallv(builder, who, pairs.reshape(rows, columns, columns) * (factor * edge))
+    alltoallv(builder, rank_grid, pairs.reshape(rows, columns, columns) * (factor * edge))
 
 
 def _calculate(builder: WorkloadBuilder, edges: Ints, edge_time: float) -> None:
     if edge_time:
-        builder.calc(everyone(builder), edges * edge_time)
+        builder.calc(all_ranks(builder), edges * edge_time)

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from weft.core.units import Bytes
 from weft.workload.apps.application_registry import (
+    all_ranks,
     allreduce,
     application,
     at_least,
     check_messages,
     check_size,
-    everyone,
     need,
 )
 from weft.workload.apps.grids import beside, places, process_grid
@@ -145,7 +145,7 @@ class _Solver:
         self._halos = halos
         self._ns_per_operation = 1.0 / gflops if gflops else 0.0
         self._reduction_bytes = reduction_bytes
-        self._who = everyone(builder)
+        self._all_ranks = all_ranks(builder)
 
     def multiply(self, phase: str, level: int) -> None:
         """Multiply by the matrix: two operations per entry."""
@@ -190,7 +190,7 @@ class _Solver:
 
     def _compute(self, operations: float | NDArray[np.float64]) -> None:
         if self._ns_per_operation:
-            self._builder.calc(self._who, operations * self._ns_per_operation)
+            self._builder.calc(self._all_ranks, operations * self._ns_per_operation)
 
     def _exchange(self, level: int) -> None:
         sides = self._halos[level].sides
@@ -198,4 +198,4 @@ class _Solver:
             self._builder.irecv(ranks, other, size)
         for ranks, other, size in sides:
             self._builder.send(ranks, other, size)
-        self._builder.waitall(self._who)
+        self._builder.waitall(self._all_ranks)

@@ -9,12 +9,12 @@ from weft.core.errors import NotApplicable
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload.apps.application_registry import (
     MAX_RANKS,
+    all_ranks,
     alltoallv,
     application,
     at_least,
     check_messages,
     check_size,
-    everyone,
     generator,
     group_size,
     need,
@@ -94,8 +94,8 @@ def moe(
     need(top <= count, f"top {top} is more than the {count} experts")
     check_messages(num_ranks, layers * (4.0 if training else 2.0) * num_ranks * (members - 1))
     builder = WorkloadBuilder(num_ranks)
-    who = everyone(builder)
-    groups = who.reshape(-1, members)
+    ranks = all_ranks(builder)
+    groups = ranks.reshape(-1, members)
     routed = [
         _route(generator(seed, layer), len(groups), members, count, tokens * top, skew)
         for layer in range(layers)
@@ -104,12 +104,12 @@ def moe(
     def layer(name: str, sizes: NDArray[np.int64]) -> None:
         if attention:
             builder.phase(f"{name}, attention")
-            builder.calc(who, attention)
+            builder.calc(ranks, attention)
         builder.phase(f"{name}, dispatch")
         alltoallv(builder, groups, sizes * token, algorithm=algorithm)
         if expert:
             builder.phase(f"{name}, experts")
-            builder.calc(who, sizes.sum(axis=1).reshape(-1) * expert)
+            builder.calc(ranks, sizes.sum(axis=1).reshape(-1) * expert)
         builder.phase(f"{name}, combine")
         alltoallv(builder, groups, sizes.transpose(0, 2, 1) * token, algorithm=algorithm)
 

@@ -7,11 +7,11 @@ import numpy as np
 from weft.core.errors import NotApplicable
 from weft.core.units import Bytes
 from weft.workload.apps.application_registry import (
+    all_ranks,
     application,
     at_least,
     barrier,
     check_messages,
-    everyone,
     generator,
     numbered,
 )
@@ -54,7 +54,7 @@ def ebb(
     check_messages(num_ranks, num_ranks * rounds * repetitions)
     random = generator(seed)
     builder = WorkloadBuilder(num_ranks)
-    who = everyone(builder)
+    ranks = all_ranks(builder)
     for index in range(rounds):
         order = random.permutation(num_ranks)
         one, other = np.split(order, 2)
@@ -63,7 +63,7 @@ def ebb(
         barrier(builder)
         builder.phase(numbered("round", index, rounds))
         for _ in range(repetitions):
-            builder.sendrecv(who, partner, size, partner, size)
+            builder.sendrecv(ranks, partner, size, partner, size)
     return builder.build()
 
 

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload.apps.application_registry import (
+    all_ranks,
     application,
     at_least,
     check_messages,
-    everyone,
     group_size,
     numbered,
 )
@@ -76,9 +76,9 @@ def pipeline(
     count = 4 * depth if microbatches is None else microbatches
     check_messages(num_ranks, 2.0 * iterations * count * (num_ranks - num_ranks // depth))
     builder = WorkloadBuilder(num_ranks)
-    who = everyone(builder)
+    ranks = all_ranks(builder)
     width = num_ranks // depth
-    stage = who // width
+    stage = ranks // width
     plan = actions(depth, count, schedule)
 
     def step(ranks: NDArray[np.int64], back: bool) -> None:
@@ -99,13 +99,13 @@ def pipeline(
         builder.phase(numbered("pipeline", iteration, iterations))
         for slot in range(2 * count):
             for back in (False, True):
-                active = who[plan[stage, slot] == back]
+                active = ranks[plan[stage, slot] == back]
                 if len(active):
                     step(active, back)
-        builder.waitall(who)
+        builder.waitall(ranks)
         if gradients and width > 1:
             builder.phase(numbered("gradients", iteration, iterations))
-            collective_on(builder, "allreduce", who.reshape(depth, width), gradients)
+            collective_on(builder, "allreduce", ranks.reshape(depth, width), gradients)
     return builder.build()
 
 

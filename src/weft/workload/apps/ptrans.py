@@ -60,14 +60,14 @@ def ptrans(
     padded = -(-blocks // multiple) * block
     size = check_size(padded * padded * _ELEMENT_BYTES)
     builder = WorkloadBuilder(num_ranks)
-    who = np.arange(num_ranks, dtype=np.int64)
+    ranks = np.arange(num_ranks, dtype=np.int64)
     for index in range(repetitions):
         barrier(builder)
         builder.phase(numbered("transpose", index, repetitions))
         for to, source in partners(rows, columns):
-            apart = to != who
+            apart = to != ranks
             if apart.any():
-                builder.sendrecv(who[apart], to[apart], size, source[apart], size)
+                builder.sendrecv(ranks[apart], to[apart], size, source[apart], size)
     return builder.build()
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload.apps.application_registry import (
+    all_ranks,
     application,
     at_least,
     barrier,
     check_messages,
-    everyone,
     generator,
     in_order,
     need,
@@ -110,10 +110,10 @@ def _buckets(
     random: np.random.Generator,
 ) -> None:
     """Repeatedly send the largest bucket of each rank, for all ranks at once."""
-    ranks = builder.num_ranks
-    # Owner of each word, as its rank minus the sender's rank, modulo `ranks`; 0 is the sender.
-    drawn = random.integers(0, ranks, (ranks, updates), dtype=np.int32)
-    waiting = np.zeros((ranks, ranks), dtype=np.int32)
+    num_ranks = builder.num_ranks
+    # Owner of each word, as its rank minus the sender's rank, modulo `num_ranks`; 0 is the sender.
+    drawn = random.integers(0, num_ranks, (num_ranks, updates), dtype=np.int32)
+    waiting = np.zeros((num_ranks, num_ranks), dtype=np.int32)
     # Updates that must be sent; updates of the sender's own words are made at once.
     sent = drawn != 0
     total = sent.sum(axis=1)
@@ -121,15 +121,15 @@ def _buckets(
     remote = drawn[sent]
     # Number of updates that a rank has made when its m-th remote update is drawn.
     made_at = np.flatnonzero(sent.reshape(-1)) % updates + 1
-    taken = np.zeros(ranks, dtype=np.int64)
-    done = np.zeros(ranks, dtype=np.int64)
-    room = np.full(ranks, look_ahead, dtype=np.int64)
+    taken = np.zeros(num_ranks, dtype=np.int64)
+    done = np.zeros(num_ranks, dtype=np.int64)
+    room = np.full(num_ranks, look_ahead, dtype=np.int64)
     steps: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]
     steps = []
-    who = everyone(builder)
+    ranks = all_ranks(builder)
     while True:
         more = np.minimum(room, total - taken)
-        owner = np.repeat(who, more)
+        owner = np.repeat(ranks, more)
         index = np.arange(len(owner)) - np.repeat(np.cumsum(more) - more, more)
         position = offset[owner] + taken[owner] + index
         np.add.at(waiting, (owner, remote[position]), 1)
@@ -138,12 +138,14 @@ def _buckets(
         last = np.clip(offset[:-1] + taken - 1, 0, max(len(made_at) - 1, 0))
         now = np.where(more < room, updates, made_at[last] if len(made_at) else updates)
         ahead = waiting.argmax(axis=1)
-        size = waiting[who, ahead].astype(np.int64)
+        size = waiting[ranks, ahead].astype(np.int64)
         active = size > 0
         if not active.any():
             break
-        sender = who[active]
-        steps.append((sender, (sender + ahead[active]) % ranks, size[active], (now - done)[active]))
+        sender = ranks[active]
+        steps.append(
+            (sender, (sender + ahead[active]) % num_ranks, size[active], (now - done)[active])
+        )
         waiting[sender, ahead[active]] = 0
         room = np.where(active, size, 0)
         done = np.where(active, now, done)
@@ -167,13 +169,13 @@ def _buckets(
 
 def _finish(builder: WorkloadBuilder) -> None:
     """Send a final message from each rank to each other rank in rank order, and wait for all."""
-    ranks = builder.num_ranks
-    who = everyone(builder)
-    for step in range(1, ranks):
-        builder.irecv(who, (who - step) % ranks, _UPDATE_BYTES, _FINISHED)
-    for index in range(ranks - 1):
-        builder.send(who, np.where(index < who, index, index + 1), _UPDATE_BYTES, _FINISHED)
-    builder.waitall(who)
+    num_ranks = builder.num_ranks
+    ranks = all_ranks(builder)
+    for step in range(1, num_ranks):
+        builder.irecv(ranks, (ranks - step) % num_ranks, _UPDATE_BYTES, _FINISHED)
+    for index in range(num_ranks - 1):
+        builder.send(ranks, np.where(index < ranks, index, index + 1), _UPDATE_BYTES, _FINISHED)
+    builder.waitall(ranks)
 
 
 def _hypercube(
@@ -187,18 +189,18 @@ def _hypercube(
 
     Words are uniform, so the bits of an owner are independent, 0 or 1 with equal probability.
     """
-    who = everyone(builder)
-    ranks = builder.num_ranks
-    dimensions = ranks.bit_length() - 1
-    check_messages(ranks, ranks * dimensions * -(-updates // look_ahead))
+    ranks = all_ranks(builder)
+    num_ranks = builder.num_ranks
+    dimensions = num_ranks.bit_length() - 1
+    check_messages(num_ranks, num_ranks * dimensions * -(-updates // look_ahead))
     for start in range(0, updates, look_ahead):
-        held = np.full(ranks, min(look_ahead, updates - start), dtype=np.int64)
+        held = np.full(num_ranks, min(look_ahead, updates - start), dtype=np.int64)
         if update_time:
-            builder.calc(who, held * update_time)
+            builder.calc(ranks, held * update_time)
         for bit in range(dimensions):
-            partner = who ^ (1 << bit)
+            partner = ranks ^ (1 << bit)
             leaves = random.binomial(held, 0.5)
             builder.sendrecv(
-                who, partner, leaves * _UPDATE_BYTES, partner, leaves[partner] * _UPDATE_BYTES
+                ranks, partner, leaves * _UPDATE_BYTES, partner, leaves[partner] * _UPDATE_BYTES
             )
             held += leaves[partner] - leaves

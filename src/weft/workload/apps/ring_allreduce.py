@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.core.units import Bytes, Nanoseconds
-from weft.workload.apps.application_registry import application, at_least, check_messages, everyone
+from weft.workload.apps.application_registry import all_ranks, application, at_least, check_messages
 from weft.workload.apps.training import (
     BUCKET_BYTES,
     FIRST_BUCKET_BYTES,
@@ -59,7 +59,7 @@ def ring_allreduce(
     builder = WorkloadBuilder(num_ranks)
 
     def reduce(size: int) -> None:
-        collective_on(builder, "allreduce", everyone(builder), size, algorithm="ring")
+        collective_on(builder, "allreduce", all_ranks(builder), size, algorithm="ring")
 
     train(
         builder, sizes, reduce, iterations=iterations, forward=forward, backward=backward,

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from weft.core.units import Bytes
 from weft.workload.apps.application_registry import (
+    all_ranks,
     application,
     at_least,
     barrier,
     check_messages,
     check_sizes,
-    everyone,
     generator,
     numbered,
     per_size,
@@ -59,7 +59,7 @@ def natural_ring(
         barrier(builder)
         builder.phase(f"{size} B")
         for _ in range(repetitions):
-            _around(builder, everyone(builder), size, method)
+            _around(builder, all_ranks(builder), size, method)
     return builder.build()
 
 

@@ -10,11 +10,11 @@ import numpy as np
 from weft.core.errors import InputError
 from weft.core.units import Bytes, Nanoseconds
 from weft.workload.apps.application_registry import (
+    all_ranks,
     application,
     at_least,
     check_messages,
     check_size,
-    everyone,
     need,
     numbered,
 )
@@ -86,7 +86,7 @@ def stencil(
     ]
     check_messages(num_ranks, num_ranks * len(steps) * iterations)
     builder = WorkloadBuilder(num_ranks)
-    who = everyone(builder)
+    ranks = all_ranks(builder)
     sides = []
     for tag, step in enumerate(steps):
         to = beside(grid, step, (periodic,) * 3)
@@ -96,16 +96,16 @@ def stencil(
         else:
             size = sizes[int(np.flatnonzero(step)[0])]
         check_size(size)
-        sends, receives = ((peer >= 0) & (peer != who) for peer in (to, source))
-        sides.append((tag, size, who[sends], to[sends], who[receives], source[receives]))
+        sends, receives = ((peer >= 0) & (peer != ranks) for peer in (to, source))
+        sides.append((tag, size, ranks[sends], to[sends], ranks[receives], source[receives]))
     for iteration in range(iterations):
         builder.phase(numbered("exchange", iteration, iterations))
         for tag, size, _, _, receivers, source in sides:
             builder.irecv(receivers, source, size, tag)
         for tag, size, senders, to, _, _ in sides:
             builder.isend(senders, to, size, tag)
-        builder.waitall(who)
+        builder.waitall(ranks)
         if calc:
             builder.phase(numbered("compute", iteration, iterations))
-            builder.calc(who, calc)
+            builder.calc(ranks, calc)
     return builder.build()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.core.units import MAX_BYTES
-from weft.workload.apps.application_registry import at_least, everyone, need, numbered
+from weft.workload.apps.application_registry import all_ranks, at_least, need, numbered
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Kind
 
@@ -64,24 +64,24 @@ def train(
         else reduce all buckets after the pass. The next forward pass always waits for all
         reductions.
     """
-    who = everyone(builder)
+    ranks = all_ranks(builder)
     total = sum(sizes)
     for iteration in range(iterations):
         builder.phase(numbered("forward", iteration, iterations))
-        before = builder.calc(who, forward)
+        before = builder.calc(ranks, forward)
         builder.phase(numbered("backward", iteration, iterations))
         filled = []
         for size in sizes:
             # This calculation is outside program order, so that reductions do not wait for later
             # calculations.
-            op = builder.operations(who, Kind.CALC, duration_ns=backward * (size / total))
+            op = builder.operations(ranks, Kind.CALC, duration_ns=backward * (size / total))
             builder.requires(op, before)
             filled.append(op)
             before = op
         if not overlap:
-            builder.wait(who, before)
+            builder.wait(ranks, before)
         for number, (size, op) in enumerate(zip(sizes, filled, strict=True)):
             name = numbered("allreduce", iteration, iterations)
             builder.phase(name if len(sizes) == 1 else f"{name}, bucket {number + 1}")
-            builder.wait(who, op)
+            builder.wait(ranks, op)
             reduce(size)

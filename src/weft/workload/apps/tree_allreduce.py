@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.units import Bytes, Nanoseconds
-from weft.workload.apps.application_registry import application, at_least, check_messages, everyone
+from weft.workload.apps.application_registry import all_ranks, application, at_least, check_messages
 from weft.workload.apps.training import (
     BUCKET_BYTES,
     FIRST_BUCKET_BYTES,
@@ -101,8 +101,8 @@ def _halves(size: int) -> tuple[int, int]:
 
 def _reduce(builder: WorkloadBuilder, trees: tuple[Ints, Ints], size: int, chunk: int) -> None:
     """Add the reduction of a bucket on both trees at once, chunk by chunk."""
-    who = everyone(builder)
-    begin = builder.calc(who, 0.0)
+    ranks = all_ranks(builder)
+    begin = builder.calc(ranks, 0.0)
     halves = zip(trees, _halves(size), strict=True)
     pipes = [
         (_Pipe(builder, parent, number, begin), half)
@@ -115,7 +115,7 @@ def _reduce(builder: WorkloadBuilder, trees: tuple[Ints, Ints], size: int, chunk
                 pipe.chunk(min(chunk, half - start))
     for pipe, _ in pipes:
         for last in pipe.last():
-            builder.wait(who, last)
+            builder.wait(ranks, last)
 
 
 class _Pipe:
@@ -130,7 +130,7 @@ class _Pipe:
         self._builder = builder
         self._parent = parent
         self._tags = 2 * number, 2 * number + 1
-        ranks = everyone(builder)
+        ranks = all_ranks(builder)
         self._root = np.flatnonzero(parent < 0)
         self._children = np.flatnonzero(parent >= 0)
         # Parents with their first child, then parents with their second child (at most two).
@@ -177,10 +177,10 @@ class _Pipe:
             for (parents, family), before in zip(self._families, self._sent_down, strict=True)
         ]
 
-    def _send(self, who: Ints, to: Ints, size: int, tag: int, has: Ints, before: Ints) -> Ints:
-        ops = self._builder.operations(who, Kind.SEND, peer=to, size_bytes=size, tag=tag)
-        self._builder.requires(ops, has[who])
-        self._builder.requires(ops, before[who])
+    def _send(self, ranks: Ints, to: Ints, size: int, tag: int, has: Ints, before: Ints) -> Ints:
+        ops = self._builder.operations(ranks, Kind.SEND, peer=to, size_bytes=size, tag=tag)
+        self._builder.requires(ops, has[ranks])
+        self._builder.requires(ops, before[ranks])
         after = before.copy()
-        after[who] = ops
+        after[ranks] = ops
         return after

@@ -230,7 +230,7 @@ class Group:
 
     def exchange(
         self,
-        who: Any,
+        ranks: Any,
         to: Any,
         send_bytes: Any,
         source: Any,
@@ -245,8 +245,8 @@ class Group:
 
         Parameters
         ----------
-        who, to, source
-            int64 [k], ranks; -1 in `to` or `source` for a rank that does not send or receive.
+        ranks, to, source
+            int64 [k]: ranks; -1 in `to` or `source` for a rank that does not send or receive.
         send_bytes, recv_bytes
             Sizes of the messages.
         carries
@@ -259,22 +259,22 @@ class Group:
             Bytes that each rank combines, if they differ from the bytes received.
         """
         self._builder.sendrecv(
-            self._world(who), self._world(to), self._each(send_bytes), self._world(source),
+            self._world(ranks), self._world(to), self._each(send_bytes), self._world(source),
             self._each(recv_bytes), self._tag, self._comm,
         )  # fmt: skip
         if self._trace is not None:
-            self._note_sends(who, np.asarray(to) >= 0, carries)
-            self._note_receives(who, np.asarray(source) >= 0, add, also)
+            self._note_sends(ranks, np.asarray(to) >= 0, carries)
+            self._note_receives(ranks, np.asarray(source) >= 0, add, also)
         if add:
             received = np.where(np.asarray(source) >= 0, recv_bytes, 0)
-            self.combine(who, received if combined_bytes is None else combined_bytes)
+            self.combine(ranks, received if combined_bytes is None else combined_bytes)
 
-    def send(self, who: Any, to: Any, size_bytes: Any, carries: Carries) -> None:
+    def send(self, ranks: Any, to: Any, size_bytes: Any, carries: Carries) -> None:
         """Add a blocking send."""
         if self._trace is not None:
-            self._note_sends(who, True, carries)
+            self._note_sends(ranks, True, carries)
         self._builder.send(
-            self._world(who),
+            self._world(ranks),
             self._world(to),
             self._each(size_bytes),
             self._tag,
@@ -283,7 +283,7 @@ class Group:
 
     def receive(
         self,
-        who: Any,
+        ranks: Any,
         source: Any,
         size_bytes: Any,
         *,
@@ -292,16 +292,16 @@ class Group:
     ) -> None:
         """Add a blocking receive and, with `add`, the calculation that combines its data."""
         if self._trace is not None:
-            self._note_receives(who, True, add, also)
+            self._note_receives(ranks, True, add, also)
         self._builder.recv(
-            self._world(who),
+            self._world(ranks),
             self._world(source),
             self._each(size_bytes),
             self._tag,
             self._comm,
         )
         if add:
-            self.combine(who, size_bytes)
+            self.combine(ranks, size_bytes)
 
     def message(
         self,
@@ -319,34 +319,34 @@ class Group:
             self.receive(receivers, senders, size_bytes, add=add, also=also)
 
     def begin_send(
-        self, who: Any, to: Any, size_bytes: Any, carries: Carries, *, where: Any = None
+        self, ranks: Any, to: Any, size_bytes: Any, carries: Carries, *, where: Any = None
     ) -> Ints:
         """Add non-blocking sends; return handles for `wait`, -1 where `where` is false."""
         if self._trace is not None:
-            self._note_sends(who, True if where is None else where, carries)
-        return self._begin(self._builder.isend, who, to, size_bytes, where)
+            self._note_sends(ranks, True if where is None else where, carries)
+        return self._begin(self._builder.isend, ranks, to, size_bytes, where)
 
     def begin_receive(
-        self, who: Any, source: Any, size_bytes: Any, *, where: Any = None, add: bool = False
+        self, ranks: Any, source: Any, size_bytes: Any, *, where: Any = None, add: bool = False
     ) -> Ints:
         """Add non-blocking receives; return handles for `wait`, -1 where `where` is false.
 
         The time to combine the data is not included; `combine` adds it.
         """
         if self._trace is not None:
-            self._note_receives(who, True if where is None else where, add, None)
-        return self._begin(self._builder.irecv, who, source, size_bytes, where)
+            self._note_receives(ranks, True if where is None else where, add, None)
+        return self._begin(self._builder.irecv, ranks, source, size_bytes, where)
 
-    def wait(self, who: Any, handles: Sequence[Ints]) -> None:
+    def wait(self, ranks: Any, handles: Sequence[Ints]) -> None:
         """Add waits of ranks for their non-blocking operations."""
         if handles:
-            self._builder.wait(self._world(np.atleast_1d(who)), np.stack(handles))
+            self._builder.wait(self._world(np.atleast_1d(ranks)), np.stack(handles))
 
-    def combine(self, who: Any, size_bytes: ArrayLike) -> None:
+    def combine(self, ranks: Any, size_bytes: ArrayLike) -> None:
         """Add a calculation of the time to combine `size_bytes` with the rank's own data."""
         if not self._reduce_ns_per_byte:
             return
-        ranks = np.atleast_1d(who)
+        ranks = np.atleast_1d(ranks)
         duration = np.broadcast_to(np.asarray(size_bytes), len(ranks)) * self._reduce_ns_per_byte
         some = duration > 0
         if some.any():
@@ -355,22 +355,22 @@ class Group:
     # -- private -----------------------------------------------------------------------------------
 
     def _begin(
-        self, call: Callable[..., Any], who: Any, peer: Any, size_bytes: Any, where: Any
+        self, call: Callable[..., Any], ranks: Any, peer: Any, size_bytes: Any, where: Any
     ) -> Ints:
         groups = len(self._members)
         if where is None or np.all(where):
             handles = call(
-                self._world(who),
+                self._world(ranks),
                 self._world(peer),
                 self._each(size_bytes),
                 self._tag,
                 self._comm,
             )
             return np.atleast_1d(np.asarray(handles, dtype=np.int64))
-        handles = np.full((groups, len(who)), -1, dtype=np.int64)
+        handles = np.full((groups, len(ranks)), -1, dtype=np.int64)
         if np.any(where):
-            sizes = np.broadcast_to(np.asarray(size_bytes), len(who))
-            some = self._begin(call, who[where], peer[where], sizes[where], None)
+            sizes = np.broadcast_to(np.asarray(size_bytes), len(ranks))
+            some = self._begin(call, ranks[where], peer[where], sizes[where], None)
             handles[:, where] = some.reshape(groups, -1)
         return handles.ravel()
 
@@ -389,18 +389,18 @@ class Group:
             return values
         return np.tile(values, len(self._members))
 
-    def _note_sends(self, who: Any, where: Any, carries: Carries) -> None:
+    def _note_sends(self, ranks: Any, where: Any, carries: Carries) -> None:
         assert self._trace is not None
         for row in self._members:
-            for rank, sends in np.broadcast(np.atleast_1d(who), where):
+            for rank, sends in np.broadcast(np.atleast_1d(ranks), where):
                 if sends:
                     blocks = tuple(map(int, carries(int(rank))))
                     self._trace.carried.setdefault(int(row[rank]), []).append(blocks)
 
-    def _note_receives(self, who: Any, where: Any, add: bool, also: Carries | None) -> None:
+    def _note_receives(self, ranks: Any, where: Any, add: bool, also: Carries | None) -> None:
         assert self._trace is not None
         for row in self._members:
-            for rank, receives in np.broadcast(np.atleast_1d(who), where):
+            for rank, receives in np.broadcast(np.atleast_1d(ranks), where):
                 if receives:
                     more = tuple(map(int, also(int(rank)))) if also else ()
                     self._trace.taken.setdefault(int(row[rank]), []).append((add, more))

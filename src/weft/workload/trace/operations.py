@@ -202,24 +202,24 @@ class Operations:
             release = real(statement.release, context, "a release time", TIME)
         exists = peers != NONE
         selected = slice(None) if exists.all() else exists
-        who, to = ranks[selected], peers[selected]
+        active_ranks, to = ranks[selected], peers[selected]
         size, tag, release = (_sliced(value, selected) for value in (size, tag, release))
         added = np.full(len(ranks), NONE, dtype=np.int64)
-        if len(who):
+        if len(active_ranks):
             if statement.after is not None:
                 kind = {"S": Kind.SEND, "R": Kind.RECV, "P": Kind.PUT}[
                     statement.verb.removeprefix("I")[0]
                 ]
                 added[selected] = self._add_after(
-                    statement, who, kind, peer=to, size_bytes=size, tag=tag,
+                    statement, active_ranks, kind, peer=to, size_bytes=size, tag=tag,
                     comm=0 if kind == Kind.PUT else comm, release_ns=release,
                 )  # fmt: skip
             elif statement.verb == "PUT":
                 put = self.builder.put
-                added[selected] = self._add(put, who, to, size, tag, release_ns=release)
+                added[selected] = self._add(put, active_ranks, to, size, tag, release_ns=release)
             else:
                 method = getattr(self.builder, statement.verb.lower())
-                added[selected] = self._add(method, who, to, size, tag, comm=comm)
+                added[selected] = self._add(method, active_ranks, to, size, tag, comm=comm)
         if statement.request:
             handles = self._requests.setdefault(
                 statement.request, np.full(self.builder.num_ranks, NONE, dtype=np.int64)
