@@ -15,7 +15,7 @@ from playwright.sync_api import Page as Tab
 
 from weft.report.comparison_data import Page
 from weft.report.comparison_page import write_comparison_page
-from weft.report.summary import hottest, scope_of
+from weft.report.summary import busiest_links, scope_of
 
 #: Time limit for a page, far more than any page needs.
 LIMIT_MS = 60_000
@@ -93,10 +93,10 @@ class Report:
         )
         self.settle()
 
-    def hottest_links(self, engine: str, pattern: str) -> list[int]:
+    def busiest_links(self, engine: str, pattern: str) -> list[int]:
         fabric = self.page.fabric
         run = next(r for r in self.page.runs if (r.engine, r.pattern) == (engine, pattern))
-        return hottest(run.load, scope_of(fabric).links)
+        return busiest_links(run.load, scope_of(fabric).links)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from weft.advice.compare import compare
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.report.comparison_data import Page
-from weft.report.summary import hottest, scope_of
+from weft.report.summary import busiest_links, scope_of
 
 pytestmark = pytest.mark.browser
 
@@ -34,7 +34,7 @@ HOSTILE = (
 
 
 def skewed_tree() -> Fabric:
-    """Build a tree with parallel cables in which slow cables make one link by far the hottest."""
+    """Build a tree with parallel cables in which slow cables make one link by far the busiest."""
     fabric = build("xgft:2;4,4;1,2;1,2")
     return fabric.degraded(["s1-2[5]"], "4xDDR")
 
@@ -65,13 +65,13 @@ def test_opens_from_disk_and_shows_the_best_engine(report: Report) -> None:
 
 
 def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
-    """Most pixels along the hottest cable have the hottest colour; hardly any along a cold one."""
+    """Most pixels along the busiest cable, hardly any along a cold one, have the last colour."""
     fabric, run = report.page.fabric, report.page.runs[0]
     between = scope_of(fabric).links
     cables = np.unique(between >> 1)
     load = run.load.reshape(-1, 2).max(axis=1)
     report.cable_point(0)
-    # Initially, colours are scaled by the loads of the run: its hottest cable has the last colour.
+    # Initially, colours are scaled by the loads of the run: its busiest cable has the last colour.
     report.tab.press(
         "#canvas", "Escape"
     )  # deselect, as a selected cable has a halo of another colour
@@ -96,7 +96,7 @@ def test_canvas_is_painted_in_the_colours_of_the_legend(report: Report) -> None:
     cold, hot = (np.abs(np.array(pixels) - wanted).max(axis=1) < 40 for pixels in result)
     assert hot.mean() > 0.7
     assert cold.mean() < 0.3
-    # The hottest cable is drawn last: no other covers it, and it is picked where others cross it.
+    # The busiest cable is drawn last: no other covers it, and it is picked where others cross it.
     assert report.ask("(c) => weftReport.drawing.order.at(-1) === c", int(order[-1]))
     picked = report.ask(
         """(c) => [...Array(61).keys()].map((i) => {
@@ -118,8 +118,8 @@ def test_other_engine_and_pattern_change_the_numbers(report: Report) -> None:
             top = f"{run.load[between].max():.4g}"
             assert f"{engine} under {pattern}" in report.text("#run-text")
             assert f"has load {top}," in report.text("#run-text")
-            first = row_texts(report.tab.locator("#hottest tr"))[0]
-            link = hottest(run.load, between)[0]
+            first = row_texts(report.tab.locator("#busiest tr"))[0]
+            link = busiest_links(run.load, between)[0]
             assert report.page.fabric.link_name(link) in first[0]
             assert first[1] == top
             rows = {row[0]: row[1:] for row in row_texts(report.tab.locator("#numbers tbody tr"))}
@@ -145,11 +145,11 @@ def test_engine_can_be_chosen_in_table_chart_and_numbers(report: Report) -> None
     expect(report.tab.locator("table.engines tr.chosen").first).to_contain_text("minhop")
 
 
-def test_hottest_link_in_the_list_gives_name_and_users(report: Report) -> None:
+def test_busiest_link_in_the_list_gives_name_and_users(report: Report) -> None:
     report.choose("minhop", "incast")
-    link = report.hottest_links("minhop", "incast")[0]
+    link = report.busiest_links("minhop", "incast")[0]
     fabric = report.page.fabric
-    report.tab.locator("#hottest button").first.click()
+    report.tab.locator("#busiest button").first.click()
     report.settle()
     details = report.text("#details")
     run = next(r for r in report.page.runs if (r.engine, r.pattern) == ("minhop", "incast"))
@@ -161,7 +161,7 @@ def test_hottest_link_in_the_list_gives_name_and_users(report: Report) -> None:
     named = [[fabric.node_names[node] for node in nodes] for nodes in pairs.nodes]
     assert users == [[*n, str(f)] for n, f in zip(named, pairs.flows, strict=True)]
     assert len(users) > 1
-    assert report.tab.locator("#hottest tr.chosen").count() == 1
+    assert report.tab.locator("#busiest tr.chosen").count() == 1
     # The cable is in view, near the middle.
     x, y = report.cable_point(link >> 1)
     box = report.tab.locator("#canvas").bounding_box()
@@ -172,8 +172,8 @@ def test_hottest_link_in_the_list_gives_name_and_users(report: Report) -> None:
 
 def test_users_can_be_read_by_source_and_by_destination(report: Report) -> None:
     report.choose("minhop", "all-to-all")
-    link = report.hottest_links("minhop", "all-to-all")[0]
-    report.tab.locator("#hottest button").first.click()
+    link = report.busiest_links("minhop", "all-to-all")[0]
+    report.tab.locator("#busiest button").first.click()
     users = report.page.runs[0].users[link]
     names = [report.page.fabric.node_names[node] for node in users.sources.nodes[:, 0]]
     report.tab.locator("#details .tabs button[data-tab=sources]").first.click()
@@ -185,7 +185,7 @@ def test_hover_and_click_in_the_drawing_select_the_hot_cable(report: Report) -> 
     fabric = report.page.fabric
     report.choose("minhop", "all-to-all")
     report.tab.press("#canvas", "Escape")
-    link = report.hottest_links("minhop", "all-to-all")[0]
+    link = report.busiest_links("minhop", "all-to-all")[0]
     cable = link >> 1
     x, y = report.cable_point(cable, 0.45)
     report.tab.mouse.move(x, y)
@@ -308,7 +308,7 @@ def test_zoom_and_pan_by_wheel_drag_buttons_and_keys(report: Report) -> None:
     assert moved[1] > start[1]
     report.tab.keyboard.press("0")
     assert report.ask(view) == pytest.approx(start)
-    links = report.hottest_links("minhop", "all-to-all")
+    links = report.busiest_links("minhop", "all-to-all")
     report.tab.keyboard.press("Escape")
     for wanted in links[:2]:
         report.tab.keyboard.press("n")
@@ -332,12 +332,12 @@ def test_host_cables_can_be_listed_and_hidden(open_report: Any) -> None:
     report = open_report(page)
     run = next(r for r in report.page.runs if (r.engine, r.pattern) == ("minhop", "incast"))
     fabric = report.page.fabric
-    first = report.text("#hottest tr:first-child td:first-child")
+    first = report.text("#busiest tr:first-child td:first-child")
     assert not re.search(r"\bh\d+\[", first.splitlines()[0])
     report.tab.check("#all-links")
-    hot = hottest(run.load, np.arange(fabric.num_links))[0]
+    hot = busiest_links(run.load, np.arange(fabric.num_links))[0]
     assert fabric.link_kind[hot] != 0
-    assert fabric.link_name(hot) in report.text("#hottest tr:first-child td:first-child")
+    assert fabric.link_name(hot) in report.text("#busiest tr:first-child td:first-child")
     report.tab.uncheck("#show-hosts")
     report.settle()
     assert report.ask("() => weftReport.drawing.top") == pytest.approx(
@@ -348,7 +348,7 @@ def test_host_cables_can_be_listed_and_hidden(open_report: Any) -> None:
         r.load[scope_of(fabric).links].max() for r in report.page.runs if r.pattern == "incast"
     )
     assert report.ask("() => weftReport.drawing.top") == pytest.approx(top)
-    report.tab.locator("#hottest button").first.click()  # a host's cable: hosts are shown again
+    report.tab.locator("#busiest button").first.click()  # a host's cable: hosts are shown again
     assert report.tab.is_checked("#show-hosts")
 
 
@@ -424,8 +424,8 @@ def test_tables_are_readable_without_scripts(open_report: Any, tree_page: Page) 
     report = open_report(tree_page, java_script_enabled=False)
     fabric = tree_page.fabric
     assert report.tab.locator("table.engines tbody tr:not(.findings)").count() == 3
-    links = hottest(tree_page.runs[0].load, scope_of(fabric).links)
-    rows = row_texts(report.tab.locator("#hottest tr"))
+    links = busiest_links(tree_page.runs[0].load, scope_of(fabric).links)
+    rows = row_texts(report.tab.locator("#busiest tr"))
     assert [row[0].splitlines()[0] for row in rows] == [fabric.link_name(link) for link in links]
     assert report.tab.locator("noscript p.notice").is_visible()
     assert not report.tab.locator("#canvas").is_visible()
@@ -493,7 +493,7 @@ def test_torus_and_line_network_are_drawn_and_their_cables_picked(open_report: A
     for spec in ("torus:5x5", "kns:k=4,n=2", "kns:k=4,n=2,router=adapter"):
         page = comparison_page(build(spec), ("minhop",), ("all-to-all",))
         report = open_report(page)
-        link = json.loads(report.ask("() => JSON.stringify(weftReport.run.hottest[0])"))
+        link = json.loads(report.ask("() => JSON.stringify(weftReport.run.busiest[0])"))
         report.tab.press("#canvas", "Escape")
         report.tab.mouse.click(*report.cable_point(link >> 1, 0.4))
         report.wait_selected(link >> 1)
@@ -509,10 +509,10 @@ def test_many_cables_are_drawn_as_bundles_until_zoomed_in(
     bundles = report.ask(
         """() => {
             const { drawing, run } = weftReport, { between, inside } = drawing.bundles;
-            const hottest = ({ cables }) => Math.max(...cables.map((c) => run.cable[c]));
+            const busiest = ({ cables }) => Math.max(...cables.map((c) => run.cable[c]));
             return { on: drawing.bundled, cables: between.flatMap((one) => [...one.cables]),
                 inside: inside.filter(Boolean).length,
-                right: between.every((one) => one.load === hottest(one)),
+                right: between.every((one) => one.load === busiest(one)),
                 last: between.at(-1).load };
         }"""
     )
@@ -534,9 +534,9 @@ def test_many_cables_are_drawn_as_bundles_until_zoomed_in(
     )
     assert picked[0] == picked[1]
     assert "cables between" in picked[2]
-    link = report.hottest_links("dmodk", "shift")[0]
+    link = report.busiest_links("dmodk", "shift")[0]
     before = report.ask("() => weftReport.drawing.scale")
-    report.tab.locator("#hottest button").first.click()
+    report.tab.locator("#busiest button").first.click()
     report.settle()
     assert fabric.link_name(link) in report.text("#details")
     assert report.ask("() => weftReport.drawing.scale") > 1.2 * before  # the click zoomed in
@@ -627,4 +627,4 @@ def test_single_switch_counts_all_links(open_report: Any) -> None:
     assert "has load 3" in report.text("#run-text")
     assert "of 8 links" in report.text("#run-text")
     assert not report.tab.locator("#all-links").is_visible()
-    assert report.text("#hottest tr:first-child td:first-child").startswith("s1-0[1] -> h0[1]")
+    assert report.text("#busiest tr:first-child td:first-child").startswith("s1-0[1] -> h0[1]")

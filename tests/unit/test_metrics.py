@@ -88,8 +88,8 @@ def test_columns_of_flows_equal_those_by_hand() -> None:
     assert result.flows["contention"].to_list() == [4.0, 4.0, 2.0]
     assert result.flows["hops"].to_list() == [4, 4, 2]
     assert result.flows["routed"].to_list() == [True] * 3
-    hottest = [fabric.link_name(link) for link in result.flows["hottest_link"]]
-    assert [name.split("[")[0] for name in hottest] == ["z", "z", "a"]
+    busiest = [fabric.link_name(link) for link in result.flows["busiest_link"]]
+    assert [name.split("[")[0] for name in busiest] == ["z", "z", "a"]
     summary = result.summary.row(0, named=True)
     assert summary["flows"] == 3
     assert summary["unrouted"] == 0
@@ -169,7 +169,7 @@ def test_candidates_split_flows_and_leave_per_flow_columns_empty() -> None:
         "ax": 2, "bx": 1, "xb": 1, "yc": 1, "yd": 1,
         "xz": 1.0, "xw": 1.0, "zy": 1.0, "wy": 1.0,
     }  # fmt: skip
-    for column in ("contention", "hottest_link", "hops"):
+    for column in ("contention", "busiest_link", "hops"):
         assert result.flows[column].null_count() == 3
     assert result.flows["routed"].to_list() == [True] * 3
     summary = result.summary.row(0, named=True)
@@ -190,7 +190,7 @@ def test_flows_without_a_path_are_counted_and_load_nothing(engine: str) -> None:
     if engine == "minhop":
         assert result.flows["routed"].to_list() == [False, False, True]
         assert result.flows["contention"].to_list() == [None, None, 1.0]
-        assert result.flows["hottest_link"].null_count() == 2
+        assert result.flows["busiest_link"].null_count() == 2
         assert result.flows["hops"].to_list() == [None, None, 2]
         assert summary["contention_mean"] == 1.0
     else:
@@ -212,7 +212,7 @@ def test_a_host_that_sends_to_itself_loads_nothing() -> None:
     row = result.flows.row(0, named=True)
     assert row == {
         "source": 1, "destination": 1, "routed": True, "contention": 0.0,
-        "hottest_link": None, "hops": 0,
+        "busiest_link": None, "hops": 0,
     }  # fmt: skip
     assert result.links["flows"].sum() == 0
     assert result.metrics["cv"].null_count() == len(result.metrics)
@@ -260,9 +260,9 @@ def test_columns_of_flows_and_links_agree_on_random_fabrics(seed: int) -> None:
     assert result.links["flows"].sum() == flows["hops"].sum()
     assert result.summary["unrouted"].item() == (~flows["routed"]).sum()
     load = result.links["load"].to_numpy()
-    moving = flows.filter(pl.col("hottest_link").is_not_null())
+    moving = flows.filter(pl.col("busiest_link").is_not_null())
     np.testing.assert_array_equal(
-        load[moving["hottest_link"].to_numpy()], moving["contention"].to_numpy()
+        load[moving["busiest_link"].to_numpy()], moving["contention"].to_numpy()
     )
     assert set(moving["contention"]) <= set(load)
     assert moving["contention"].max() == load.max()

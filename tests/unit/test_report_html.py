@@ -20,9 +20,9 @@ from weft.report.comparison_page import render, write_comparison_page
 from weft.report.packing import coded, packed, script_json
 from weft.report.summary import (
     CURVE_POINTS,
+    busiest_links,
     curve,
     default_run,
-    hottest,
     scope_of,
     statistics,
     user_line,
@@ -142,7 +142,7 @@ def test_tables_are_there_without_scripts(tree_page, tree_text):
     run = default_run(tree_page)
     assert run is tree_page.runs[0]
     scope = scope_of(tree_page.fabric)
-    links = hottest(run.load, scope.links)
+    links = busiest_links(run.load, scope.links)
     assert len(links) == 20
     for link in links:
         assert tree_page.fabric.link_name(link) in visible
@@ -332,10 +332,10 @@ def test_curve_is_the_empirical_distribution():
     assert curve(np.zeros(0)) == ([], [])
 
 
-def test_hottest_leaves_idle_links_out_and_breaks_ties_by_number():
+def test_busiest_leaves_idle_links_out_and_breaks_ties_by_number():
     load = np.array([0.0, 3.0, 5.0, 3.0, 9.0])
-    assert hottest(load, np.array([0, 1, 2, 3])) == [2, 1, 3]
-    assert hottest(load, np.array([0, 1, 2, 3]), 2) == [2, 1]
+    assert busiest_links(load, np.array([0, 1, 2, 3])) == [2, 1, 3]
+    assert busiest_links(load, np.array([0, 1, 2, 3]), 2) == [2, 1]
 
 
 def test_users_beyond_the_list_are_counted_not_named():

@@ -310,11 +310,11 @@ def _users(
 
 def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
     between = np.flatnonzero(inner_links(fabric))
-    hottest = []
+    busiest = []
     for run in runs:
         load = run.load[between]
         loaded = len(load) > 0 and load.max() > 0
-        hottest.append(fabric.link_name(int(between[np.argmax(load)])) if loaded else None)
+        busiest.append(fabric.link_name(int(between[np.argmax(load)])) if loaded else None)
     return frame(
         RUN_COLUMNS,
         {
@@ -322,7 +322,7 @@ def _runs_table(fabric: Fabric, runs: Sequence[PatternRun]) -> pl.DataFrame:
             "pattern": [run.pattern for run in runs],
             "contention": [float(run.load.max(initial=0.0)) for run in runs],
             "unrouted": [run.unrouted_share for run in runs],
-            "hottest": hottest,
+            "busiest_link": busiest,
         },
     )
 

@@ -81,7 +81,7 @@ RUN_COLUMNS = {
         pl.Float64, "flows", "Largest contention of a link: its flows over its relative rate"
     ),
     "unrouted": Column(pl.Float64, "share", "Share of flows without a path"),
-    "hottest": Column(
+    "busiest_link": Column(
         pl.String, "", "Link between forwarding nodes with the largest contention (null: no flows)"
     ),
 }
@@ -231,7 +231,7 @@ class Comparison:
     def _figures(self, outcome: Outcome) -> tuple[object, ...]:
         mine = pl.col("engine") == outcome.name
         rows = (
-            table.filter(mine).drop("engine", "hottest", strict=False).rows()
+            table.filter(mine).drop("engine", "busiest_link", strict=False).rows()
             for table in (self.table, self.runs_table)
         )
         return tuple(rows)

@@ -261,8 +261,8 @@ def advice(result: Comparison) -> list[str]:
     ]
     rows = result.runs_table.rows(named=True)
     for row in rows:
-        if row["engine"] == best.name and row["hottest"]:
-            lines.append(f"Its most contended link under {row['pattern']}: {row['hottest']}.")
+        if row["engine"] == best.name and row["busiest_link"]:
+            lines.append(f"Its most contended link under {row['pattern']}: {row['busiest_link']}.")
             break
     theirs = result.best_of_opensm
     if theirs is not None and theirs.bisection is not None:

@@ -23,9 +23,9 @@ from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
 from weft.report.summary import (
     STATISTICS,
     Scope,
+    busiest_links,
     curve,
     default_run,
-    hottest,
     rounded,
     scope_of,
     statistics,
@@ -89,7 +89,7 @@ def render(page: Page) -> str:
         refused=[verdict for verdict in page.engines if verdict.refusal],
         patterns=_patterns(page),
         statistics=STATISTICS,
-        hottest=_plain_hottest(fabric, opening, scope),
+        busiest=_plain_busiest(fabric, opening, scope),
         default_run=opening,
         load_text=_load_text(fabric),
         data=Markup(script_json(_data(page, scope, drawing, opening))),
@@ -127,7 +127,7 @@ def _patterns(page: Page) -> list[dict[str, Any]]:
     ]
 
 
-def _plain_hottest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list[dict[str, str]]:
+def _plain_busiest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list[dict[str, str]]:
     """Return the list of most loaded links for a browser without scripts."""
     if run is None:
         return []
@@ -138,7 +138,7 @@ def _plain_hottest(fabric: Fabric, run: PatternRun | None, scope: Scope) -> list
             "flows": f"{run.flows[link]:.4g}",
             "users": user_line(fabric, run.users.get(link)),
         }
-        for link in hottest(run.load, scope.links)
+        for link in busiest_links(run.load, scope.links)
     ]
 
 
@@ -171,8 +171,8 @@ def _run_facts(fabric: Fabric, run: PatternRun, scope: Scope) -> dict[str, Any]:
         "cdf": curve(load),
         "topScope": rounded(load.max(initial=0.0)),
         "topAll": rounded(run.load.max(initial=0.0)),
-        "hottest": hottest(run.load, scope.links),
-        "hottestAll": hottest(run.load, usable_links(fabric)),
+        "busiest": busiest_links(run.load, scope.links),
+        "busiestAll": busiest_links(run.load, usable_links(fabric)),
         "noUsers": run.no_users,
     }
 

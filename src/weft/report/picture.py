@@ -44,7 +44,7 @@ def plot(
     *,
     title: str = "",
     quantity: str = "load (flows per fastest host cable)",
-    label_hottest: int = 3,
+    label_busiest: int = 3,
     size_inches: tuple[float, float] = (12.0, 6.5),
 ) -> NotebookFigure:
     """Draw a fabric; if `load` is given, colour each cable by its link of higher load.
@@ -59,7 +59,7 @@ def plot(
         Heading; empty for none.
     quantity
         Name and unit of `load`, for the colour bar.
-    label_hottest
+    label_busiest
         Number of links to label, the most loaded first. Only links between switches are labelled;
         if there are none, other links are.
     size_inches
@@ -113,7 +113,7 @@ def plot(
     axes.add_collection(lines)
     labels = short_names(fabric.node_names)
     _nodes(axes, fabric, drawing, hosts_shown, labels)
-    _hottest(axes, fabric, curves, loads, to_host, label_hottest, labels)
+    _busiest(axes, fabric, curves, loads, to_host, label_busiest, labels)
     axes.autoscale_view()
     axes.margins(0.03)
     if load is not None:
@@ -155,7 +155,7 @@ def _nodes(
             )
 
 
-def _hottest(
+def _busiest(
     axes: Any,
     fabric: Fabric,
     curves: NDArray[np.float64],

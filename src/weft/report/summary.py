@@ -12,7 +12,7 @@ from weft.report.comparison_data import LinkUsers, Page, PatternRun
 from weft.sim.common.metrics import ecdf, load_metrics
 
 #: Number of rows of the list of most loaded links.
-HOTTEST = 20
+BUSIEST = 20
 #: Maximum number of points of a distribution curve.
 CURVE_POINTS = 240
 
@@ -62,7 +62,9 @@ def usable_links(fabric: Fabric) -> NDArray[np.int64]:
     return np.flatnonzero(~(auxiliary[fabric.link_from] | auxiliary[fabric.link_to]))
 
 
-def hottest(load: NDArray[np.float64], links: NDArray[np.int64], count: int = HOTTEST) -> list[int]:
+def busiest_links(
+    load: NDArray[np.float64], links: NDArray[np.int64], count: int = BUSIEST
+) -> list[int]:
     """Return the most loaded of some links, without idle ones; ties are ordered by number."""
     order = links[np.argsort(-load[links], kind="stable")][:count]
     return [int(link) for link in order if load[link] > 0]

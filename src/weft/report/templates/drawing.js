@@ -124,7 +124,7 @@ class Drawing extends View {
     context.fillRect(0, 0, this.width, this.height);
     context.lineCap = "round";
 
-    // The hottest last, so that nothing hides them.
+    // The busiest last, so that nothing hides them.
     this.drawn.fill(0);
     const shown = [];
     for (const cable of this.order) {
@@ -379,7 +379,7 @@ class Drawing extends View {
     if (this.bundled) return this.pickBundle(px, py);
     const reach = 7;
     nearest = Infinity;
-    let hottest = -1;
+    let busiest = -1;
     for (let c = 0; c < this.fabric.numCables; c++) {
       if (!this.drawn[c]) continue;
       const x1 = this.screenX(x[aNode[c]]), x2 = this.screenX(x[bNode[c]]), x3 = this.screenX(this.controlX[c]);
@@ -390,8 +390,8 @@ class Drawing extends View {
       const distance = Math.max(0, curveDistance(x1, y1, x3, y3, x2, y2, px, py) - width - 1);
       const load = this.run ? this.run.cable[c] : 0;
       // Where several cables run through one point, choose the one drawn on top.
-      if (distance <= reach && (distance < nearest || (distance === nearest && load > hottest))) {
-        nearest = distance; hottest = load; best = { kind: "cable", cable: c };
+      if (distance <= reach && (distance < nearest || (distance === nearest && load > busiest))) {
+        nearest = distance; busiest = load; best = { kind: "cable", cable: c };
       }
     }
     return best;

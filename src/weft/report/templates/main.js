@@ -11,7 +11,7 @@ class App {
       drawn: (text) => { if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text; },
     });
     this.details = new Details(byId("details"), this);
-    this.hottest = new HottestList(byId("hottest"), this);
+    this.busiest = new BusiestList(byId("busiest"), this);
     this.chart = new Chart(byId("chart"), byId("chart-key"), (engine) => this.choose({ engine }));
     this.search = new Search(byId("search"), byId("found"), this);
     this.theme = matchMedia("(prefers-color-scheme: dark)");
@@ -38,7 +38,7 @@ class App {
     byId("same-scale").addEventListener("change", () => this.colour());
     byId("show-hosts").addEventListener("change", (event) => { this.drawing.setHosts(event.target.checked); this.colour(); });
     byId("show-names").addEventListener("change", (event) => { this.drawing.showNames = event.target.checked; this.drawing.draw(); });
-    byId("all-links").addEventListener("change", () => this.listHottest());
+    byId("all-links").addEventListener("change", () => this.listBusiest());
     byId("log-load").addEventListener("change", () => { this.scaleChosen = true; this.showChart(); });
     if (!page.hostsDrawn || !page.hosts) {
       byId("show-hosts").checked = false;
@@ -63,7 +63,7 @@ class App {
     this.drawing.dark = dark;
     this.drawing.paint();
     this.colour();
-    this.listHottest();
+    this.listBusiest();
     this.showChart();
     this.details.show(this.selection, this.run);
   }
@@ -92,9 +92,9 @@ class App {
     byId("pattern-text").textContent = this.page.patterns.find((entry) => entry.name === pattern)?.text ?? "";
     this.describeRun();
     this.sorted = null;
-    if (this.automatic) this.selection = run && run.hottest.length ? this.linkSelection(run.hottest[0]) : null;
+    if (this.automatic) this.selection = run && run.busiest.length ? this.linkSelection(run.busiest[0]) : null;
     this.colour();
-    this.listHottest();
+    this.listBusiest();
     this.showSelection();
     this.showNumbers();
     this.showChart();
@@ -172,7 +172,7 @@ class App {
   }
 
   step(by) {
-    const links = this.hottest.links ?? [];
+    const links = this.busiest.links ?? [];
     if (!links.length) return;
     const at = links.indexOf(this.selection?.link ?? -1);
     this.selectLink(links[(at + (at < 0 && by < 0 ? 0 : by) + links.length) % links.length], true);
@@ -180,7 +180,7 @@ class App {
 
   showSelection() {
     this.details.show(this.selection, this.run);
-    this.hottest.mark(this.selection?.link);
+    this.busiest.mark(this.selection?.link);
     this.drawing.setSelection(this.selection, this.ends());
     this.showChart();
   }
@@ -248,10 +248,10 @@ class App {
 
   // -- lists and the chart ----------------------------------------------------------------------
 
-  listHottest() {
-    const links = this.run ? (byId("all-links").checked ? this.run.hottestAll : this.run.hottest) : [];
-    this.hottest.show(links, this.run, (load) => this.colourOf(load), byId("all-links").checked ? "links" : this.page.scope);
-    this.hottest.mark(this.selection?.link);
+  listBusiest() {
+    const links = this.run ? (byId("all-links").checked ? this.run.busiestAll : this.run.busiest) : [];
+    this.busiest.show(links, this.run, (load) => this.colourOf(load), byId("all-links").checked ? "links" : this.page.scope);
+    this.busiest.mark(this.selection?.link);
   }
 
   runsOfPattern() {

@@ -1,4 +1,4 @@
-// The panels beside the drawing: details of what is selected, the hottest links, the search.
+// The panels beside the drawing: details of what is selected, the busiest links, the search.
 
 const DETAIL_CABLES = 60;
 
@@ -106,7 +106,7 @@ class Details {
   }
 }
 
-class HottestList {
+class BusiestList {
   constructor(body, app) {
     Object.assign(this, { body, app });
   }

@@ -69,7 +69,7 @@ FLOW_COLUMNS = {
     "contention": Column(
         pl.Float64, _CONTENTION, "Largest load on the path (null: no path, or no fixed path)"
     ),
-    "hottest_link": Column(
+    "busiest_link": Column(
         pl.Int32, "", "Link with the largest load (null: no path, no fixed path, or no link)"
     ),
     "hops": Column(pl.Int32, "links", "Hops of the path (null: no path, or no fixed path)"),
@@ -245,7 +245,7 @@ def _flow_frame(
         routed = nulls if loads.unrouted else np.ones(count, dtype=bool)
         return frame(
             FLOW_COLUMNS,
-            {**data, "routed": routed, "contention": nulls, "hottest_link": nulls, "hops": nulls},
+            {**data, "routed": routed, "contention": nulls, "busiest_link": nulls, "hops": nulls},
         )
     arrived = of_flows.hops >= 0
     return frame(
@@ -254,7 +254,7 @@ def _flow_frame(
             **data,
             "routed": arrived,
             "contention": of_flows.worst,
-            "hottest_link": _masked(of_flows.link, of_flows.link >= 0),
+            "busiest_link": _masked(of_flows.link, of_flows.link >= 0),
             "hops": _masked(of_flows.hops, arrived),
         },
     )
