@@ -110,8 +110,8 @@ def test_faults_are_the_same_however_they_are_specified() -> None:
         "cables": ["s1-0[5]"], "switches": ["s1-1"], "slow": {"s1-2[5]": "1xHDR"},
         "random_cables": 1, "seed": 3,
     }  # fmt: skip
-    assert options.made(Faults) == expected
-    assert check({"fabric": "x", "faults": table, **JOB}).faults.made == expected
+    assert options.build(Faults) == expected
+    assert check({"fabric": "x", "faults": table, **JOB}).faults.instance == expected
     tree = weft.fabric("xgft:2;4,4;1,4", faults=expected)
     assert tree.num_cables == options.load("xgft:2;4,4;1,4").num_cables < 32
 
@@ -124,7 +124,7 @@ def test_hardware_is_the_same_however_it_is_specified() -> None:
         vl_arbitration=weft.VlArbitration(low=((0, 4), (1, 8)), limit=3),
         congestion_control=weft.CongestionControl(threshold=9),
     )
-    assert hardware_of(parse_hardware([text])) == expected == HardwarePart(**keys).made
+    assert hardware_of(parse_hardware([text])) == expected == HardwarePart(**keys).instance
     assert {item.key for item in TABLES["Hardware"][2]} == set(HardwarePart.model_fields)
     kinds = (weft.Hardware, weft.VlArbitration, weft.CongestionControl)
     assert {item.field for item in TABLES["Hardware"][2]} == {
@@ -151,11 +151,11 @@ class More(Settings):
 def test_a_setting_needs_only_a_field() -> None:
     extra, _ = settings(More)
     assert (extra.key, extra.flag, extra.help) == ("extra", "--extra", "How many more.")
-    made = options_of("MoreOptions", settings(More))(extra="4KiB", no_whole=True)
-    given = {item.key: made.value(name) for name, item in made.items.items()}
+    options = options_of("MoreOptions", settings(More))(extra="4KiB", no_whole=True)
+    given = {item.key: options.value(name) for name, item in options.items.items()}
     assert given == {"extra": "4KiB", "whole": False}
     part = _table("MorePart", settings(More), lambda keys: keys)(**given)
-    assert part.made == {"extra": 4096, "whole": False}
+    assert part.instance == {"extra": 4096, "whole": False}
     assert More(extra_bytes="4KiB", whole=False) == More(4096, False)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^extra_bytes: 'x' does not fit: 'x' is not a size"):
         More(extra_bytes="x")  # type: ignore[arg-type]
@@ -163,7 +163,7 @@ def test_a_setting_needs_only_a_field() -> None:
 
 def test_errors_name_their_location() -> None:
     with pytest.raises(InputError, match=r"^--fault-seed requires --random-cables or --random-sw"):
-        FabricOptions(fault_seed="1").made(Faults)
+        FabricOptions(fault_seed="1").build(Faults)
     with pytest.raises(InputError, match=r"^faults: .*seed requires random_cables"):
         check({"fabric": "x", "faults": {"seed": 1}, **JOB})
     with pytest.raises(InputError, match=r"^seed requires random_cables or random_switches"):

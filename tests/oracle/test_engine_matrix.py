@@ -81,10 +81,10 @@ def fabric_named(name: str, shared: Path | None) -> Fabric:
     if name == "psmn":
         assert shared is not None
         return load(str(shared / FABRICS[name]))
-    made = load(FABRICS[name])
+    fabric = load(FABRICS[name])
     if name == "faulty tree":
-        return made.with_faults(cables=9, switches=2, seed=4).shuffled(3)
-    return made
+        return fabric.with_faults(cables=9, switches=2, seed=4).shuffled(3)
+    return fabric
 
 
 def messy_fabric(seed: int) -> Fabric:

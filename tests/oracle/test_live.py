@@ -293,8 +293,8 @@ def test_an_audit_uses_the_cables_that_opensm_discovered(tmp_path: Path) -> None
 
 def test_an_export_of_a_faulty_fabric_is_tried_on_it(tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,2").without(switches=["s2-1"])
-    made = export(fabric, route(fabric, "minhop"), tmp_path / "tables")
-    first = re.search(r"^weft opensm live (\S+) --tables", made.commands, re.MULTILINE)
+    exported = export(fabric, route(fabric, "minhop"), tmp_path / "tables")
+    first = re.search(r"^weft opensm live (\S+) --tables", exported.commands, re.MULTILINE)
     assert first is not None
     assert (
         main(["opensm", "live", first[1], "--tables", str(tmp_path / "tables"), "--", "true"]) == 0

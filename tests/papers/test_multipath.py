@@ -221,12 +221,12 @@ def test_the_result_does_not_depend_on_the_processes(small: StudyResult) -> None
 def test_an_interrupt_leaves_the_seeds_that_are_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: int, seeds: int | None
 ) -> None:
-    made = []
+    calls = []
 
     def measure(*arguments: object) -> object:
-        if len(made) == runs:
+        if len(calls) == runs:
             raise KeyboardInterrupt
-        made.append(arguments)
+        calls.append(arguments)
         return one(*arguments)
 
     study = importlib.import_module("weft.studies.multipath.study")

@@ -92,9 +92,9 @@ def test_any_program_gives_a_workload_or_an_input_error(seed: int, ranks: int) -
 @settings(max_examples=50)
 @given(SEEDS)
 def test_vectorised_ranks_equal_ranks_one_by_one(seed: int) -> None:
-    made = Sense(seed)
-    program = parse(made.text())
-    assert_merged(lower(program, ranks=made.ranks), plain_workload(program, made.ranks))
+    source = Sense(seed)
+    program = parse(source.text())
+    assert_merged(lower(program, ranks=source.ranks), plain_workload(program, source.ranks))
 
 
 def assert_merged(ours: Workload, theirs: Workload) -> None:

@@ -65,8 +65,8 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
     "copy": copy.copy,
     **{
-        f"pickle {protocol}": lambda made, protocol=protocol: pickle.loads(
-            pickle.dumps(made, protocol)
+        f"pickle {protocol}": lambda value, protocol=protocol: pickle.loads(
+            pickle.dumps(value, protocol)
         )
         for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
     },

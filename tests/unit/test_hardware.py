@@ -14,7 +14,7 @@ from weft.sim.packet.hardware import NAMES, hardware_of, parse_hardware
 
 
 def test_missing_settings_have_their_defaults() -> None:
-    assert hardware_of({}) == Hardware() == HardwarePart().made
+    assert hardware_of({}) == Hardware() == HardwarePart().instance
     assert parse_hardware([]) == {}
 
 
@@ -35,7 +35,7 @@ def test_command_line_words_and_file_keys_give_the_same_hardware() -> None:
         vl_arbitration=VlArbitration(high=((0, 4), (1, 8))),
     )  # fmt: skip
     assert hardware_of(words) == expected
-    assert HardwarePart(**words).made == expected
+    assert HardwarePart(**words).instance == expected
     keys = {"mtu": 4096, "buffer": "32 KiB", "queues": "voq", "speedup": 2}
     assert hardware_of({**keys, "credit_latency": 10, "vlarb_high": ["0:4", "1:8"]}) == expected
 
@@ -54,7 +54,7 @@ def test_congestion_control_is_on_when_it_is_set() -> None:
     words = parse_hardware(["cc_threshold=3,cct=0:0,3:12,ccti_timer=7,cc_per=sl"])
     control = hardware_of(words).congestion_control
     assert control == CongestionControl(threshold=3, cct=((0, 0), (3, 12)), ccti_timer=7, per="sl")
-    assert HardwarePart(**words).made.congestion_control == control
+    assert HardwarePart(**words).instance.congestion_control == control
 
 
 @pytest.mark.parametrize(

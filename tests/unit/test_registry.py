@@ -43,25 +43,25 @@ def test_entry_points_of_other_distributions_register_plugins(
         things.bind(entry, {"size": 1, "name": "x"})
 
 
-def no_library(made: Registry) -> None:
+def no_library(things: Registry) -> None:
     raise ImportError("a library\nis missing")
 
 
-def half_a_module(made: Registry) -> None:
-    made("half", form="")(lambda: None)
+def half_a_module(things: Registry) -> None:
+    things("half", form="")(lambda: None)
     raise SystemExit(3)
 
 
-def no_such_type(made: Registry) -> None:
+def no_such_type(things: Registry) -> None:
     def odd(fabric: object, size: int) -> None:
         """A function whose annotation names an unknown type."""
 
     odd.__annotations__["size"] = "Missing"
-    made("odd", form="")(odd)
+    things("odd", form="")(odd)
 
 
-def no_fact(made: Registry) -> None:
-    made("bare", why="")(lambda: None)
+def no_fact(things: Registry) -> None:
+    things("bare", why="")(lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_an_experiment_file_describes_the_hardware(tmp_path) -> None:
     path = experiment(tmp_path, TWO)
     settings = read_experiment(path)
     tables = VlArbitration(high=((0, 4), (1, 8)), low=((0, 1),), limit=3)
-    assert settings.hardware.made == Hardware(mtu_bytes=4096, vl_arbitration=tables)
+    assert settings.hardware.instance == Hardware(mtu_bytes=4096, vl_arbitration=tables)
     (tmp_path / "again.toml").write_text(resolved(settings))
     assert read_experiment(tmp_path / "again.toml") == settings
 

@@ -50,7 +50,7 @@ class FabricOptions(_Options):  # type: ignore[misc]
 
     def load(self, spec_or_path: str) -> Fabric:
         """Return the fabric with its faults."""
-        source, faults = self.made(Source, source=spec_or_path), self.made(Faults)
+        source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
         return load_fabric(spec_or_path, format=source.format, names=source.names, faults=faults)
 
 

@@ -39,8 +39,7 @@ def cost_command(
 ) -> int:
     """Place a fabric in racks: switches, ports, cables by length, and the cabling list."""
     check_files(("--cables", cables, ()))
-    room = layout.made(Layout)
-    costs = cost(options.load(fabric), prices=prices, layout=room)
+    costs = cost(options.load(fabric), prices=prices, layout=layout.build(Layout))
     if cables is not None:
         costs.write_cables(cables)
     emit(

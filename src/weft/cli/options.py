@@ -32,7 +32,7 @@ class Given:
             return tuple(part for text in value for part in split_names(text))
         return value if item.option.means is None else item.option.means
 
-    def made(self, kind: type[T], **more: Any) -> T:
+    def build(self, kind: type[T], **more: Any) -> T:
         """Return an instance of a settings class, from given options and more settings.
 
         Raises

@@ -82,8 +82,8 @@ def simulate_command(
         if "workload" not in job:
             raise InputError("nothing to run: expected --workload or an experiment file (.toml)")
         data = {
-            "fabric": options.made(Source, source=fabric).table(),
-            "faults": options.made(Faults).table(),
+            "fabric": options.build(Source, source=fabric).table(),
+            "faults": options.build(Faults).table(),
             "job": [{"name": "job", **job}],
         }
     output = {**data.get("output", {}), **written}

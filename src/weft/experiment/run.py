@@ -220,9 +220,9 @@ def perform(
             entry.function(**policies.bind(entry, given))
     model = _model(experiment)
     at("reading the fabric")
-    source = experiment.fabric.made
+    source = experiment.fabric.instance
     fabric = load_fabric(
-        source.source, format=source.format, names=source.names, faults=experiment.faults.made
+        source.source, format=source.format, names=source.names, faults=experiment.faults.instance
     )
     routed: dict[str, Routes | NotApplicable] = {}
     at("writing the workload")

@@ -82,7 +82,7 @@ class Part(BaseModel):
     make: ClassVar[Callable[[Mapping[str, Any]], Any]]
 
     @property
-    def made(self) -> Any:
+    def instance(self) -> Any:
         """The Python object of the table."""
         return type(self).make({key: getattr(self, key) for key in type(self).model_fields})
 
@@ -127,7 +127,7 @@ def _table(
 def _can_be(part: Any) -> Any:
     """Refuse a table whose Python object cannot be made."""
     try:
-        _ = part.made
+        _ = part.instance
     except InputError as error:
         raise ValueError(error.message) from None
     return part
@@ -297,7 +297,7 @@ class Experiment(Runs):
             for item in settings(RunSettings)
             if item.of(run.level) and item.field not in ("coefficients", "trace")
         }
-        own = {"hardware": self.hardware.made, "sharing": run.sharing, "policy": run.policy}
+        own = {"hardware": self.hardware.instance, "sharing": run.sharing, "policy": run.policy}
         return {name: own.get(name, value) for name, value in given.items()}
 
     @model_validator(mode="after")

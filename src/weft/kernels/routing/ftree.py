@@ -14,15 +14,15 @@ UNSET = 65535
 # Phases of a frame of the search upwards: the part of the search that comes next.
 _ENTER, _SECONDARY, _SIBLINGS, _BACK_DOWN, _ROOT = range(5)
 
-#: A frame of the search downwards: the row, the row's next group to search, whether (`made`) an
+#: A frame of the search downwards: the row, the row's next group to search, whether (`routed`) an
 #: adapter below the row got a path, and the group and port that lead to the row of the next frame.
-DOWN = record_type(row="i4", next_group="i4", made="i4", group="i4", port="i4")
+DOWN = record_type(row="i4", next_group="i4", routed="i4", group="i4", port="i4")
 #: A frame of the search upwards: the row and the row before it, whether the row is on the main
 #: path, how many more times the search may go down again from a root, the row's hops to the
 #: destination, the phase, and the other fields as in `DOWN`.
 UP = record_type(
     row="i4", came_from="i4", main="i4", credit="i4", hops="i4", phase="i4", next_group="i4",
-    group="i4", port="i4", made="i4",
+    group="i4", port="i4", routed="i4",
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def _go_down(
     stack[0].row = root
     stack[0].next_group = -1
     entering = True
-    made = False
+    routed = False
     while True:
         row = stack[depth].row
         down = start[3 * row]
@@ -96,7 +96,7 @@ def _go_down(
         stop = start[3 * row + 2]
         if entering:
             entering = False
-            made = False
+            routed = False
             count = siblings - down
             if count == 0:
                 k = stop = down
@@ -110,11 +110,11 @@ def _go_down(
                     stop = siblings
                 k = down
                 if stop == siblings and served[family[row]] <= first_hops + depth:
-                    made = adapters[row] > 0
+                    routed = adapters[row] > 0
                     k = stop
         else:
             k = stack[depth].next_group
-            made = stack[depth].made != 0
+            routed = stack[depth].routed != 0
             if not with_siblings:
                 stop = siblings
         further = first_hops + depth + 1
@@ -125,7 +125,7 @@ def _go_down(
             k += 1
             other = head[group]
             if other < 0:
-                made = True
+                routed = True
                 continue
             if hops[other] <= further or (depth == 0 and other == came_from):
                 continue
@@ -138,13 +138,13 @@ def _go_down(
                 below = other
                 break
             if _pass_by(other, start, adapters, next_down):
-                made = True
+                routed = True
                 group_up[group] += 1
                 port_up[port] += 1
                 changed[row] = True
         if below >= 0:
             stack[depth].next_group = k
-            stack[depth].made = made
+            stack[depth].routed = routed
             stack[depth].group = group
             stack[depth].port = port
             depth += 1
@@ -152,15 +152,15 @@ def _go_down(
             entering = True
             continue
         served[family[row]] = min(served[family[row]], first_hops + depth)
-        if made and siblings > down:
+        if routed and siblings > down:
             next_down[row] += 1
             if next_down[row] == siblings - down:
                 next_down[row] = 0
         if depth == 0:
-            return made
+            return routed
         depth -= 1
-        if made:
-            stack[depth].made = 1
+        if routed:
+            stack[depth].routed = 1
             group_up[stack[depth].group] += 1
             port_up[stack[depth].port] += 1
             changed[stack[depth].row] = True
@@ -186,7 +186,7 @@ def _route(
     frames[0].credit = credit
     frames[0].hops = first_hops
     frames[0].phase = _ENTER
-    made = False
+    routed = False
     returned = False
     while True:
         frame = frames[depth]
@@ -198,8 +198,8 @@ def _route(
         stop = start[3 * row + 3]
         if returned:
             returned = False
-            if made:
-                frame.made = 1
+            if routed:
+                frame.routed = 1
                 if frame.phase == _SIBLINGS:
                     group_down[frame.group] += 1
                     port_down[frame.port] += 1
@@ -209,7 +209,7 @@ def _route(
         push_main = 0
         push_credit = frame.credit
         if frame.phase == _ENTER:
-            frame.made = _go_down(
+            frame.routed = _go_down(
                 row, frame.came_from, frame.hops, not dummy, start, order, head, position,
                 port_start, remote_port, group_up, port_up, changed, next_down, adapters, family,
                 served, hops, line, stack,
@@ -251,7 +251,7 @@ def _route(
                     frame.port = 0
                 frame.next_group += 1
             if push < 0:
-                made = frame.made != 0
+                routed = frame.routed != 0
                 if depth == 0:
                     return
                 depth -= 1
@@ -274,7 +274,7 @@ def _route(
                         line[other] = remote_port[port]
                         hops[other] = above
                         if _pass_by(other, start, adapters, next_down):
-                            frame.made = 1
+                            frame.routed = 1
                         continue
                     push = other
                     break
@@ -312,7 +312,7 @@ def _route(
                 push_credit = frame.credit - 1
                 frame.next_group += 1
             if push < 0:
-                made = frame.made != 0
+                routed = frame.routed != 0
                 if depth == 0:
                     return
                 depth -= 1

@@ -59,17 +59,17 @@ class Moments {
 class Trees {
   constructor(found) {
     Object.assign(this, found);
-    this.made = new Map();
+    this.cached = new Map();
   }
 
   at(frame) {
-    if (!this.made.has(frame)) {
-      if (this.made.size > 60) this.made.clear();
+    if (!this.cached.has(frame)) {
+      if (this.cached.size > 60) this.cached.clear();
       const trees = [];
       for (let t = this.treeStart[frame]; t < this.treeStart[frame + 1]; t++) trees.push(this.tree(t, trees.length));
-      this.made.set(frame, trees);
+      this.cached.set(frame, trees);
     }
-    return this.made.get(frame);
+    return this.cached.get(frame);
   }
 
   tree(t, number) {
