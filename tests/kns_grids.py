@@ -18,10 +18,12 @@ def grid(
     of a line's switch is s and the routers' coordinates, with x for the coordinate that varies.
     """
     build = FabricBuilder(f"grid {sizes}", dimensions=len(sizes))
-    places = list(product(*map(range, sizes)))
-    routers = build.switches(["r" + ".".join(map(str, p)) for p in places], coordinates=places)
-    number = dict(zip(places, routers.tolist(), strict=True))
-    for place in places:
+    coordinates = list(product(*map(range, sizes)))
+    routers = build.switches(
+        ["r" + ".".join(map(str, p)) for p in coordinates], coordinates=coordinates
+    )
+    number = dict(zip(coordinates, routers.tolist(), strict=True))
+    for place in coordinates:
         name = ".".join(map(str, place))
         ends = build.hosts(
             [f"h{name}.{i}" for i in range(hosts)], coordinates=np.tile(place, (hosts, 1))

@@ -264,13 +264,13 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     assert main(words) == 0
     capsys.readouterr()
     # The configuration of a site has no final newline, and has lines that the export replaces.
-    places = {name: tmp_path / name for name in ("cache", "dumps")}
-    for place in places.values():
+    folders = {name: tmp_path / name for name in ("cache", "dumps")}
+    for place in folders.values():
         place.mkdir()
     before = (
         f"routing_engine {own}\nlmc 0\nqos FALSE\nqos_ca_sl2vl 5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5\n"
         f"sweep_interval 0\nlog_flags 0x03\nforce_log_flush TRUE\nlog_file {tmp_path}/opensm.log\n"
-        f"dump_files_dir {places['dumps']}"
+        f"dump_files_dir {folders['dumps']}"
     )
     if own == "updn":
         (tmp_path / "roots").write_text(f"{fabric.node_guid[0]:#018x}\n")
@@ -284,9 +284,9 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     text = "\n".join(lines[start + 2 :])
     for old, new in (
         ("CONF=/etc/opensm/opensm.conf", f"CONF={tmp_path}/opensm.conf"),
-        ("CACHE=/var/cache/opensm", f"CACHE={places['cache']}"),
+        ("CACHE=/var/cache/opensm", f"CACHE={folders['cache']}"),
         ("LOG=/var/log/opensm.log", f"LOG={tmp_path}/opensm.log"),
-        ("DUMPS=/var/log ", f"DUMPS={places['dumps']} "),
+        ("DUMPS=/var/log ", f"DUMPS={folders['dumps']} "),
     ):
         assert text.count(old) == 1
         text = text.replace(old, new)
@@ -297,8 +297,8 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
     with simulator(tmp_path / "net.txt", fabric) as environment:
         environment |= {
             "SIM_HOST": fabric.host_names[0],
-            "OSM_CACHE_DIR": str(places["cache"]),
-            "OSM_TMP_DIR": str(places["dumps"]),
+            "OSM_CACHE_DIR": str(folders["cache"]),
+            "OSM_TMP_DIR": str(folders["dumps"]),
             "PYTHON": sys.executable,
         }
         process = subprocess.Popen(

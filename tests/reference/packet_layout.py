@@ -268,11 +268,11 @@ def lay(
     """
     cables = _cables(fabric, hardware)
     links, vls = cables["num_links"], routes.num_vls
-    places = links * vls
+    link_lanes = links * vls
     packets = most_packets or sum(len(hardware.packets_of(m.num_bytes)) for m in messages)
     crossings = SPAN * packets
     pairs = 1 + max((message.queue_pair for message in messages), default=0)
-    queues = places * (cables["num_ports"] if hardware.queues == "voq" else 1)
+    queues = link_lanes * (cables["num_ports"] if hardware.queues == "voq" else 1)
     table = fabric.graph.num_rows * entries if policy == "flowlet" else 0
     number = [0] * NUMBERS
     number[FREE_CROSSINGS], number[FREE_PACKETS] = crossings, packets
@@ -283,12 +283,12 @@ def lay(
         **_arbitration(hardware, links),
         **{name: [-1] * pairs for name in ("qp_first", "qp_last", "qp_next")},
         "qp_taken": [0] * pairs,
-        **{name: [-1] * places for name in ("line_first", "line_last", "last_taken")},
+        **{name: [-1] * link_lanes for name in ("line_first", "line_last", "last_taken")},
         **{
-            name: [0] * places
+            name: [0] * link_lanes
             for name in ("held", "returning", "inside", "wanted", "sent_packets", "sent_bytes")
         },
-        "credits": [hardware.buffer_credits] * places,
+        "credits": [hardware.buffer_credits] * link_lanes,
         **{
             name: [0] * links
             for name in ("link_until", "waiting", "memory_until", "look", "looked")

@@ -16,7 +16,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.fabrics.load import fabric as load
 from weft.machine_room import CostPlan, Layout, cables, cost
-from weft.machine_room.cost_plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
+from weft.machine_room.cost_plan import POSITION_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
 from weft.machine_room.equipment import equipment
 from weft.machine_room.room_options import UNIT_M
 
@@ -38,8 +38,8 @@ def by_ends(result: CostPlan, column: str) -> dict[str, Any]:
     }
 
 
-def places(result: CostPlan) -> dict[str, tuple[str, int]]:
-    return {name: (rack, unit) for name, _, rack, unit, _ in result.places.rows()}
+def positions(result: CostPlan) -> dict[str, tuple[str, int]]:
+    return {name: (rack, unit) for name, _, rack, unit, _ in result.positions.rows()}
 
 
 # -- by hand ---------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def places(result: CostPlan) -> dict[str, tuple[str, int]]:
 def test_two_racks_by_hand() -> None:
     result = cost(pair(), rack_units=4)
     # A rack of 4U holds a switch on top and its two hosts below.
-    assert places(result) == {
+    assert positions(result) == {
         "x": ("A01", 4), "a": ("A01", 3), "b": ("A01", 2),
         "y": ("A02", 4), "c": ("A02", 3), "d": ("A02", 2),
     }  # fmt: skip
@@ -123,7 +123,7 @@ def test_a_fabric_that_fits_into_one_rack_has_one() -> None:
     (rack,) = result.racks.rows(named=True)
     assert rack["role"] == "mixed"
     # From the top: the switch of the upper level, the leaves and the hosts, without gaps.
-    order = [name for name, _ in sorted(places(result).items(), key=lambda item: -item[1][1])]
+    order = [name for name, _ in sorted(positions(result).items(), key=lambda item: -item[1][1])]
     level = result.fabric.level
     assert [int(level[result.fabric.find_node(name)]) for name in order] == [2, 1, 1, 0, 0, 0, 0]
     assert rack["units_used"] == 7
@@ -165,7 +165,7 @@ def test_kns_routers_stand_beside_their_hosts_and_lines_at_the_row_ends() -> Non
     result = cost(fabric, core="row-ends", racks_per_row=2, hosts_per_rack=12, order="number")
     assert result.leaves == "beside"
     assert result.racks["role"].to_list() == ["mixed", "switches"] * 3
-    at = places(result)
+    at = positions(result)
     for link in fabric.links[fabric.links["kind"] == 1]:
         host, router = fabric.node_names[link["from_node"]], fabric.node_names[link["to_node"]]
         assert at[host] == (at[router][0], at[router][1] - 1)
@@ -196,7 +196,7 @@ def test_hosts_per_rack_and_chassis() -> None:
     dense = cost(fabric, hosts_per_rack=8, chassis_units=2, hosts_per_chassis=4)
     # A rack holds a switch of 1U and two chassis of 2U for eight hosts.
     assert sorted(dense.racks["units_used"]) == [2, 5, 5, 5, 5]
-    hosts = dense.places.filter(pl.col("kind") == "host")
+    hosts = dense.positions.filter(pl.col("kind") == "host")
     assert set(hosts["units"]) == {2}
     assert hosts.group_by("rack", "unit").len()["len"].to_list() == [4] * 8
 
@@ -216,7 +216,7 @@ def test_a_switch_may_be_as_high_as_a_rack() -> None:
 def test_the_height_of_a_switch_grows_with_its_ports() -> None:
     fabric = load("xgft:1;100;1")
     result = cost(fabric, ports_per_unit=30, rack_units=40)
-    switch = result.places.filter(pl.col("kind") == "switch").row(0, named=True)
+    switch = result.positions.filter(pl.col("kind") == "switch").row(0, named=True)
     assert switch["units"] == 4
     with pytest.raises(InputError, match=r"has 100 ports and needs 50 U, more than a rack of 42 U"):
         cost(fabric, ports_per_unit=2)
@@ -225,7 +225,7 @@ def test_the_height_of_a_switch_grows_with_its_ports() -> None:
 def test_multi_homed_hosts_stand_with_the_switch_of_their_first_port() -> None:
     fabric = load("bcube:k=4,n=2")
     result = cost(fabric, rack_units=5)
-    at = places(result)
+    at = positions(result)
     for host in fabric.host_nodes.tolist():
         link = fabric.port_link[fabric.port_offset[host]]
         home = fabric.node_names[fabric.link_to[link]]
@@ -263,7 +263,7 @@ def test_adapters_of_one_machine_are_one_host(
     described: dict[str, tuple[str, int]], machines: list[str]
 ) -> None:
     result = cost(rails(described))
-    hosts = result.places.filter(pl.col("kind") == "host")
+    hosts = result.positions.filter(pl.col("kind") == "host")
     spots = hosts.group_by("rack", "unit", maintain_order=True).agg(pl.col("node").str.join())
     assert spots["node"].to_list() == machines
     assert result.num_hosts == result.racks["hosts"].sum() == len(machines)
@@ -338,7 +338,7 @@ def test_cables_inside_a_chassis_are_not_bought() -> None:
     assert set(inside["length_m"]) == {0.0}
     assert inside["number"].to_list() == list(range(8, 12))
     assert set(result.fabric.cable_latency_ns[inside["cable"].to_numpy()]) == {0.0}
-    at = places(result)
+    at = positions(result)
     assert at["x"] == at["y"] == at["sharp"] != at["z"]
     rows = {row["item"]: row for row in result.summary.iter_rows(named=True)}
     # 24 ports minus 7 ends of internal cables; the ports in use lead to four hosts and z.
@@ -388,7 +388,7 @@ def check(fabric: Fabric, result: CostPlan, layout: Layout) -> None:
 
     # Each unit of a rack holds at most one box, all boxes fit, and the racks list their contents.
     held: dict[tuple[str, int], set[tuple[int, int]]] = {}
-    spots = result.places.filter(pl.col("kind") != "auxiliary")
+    spots = result.positions.filter(pl.col("kind") != "auxiliary")
     assert len(spots) == fabric.num_switches + fabric.num_hosts
     for _, _, rack, unit, units in spots.rows():
         assert unit >= 1
@@ -488,7 +488,7 @@ def test_connected_switches_and_hosts_share_racks_without_labels() -> None:
 def test_equal_input_gives_equal_plans() -> None:
     fabric = load("kns:k=4,n=2")
     one, two = cost(fabric), cost(fabric)
-    for name in ("cables", "summary", "racks", "places"):
+    for name in ("cables", "summary", "racks", "positions"):
         assert getattr(one, name).equals(getattr(two, name))
     assert one.text() == two.text()
 
@@ -581,7 +581,7 @@ def test_frames_have_the_documented_columns() -> None:
         (cables.CABLE_COLUMNS, result.cables),
         (SUMMARY_COLUMNS, result.summary),
         (RACK_COLUMNS, result.racks),
-        (PLACE_COLUMNS, result.places),
+        (POSITION_COLUMNS, result.positions),
     ]
     for columns, table in described:
         assert dict(table.schema) == {key: column.dtype() for key, column in columns.items()}

@@ -204,7 +204,7 @@ def test_items_bought_are_products_of_the_price_file(tmp_path: Path) -> None:
         "2-port host adapter for 1 port": (2, 1, 1, 1, 1, 400, 12),
     }
     # The height is that of the product: at 30 ports per U, its 36 ports take 2 U instead of 1.
-    heights = dict(result.places.select("node", "units").rows())
+    heights = dict(result.positions.select("node", "units").rows())
     assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
     assert "36-port switch for 30 ports" in result.text()
     with pytest.raises(InputError, match=r"big has 30 ports \(36 as bought\) and needs 36 U, m"):

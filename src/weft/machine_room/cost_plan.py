@@ -73,8 +73,8 @@ RACK_COLUMNS = {
     "cables_out": Column(pl.Int32, "", "Number of cables that leave the rack over the tray"),
 }
 
-#: Columns of `CostPlan.places`, one row per node.
-PLACE_COLUMNS = {
+#: Columns of `CostPlan.positions`, one row per node.
+POSITION_COLUMNS = {
     "node": Column(pl.String, "", "Label of the node"),
     "kind": Column(pl.String, "", "Kind of node: switch, host or auxiliary"),
     "rack": Column(pl.String, "", "Rack (null for an auxiliary adapter without a cable)"),
@@ -98,8 +98,8 @@ class CostPlan:
         options ``auto`` and ``shortest``.
     cables
         The cabling list, with the columns `weft.machine_room.cables.CABLE_COLUMNS`.
-    summary, racks, places
-        Tables with the columns `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `PLACE_COLUMNS`.
+    summary, racks, positions
+        Tables with the columns `SUMMARY_COLUMNS`, `RACK_COLUMNS` and `POSITION_COLUMNS`.
     currency
         Currency of the prices, None without prices.
     unpriced
@@ -113,7 +113,7 @@ class CostPlan:
     cables: pl.DataFrame
     summary: pl.DataFrame
     racks: pl.DataFrame
-    places: pl.DataFrame
+    positions: pl.DataFrame
     currency: str | None
     unpriced: tuple[str, ...]
 

@@ -20,7 +20,7 @@ from weft.machine_room.cables import (
     cabling_list,
     rack_names,
 )
-from weft.machine_room.cost_plan import PLACE_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS, CostPlan
+from weft.machine_room.cost_plan import POSITION_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS, CostPlan
 from weft.machine_room.equipment import Equipment, equipment, orders
 from weft.machine_room.prices import Prices
 from weft.machine_room.racks import Packer, Placement
@@ -85,7 +85,7 @@ def cost(
         cables=cables,
         summary=frame(SUMMARY_COLUMNS, {name: [r[name] for r in rows] for name in SUMMARY_COLUMNS}),
         racks=_racks(gear, layout, placement),
-        places=_places(fabric, placement),
+        positions=_positions(fabric, placement),
         currency=price_list.currency if price_list else None,
         unpriced=unpriced,
     )
@@ -241,10 +241,10 @@ def _racks(gear: Equipment, layout: Layout, placement: Placement) -> pl.DataFram
     return frame(RACK_COLUMNS, data)
 
 
-def _places(fabric: Fabric, placement: Placement) -> pl.DataFrame:
+def _positions(fabric: Fabric, placement: Placement) -> pl.DataFrame:
     names = pl.Series([*rack_names(placement), None], dtype=pl.String)
     return frame(
-        PLACE_COLUMNS,
+        POSITION_COLUMNS,
         {
             "node": pl.Series(fabric.node_names, dtype=pl.String),
             "kind": [NodeKind(kind).name.lower() for kind in fabric.node_kind.tolist()],

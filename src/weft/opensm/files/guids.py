@@ -172,24 +172,24 @@ def parse_guids(text: str, file: str) -> list[tuple[int, int]]:
     return guids
 
 
-def guid_list(fabric: Fabric, places: NDArray[np.integer[Any]], *, kind: GuidKind) -> str:
+def guid_list(fabric: Fabric, indices: NDArray[np.integer[Any]], *, kind: GuidKind) -> str:
     """Return the text of a file for `read_guids`, with names as comments.
 
     Parameters
     ----------
     fabric
         Fabric of the nodes or ports.
-    places
+    indices
         Switches for ``root``, endpoints for ``cn`` and ``io``, destinations for ``order``.
     kind
         As for `read_guids`.
     """
     if kind == "root":
-        guids, nodes = fabric.node_guid[places], places
+        guids, nodes = fabric.node_guid[indices], indices
     else:
-        guids = port_guids(fabric)[places]
+        guids = port_guids(fabric)[indices]
         everything = np.concatenate((fabric.endpoint_node, np.arange(fabric.num_switches)))
-        nodes = everything[places]
+        nodes = everything[indices]
     return "".join(
         f"{guid:#018x} # {' '.join(fabric.node_names[node].split())}\n"
         for guid, node in zip(guids.tolist(), nodes.tolist(), strict=True)

@@ -80,7 +80,7 @@ def process_grid(num_ranks: int, dims: tuple[int, ...] | None, dimensions: int) 
     return dims
 
 
-def places(dims: tuple[int, ...]) -> NDArray[np.int64]:
+def coordinates_of_ranks(dims: tuple[int, ...]) -> NDArray[np.int64]:
     """Return the coordinates of each rank, int64 [dimensions, ranks]."""
     ranks = np.arange(prod(dims), dtype=np.int64)
     strides = np.cumprod((1, *dims[:-1]))
@@ -101,7 +101,7 @@ def beside(
     periodic
         Whether each dimension wraps around.
     """
-    coordinates = places(dims)
+    coordinates = coordinates_of_ranks(dims)
     strides = np.cumprod((1, *dims[:-1]))
     rank = np.zeros(prod(dims), dtype=np.int64)
     inside = np.ones(prod(dims), dtype=np.bool_)

@@ -18,7 +18,7 @@ from weft.workload.apps.application_registry import (
     check_size,
     need,
 )
-from weft.workload.apps.grids import beside, places, process_grid
+from weft.workload.apps.grids import beside, coordinates_of_ranks, process_grid
 from weft.workload.builder import WorkloadBuilder
 from weft.workload.workload import Workload
 
@@ -126,7 +126,7 @@ class _Halo:
                 size = prod(n for n, move in zip(local, direction, strict=True) if not move)
                 self.sides.append((ranks, other[ranks], check_size(size * _DOUBLE_BYTES)))
         # A row of the matrix has 27 entries, fewer at the boundary of the domain.
-        coordinates = places(grid)
+        coordinates = coordinates_of_ranks(grid)
         entries = np.ones(prod(grid), dtype=np.float64)
         for axis, points in enumerate(local):
             ends = (coordinates[axis] == 0).astype(np.int64) + (coordinates[axis] == grid[axis] - 1)
