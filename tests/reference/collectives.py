@@ -81,7 +81,7 @@ def follow(
         ops = range(workload.op_offset[rank], workload.op_offset[rank + 1])
         for operation in (Kind.SEND, Kind.RECV):
             operations = [op for op in ops if kind[op] == operation]
-            recorded = trace.carried if operation == Kind.SEND else trace.taken
+            recorded = trace.sent_blocks if operation == Kind.SEND else trace.taken
             assert len(recorded.get(rank, [])) == len(operations)
             index.update({op: at for at, op in enumerate(operations)})
         bit.update({op: 1 << index[op] for op in ops if kind[op] == Kind.RECV})
@@ -143,7 +143,7 @@ def follow(
             send, receive = (op, other) if kind[op] == Kind.SEND else (other, op)
             sender = int(workload.rank[send])
             has = state_of(sender, seen[send])
-            blocks = trace.carried[sender][index[send]]
+            blocks = trace.sent_blocks[sender][index[send]]
             assert len(set(blocks)) == len(blocks)
             for block in blocks:
                 assert block in has, f"{workload.describe(send)} holds {block}: not there yet"

@@ -108,7 +108,7 @@ def cost(entry: str, p: int, size: int) -> tuple[float, ...]:
     arguments = (kind.name, facts["algorithm"], np.arange(p), size)
     options = {"segment": size // 4} if entry == "bcast-chain" else {}
     workload, _, rounds = run_collective(*arguments, **options)
-    *_, carried = run_collective(*arguments, **options, message=float)
+    *_, by_bytes = run_collective(*arguments, **options, message=float)
     *_, combined = run_collective(
         *arguments, **options, reduce_ns_per_byte=float(kind.combines), message=lambda _: 0.0,
         calculation=float,
@@ -117,7 +117,7 @@ def cost(entry: str, p: int, size: int) -> tuple[float, ...]:
         rounds.ends.max(),
         len(workload.messages),
         workload.size_bytes[workload.messages].sum(),
-        carried.ends.max(),
+        by_bytes.ends.max(),
         combined.ends.max(),
     )
 

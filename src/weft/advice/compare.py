@@ -14,7 +14,7 @@ from weft.advice.comparison import ENGINE_COLUMNS, RUN_COLUMNS, Comparison, Outc
 from weft.core.columns import frame
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
-from weft.opensm.lane_files import carried
+from weft.opensm.lane_files import opensm_use
 from weft.report.comparison_data import LinkUsers, PatternRun
 from weft.routes import Routes
 from weft.routing import engine, route
@@ -168,7 +168,7 @@ def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> O
         validation=validate(fabric, routes),
         bisection=bisection(fabric, routes, samples, seed, two_way=two_way),
         route_s=elapsed,
-        carried=carried(fabric, routes),
+        opensm_use=opensm_use(fabric, routes),
     )
 
 

@@ -91,7 +91,7 @@ RUN_COLUMNS = {
 class Outcome:
     """Outcome of one engine: routes and validation, or the reason why it does not fit.
 
-    `carried` is the way in which OpenSM can load the routes, from `weft.opensm.lane_files.carried`.
+    `opensm_use` says how OpenSM can use the routes, see `weft.opensm.lane_files.opensm_use`.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Outcome:
     validation: Validation | None = None
     bisection: Bisection | None = None
     route_s: float = 0.0
-    carried: str = ""
+    opensm_use: str = ""
 
     @property
     def serves(self) -> bool:
@@ -177,7 +177,7 @@ class Comparison:
         """Valid engines of OpenSM itself, best first."""
         theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
         return tuple(
-            o for o in self.outcomes if o.serves and (o.name in theirs or o.carried == "own")
+            o for o in self.outcomes if o.serves and (o.name in theirs or o.opensm_use == "own")
         )
 
     @property
@@ -193,7 +193,7 @@ class Comparison:
     def candidates(self) -> tuple[Outcome, ...]:
         """Valid engines that OpenSM can load, or else all valid engines; the first is `best`."""
         valid = tuple(outcome for outcome in self.outcomes if outcome.serves)
-        return tuple(o for o in valid if o.carried) or valid
+        return tuple(o for o in valid if o.opensm_use) or valid
 
     @property
     def recommended(self) -> Outcome | None:
@@ -378,7 +378,7 @@ def recommendation(result: Comparison) -> list[str]:
         if not never_deadlocks(theirs.name):
             line += "; freedom from deadlock is proven for the present fabric only"
         line += "."
-        if best not in result.valid_of_opensm and best.carried:
+        if best not in result.valid_of_opensm and best.opensm_use:
             line += f" Static tables of weft's {best.name} are not rerouted, "
             line += (
                 "and have the same figures."
@@ -387,7 +387,7 @@ def recommendation(result: Comparison) -> list[str]:
                 f"more bandwidth or {PEAK_GAIN:.0%} fewer flows on that link."
             )
         return [line]
-    if not best.carried:
+    if not best.opensm_use:
         return []
     export = f"weft opensm export FABRIC --engine {shlex.quote(best.name)} --out DIR"
     lines = [f"Recommended: static tables of weft's {best.name}: {export}."]

@@ -42,7 +42,7 @@ def lane_files(fabric: Fabric, routes: TableRoutes) -> tuple[dict[str, str], dic
     return {POLICY: policy}, settings
 
 
-def carried(fabric: Fabric, routes: Routes) -> str:
+def opensm_use(fabric: Fabric, routes: Routes) -> str:
     """Return how OpenSM can use the routes.
 
     Returns

@@ -95,8 +95,8 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
     }
     inside = range(fabric.num_links, len(result.busy_ps))
     # The page opens at the snapshot with most buffers in congestion trees; traffic breaks ties.
-    carried = np.diff(shots.busy_ps[shown.chosen].sum(axis=1), prepend=0)
-    use = carried / (shown.end_ps - shown.begin_ps)
+    busy_ps = np.diff(shots.busy_ps[shown.chosen].sum(axis=1), prepend=0)
+    use = busy_ps / (shown.end_ps - shown.begin_ps)
     stuck = [sum(map(len, each)) for each in trees]
     opening = max(range(len(trees)), key=lambda at: (stuck[at], use[at], -at))
     data = {

@@ -211,12 +211,12 @@ def ordered_tables(
                             e = choices[k]
                             if numbers[e] <= entered[row]:
                                 continue
-                            carried = load[e]
+                            edge_load = load[e]
                             if lmc:
                                 for twin in range(d << lmc, (d + 1) << lmc):
                                     if twin != lid and (round_ > 0 or twin < lid):
-                                        carried += senders * (table[twin, row] == edge_port[e])
-                            burden = carried * edge_cost[e]
+                                        edge_load += senders * (table[twin, row] == edge_port[e])
+                            burden = edge_load * edge_cost[e]
                             if steep:
                                 burden = burden**4
                             if cost[edge_row[e]] + burden < least:

@@ -294,7 +294,7 @@ class _Loader:
             for weights in (None, size[moves])
         )
         loads = flow_loads(fabric, routes, count)
-        carried = flow_loads(fabric, routes, amount).per_link
+        link_bytes = flow_loads(fabric, routes, amount).per_link
         worst = np.zeros(len(mine))
         hops = np.zeros(len(mine), dtype=np.int32)
         if routes.settled:
@@ -307,7 +307,7 @@ class _Loader:
                 f"{routes.engine} routes of {fabric.name}"
             )
         load = loads.per_link * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
-        needs = carried * _BITS / fabric.link_rate_gbps
+        needs = link_bytes * _BITS / fabric.link_rate_gbps
         busiest = int(needs.argmax()) if needs.any() else None
         known = routes.settled and bool(moves.any())
         row = {
@@ -317,10 +317,10 @@ class _Loader:
             "mean_contention": float(worst[moves].mean()) if known else None,
             "max_contention": float(load.max(initial=0.0)),
             "busiest_link": busiest,
-            "busiest_bytes": 0.0 if busiest is None else float(carried[busiest]),
+            "busiest_bytes": 0.0 if busiest is None else float(link_bytes[busiest]),
             "bound_ns": float(needs.max(initial=0.0)),
         }
-        return _Loaded(row, carried, loads.per_link, load, worst, hops)
+        return _Loaded(row, link_bytes, loads.per_link, load, worst, hops)
 
 
 def _need_paths(

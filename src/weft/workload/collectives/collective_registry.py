@@ -130,7 +130,7 @@ class Trace:
 
     Parameters
     ----------
-    carried
+    sent_blocks
         For each rank and each of its sends in program order: the blocks in the message.
     taken
         For each rank and each of its receives in program order: whether the blocks are combined
@@ -139,7 +139,7 @@ class Trace:
         Sizes of the parts of a divided buffer, int64 [parts].
     """
 
-    carried: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
+    sent_blocks: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     taken: dict[int, list[tuple[bool, tuple[int, ...]]]] = field(default_factory=dict)
     cuts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -395,7 +395,7 @@ class Group:
             for rank, sends in np.broadcast(np.atleast_1d(ranks), where):
                 if sends:
                     blocks = tuple(map(int, carries(int(rank))))
-                    self._trace.carried.setdefault(int(row[rank]), []).append(blocks)
+                    self._trace.sent_blocks.setdefault(int(row[rank]), []).append(blocks)
 
     def _note_receives(self, ranks: Any, where: Any, add: bool, also: Carries | None) -> None:
         assert self._trace is not None
