@@ -50,7 +50,7 @@ class Flows:
         Fabric and routes of the flows.
     source, destination
         Hosts, int64 [flows].
-    ways
+    paths
         Path of each flow: its directed links.
     rate
         float64 [flows]: max-min rate in bytes/ns.
@@ -60,7 +60,7 @@ class Flows:
     routes: Routes
     source: NDArray[np.int64]
     destination: NDArray[np.int64]
-    ways: list[list[int]]
+    paths: list[list[int]]
     rate: NDArray[np.float64]
 
     @classmethod
@@ -90,7 +90,7 @@ class Flows:
     def inputs(self) -> dict[int, dict[int, list[int]]]:
         """Return link -> previous link -> flows; the previous link is -1 - flow at its host."""
         by_link: dict[int, dict[int, list[int]]] = {}
-        for flow, path in enumerate(self.ways):
+        for flow, path in enumerate(self.paths):
             for before, link in pairwise([-1 - flow, *path]):
                 by_link.setdefault(link, {}).setdefault(before, []).append(flow)
         return by_link
@@ -165,7 +165,7 @@ def on_own_lanes(flows: Flows, most: int = 15) -> Flows:
     """
     routes, fabric = flows.routes, flows.fabric
     assert isinstance(routes, TableRoutes)
-    row = [int(fabric.graph.node_row[fabric.link_to[path[0]]]) for path in flows.ways]
+    row = [int(fabric.graph.node_row[fabric.link_to[path[0]]]) for path in flows.paths]
     ends = zip(row, flows.destination.tolist(), strict=True)
     first = {each: flow for flow, each in reversed(list(enumerate(ends)))}
     keep = np.array(sorted(first.values())[:most])

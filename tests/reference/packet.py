@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.reference import packet_network
 from tests.reference.packet_layout import Message, lay, ps
-from tests.reference.packet_state import EVENTS, SAID
+from tests.reference.packet_state import EVENTS, REPORTS
 from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.sim.packet.hardware import Hardware
@@ -318,8 +318,8 @@ class PlainPackets:
 
     def _collect_reports(self) -> None:
         """Process the network's reports: messages sent, and messages arrived in order [19]."""
-        reports = self.net.said[: self.net.number[SAID]]
-        self.net.number[SAID] = 0
+        reports = self.net.reports[: self.net.number[REPORTS]]
+        self.net.number[REPORTS] = 0
         for report in reports:
             message, arrived = divmod(report, 2)
             op, part = self.message_part[message]

@@ -18,8 +18,8 @@ from tests.reference.packet_state import (
     FREE_PACKETS,
     HOPS,
     LOOKS,
+    REPORTS,
     ROUTE,
-    SAID,
 )
 
 
@@ -255,5 +255,5 @@ def check_credits(net, index):
 
 def say(net, what):
     """Report an event of a message to the program."""
-    net.said[net.number[SAID]] = what
-    net.number[SAID] += 1
+    net.reports[net.number[REPORTS]] = what
+    net.number[REPORTS] += 1

@@ -132,7 +132,7 @@ def _cables(fabric: Fabric, hardware: Hardware) -> dict[str, Any]:
     }
 
 
-def _ways(routes: Routes) -> dict[str, Any]:
+def _route_arrays(routes: Routes) -> dict[str, Any]:
     none: list[int] = []
     arrays: dict[str, Any] = dict.fromkeys(
         ("table", "path_offset", "path_edge", "set_id", "set_offset", "set_edge", "set_lane"), none
@@ -171,23 +171,23 @@ def _messages(
     ports: str,
 ) -> dict[str, Any]:
     """Return the arrays of messages: path, service level, first link and lane."""
-    ways, sls, links, goals, lanes = [], [], [], [], []
-    layout = types.SimpleNamespace(**_ways(routes))
+    paths, sls, links, goals, lanes = [], [], [], [], []
+    layout = types.SimpleNamespace(**_route_arrays(routes))
     pairs = routes.pair.tolist() if isinstance(routes, PathRoutes) else []
     for message in messages:
         start, goal = ends_of(fabric, message.source, message.target, ports)
         link = first_link(fabric, start)
-        row, sl, way = cables["head"][link], routes.sl, goal
+        row, sl, path = cables["head"][link], routes.sl, goal
         if isinstance(routes, TableRoutes):
-            way = (goal << routes.lmc) + message.lid_offset
+            path = (goal << routes.lmc) + message.lid_offset
         if isinstance(routes, PathRoutes):
-            way = pairs.index(start * fabric.num_host_endpoints + goal)
+            path = pairs.index(start * fabric.num_host_endpoints + goal)
         if sl.ndim == 1:
-            sl = sl[way]
+            sl = sl[path]
         elif sl.ndim == 2:
-            sl = sl[row, way]
+            sl = sl[row, path]
         goals.append(goal)
-        ways.append(way)
+        paths.append(path)
         links.append(link)
         sls.append(int(sl))
         if layout.own_lanes:
@@ -202,7 +202,7 @@ def _messages(
         "msg_bytes": [message.num_bytes for message in messages],
         "msg_coming": [len(hardware.packets_of(message.num_bytes)) for message in messages],
         "msg_goal": goals,
-        "msg_path": ways,
+        "msg_path": paths,
         "msg_sl": sls,
         "msg_link": links,
         "msg_lane": lanes,
@@ -278,7 +278,7 @@ def lay(
     number[FREE_CROSSINGS], number[FREE_PACKETS] = crossings, packets
     arrays: dict[str, Any] = {
         **cables,
-        **_ways(routes),
+        **_route_arrays(routes),
         **_messages(fabric, routes, hardware, cables, messages, ports),
         **_arbitration(hardware, links),
         **{name: [-1] * pairs for name in ("qp_first", "qp_last", "qp_next")},
@@ -312,7 +312,7 @@ def lay(
         "free_crossing": range(crossings - 1, -1, -1),
         **{name: [0] * (6 * crossings + 6) for name in Network._fields if name.startswith("heap_")},
         "number": number,
-        "said": [0] * (2 * len(messages) + 2),
+        "reports": [0] * (2 * len(messages) + 2),
     }  # fmt: skip
     scalars = {
         "num_vls": vls,

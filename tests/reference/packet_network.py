@@ -30,7 +30,7 @@ from tests.reference.packet_state import (
     FREE_PACKETS,
     LOOKS,
     PACKETS,
-    SAID,
+    REPORTS,
     WAKE,
 )
 
@@ -308,4 +308,4 @@ def run_released(net, release, until):
             join(net, next_message)
             next_message += 1
         grant(net, time)
-        net.number[SAID] = 0
+        net.number[REPORTS] = 0

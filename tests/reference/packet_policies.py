@@ -336,7 +336,7 @@ class PlainConga:
             is_new = recorded is None or recorded[2] or recorded[0] != header["ce"]
             self.pending_feedback[key] = header["ce"], time, is_new
             if "last_tag" in header:
-                self.heard[row, peer, header["last_tag"]] = header["told_metric"], time
+                self.heard[row, peer, header["last_tag"]] = header["last_metric"], time
             del packet.tunnels[level]
 
     def next_link(self, packet: Packet, row: int, time: int) -> int:
@@ -387,4 +387,4 @@ class PlainConga:
         metric, since, _ = self.pending_feedback[row, peer, tag]
         self.pending_feedback[row, peer, tag] = metric, since, False
         self.last_tag[row, peer] = tag
-        return {"last_tag": tag, "told_metric": self.aged(metric, since, time)}
+        return {"last_tag": tag, "last_metric": self.aged(metric, since, time)}

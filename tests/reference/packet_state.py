@@ -14,7 +14,7 @@ TABLES, PATHS, CANDIDATES = 0, 1, 2
 ECMP, SPRAY, FLOWLET, ADAPTIVE = 0, 1, 2, 3
 
 # Indices of `number`.
-EVENTS, PACKETS, LOOKS, SAID, FREE_CROSSINGS, FREE_PACKETS, HOPS, DELIVERED = range(8)
+EVENTS, PACKETS, LOOKS, REPORTS, FREE_CROSSINGS, FREE_PACKETS, HOPS, DELIVERED = range(8)
 NUMBERS = 8
 
 # Kinds of events, in the order in which those of one instant are processed: the last byte of a flit
@@ -189,4 +189,4 @@ class Network(NamedTuple):
     heap_item: Any
     heap_flit: Any
     number: Any
-    said: Any
+    reports: Any

@@ -13,7 +13,7 @@ from weft.routes import CandidateRoutes
 from weft.routing.engines.valiant import SetCollector
 
 #: A path between rows: (edge, lane) of each link, and its probability.
-Way = tuple[tuple[tuple[int, int], ...], float]
+WeightedPath = tuple[tuple[tuple[int, int], ...], float]
 
 
 def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
@@ -24,38 +24,40 @@ def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
     return list(zip(edges, lanes, strict=True))
 
 
-def ways(fabric: Fabric, routes: CandidateRoutes, line: np.ndarray, row: int) -> Iterator[Way]:
+def weighted_paths(
+    fabric: Fabric, routes: CandidateRoutes, line: np.ndarray, row: int
+) -> Iterator[WeightedPath]:
     """Yield each path from a row by a line of the table, with its probability."""
     if line[row] < 0:
         yield (), 1.0
         return
     choices = members(routes, line[row])
     for edge, lane in choices:
-        for rest, chance in ways(fabric, routes, line, int(fabric.graph.edge_row[edge])):
+        for rest, chance in weighted_paths(fabric, routes, line, int(fabric.graph.edge_row[edge])):
             yield ((edge, lane), *rest), chance / len(choices)
 
 
-def end(fabric: Fabric, way: tuple[tuple[int, int], ...], row: int) -> int:
-    return int(fabric.graph.edge_row[way[-1][0]]) if way else row
+def end(fabric: Fabric, path: tuple[tuple[int, int], ...], row: int) -> int:
+    return int(fabric.graph.edge_row[path[-1][0]]) if path else row
 
 
 def minimal_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
-) -> list[Way] | None:
+) -> list[WeightedPath] | None:
     """Return paths without an intermediate; None if some path does not arrive."""
-    paths = list(ways(fabric, routes, routes.set_id[target], source))
-    return paths if all(end(fabric, way, source) == target for way, _ in paths) else None
+    paths = list(weighted_paths(fabric, routes, routes.set_id[target], source))
+    return paths if all(end(fabric, path, source) == target for path, _ in paths) else None
 
 
 def indirect_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
-) -> list[Way] | None:
+) -> list[WeightedPath] | None:
     """Return paths via all intermediates but those of the ends; None if a path does not arrive."""
     via = routes.via
     others = set(range(routes.num_intermediates)) - {int(via[source]), int(via[target])}
     paths = []
     for v in others:
-        for first, chance in ways(fabric, routes, routes.via_set[v], source):
+        for first, chance in weighted_paths(fabric, routes, routes.via_set[v], source):
             intermediate = end(fabric, first, source)
             if via[intermediate] != v:
                 return None
@@ -73,7 +75,7 @@ def uses_intermediate(routes: CandidateRoutes, source: int, target: int) -> bool
 
 def pair_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int, *, minimal_share: float = 0.0
-) -> list[Way] | None:
+) -> list[WeightedPath] | None:
     """Return paths of a pair of rows; the share `minimal_share` of two-phase traffic is direct."""
     if not uses_intermediate(routes, source, target):
         return minimal_paths(fabric, routes, source, target)
@@ -81,8 +83,8 @@ def pair_paths(
     direct = minimal_paths(fabric, routes, source, target) if routes.direct else []
     if indirect is None or direct is None:
         return None
-    return [(way, chance * (1 - minimal_share)) for way, chance in indirect] + [
-        (way, chance * minimal_share) for way, chance in direct
+    return [(path, chance * (1 - minimal_share)) for path, chance in indirect] + [
+        (path, chance * minimal_share) for path, chance in direct
     ]
 
 

@@ -99,7 +99,7 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
 
 def routed_pairs(
     fabric: Fabric, routes: CandidateRoutes
-) -> list[tuple[int, int, list[plain.Way], list[plain.Way]]]:
+) -> list[tuple[int, int, list[plain.WeightedPath], list[plain.WeightedPath]]]:
     """Return pairs of hosts with all their paths, and with their direct paths."""
     pairs = []
     for a, b, source, target in host_pairs(fabric):
@@ -234,7 +234,7 @@ def test_shares_of_intermediate_rows_add_up(seed: int) -> None:
         for v in range(4):
             ends = dict.fromkeys(range(fabric.graph.num_rows), 0.0)
             if routes.via[source] != v:
-                for path, chance in plain.ways(fabric, routes, routes.via_set[v], source):
+                for path, chance in plain.weighted_paths(fabric, routes, routes.via_set[v], source):
                     last_row = plain.end(fabric, path, source)
                     ends[last_row] += chance * (routes.via[last_row] == v)
             for row in np.flatnonzero(routes.via == v).tolist():

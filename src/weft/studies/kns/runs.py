@@ -37,7 +37,7 @@ _ONE_PLACEMENT = frozenset({
 #: Benchmarks that run with the paper's routings only.
 _PAPER_ONLY = frozenset({"pingpong-bandwidth", "graph500-paced"})
 #: Seconds between two progress lines.
-_SAY_EVERY_S = 10.0
+_REPORT_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -130,16 +130,16 @@ class Watch:
     """Progress on stderr: a line that is rewritten on a terminal, else a line every 10 s."""
 
     _began: float = field(default_factory=time.monotonic)
-    _said: float = -_SAY_EVERY_S
+    _last_report_s: float = -_REPORT_EVERY_S
 
     def __call__(self, done: int, runs: int) -> None:
         """Print the number of runs that are complete, if a line is due."""
         live = sys.stderr is not None and sys.stderr.isatty()
         now = time.monotonic()
-        due = live or now - self._said > _SAY_EVERY_S or done == runs
+        due = live or now - self._last_report_s > _REPORT_EVERY_S or done == runs
         if sys.stderr is None or not done or not due:
             return
-        self._said = now
+        self._last_report_s = now
         text = f"weft: {done} of {runs} runs, {now - self._began:.0f} s"
         end = "\n" if not live or done == runs else ""
         print(f"\r{text}" if live else text, end=end, file=sys.stderr, flush=True)

@@ -16,10 +16,10 @@ from weft.studies.multipath.evidence import (
     TIERS,
     Evidence,
     ends,
+    fall_shares,
     show,
     side_by_side,
     spread,
-    way,
 )
 
 #: (evidence, findings by basis) -> explanation of the result on a claim.
@@ -110,8 +110,8 @@ def saturation(ev: Evidence, findings: Mapping[str, Finding]) -> str:
         "doubling improves less than the one before, and the point of saturation depends on the "
         "threshold. "
         "Share of the fall reached, paper's basis: "
-        f"Flowlet-only {way(ev, PAPER, 'epochs', FLOWLET)}; "
-        f"Flowlet-based e-ECMP {way(ev, PAPER, 'epochs', BOTH)}." + falls(findings)
+        f"Flowlet-only {fall_shares(ev, PAPER, 'epochs', FLOWLET)}; "
+        f"Flowlet-based e-ECMP {fall_shares(ev, PAPER, 'epochs', BOTH)}." + falls(findings)
     )
 
 

@@ -232,7 +232,7 @@ def reached(
     )
 
 
-def way(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
+def fall_shares(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
     """Format the share of a sweep's fall in mean CV that is reached at each point."""
     mean = [float(ev.at(sweep, x, scheme, basis, "cv").mean()) for x in ev.xs[sweep]]
     fall = mean[0] - mean[-1]

@@ -25,6 +25,7 @@ from weft.studies.multipath.evidence import (
     change,
     constant,
     excess_variation,
+    fall_shares,
     lowest,
     reached,
     show,
@@ -32,7 +33,6 @@ from weft.studies.multipath.evidence import (
     steps,
     trail,
     used_falls,
-    way,
 )
 
 #: (epochs, side of the threshold): not yet saturated at the first, saturated at the second.
@@ -174,8 +174,8 @@ CLAIMS: tuple[Claim[Evidence], ...] = (
             for x, wanted in _KNEE
         ],
         lambda ev, basis: (
-            f"share of the fall in CV: Flowlet-only {way(ev, basis, 'epochs', FLOWLET)}; "
-            f"{BOTH.label} {way(ev, basis, 'epochs', BOTH)}"
+            f"share of the fall in CV: Flowlet-only {fall_shares(ev, basis, 'epochs', FLOWLET)}; "
+            f"{BOTH.label} {fall_shares(ev, basis, 'epochs', BOTH)}"
         ),
         why.saturation,
     ),
