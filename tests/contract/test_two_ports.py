@@ -75,7 +75,7 @@ def test_all_ports_are_reached_or_the_engine_rejects_the_fabric(
 def missing_paths(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
     """Return pairs of sending row and host endpoint that cables connect but the tables do not."""
     graph, label = fabric.graph, components(fabric)
-    lost = []
+    unrouted = []
     for end in np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0).tolist():
         goal = graph.destination_row[end]
         for start in sending_rows(fabric)[label[sending_rows(fabric)] == label[goal]].tolist():
@@ -90,5 +90,5 @@ def missing_paths(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
                 )
                 steps += 1
             if row != goal:
-                lost.append((start, end))
-    return lost
+                unrouted.append((start, end))
+    return unrouted

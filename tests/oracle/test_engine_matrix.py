@@ -134,9 +134,9 @@ def test_weft_is_no_worse_than_opensm(
     assert result.num_loops == 0
     theirs = replace(ours, table=table, sl=np.zeros((), dtype=np.uint8))
     verdict = validate(fabric, theirs)
-    lost = verdict.num_unrouted_pairs > verdict.num_disconnected_pairs
-    assert lost == ((engine, name) in LEAVES_PAIRS), verdict.text()
-    if used != engine or lost:
+    unrouted = verdict.num_unrouted_pairs > verdict.num_disconnected_pairs
+    assert unrouted == ((engine, name) in LEAVES_PAIRS), verdict.text()
+    if used != engine or unrouted:
         return
     assert verdict.num_loops == 0
     # On a single lane, OpenSM's routes may deadlock on fabrics other than trees.

@@ -339,14 +339,14 @@ def test_after_a_failure_engines_reroute_and_static_tables_do_not(static: bool) 
             for port in failed:
                 subnet.unlink(port)
             assert subnet.sweep.up
-            lost = len(validate(subnet.fabric, subnet.lfts()).lost_pairs)
-            assert (lost > 0) == static
+            unrouted = len(validate(subnet.fabric, subnet.lfts()).unrouted_connected_pairs)
+            assert (unrouted > 0) == static
             kept = np.array_equal(subnet.lfts().table, before.table)
             # The rows of a missing switch are not compared.
             assert kept == (static and len(failed) == 1)
             for port in failed:
                 subnet.relink(port)
-            assert not len(validate(subnet.fabric, subnet.lfts()).lost_pairs)
+            assert not len(validate(subnet.fabric, subnet.lfts()).unrouted_connected_pairs)
 
 
 def assert_traced(subnet: Subnet, routes: Routes) -> None:

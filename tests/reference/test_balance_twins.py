@@ -53,7 +53,7 @@ def test_bisections_agree_with_counting(seed: int, lmc: int, two_way: bool) -> N
     expected = [plain.bisection_sample(fabric, routes, seed, s, two_way) for s in range(5)]
     np.testing.assert_allclose(result.per_sample, [mean for mean, _ in expected])
     flows = 5 * (fabric.num_hosts // 2) * (2 if two_way else 1)
-    assert result.unrouted_share == pytest.approx(sum(lost for _, lost in expected) / flows)
+    assert result.unrouted_share == pytest.approx(sum(unrouted for _, unrouted in expected) / flows)
 
 
 def test_candidates_share_the_bisection_of_a_single_path_fabric() -> None:

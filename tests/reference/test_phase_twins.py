@@ -43,7 +43,7 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
     routes = by_random_groups(fabric, seed, direct=direct, lanes=1)
     total = all_to_all_loads(fabric, routes)
     expected = np.zeros(fabric.num_links)
-    lost = set()
+    unrouted = set()
     hops: dict[int, float] = {}
     longest = 0
     share = 0.0 if np.isnan(total.minimal_share) else total.minimal_share
@@ -53,7 +53,7 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
         if source >= 0 and target >= 0:
             result = plain.pair_paths(fabric, routes, source, target, minimal_share=share)
         if result is None:
-            lost.add((a, b))
+            unrouted.add((a, b))
             continue
         ends = fabric.host_endpoint[[a, b]]
         cables = fabric.graph.destination_link[ends] >= 0
@@ -70,16 +70,16 @@ def test_loads_and_lengths_agree_with_all_paths(seed: int, direct: bool) -> None
         for path, chance in result:
             length = len(path) + int(cables.sum())
             hops[length] = hops.get(length, 0.0) + chance
-    assert total.unrouted == len(lost)
+    assert total.unrouted == len(unrouted)
     np.testing.assert_allclose(total.per_link, expected, atol=1e-9)
     sources, destinations, *_ = np.array(host_pairs(fabric)).T
     flows = host_flows(fabric, sources, destinations)
     listed = flow_loads(fabric, routes, flows)
-    assert listed.unrouted == len(lost)
+    assert listed.unrouted == len(unrouted)
     np.testing.assert_allclose(listed.per_link, expected, atol=1e-9)
     result = validate(fabric, routes)
-    assert result.num_unrouted_pairs == len(lost)
-    assert {tuple(pair) for pair in result.unrouted_pairs.tolist()} == lost
+    assert result.num_unrouted_pairs == len(unrouted)
+    assert {tuple(pair) for pair in result.unrouted_pairs.tolist()} == unrouted
     assert result.max_hops == longest
     every = range(fabric.graph.num_rows)
     cabled = dict(nx.all_pairs_shortest_path_length(tables.switch_graph(fabric)))

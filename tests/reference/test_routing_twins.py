@@ -130,17 +130,17 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
 def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int]]:
     """Return the number of unrouted (LID, row) pairs, and the LIDs that their own row sends out."""
     nodes = np.flatnonzero(fabric.forwards).tolist()
-    lost, sent_out = 0, []
+    unrouted, sent_out = 0, []
     for number, (node, port) in enumerate(plain.destinations(fabric)):
         leaf = int(fabric.link_to[plain.out_link(fabric, node, port)]) if port else node
         for lid in range(number << routes.lmc, (number + 1) << routes.lmc):
             for row, start in enumerate(nodes):
                 path = plain.follow(fabric, routes, (start, 0), (node, port), lid)
-                lost += leaf in best[start] and path is None
+                unrouted += leaf in best[start] and path is None
                 own = start == node and port == 0
                 if own and int(routes.table[lid, row]) not in (0, routes.no_path):
                     sent_out.append(lid)
-    return lost, sent_out
+    return unrouted, sent_out
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -152,10 +152,10 @@ def test_the_validator_counts_agree_with_the_paths(seed: int) -> None:
         result = validate(fabric, routes)
         by_offset = [plain.host_paths(fabric, routes, o) for o in range(1 << routes.lmc)]
         paths = by_offset[0]
-        lost = {pair for each in by_offset for pair, path in each.items() if path is None}
-        assert result.num_unrouted_pairs == len(lost)
+        unrouted = {pair for each in by_offset for pair, path in each.items() if path is None}
+        assert result.num_unrouted_pairs == len(unrouted)
         assert [(a, b) for a, b in result.unrouted_pairs.tolist()] == sorted(
-            lost, key=lambda pair: pair[::-1]
+            unrouted, key=lambda pair: pair[::-1]
         )
         routed = [np.array(path) for path in paths.values() if path is not None]
         assert result.hops.tolist() == np.bincount([len(path) for path in routed]).tolist()
@@ -221,11 +221,11 @@ def test_source_routes_agree_with_their_paths(seed: int) -> None:
     assert np.array_equal(quiet_loads(fabric, routes), expected)
     total = all_to_all_loads(fabric, routes)
     assert np.array_equal(total.per_link, expected)
-    lost = {pair for pair, path in paths.items() if path is None}
-    assert total.unrouted == len(lost)
+    unrouted = {pair for pair, path in paths.items() if path is None}
+    assert total.unrouted == len(unrouted)
     result = validate(fabric, routes)
-    assert result.num_unrouted_pairs == len(lost)
-    assert {tuple(pair) for pair in result.unrouted_pairs.tolist()} == lost
+    assert result.num_unrouted_pairs == len(unrouted)
+    assert {tuple(pair) for pair in result.unrouted_pairs.tolist()} == unrouted
     lengths = [len(path) for path in paths.values() if path is not None]
     assert result.hops.tolist() == np.bincount(lengths).tolist()
     complete = validate(fabric, route(fabric, "minhop"))

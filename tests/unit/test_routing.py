@@ -325,11 +325,11 @@ def test_only_entry_0_delivers_at_a_nodes_own_lid() -> None:
     routes = route(fabric, "minhop")
     assert isinstance(routes, TableRoutes)
     assert validate(fabric, routes, management=True).ok
-    for node, port, lost in (("h0", 1, 3), ("s1", 1, 0)):
+    for node, port, unrouted in (("h0", 1, 3), ("s1", 1, 0)):
         number = fabric.node_names.index(node)
         lid = (
             int(np.flatnonzero(fabric.endpoint_node == number)[0])
-            if lost
+            if unrouted
             else (fabric.num_endpoints + number)
         )
         table = routes.table.copy()
@@ -338,21 +338,21 @@ def test_only_entry_0_delivers_at_a_nodes_own_lid() -> None:
         report = validate(fabric, wrong, management=True)
         assert not report.ok
         assert report.sent_out.tolist() == [lid]
-        assert (report.num_unrouted_pairs, report.num_loops) == (lost, 1)
+        assert (report.num_unrouted_pairs, report.num_loops) == (unrouted, 1)
         assert number in report.loops[0]
         assert report.credit_loops, "a packet that goes in a loop waits for itself"
         without = validate(fabric, wrong)
-        assert bool(without.credit_loops) == bool(lost)
+        assert bool(without.credit_loops) == bool(unrouted)
         assert not without.ok
         assert not without.ok_where_connected
         assert (
             "1 LIDs are never delivered: the entry of a switch or forwarding host for its "
             f"own LID must be port 0, but {node} sends such packets out by port 1"
         ) in report.findings()
-        assert all_to_all_loads(fabric, wrong).unrouted == lost
-        assert bool(bisection(fabric, wrong, samples=20).unrouted_share) == bool(lost)
+        assert all_to_all_loads(fabric, wrong).unrouted == unrouted
+        assert bool(bisection(fabric, wrong, samples=20).unrouted_share) == bool(unrouted)
         hops = contention(fabric, wrong, host_flows(fabric, [1, 2, 3], [0, 0, 0])).hops
-        assert np.all((hops < 0) == bool(lost))
+        assert np.all((hops < 0) == bool(unrouted))
     table = routes.table.copy()
     table[fabric.num_endpoints, 0] = routes.no_path
     dropped = validate(fabric, replace(routes, table=table))

@@ -62,9 +62,9 @@ def with_faults(fabric: FabricArrays, cables: int, switches: int, seed: int) -> 
         if not 0 <= whole_number(wanted, f"the number of {what}") <= there:
             raise InputError(f"cannot remove {wanted} {what}: {fabric.name} has {there}")
     random = _random(seed)
-    lost_switches = random.choice(fabric.num_switches, size=switches, replace=False)
-    lost_cables = random.choice(between, size=cables, replace=False)
-    return without(fabric, lost_cables, lost_switches)
+    removed_switches = random.choice(fabric.num_switches, size=switches, replace=False)
+    removed_cables = random.choice(between, size=cables, replace=False)
+    return without(fabric, removed_cables, removed_switches)
 
 
 def shuffled(fabric: FabricArrays, seed: int) -> Parts:

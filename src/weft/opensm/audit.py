@@ -447,13 +447,13 @@ class _Auditor:
         fabric = self.fabric
         known = not self.unknown_levels
         judged = validate(fabric, routes, management=self.management, levels_known=known)
-        lost = judged.num_unrouted_pairs - judged.num_disconnected_pairs
+        unrouted = judged.num_unrouted_pairs - judged.num_disconnected_pairs
         hosts = fabric.num_hosts
         pairs = hosts * (hosts - 1)
-        if lost:
-            pair = judged.lost_pairs[0]
+        if unrouted:
+            pair = judged.unrouted_connected_pairs[0]
             names = " to ".join(fabric.host_names[int(host)] for host in pair)
-            share = f"{lost:,} of {pairs:,} host pairs ({lost / pairs:.1%})"
+            share = f"{unrouted:,} of {pairs:,} host pairs ({unrouted / pairs:.1%})"
             self.wrong("unrouted", f"{share} have no path, for example {names}")
         if judged.num_disconnected_pairs:
             self.notes.append(f"no cables connect {judged.num_disconnected_pairs:,} host pairs")
@@ -475,7 +475,7 @@ class _Auditor:
             else:
                 lanes = f"{judged.lanes} lane{'s' if judged.lanes > 1 else ''}"
                 self.wrong("deadlock", f"{where} on {lanes}, for example {example}")
-        if not lost and not judged.num_loops:
+        if not unrouted and not judged.num_loops:
             free = "" if judged.credit_loops else ", and the routes are deadlock-free"
             self.notes.append(f"all {pairs:,} host pairs have a path{free}")
         return judged

@@ -160,17 +160,17 @@ class CandidateRoutes(Routes):
         known = (flows.sources >= 0) & (flows.destinations >= 0)
         moving = np.flatnonzero(known & (flows.sources != flows.destinations))
         rows = graph.destination_row[flows.destinations[moving]]
-        lost = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
+        unrouted = len(flows.sources) - int(known.sum()) + int((rows < 0).sum())
         moving, rows = moving[rows >= 0], rows[rows >= 0]
         offset = np.zeros(graph.num_rows + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=graph.num_rows), out=offset[1:])
-        lost += split_loads(
+        unrouted += split_loads(
             self.set_id, self.set_offset, self.set_edge, graph.edge_row, graph.edge_link,
             graph.destination_row, graph.destination_link, endpoint_out(fabric), graph.link_row,
             offset, moving[np.argsort(rows, kind="stable")].astype(np.int32),
             flows.sources, flows.destinations, flows.weights, per_link,
         )  # fmt: skip
-        return per_link, int(lost)
+        return per_link, int(unrouted)
 
     def add_dependencies(
         self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]

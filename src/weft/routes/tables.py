@@ -100,11 +100,11 @@ class TableRoutes(Routes):
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`."""
         loads = flows.loads_of(fabric)
-        lost = table_loads(
+        unrouted = table_loads(
             *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids,
             flows.weights.astype(loads.dtype), flows.order, loads,
         )  # fmt: skip
-        return loads, int(lost)
+        return loads, int(unrouted)
 
     def add_dependencies(
         self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]

@@ -46,7 +46,7 @@ def all_to_all_table_loads(
     senders = np.int64(0)
     for row in range(rows):
         senders += row_sources[row]
-    lost = np.int64(0)
+    unrouted = np.int64(0)
     for i in range(len(lids)):
         goal = lid_row[i]
         if goal < 0:
@@ -89,11 +89,11 @@ def all_to_all_table_loads(
             delivers = by_link[goal] == lid_link[i]
         arrived = flow[goal] if delivers and waits[goal] == 0 else 0
         if arrived != senders - 1:
-            lost += _only_delivered(goal, delivers, following, row_sources, flow, ready, waits)
+            unrouted += _only_delivered(goal, delivers, following, row_sources, flow, ready, waits)
         for row in range(rows):
             if by_link[row] >= 0 and flow[row] > 0:
                 loads[by_link[row]] += flow[row]
-    return lost
+    return unrouted
 
 
 @njit(cache=True)
@@ -125,7 +125,7 @@ def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
             row = following[row]
         for k in range(depth):
             state[ready[k]] = verdict
-    lost = np.int64(0)
+    unrouted = np.int64(0)
     for row in range(rows):
         flow[row] = 0
     for start in range(rows):
@@ -133,11 +133,11 @@ def _only_delivered(goal, delivers, following, row_sources, flow, ready, state):
         if own == 0:
             continue
         if state[start] != 1:
-            lost += own
+            unrouted += own
             continue
         row = start
         flow[row] += own
         while row != goal:
             row = following[row]
             flow[row] += own
-    return lost
+    return unrouted

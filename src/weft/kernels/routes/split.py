@@ -39,7 +39,7 @@ def split_loads(
     order = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
     cursor = np.empty(rows, dtype=np.int32)
-    lost = 0
+    unrouted = 0
     for g in range(rows):
         if group_offset[g] == group_offset[g + 1]:
             continue
@@ -50,7 +50,7 @@ def split_loads(
             out = endpoint_out[s]
             row = link_row[out] if out >= 0 else target_row[s]
             if row < 0 or (row != g and set_id[g, row] < 0):
-                lost += 1
+                unrouted += 1
                 continue
             weight = weights[f] if len(weights) else 1.0
             if out >= 0:
@@ -78,7 +78,7 @@ def split_loads(
                 e = set_edge[k]
                 loads[edge_link[e]] += share
                 amount[edge_row[e]] += share
-    return lost
+    return unrouted
 
 
 @njit(cache=True)

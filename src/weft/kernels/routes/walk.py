@@ -97,14 +97,14 @@ def table_loads(
     int
         Number of flows that are not delivered; these add no load.
     """
-    lost = 0
+    unrouted = 0
     limit = len(row_base) + 1
     for i in range(len(order)):
         f = order[i]
         d = destinations[f]
         s = sources[f]
         if s < 0 or d < 0:
-            lost += 1
+            unrouted += 1
             continue
         if s == d:
             continue
@@ -134,12 +134,12 @@ def table_loads(
             if row < 0:
                 arrived = link == goal
         if not arrived:
-            lost += 1
+            unrouted += 1
             _subtract(
                 line, row_base, row_link, link_row, endpoint_out, target_row, no_path, s, hops,
                 weight, loads,
             )  # fmt: skip
-    return lost
+    return unrouted
 
 
 @njit(cache=True)

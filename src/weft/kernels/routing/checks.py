@@ -106,7 +106,7 @@ def check_tables(
 
     Returns
     -------
-    lost, apart, loops, lost_rows
+    unrouted, apart, loops, unrouted_rows
         Number of pairs of hosts that are not routed; of pairs among them that no cables connect; of
         LIDs with a loop; and of (row, LID) pairs that cables connect but the table does not.
     """
@@ -115,10 +115,10 @@ def check_tables(
     served = np.empty(rows, dtype=np.bool_)
     hops = np.empty(rows, dtype=np.int32)
     stack = np.empty(rows, dtype=np.int32)
-    lost = 0
+    unrouted = 0
     apart = 0
     loops = 0
-    lost_rows = 0
+    unrouted_rows = 0
     for d in range(len(target_row)):
         goal = target_row[d]
         if goal < 0:
@@ -139,7 +139,7 @@ def check_tables(
                 if state[row] != ARRIVES:
                     served[row] = False
                     if best_hops[goal, row] != UNREACHED:
-                        lost_rows += 1
+                        unrouted_rows += 1
                 elif lid == d << lmc and row_sources[row] and target_weight[d]:
                     inside = row_itself[row]
                     outside = row_sources[row] - inside
@@ -156,8 +156,8 @@ def check_tables(
             pairs = row_sources[row] - (1 if goal == row else 0)
             if best_hops[goal, row] == UNREACHED:
                 apart += pairs
-            lost += pairs
-    return lost, apart, loops, lost_rows
+            unrouted += pairs
+    return unrouted, apart, loops, unrouted_rows
 
 
 @njit(cache=True)

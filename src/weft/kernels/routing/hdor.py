@@ -124,7 +124,7 @@ class Targets(NamedTuple):
 @njit(cache=True)
 def inner_paths(
     edge_offset, edge_row, edge_up, line_start, rank, line_of, has_joints, inner_base,
-    inner_hops, inner_down, inner_order, lost,
+    inner_hops, inner_down, inner_order, unreached,
 ):  # fmt: skip
     """Find the legal paths inside lines; see the module.
 
@@ -144,7 +144,7 @@ def inner_paths(
         joints, and the start of its entries in the next three arrays.
     inner_hops, inner_down, inner_order
         uint16, uint8 and int32: filled with `hops`, `down` and `order` of `Lines`.
-    lost
+    unreached
         int64 [lines]: filled with the number of pairs of switches that have joints but no legal
         path between them.
     """
@@ -152,7 +152,7 @@ def inner_paths(
     hops = np.empty(vertices, dtype=np.uint16)
     down = np.empty(vertices, dtype=np.uint8)
     queue = np.empty(vertices, dtype=np.int32)
-    lost[:] = 0
+    unreached[:] = 0
     for target in range(vertices):
         line = line_of[target]
         first = line_start[line]
@@ -167,7 +167,7 @@ def inner_paths(
         if has_joints[target] and count < size:
             for other in range(first, first + size):
                 if has_joints[other] and hops[other] == UNREACHED:
-                    lost[line] += 1
+                    unreached[line] += 1
         count = _extend(edge_offset, edge_row, hops, down, queue, count)
         for i in range(size):
             inner_hops[base + i] = hops[first + i]

@@ -264,7 +264,7 @@ class _Resolver:
         for block in self.blocks:
             keys, ports = _arrays(block)
             leads[keys[ports != NO_PATH]] = True
-        lost = []
+        unknown = []
         for key, (lid, guid) in enumerate(self.dump.keys):
             if key in by_guid:
                 destination = by_guid[key]
@@ -275,15 +275,15 @@ class _Resolver:
                 offset = offset if destination < self.fabric.num_endpoints else 0
             else:
                 if guid < 0 and leads[key]:
-                    lost.append(lid)
+                    unknown.append(lid)
                 continue
             table_line[key] = (destination << lmc) + offset
-        if lost:
+        if unknown:
             if not by_guid and not (table_line >= 0).any():
-                raise self.fail(f"none of its {len(lost)} LIDs is one of {self.fabric.name}")
+                raise self.fail(f"none of its {len(unknown)} LIDs is one of {self.fabric.name}")
             self.left_out.append(
-                f"{len(lost)} LIDs are not of a port of {self.fabric.name}; their entries were "
-                "left out: " + few([str(lid) for lid in lost]),
+                f"{len(unknown)} LIDs are not of a port of {self.fabric.name}; their entries were "
+                "left out: " + few([str(lid) for lid in unknown]),
             )
         return table_line
 

@@ -185,10 +185,11 @@ class Subnet(Running):
         hosts = self.fabric.num_hosts
         self.pairs = hosts * (hosts - 1) - judged.num_disconnected_pairs
         self.problems = ()
-        if not judged.ok_where_connected and len(judged.lost_pairs):
-            source, target = (self.fabric.host_names[int(host)] for host in judged.lost_pairs[0])
+        pairs = judged.unrouted_connected_pairs
+        if not judged.ok_where_connected and len(pairs):
+            source, target = (self.fabric.host_names[int(host)] for host in pairs[0])
             self.problems = (
-                f"{len(judged.lost_pairs):,} of {self.pairs:,} host pairs have no path, for "
+                f"{len(pairs):,} of {self.pairs:,} host pairs have no path, for "
                 f"example {source} to {target}{complaints(self.sweep.errors)}",
             )
 

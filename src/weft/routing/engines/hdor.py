@@ -283,16 +283,16 @@ def _inside_lines(fabric: Fabric, kns: Kns) -> tuple[Lines, NDArray[np.uint8]]:
     np.cumsum(np.bincount(tail, minlength=len(switches)), out=offset[1:])
     has_joints = np.isin(switches, kns.joint_switch).astype(np.uint8)
     height = kns.stage[switches].astype(np.int64)
-    lost = np.ones(kns.num_lines, dtype=np.int64)
+    unreached = np.ones(kns.num_lines, dtype=np.int64)
     rooted = False
-    while lost.any():
+    while unreached.any():
         up = (height[head] > height[tail]) | ((height[head] == height[tail]) & (head > tail))
         inner_paths(
             offset, head, up.astype(np.uint8), start, rank, line, has_joints, base,
-            hops, down, order, lost,
+            hops, down, order, unreached,
         )  # fmt: skip
-        assert not (rooted and lost.any())
-        for split in np.flatnonzero(lost):
+        assert not (rooted and unreached.any())
+        for split in np.flatnonzero(unreached):
             run = slice(start[split], start[split + 1])
             top = np.array([start[split] + int(np.argmax(height[run]))], dtype=np.int32)
             away = np.empty((1, len(switches)), dtype=np.uint16)

@@ -73,9 +73,9 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
         raise NotApplicable("a fat tree needs a host that is cabled to a switch")
     hops = graph.hops(leaves)
     nearest = hops.min(axis=0)
-    lost = np.flatnonzero(nearest == UNREACHED)
-    if len(lost):
-        name = fabric.node_names[graph.row_node[lost[0]]]
+    unreached = np.flatnonzero(nearest == UNREACHED)
+    if len(unreached):
+        name = fabric.node_names[graph.row_node[unreached[0]]]
         raise NotApplicable(f"switch {name} is not connected to any host")
     level: NDArray[np.int16] = (nearest + 1).astype(np.int16)
     flat = np.flatnonzero(level[graph.edge_row] == level[graph.edge_tail])

@@ -99,8 +99,8 @@ class Validation:
     @property
     def ok_where_connected(self) -> bool:
         """Whether the routes are `ok`, apart from pairs of hosts that no cables connect."""
-        lost = self.num_unrouted_pairs - self.num_disconnected_pairs
-        return not (lost or self.num_loops or self.credit_loops)
+        unrouted = self.num_unrouted_pairs - self.num_disconnected_pairs
+        return not (unrouted or self.num_loops or self.credit_loops)
 
     @property
     def minimal_share(self) -> float:
@@ -133,13 +133,13 @@ class Validation:
         return pairs
 
     @cached_property
-    def lost_pairs(self) -> NDArray[np.int64]:
+    def unrouted_connected_pairs(self) -> NDArray[np.int64]:
         """The `unrouted_pairs` that cables connect, int64 [pairs, 2]."""
         label = np.append(components(self.fabric), -1)[_host_rows(self.fabric)]
         source, destination = self.unrouted_pairs.T
         connected = (label[source] >= 0) & (label[source] == label[destination])
-        lost: NDArray[np.int64] = self.unrouted_pairs[connected]
-        return lost
+        unrouted: NDArray[np.int64] = self.unrouted_pairs[connected]
+        return unrouted
 
     def findings(self) -> list[str]:
         """Return the findings as one line each, worst first."""
@@ -291,7 +291,7 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
     detours = np.zeros(graph.num_rows + 2, dtype=np.int64)
     loop_lids = np.empty(MAX_LOOPS, dtype=np.int32)
     loop_rows = np.empty(MAX_LOOPS, dtype=np.int32)
-    lost, apart, loops, lost_rows = check_tables(
+    unrouted, apart, loops, unrouted_rows = check_tables(
         routes.table, routes.lmc, graph.destination_row, graph.destination_link, weight,
         graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
         _hosts_that_are_rows(fabric), routes.no_path, fabric.graph.hops(), histogram, detours,
@@ -300,7 +300,7 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
     uncabled = _uncabled_pairs(fabric)
     listed = min(loops, MAX_LOOPS)
     return {
-        "num_unrouted_pairs": int(lost + uncabled),
+        "num_unrouted_pairs": int(unrouted + uncabled),
         "num_disconnected_pairs": int(apart + uncabled),
         "loops": [
             _loop(fabric, routes, int(lid), int(row))
@@ -309,7 +309,7 @@ def _check_tables(routes: TableRoutes, fabric: Fabric) -> dict[str, Any]:
         "num_loops": int(loops),
         "hops": _trimmed(histogram),
         "detours": _trimmed(detours),
-        "unrouted_rows": int(lost_rows),
+        "unrouted_rows": int(unrouted_rows),
         "sent_out": _sent_out(fabric, routes),
     }
 
@@ -508,9 +508,9 @@ def _list_of_paths(routes: PathRoutes, fabric: Fabric, pairs: NDArray[np.int64])
     filled = 0
     for host in range(fabric.num_hosts):
         ends = np.full(fabric.num_hosts, fabric.host_endpoint[host])
-        lost = routes.find(fabric, fabric.host_endpoint, ends) < 0
-        lost[host] = False
-        filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
+        unrouted = routes.find(fabric, fabric.host_endpoint, ends) < 0
+        unrouted[host] = False
+        filled = _add_pairs(pairs, filled, np.flatnonzero(unrouted), host)
 
 
 @_list_unrouted.register
@@ -520,11 +520,11 @@ def _list_of_candidates(routes: CandidateRoutes, fabric: Fabric, pairs: NDArray[
     reached = routed_rows(fabric, routes)
     for host in range(fabric.num_hosts):
         row = host_row[host]
-        lost = np.ones(fabric.num_hosts, dtype=bool)
+        unrouted = np.ones(fabric.num_hosts, dtype=bool)
         if row >= 0:
-            lost = (host_row < 0) | ~reached[row, host_row]
-        lost[host] = False
-        filled = _add_pairs(pairs, filled, np.flatnonzero(lost), host)
+            unrouted = (host_row < 0) | ~reached[row, host_row]
+        unrouted[host] = False
+        filled = _add_pairs(pairs, filled, np.flatnonzero(unrouted), host)
 
 
 def _add_pairs(pairs: NDArray[np.int64], filled: int, sources: NDArray[np.intp], host: int) -> int:

@@ -188,11 +188,11 @@ def _check_tables(
     flows: Flows,
 ) -> None:
     """Refuse pairs whose path does not reach the destination."""
-    lost = np.zeros(len(flows.sources), dtype=bool)
-    for first in range(0, len(lost), _CHECKED):
+    unrouted = np.zeros(len(flows.sources), dtype=bool)
+    for first in range(0, len(unrouted), _CHECKED):
         part = slice(first, first + _CHECKED)
-        lost[part] = np.diff(routes.links(fabric, flows.part(part))[0]) == 0
-    _refuse(fabric, routes, sources, destinations, lost)
+        unrouted[part] = np.diff(routes.links(fabric, flows.part(part))[0]) == 0
+    _refuse(fabric, routes, sources, destinations, unrouted)
 
 
 def _refuse(
@@ -200,10 +200,10 @@ def _refuse(
     routes: Routes,
     sources: NDArray[Any],
     destinations: NDArray[Any],
-    lost: NDArray[np.bool_],
+    unrouted: NDArray[np.bool_],
 ) -> None:
     """Refuse pairs without a path; the message names the first one."""
-    missing = np.flatnonzero(lost)
+    missing = np.flatnonzero(unrouted)
     if not len(missing):
         return
     names = (fabric.host_names[int(ends[missing[0]])] for ends in (sources, destinations))

@@ -65,8 +65,8 @@ def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
     row = np.where(endpoint >= 0, graph.destination_row[np.maximum(endpoint, 0)], -1)
     joined = endpoint[row >= 0]
     uncabled = pairs - len(joined) * (len(joined) - 1)
-    loads, lost, minimal_share = _loads(routes, fabric, joined)
-    return Loads(loads, pairs, lost + uncabled, minimal_share)
+    loads, unrouted, minimal_share = _loads(routes, fabric, joined)
+    return Loads(loads, pairs, unrouted + uncabled, minimal_share)
 
 
 @singledispatch
@@ -86,7 +86,7 @@ def _of_tables(
 ) -> tuple[NDArray[Any], int, float]:
     graph = fabric.graph
     loads = np.zeros(fabric.num_links, dtype=np.int64)
-    lost = all_to_all_table_loads(
+    unrouted = all_to_all_table_loads(
         routes.table, (joined << routes.lmc).astype(np.int32),
         graph.destination_row[joined], graph.destination_link[joined],
         graph.row_base, graph.row_link, graph.link_row, row_sources(fabric),
@@ -94,11 +94,11 @@ def _of_tables(
     )  # fmt: skip
     # A host injects the flows that have a path; all flows have one unless routes are broken.
     out = endpoint_out(fabric)[joined]
-    if lost == 0:
+    if unrouted == 0:
         loads[out[out >= 0]] += len(joined) - 1
     else:
         loads[out[out >= 0]] += _delivered_by_host(fabric, routes, joined)[out >= 0]
-    return loads, int(lost), float("nan")
+    return loads, int(unrouted), float("nan")
 
 
 @_loads.register
@@ -106,8 +106,8 @@ def _of_paths(
     routes: PathRoutes, fabric: Fabric, joined: NDArray[np.int32]
 ) -> tuple[NDArray[Any], int, float]:
     flows = _listed(fabric, routes, joined)
-    lost = len(joined) * (len(joined) - 1) - len(flows.sources)
-    return routes.link_loads(fabric, flows)[0], lost, float("nan")
+    unrouted = len(joined) * (len(joined) - 1) - len(flows.sources)
+    return routes.link_loads(fabric, flows)[0], unrouted, float("nan")
 
 
 def _delivered_by_host(
@@ -150,7 +150,7 @@ def _split(
         endpoint_of[start], endpoint_of[end], weight, loads,
     )  # fmt: skip
     reached = (routes.set_id[end, start] >= 0) * weight
-    lost = float(weight.sum() - reached.sum())
+    unrouted = float(weight.sum() - reached.sum())
     rows = graph.destination_row[joined]
     per_source = np.bincount(start, weights=reached, minlength=graph.num_rows)
     per_target = np.bincount(end, weights=reached, minlength=graph.num_rows)
@@ -160,7 +160,7 @@ def _split(
     loads[out[wired]] += (per_source[rows] / sources[rows] + own)[wired]
     back = graph.destination_link[joined]
     loads[back[wired]] += (per_target[rows] / sources[rows] + own)[wired]
-    return loads, round(lost), float("nan")
+    return loads, round(unrouted), float("nan")
 
 
 def _split_round(
@@ -179,8 +179,8 @@ def _split_round(
     wired = back >= 0
     loads[back[wired] ^ 1] += (routed.sum(axis=0)[rows] / sources[rows])[wired]
     loads[back[wired]] += (routed.sum(axis=1)[rows] / sources[rows])[wired]
-    lost = len(joined) * (len(joined) - 1) - int(routed.sum())
-    return loads, lost, share
+    unrouted = len(joined) * (len(joined) - 1) - int(routed.sum())
+    return loads, unrouted, share
 
 
 def all_to_all_users(

@@ -133,7 +133,7 @@ def bisection(
     need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")
     means = np.empty(samples)
     flows = fabric.num_hosts // 2 * (2 if two_way else 1)
-    lost = 0
+    unrouted = 0
     at_once = max(_AT_ONCE // flows, 1)
     for first in range(0, samples, at_once):
         part = means[first : first + at_once]
@@ -152,5 +152,5 @@ def bisection(
         offset, link, about_offset, about = routes.drawn_links(fabric, ends, states.reshape(-1))
         mean_shares(offset, link, about_offset, about, cost, flows, part)
         routed = np.diff(offset) > 0
-        lost += int((~(routed | (np.diff(about_offset) > 0)) if len(about) else ~routed).sum())
-    return Bisection(means, rate, lost / (samples * flows), two_way)
+        unrouted += int((~(routed | (np.diff(about_offset) > 0)) if len(about) else ~routed).sum())
+    return Bisection(means, rate, unrouted / (samples * flows), two_way)

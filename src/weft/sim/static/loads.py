@@ -219,8 +219,8 @@ def flow_loads(fabric: Fabric, routes: Routes, flows: Flows) -> Loads:
     routes.check(fabric)
     if isinstance(routes, CandidateRoutes) and routes.num_intermediates:
         return _split_round(fabric, routes, flows, np.zeros(fabric.num_links))
-    per_link, lost = routes.link_loads(fabric, flows)
-    return Loads(per_link, len(flows.sources), lost)
+    per_link, unrouted = routes.link_loads(fabric, flows)
+    return Loads(per_link, len(flows.sources), unrouted)
 
 
 def _split_round(

@@ -329,10 +329,10 @@ def _need_paths(
     pairs: tuple[NDArray[np.int64], NDArray[np.int64]],
     hops: NDArray[np.int32],
 ) -> None:
-    lost = np.flatnonzero(hops < 0)
-    if len(lost):
-        ends = [fabric.host_names[int(hosts[lost[0]])] for hosts in pairs]
-        more = f", and none for {len(lost) - 1:,} more pairs" if len(lost) > 1 else ""
+    unrouted = np.flatnonzero(hops < 0)
+    if len(unrouted):
+        ends = [fabric.host_names[int(hosts[unrouted[0]])] for hosts in pairs]
+        more = f", and none for {len(unrouted) - 1:,} more pairs" if len(unrouted) > 1 else ""
         raise InputError(
             f"there is no path from {ends[0]} to {ends[1]} in the {routes.engine} routes of "
             f"{fabric.name}{more}"
