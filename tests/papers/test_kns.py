@@ -327,10 +327,10 @@ def doctored(edits: Edits) -> Evidence:
     return Evidence(values)
 
 
-def held(evidence: Evidence, *names: str, whole: bool = False) -> dict[str, ClaimResult]:
+def held(evidence: Evidence, *names: str, all_choices: bool = False) -> dict[str, ClaimResult]:
     """Return name -> result at one rank per node, of the named claims, or of all without names."""
     claims = [claim for claim in CLAIMS if not names or claim.id in names]
-    return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, whole))}
+    return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, all_choices))}
 
 
 def every(metric: str, value: float) -> Edits:
@@ -450,8 +450,8 @@ def test_same_is_within_five_percent_for_either_network() -> None:
 
 
 def test_claims_without_data_are_left_out() -> None:
-    whole = doctored({})
-    only = replace(whole, values={key: of for key, of in whole.values.items() if key[3] == "ebb"})
+    full = doctored({})
+    only = replace(full, values={key: of for key, of in full.values.items() if key[3] == "ebb"})
     assert set(held(only)) == {"ebb-kns-tree", "ebb-kns-tree-each", "ebb-hdor", "ebb-dfsssp-ftree"}
     with pytest.raises(OutOfScope, match="ptrans 6x6 on KNS, hdor"):
         only.at(ALONE).get("ptrans", KNS, "hdor", "linear")
@@ -464,12 +464,12 @@ def test_claims_without_data_are_left_out() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_claims_whose_runs_are_missing_are_not_measured(seed: int) -> None:
-    whole = replace(doctored(LANES), shares=dict.fromkeys(METRICS, 1.0))
-    before = held(whole)
+    full = replace(doctored(LANES), shares=dict.fromkeys(METRICS, 1.0))
+    before = held(full)
     random = np.random.default_rng(seed)
-    missing = frozenset(key for key in sorted(whole.values) if random.random() < 0.02)
-    values = {key: value for key, value in whole.values.items() if key not in missing}
-    partial = held(replace(whole, values=values, missing=missing))
+    missing = frozenset(key for key in sorted(full.values) if random.random() < 0.02)
+    values = {key: value for key, value in full.values.items() if key not in missing}
+    partial = held(replace(full, values=values, missing=missing))
     assert list(partial) == [claim.id for claim in CLAIMS]
     verdicts = []
     for name, result in partial.items():
@@ -488,7 +488,9 @@ def test_claims_whose_runs_are_missing_are_not_measured(seed: int) -> None:
 
 def test_only_choices_that_change_a_claims_evidence_count() -> None:
     evidence = replace(doctored({}), shares=dict.fromkeys(METRICS, 1.0))
-    counted = {name: len(actual.findings) for name, actual in held(evidence, whole=True).items()}
+    counted = {
+        name: len(actual.findings) for name, actual in held(evidence, all_choices=True).items()
+    }
     assert {name: counted[name] for name in (
         "pingpong-bandwidth-min-kns", "ebb-hdor", "ebb-kns-tree", "ptrans-kns-same", "ptrans-lanes",
         "ptrans-dfsssp-tree", "graph500-hdor", "graph500-random", "graph500-level",
@@ -511,7 +513,9 @@ def test_each_choice_reads_its_own_runs_and_the_majority_decides() -> None:
     for cables, placement in product(CABLES, PLACEMENTS):
         for engine in ("updn-3", "updn-other")[: 1 + (cables == "in order")]:
             values[cabled(TREE, cables), engine, placement, "ebb", ""] = np.array([1.15])
-    result = held(replace(evidence, values=values), "ebb-kns-tree", whole=True)["ebb-kns-tree"]
+    result = held(replace(evidence, values=values), "ebb-kns-tree", all_choices=True)[
+        "ebb-kns-tree"
+    ]
     fallen = {choice for choice, each in result.findings.items() if each.verdict is Verdict.FAILS}
     assert {(choice.cables, choice.roots) for choice in fallen} == {
         *product(CABLES, ["three roots"]), ("in order", "another root"),
@@ -520,7 +524,9 @@ def test_each_choice_reads_its_own_runs_and_the_majority_decides() -> None:
         Verdict.HOLDS, "5 of 9 choices",
     )  # fmt: skip
     values[KNS, "hdor", "linear", "ebb", ""] = np.array([1.0])
-    result = held(replace(evidence, values=values), "ebb-kns-tree", whole=True)["ebb-kns-tree"]
+    result = held(replace(evidence, values=values), "ebb-kns-tree", all_choices=True)[
+        "ebb-kns-tree"
+    ]
     assert vote(result.findings).verdict is Verdict.UNDECIDED
 
 

@@ -299,11 +299,11 @@ def test_write_replaces_a_file_or_changes_nothing(tree_page, tree_text, tmp_path
 def test_scope_is_links_between_switches_or_all():
     fabric = build("xgft:2;4,4;1,2")
     scope = scope_of(fabric)
-    assert not scope.whole
+    assert not scope.all_links
     assert np.array_equal(scope.links, np.flatnonzero(fabric.link_kind == 0))
-    all_links = scope_of(build("bcube:n=3,k=1"))
-    assert all_links.whole
-    assert len(all_links.links) == build("bcube:n=3,k=1").num_links
+    scope = scope_of(build("bcube:n=3,k=1"))
+    assert scope.all_links
+    assert len(scope.links) == build("bcube:n=3,k=1").num_links
 
 
 def test_statistics_are_those_of_the_scope():

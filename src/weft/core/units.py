@@ -125,8 +125,8 @@ def parse_bytes(value: object) -> int:
             raise ValueError(
                 f"{shown(value)} is not a size; expected {what} such as 4096, 64KiB or 1MB"
             )
-        whole = match[1].isdigit() and len(match[1]) < 20  # fewer digits than 2^64
-        size = (int(match[1]) if whole else float(match[1])) * factor
+        is_integer = match[1].isdigit() and len(match[1]) < 20  # fewer digits than 2^64
+        size = (int(match[1]) if is_integer else float(match[1])) * factor
     else:
         size = value
     if not 0 <= size <= MAX_BYTES:

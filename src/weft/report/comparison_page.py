@@ -153,7 +153,7 @@ def _data(page: Page, scope: Scope, drawing: Layout, opening: PatternRun | None)
         "runs": [_run_facts(fabric, run, scope) for run in page.runs],
         "defaultRun": -1 if opening is None else [run is opening for run in page.runs].index(True),
         "scope": scope.name,
-        "scopeIsAll": scope.whole,
+        "scopeIsAll": scope.all_links,
         **drawing_facts(fabric, drawing),
     }
 

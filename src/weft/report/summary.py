@@ -39,21 +39,21 @@ class Scope:
         int64: the links, ascending.
     name
         Name of these links in texts.
-    whole
+    all_links
         Whether these are all usable links, because no link is between switches.
     """
 
     links: NDArray[np.int64]
     name: str
-    whole: bool
+    all_links: bool
 
 
 def scope_of(fabric: Fabric) -> Scope:
     """Return the links between switches, or all usable links if there are none."""
     between = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
     if len(between):
-        return Scope(between, "links between switches", whole=False)
-    return Scope(usable_links(fabric), "links", whole=True)
+        return Scope(between, "links between switches", all_links=False)
+    return Scope(usable_links(fabric), "links", all_links=True)
 
 
 def usable_links(fabric: Fabric) -> NDArray[np.int64]:

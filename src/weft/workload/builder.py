@@ -179,7 +179,7 @@ class WorkloadBuilder(ProgramOrder):
         """
         rank_array = self._ranks(ranks)
         target, origin = (
-            self._each(peer, len(rank_array), "peer", whole=True).astype(np.int64)
+            self._each(peer, len(rank_array), "peer", integers=True).astype(np.int64)
             for peer in (to, source)
         )
         handles = np.full((2, len(rank_array)), NONE, dtype=np.int64)
@@ -253,11 +253,11 @@ class WorkloadBuilder(ProgramOrder):
         rank_array = np.asarray(ranks).reshape(-1)
         self._ranks(np.unique(rank_array))
         rank_array = rank_array.astype(np.int64)
-        kinds = self._each(kind, len(rank_array), "kind", whole=True)
+        kinds = self._each(kind, len(rank_array), "kind", integers=True)
         for wrong in kinds[(kinds < 0) | (kinds > max(Kind))][:1]:
             raise InputError(f"kind {wrong}; kinds are 0 to {int(max(Kind))}")
         kinds = kinds.astype(np.uint8)
-        comms = self._each(comm, len(rank_array), "communicator", whole=True)
+        comms = self._each(comm, len(rank_array), "communicator", integers=True)
         for number in comms[(comms < 0) | (comms >= len(self._comms))][:1]:
             raise InputError(f"there is no communicator {number} among {len(self._comms)}")
         if phase is not None and not np.isin(phase, np.arange(len(self._phases))).all():

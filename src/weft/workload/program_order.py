@@ -290,7 +290,7 @@ class ProgramOrder:
         return int(handle)
 
     @staticmethod
-    def _each(values: ArrayLike, count: int, what: str, *, whole: bool = False) -> NDArray[Any]:
+    def _each(values: ArrayLike, count: int, what: str, *, integers: bool = False) -> NDArray[Any]:
         """Return `count` values, given as one value for all operations or one for each."""
         try:
             array = np.asarray(values)
@@ -300,7 +300,7 @@ class ProgramOrder:
             raise InputError(
                 f"{what}: array of shape {array.shape}; expected a value for each of {count} ranks"
             )
-        if whole and array.size and array.dtype.kind not in "iu":
+        if integers and array.size and array.dtype.kind not in "iu":
             raise InputError(f"{what} {values!r} is not a whole number")
         return np.broadcast_to(array, count)
 

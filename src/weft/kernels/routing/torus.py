@@ -242,7 +242,7 @@ def _repair_steps(target, step, last_first, chosen, state, trail):
 
 @njit(cache=True)
 def torus_tables(
-    radix, ring, balanced, whole, last_first, coordinate, stride, grid, step, reach, rows,
+    radix, ring, balanced, complete, last_first, coordinate, stride, grid, step, reach, rows,
     group_offset, group_port, group_cost, order, parity, list_offset, listed, listed_port,
     first_switch, sources, sl_bit, table, sl,
 ):  # fmt: skip
@@ -256,7 +256,7 @@ def torus_tables(
         Whether ties (of the two directions around an even ring) are shared between both directions,
         and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie do not
         cross the dateline, and parallel cables are used round-robin.
-    whole, last_first
+    complete, last_first
         Whether no cable or switch is missing, so that every path arrives; and, if some are missing,
         the order for `_repair_steps`.
     coordinate, stride, grid
@@ -329,7 +329,7 @@ def torus_tables(
                     target, radix, ring, ties, side == 0, coordinate, stride, grid, step, reach,
                     line,
                 )  # fmt: skip
-                if not whole:
+                if not complete:
                     repaired += _repair_steps(target, step, last_first, line, state, trail)
                 for row in range(count):
                     level = 0

@@ -58,7 +58,7 @@ class Running:
         library: str,
         timeout_s: float,
     ):
-        self.whole = fabric
+        self.initial_fabric = fabric
         self.engine = engine
         self.folder = processes.folder
         self.timeout_s = timeout_s
@@ -87,8 +87,8 @@ class Running:
     def fabric(self) -> Fabric:
         """The simulated fabric without unplugged cables."""
         if not self._pulled:
-            return self.whole
-        return self.whole.without(cables=self._pulled)
+            return self.initial_fabric
+        return self.initial_fabric.without(cables=self._pulled)
 
     @property
     def version(self) -> str:
@@ -285,8 +285,8 @@ class Running:
 
     def _end_of(self, cable: int) -> str:
         """Return one end of a cable in the syntax of ibsim's console."""
-        node = int(self.whole.link_from[2 * cable])
-        return f'"{self._ids[node]}"[{int(self.whole.link_from_port[2 * cable])}]'
+        node = int(self.initial_fabric.link_from[2 * cable])
+        return f'"{self._ids[node]}"[{int(self.initial_fabric.link_from_port[2 * cable])}]'
 
     def _check_running(self) -> None:
         """Check that the simulator still runs.
@@ -297,7 +297,7 @@ class Running:
             If the subnet has ended.
         """
         if self._sim.poll() is not None:
-            raise WeftError(f"the subnet that simulated {self.whole.name} has ended")
+            raise WeftError(f"the subnet that simulated {self.initial_fabric.name} has ended")
 
     def _console(self, command: str) -> None:
         """Send a command to ibsim, and wait until it is done.

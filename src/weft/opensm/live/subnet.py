@@ -151,7 +151,7 @@ class Subnet(Running):
 
     Attributes
     ----------
-    whole
+    initial_fabric
         The fabric that is simulated at the start, with all cables.
     engine
         The engine of OpenSM, ``file`` for loaded tables.
@@ -401,13 +401,13 @@ class Subnet(Running):
             If the port has no cable, the cable is already unplugged, or the cable is that of
             OpenSM's host.
         """
-        cable = self.whole.find_cable(port)
+        cable = self.initial_fabric.find_cable(port)
         if cable in self._pulled:
             raise InputError(f"the cable in {port} is already unplugged")
-        if self._own in self.whole.link_from[2 * cable : 2 * cable + 2]:
+        if self._own in self.initial_fabric.link_from[2 * cable : 2 * cable + 2]:
             raise InputError(
-                f"the cable in {port} is that of {self.whole.node_names[self._own]}, on which "
-                "OpenSM runs; start the subnet with another sm_host"
+                f"the cable in {port} is that of {self.initial_fabric.node_names[self._own]}, on "
+                "which OpenSM runs; start the subnet with another sm_host"
             )
         self._console(f"Unlink {self._end_of(cable)}")
         self._pulled[cable] = port
@@ -421,7 +421,7 @@ class Subnet(Running):
         InputError
             If the cable is not unplugged.
         """
-        cable = self.whole.find_cable(port)
+        cable = self.initial_fabric.find_cable(port)
         if cable not in self._pulled:
             raise InputError(f"the cable in {port} is not unplugged")
         self._console(f"ReLink {self._end_of(cable)}")

@@ -88,8 +88,8 @@ class Choice:
 AXES = tuple(axis.name for axis in fields(Choice))[1:]
 
 
-def every_choice(ranks_per_node: int, whole: bool = True) -> tuple[Choice, ...]:
-    """Return all choices, the headline choice first; if not `whole`, only the headline choice."""
+def every_choice(ranks_per_node: int, all_choices: bool = True) -> tuple[Choice, ...]:
+    """Return all choices, the headline choice first; or, if not `all_choices`, only this one."""
     variants = {
         each.axis: list(each.variants_at(ranks_per_node))
         for each in BENCHMARKS.values()
@@ -97,7 +97,7 @@ def every_choice(ranks_per_node: int, whole: bool = True) -> tuple[Choice, ...]:
     }
     options = [machine.CABLES, machine.ROOTS, variants["grid"], variants["pace"], BETTER]
     every = [Choice(ranks_per_node, *each) for each in product(*map(list, options))]
-    return tuple(every if whole else every[:1])
+    return tuple(every if all_choices else every[:1])
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Line:
         self.at += 1
         return self.words[self.at - 1]
 
-    def whole(self, what: str, low: int = 0, high: int = MAX_BYTES) -> int:
+    def integer(self, what: str, low: int = 0, high: int = MAX_BYTES) -> int:
         """Read an integer; it may be in float notation, which SimGrid uses for large integers."""
         word = self._take(what)
         try:
@@ -104,7 +104,7 @@ class Line:
 
     def peer(self, num_ranks: int, what: str, first: int = 0) -> int:
         """Read the rank of a peer; ranks are numbered from `first`."""
-        value = self.whole(what, -(2**31), 2**31)
+        value = self.integer(what, -(2**31), 2**31)
         if value == -555 or (value == -1 and "source" in what):
             raise self.error(
                 f"{value} means any source; weft matches messages in advance and allows no "
@@ -116,7 +116,7 @@ class Line:
 
     def tag(self) -> int:
         """Read a tag."""
-        value = self.whole("a tag", -(2**31), 2**31 - 1)
+        value = self.integer("a tag", -(2**31), 2**31 - 1)
         if value < 0:
             raise self.error(
                 f"tag {value} is negative, perhaps a wildcard; weft matches messages in advance "
@@ -128,7 +128,7 @@ class Line:
         """Read a datatype and return its bytes; at the end of the line, return the default."""
         if not self.left:
             return self.default_bytes
-        number = self.whole("a datatype", -1, 1000)
+        number = self.integer("a datatype", -1, 1000)
         if number not in TYPE_BYTES:
             raise self.error(f"datatype {number}; expected a datatype of SMPI, 0 to 55")
         return TYPE_BYTES[number]
@@ -167,38 +167,38 @@ def _barrier(line: Line, num_ranks: int) -> Call:
 
 
 def _root(line: Line, num_ranks: int) -> int:
-    return line.whole("a root", 0, num_ranks - 1) if line.left else 0
+    return line.integer("a root", 0, num_ranks - 1) if line.left else 0
 
 
 def _bcast(line: Line, num_ranks: int) -> Call:
-    count = line.whole("a count")
+    count = line.integer("a count")
     root = _root(line, num_ranks)
     return Call(line, "bcast", line.bytes(count, line.element_bytes()), root=root)
 
 
 def _reduce(line: Line, num_ranks: int) -> Call:
-    count, flops = line.whole("a count"), line.quantity("an amount of flops")
+    count, flops = line.integer("a count"), line.quantity("an amount of flops")
     root = _root(line, num_ranks)
     size = line.bytes(count, line.element_bytes())
     return Call(line, "reduce", size, root=root, flops=flops)
 
 
 def _allreduce(line: Line, num_ranks: int) -> Call:
-    count, flops = line.whole("a count"), line.quantity("an amount of flops")
+    count, flops = line.integer("a count"), line.quantity("an amount of flops")
     return Call(line, "allreduce", line.bytes(count, line.element_bytes()), flops=flops)
 
 
 def _scan(line: Line, num_ranks: int) -> Call:
     # SimGrid's tracer writes a scan like a message: partner -1, tag 0, then the count.
     if line.left > 2:
-        line.whole("-1", -1, -1)
-        line.whole("0", 0, 0)
-    count = line.whole("a count")
+        line.integer("-1", -1, -1)
+        line.integer("0", 0, 0)
+    count = line.integer("a count")
     return Call(line, line.action, line.bytes(count, line.element_bytes()))
 
 
 def _two_counts(line: Line, num_ranks: int) -> Call:
-    send, recv = line.whole("a count to send"), line.whole("a count to receive")
+    send, recv = line.integer("a count to send"), line.integer("a count to receive")
     root = _root(line, num_ranks) if line.action in ("gather", "scatter") else 0
     return _two_types(line, line.action, send, recv, root)
 
@@ -220,11 +220,11 @@ def _two_types(
 def _counts(line: Line, num_ranks: int, what: str) -> list[int]:
     if line.left < num_ranks:
         raise line.error(f"expected {num_ranks} {what}, one for each rank, not {line.left}")
-    return [line.whole(what) for _ in range(num_ranks)]
+    return [line.integer(what) for _ in range(num_ranks)]
 
 
 def _gatherv(line: Line, num_ranks: int) -> Call:
-    send = line.whole("a count to send")
+    send = line.integer("a count to send")
     # Ranks other than the root may omit the counts to receive.
     short = line.left < num_ranks and line.left <= 3
     recv = None if short else _counts(line, num_ranks, "counts to receive")
@@ -234,12 +234,12 @@ def _gatherv(line: Line, num_ranks: int) -> Call:
 def _scatterv(line: Line, num_ranks: int) -> Call:
     short = line.left <= num_ranks and line.left <= 4
     send = None if short else _counts(line, num_ranks, "counts to send")
-    recv = line.whole("a count to receive")
+    recv = line.integer("a count to receive")
     return _two_types(line, "scatterv", send, recv, _root(line, num_ranks))
 
 
 def _allgatherv(line: Line, num_ranks: int) -> Call:
-    send = line.whole("a count to send")
+    send = line.integer("a count to send")
     recv = _counts(line, num_ranks, "counts to receive")
     # Displacements in the buffer, one per rank, may end the line; they are ignored.
     if line.left > 2 and line.left >= num_ranks:
@@ -258,9 +258,9 @@ def _reducescatter(line: Line, num_ranks: int) -> Call:
 
 
 def _alltoallv(line: Line, num_ranks: int) -> Call:
-    line.whole("the size of the send buffer")
+    line.integer("the size of the send buffer")
     send = _counts(line, num_ranks, "counts to send")
-    line.whole("the size of the receive buffer")
+    line.integer("the size of the receive buffer")
     recv = _counts(line, num_ranks, "counts to receive")
     return _two_types(line, "alltoallv", send, recv, 0)
 
@@ -752,7 +752,7 @@ class _Replay:
         peer = line.peer(self._num_ranks, "a destination" if sends else "a source")
         tag = line.tag() if self._tags else 0
         # A receive with a count below 1 accepts any size.
-        count = line.whole("a count", 0 if sends else -1)
+        count = line.integer("a count", 0 if sends else -1)
         size = line.bytes(max(count, 0), line.element_bytes())
         line.done()
         if not sends and count < 1:
@@ -769,8 +769,8 @@ class _Replay:
                 return -1
             return line.peer(self._num_ranks, what, int(self._from_one)) - self._from_one
 
-        send, to = line.whole("a count to send"), partner("a destination")
-        recv, source = line.whole("a count to receive"), partner("a source")
+        send, to = line.integer("a count to send"), partner("a destination")
+        recv, source = line.integer("a count to receive"), partner("a source")
         send_bytes = line.bytes(send, line.element_bytes())
         recv_bytes = line.bytes(recv, line.element_bytes())
         line.done()

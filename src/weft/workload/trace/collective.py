@@ -13,7 +13,7 @@ from weft.workload.trace.errors import TraceError
 from weft.workload.trace.keywords import PEER
 from weft.workload.trace.quantities import BYTES
 from weft.workload.trace.scopes import Ints
-from weft.workload.trace.values import Context, Value, whole
+from weft.workload.trace.values import Context, Value, integer
 
 #: Algorithms in which each of n ranks sends at least n - 1 messages.
 _QUADRATIC = ("ring", "pairwise")
@@ -109,7 +109,7 @@ def _of_ranks(node: nodes.Expression | None, context: Context, what: str, unit: 
     """Return int64 [world ranks]: values of a node; 0 outside `context`, or without a node."""
     values = np.zeros(len(context.scope.group), dtype=np.int64)
     if node is not None:
-        values[context.ranks] = whole(node, context, what, unit)
+        values[context.ranks] = integer(node, context, what, unit)
     return values
 
 
@@ -137,7 +137,7 @@ def _pairs(statement: nodes.Collective, context: Context, members: Ints) -> Ints
         {PEER: Value(np.tile(np.arange(n, dtype=np.int64), n))},
     )  # fmt: skip
     sizes = np.broadcast_to(
-        np.asarray(whole(statement.size, pairs, "the amount of data", BYTES)), n * n
+        np.asarray(integer(statement.size, pairs, "the amount of data", BYTES)), n * n
     )
     if np.any(sizes < 0):
         bad = int(np.argmax(sizes < 0))

@@ -11,7 +11,7 @@ import numpy as np
 from weft.workload.trace import nodes
 from weft.workload.trace.errors import TraceError
 from weft.workload.trace.scopes import Ints, Scope, balanced, grouped
-from weft.workload.trace.values import Context, condition, same_everywhere, whole
+from weft.workload.trace.values import Context, condition, integer, same_everywhere
 
 #: Largest number of ranks in one list, and of a program.
 MAX_LISTED = 10_000_000
@@ -46,10 +46,10 @@ def define(statement: nodes.DefineScope, parent: Scope, context: Context, comm: 
         case nodes.Sub():
             return _sub(name, definition, parent, comm)
         case nodes.Split(color=color, key=key):
-            colors = np.broadcast_to(whole(color, context, "the colour"), len(context.ranks))
+            colors = np.broadcast_to(integer(color, context, "the colour"), len(context.ranks))
             keys = np.zeros(1, dtype=np.int64)
             if key is not None:
-                keys = whole(key, context, "the key")
+                keys = integer(key, context, "the key")
             keys = np.broadcast_to(keys, len(context.ranks))
             groups = _split(parent, context.ranks, colors, keys)
         case nodes.Where(condition=test):

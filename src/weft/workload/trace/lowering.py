@@ -30,8 +30,8 @@ from weft.workload.trace.values import (
     Variable,
     condition,
     evaluate,
+    integer,
     same_everywhere,
-    whole,
 )
 from weft.workload.workload import Workload
 
@@ -273,11 +273,11 @@ class _Lowering:
     def _for(self, loop: nodes.For, ranks: Ints, scope: Scope) -> None:
         context = self._context(ranks, scope)
         assert loop.range.last is not None
-        first = whole(loop.range.first, context, "the first value")
-        last = whole(loop.range.last, context, "the last value")
+        first = integer(loop.range.first, context, "the first value")
+        last = integer(loop.range.last, context, "the last value")
         step = 1
         if loop.range.step is not None:
-            step = whole(loop.range.step, context, "the step")
+            step = integer(loop.range.step, context, "the step")
             if np.any(np.asarray(step) == 0):
                 raise TraceError("the step of a loop cannot be 0", loop.range.step.at)
         if not any(isinstance(value, np.ndarray) for value in (first, last, step)):
@@ -299,7 +299,7 @@ class _Lowering:
         self.variables.pop(loop.counter, None)
 
     def _repeat(self, loop: nodes.Repeat, ranks: Ints, scope: Scope) -> None:
-        count = whole(loop.count, self._context(ranks, scope), "the number of repetitions")
+        count = integer(loop.count, self._context(ranks, scope), "the number of repetitions")
         if np.any(np.asarray(count) < 0):
             raise TraceError(f"REPEAT {np.min(count)}; expected 0 or more", loop.count.at)
         self._count_iterations(int(np.max(count)), loop.at)

@@ -16,7 +16,7 @@ from weft.workload.trace.collective import run_collective
 from weft.workload.trace.errors import NOWHERE, Place, TraceError
 from weft.workload.trace.quantities import BYTES, TIME
 from weft.workload.trace.scopes import Ints
-from weft.workload.trace.values import Context, real, same_everywhere, whole
+from weft.workload.trace.values import Context, integer, real, same_everywhere
 from weft.workload.workload import Kind
 
 #: Half the width of a uniform distribution, in standard deviations.
@@ -114,7 +114,7 @@ class Operations:
         duration = np.asarray(duration, dtype=np.float64)
         cpu: Any = 0
         if statement.cpu is not None:
-            cpu = whole(statement.cpu, context, "the number of a processor")
+            cpu = integer(statement.cpu, context, "the number of a processor")
         if statement.after is not None:
             self._add_after(statement, ranks, Kind.CALC, duration_ns=duration, cpu=cpu)
         else:
@@ -153,14 +153,14 @@ class Operations:
         return replace(context, scope=named), named.comm
 
     def _size(self, node: nodes.Expression, context: Context) -> Any:
-        size = whole(node, context, "a message size", BYTES)
+        size = integer(node, context, "a message size", BYTES)
         self._refuse_negative(size, "a message size", node, context)
         return size
 
     def _tag(self, node: nodes.Expression | None, context: Context) -> Any:
         if node is None:
             return 0
-        tag = whole(node, context, "a tag")
+        tag = integer(node, context, "a tag")
         if self._collectives and np.any(np.asarray(tag) < 0):
             raise TraceError("tags below 0 are for collectives; expected 0 or more", node.at)
         return tag
@@ -177,9 +177,9 @@ class Operations:
                 coordinates[number] = coordinates[number] + (1 if sign == "+" else -1)
                 return scope.at(ranks, coordinates)
             case nodes.Coordinates(values=values):
-                wanted = [whole(value, context, "a coordinate") for value in values]
+                wanted = [integer(value, context, "a coordinate") for value in values]
                 return scope.at(ranks, [np.broadcast_to(value, len(ranks)) for value in wanted])
-        local = np.broadcast_to(np.asarray(whole(peer, context, "a peer")), len(ranks))
+        local = np.broadcast_to(np.asarray(integer(peer, context, "a peer")), len(ranks))
         sizes = scope.size(ranks)
         bad = (local < 0) | (local >= sizes)
         if bad.any():
@@ -288,8 +288,8 @@ class Operations:
     def _routing_key(self, statement: nodes.RoutingKey, context: Context) -> None:
         context, comm = self._on(statement.on, context)
         ranks = context.ranks
-        key = whole(statement.key, context, "a routing key")
-        tag = 0 if statement.tag is None else whole(statement.tag, context, "a tag")
+        key = integer(statement.key, context, "a routing key")
+        tag = 0 if statement.tag is None else integer(statement.tag, context, "a tag")
         builder = self.builder
         is_request = statement.verb == "RODREQUEST"
         if statement.after is not None:

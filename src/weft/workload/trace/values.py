@@ -135,7 +135,7 @@ def condition(node: nodes.Expression, context: Context) -> bool | NDArray[np.boo
     return truth
 
 
-def whole(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> Any:
+def integer(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> Any:
     """Return the value of an expression as an integer: an int, or int64 [ranks].
 
     Raises
@@ -170,7 +170,7 @@ def real(node: nodes.Expression, context: Context, what: str, unit: str) -> Any:
 
 def same_everywhere(node: nodes.Expression, context: Context, what: str, unit: str = PLAIN) -> int:
     """Return the value of an expression as one integer, which must be equal on all ranks."""
-    value = whole(node, context, what, unit)
+    value = integer(node, context, what, unit)
     if isinstance(value, np.ndarray):
         if len(value) and np.any(value != value[0]):
             other = int(np.argmax(value != value[0]))
