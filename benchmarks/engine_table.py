@@ -47,8 +47,8 @@ def fabrics() -> dict[str, Fabric]:
 def verdict(fabric: Fabric, routes: Routes, lanes: int | None = None) -> str:
     """Return the columns of routes: verdict, largest load, mean hops and number of lanes."""
     validation = validate(fabric, routes)
-    lost = validation.num_unrouted_pairs - validation.num_disconnected_pairs
-    state = f"-{lost} pairs" if lost else "loops" if validation.num_loops else "valid"
+    unrouted = validation.num_unrouted_pairs - validation.num_disconnected_pairs
+    state = f"-{unrouted} pairs" if unrouted else "loops" if validation.num_loops else "valid"
     if state == "valid" and validation.credit_loops:
         state = "in lanes" if lanes and lanes > 1 else "deadlock"
     loads = relative_loads(fabric, all_to_all_loads(fabric, routes).per_link)

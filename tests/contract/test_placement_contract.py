@@ -45,20 +45,22 @@ def test_most_placements_exist_on_each_fabric() -> None:
 @given(
     spec=st.sampled_from(FABRICS),
     ranks=st.integers(1, 30),
-    seats=st.integers(1, 5),
+    per_host=st.integers(1, 5),
     distribution=st.sampled_from(["block", "cyclic", None]),
     data=st.data(),
 )
 def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
-    name: str, spec: str, ranks: int, seats: int, distribution: str | None, data: st.DataObject
+    name: str, spec: str, ranks: int, per_host: int, distribution: str | None, data: st.DataObject
 ) -> None:
     fabric_ = fabric(spec)
     allowed = data.draw(
         st.lists(st.integers(0, fabric_.num_hosts - 1), min_size=1, max_size=12, unique=True)
     )
-    options = {"ranks_per_host": seats, "distribution": distribution, "hosts": allowed}
-    if ranks > seats * len(allowed):
-        with pytest.raises((InputError, NotApplicable), match=f"{seats * len(allowed)} fit|coord"):
+    options = {"ranks_per_host": per_host, "distribution": distribution, "hosts": allowed}
+    if ranks > per_host * len(allowed):
+        with pytest.raises(
+            (InputError, NotApplicable), match=f"{per_host * len(allowed)} fit|coord"
+        ):
             place(fabric_, ranks, name, **options)
         return
     placed = placed_or_none(fabric_, ranks, name, **options)
@@ -69,9 +71,9 @@ def test_ranks_sit_on_allowed_hosts_and_no_host_has_too_many(
     assert not placed.flags.writeable
     assert set(placed.tolist()) <= set(allowed)
     count = np.bincount(placed)
-    assert count.max() <= seats
+    assert count.max() <= per_host
     # No more hosts are used than the ranks need; cyclic distributes the ranks evenly over them.
-    needed = -(-ranks // seats)
+    needed = -(-ranks // per_host)
     assert np.count_nonzero(count) == needed
     if distribution == "cyclic":
         assert count[count > 0].max() - count[count > 0].min() <= 1
