@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import polars as pl
 
@@ -42,7 +43,6 @@ Sizes and times are numbers (bytes, ns) or text with a unit: `"64KiB"`, `"1MB"`,
 A key is the name in Python without its unit. If a list is allowed, each item makes a run of its
 own. An unknown key or option is an error with the file, line and key.
 """
-_Cell = Callable[[Setting], str]
 
 
 def _code(text: str) -> str:
@@ -62,49 +62,47 @@ def _type(item: Setting) -> str:
 
 
 def _levels(item: Setting) -> str:
-    return ", ".join(level for level in LEVELS if item.of(level))
+    levels = [level for level in LEVELS if item.of(level)]
+    return "" if len(levels) == len(LEVELS) else f" *Levels: {', '.join(levels)}.*"
 
 
 def _help(item: Setting) -> str:
     return item.help.replace("``", "`").replace("|", "\\|")
 
 
-_PYTHON: tuple[str, _Cell] = "Python", lambda item: _code(item.field)
-_KEY: tuple[str, _Cell] = "key", lambda item: _code(item.key)
-_FLAG: tuple[str, _Cell] = "option", lambda item: _code(item.flag)
-_LEVEL: tuple[str, _Cell] = "levels", _levels
-_REST: tuple[tuple[str, _Cell], ...] = (("type", _type), ("default", _usual), ("meaning", _help))
+#: Names of a setting: in Python, in files and on the command line.
+_Name = Literal["Python", "key", "option"]
 
-#: Title of each table -> text above it, its columns, and its settings.
-TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]]] = {
+#: Title of each table -> text above it, the names that it lists, and its settings.
+TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
     "Runs": (
         "Arguments of `weft.simulate`, keys of an experiment, options of `weft simulate`. "
         "`weft.sweep` and `weft sweep` take the same settings, each with one value (policies with "
         f"several), except {', '.join(map(_code, OWN))}.",
-        (_PYTHON, _KEY, _FLAG, _LEVEL, *_REST),
+        ("Python", "key", "option"),
         settings(RunSettings),
     ),
     "Hardware": (
         "Arguments of `weft.Hardware`, `weft.VlArbitration` and `weft.CongestionControl`, "
         "keys of `[hardware]`, and names of `--hardware NAME=VALUE,…`.",
-        (_PYTHON, _KEY, *_REST),
+        ("Python", "key"),
         tuple(WRITTEN.values()),
     ),
     "Faults": (
         "Arguments of `weft.Faults`, keys of `[faults]`, options of every command that takes a "
         "fabric.",
-        (_PYTHON, _KEY, _FLAG, *_REST),
+        ("Python", "key", "option"),
         settings(Faults),
     ),
     "Fabrics": (
         "Arguments of `weft.fabric`, keys of `[fabric]`, options of every command that takes a "
         "fabric.",
-        (_KEY, _FLAG, *_REST),
+        ("key", "option"),
         settings(Source),
     ),
     "Experiments": (
         "Other keys of an experiment and options of `weft simulate`.",
-        (_KEY, _FLAG, *_REST),
+        ("key", "option"),
         [
             item
             for item in (*settings(Head), *settings(Experiment))
@@ -114,22 +112,22 @@ TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]
     ),
     "Jobs": (
         "Keys of `[[job]]` and options of `weft simulate`.",
-        (_KEY, _FLAG, *_REST),
+        ("key", "option"),
         settings(JobPart),
     ),
     "Output": (
         "Keys of `[output]` and options of `weft simulate`.",
-        (_KEY, _FLAG, *_REST),
+        ("key", "option"),
         settings(OutputPart),
     ),
     "Traffic": (
         "Arguments of `weft.sweep` and options of `weft sweep`.",
-        (_PYTHON, _FLAG, *_REST),
+        ("Python", "option"),
         settings(TrafficSettings),
     ),
     "Machine rooms": (
         "Arguments of `weft.cost` and options of `weft cost`; see [cost](../cost.md).",
-        (_PYTHON, _FLAG, *_REST),
+        ("Python", "option"),
         settings(Layout),
     ),
 }
@@ -138,17 +136,30 @@ TABLES: Mapping[str, tuple[str, tuple[tuple[str, _Cell], ...], Iterable[Setting]
 def options_page() -> str:
     """Return the page of settings of Python, files and the command line."""
     return _OPTIONS + "".join(
-        f"\n## {title}\n\n{above}\n\n{_table(columns, items)}"
-        for title, (above, columns, items) in TABLES.items()
+        f"\n## {title}\n\n{above}\n\n{_table(names, items)}"
+        for title, (above, names, items) in TABLES.items()
     )
 
 
-def _table(columns: tuple[tuple[str, _Cell], ...], items: Iterable[Setting]) -> str:
+def _table(names: tuple[_Name, ...], items: Iterable[Setting]) -> str:
     listed = {item.key: item for item in items}
     return table(
-        [name for name, _ in columns],
-        ([cell(item) for _, cell in columns] for item in listed.values()),
+        ["setting", "meaning", "type", "default"],
+        (
+            [_names(names, item), f"{_help(item)}{_levels(item)}", _type(item), _usual(item)]
+            for item in listed.values()
+        ),
     )
+
+
+def _names(names: tuple[_Name, ...], item: Setting) -> str:
+    """Return the names of a setting, one per line; a key is left out if it is the Python name."""
+    lines = [_code(item.field)] if "Python" in names else []
+    if "key" in names and not (lines and item.key == item.field):
+        lines.append(f"key {_code(item.key)}" if lines else _code(item.key))
+    if "option" in names:
+        lines.append(_code(item.flag))
+    return "<br>".join(line for line in lines if line)
 
 
 def table(heads: list[str], rows: Iterable[list[str]]) -> str:
@@ -302,8 +313,12 @@ def pages() -> dict[str, str]:
 
 
 def write_pages(folder: Path) -> None:
-    """Write every page that differs from its file."""
+    """Write every page that differs from its file; delete pages of names that are gone."""
     folder.mkdir(exist_ok=True)
+    names = {*weft.__all__, *plugins.__all__}
+    for stub in (folder / "api").glob("*.rst"):
+        if stub.stem.rpartition(".")[2] not in names:
+            stub.unlink()
     for name, text in pages().items():
         path = folder / f"{name}.md"
         if not path.exists() or path.read_text() != text:
