@@ -188,11 +188,18 @@ def test_the_engine_counts_paths_that_differ_from_the_matrix(tmp_path: Path) -> 
 
 
 def test_paths_too_long_for_a_byte_are_refused() -> None:
-    build = FabricBuilder("chain")
-    switches = build.switches([f"s{i}" for i in range(300)])
-    build.connect(switches[:-1], switches[1:])
-    with pytest.raises(NotApplicable, match="chain has paths of 299 hops"):
-        shortest_hops(build.fabric())
+    """Paths may have 253 hops: by the wrong port it is one more, and 255 means no path."""
+
+    def chain(length: int) -> Fabric:
+        build = FabricBuilder("chain")
+        switches = build.switches([f"s{i}" for i in range(length)])
+        build.connect(switches[:-1], switches[1:])
+        return build.fabric()
+
+    assert shortest_hops(chain(254))[0, 253].tolist() == [253, 253, 255]
+    for length in (255, 300):
+        with pytest.raises(NotApplicable, match=f"paths of {length - 1} hops; .* at most 253"):
+            shortest_hops(chain(length))
 
 
 def test_lanes_are_read_for_a_fabric_without_switches() -> None:

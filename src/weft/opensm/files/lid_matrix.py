@@ -56,9 +56,12 @@ def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
     graph, count = fabric.graph, fabric.num_switches
     graph.need_memory(count, graph.max_port + 1, "hops by port")
     hops = graph.hops()
-    far = hops[hops != UNREACHED].max(initial=0)
-    if far >= NO_PATH - 1:
-        raise NotApplicable(f"{fabric.name} has paths of {far} hops; OpenSM allows at most 254")
+    # The neighbour at the near end of a longest path counts one hop more by that port.
+    far = hops[(hops >= NO_PATH - 1) & (hops != UNREACHED)]
+    if len(far):
+        raise NotApplicable(
+            f"{fabric.name} has paths of {far.max()} hops; OpenSM's matrix allows at most 253"
+        )
     least = np.where(hops == UNREACHED, NO_PATH, hops).astype(np.uint8)
     matrix = np.full((count, count, graph.max_port + 1), NO_PATH, dtype=np.uint8)
     matrix[:, :, 0] = least.T
