@@ -195,6 +195,9 @@ def test_identifiers_are_kept() -> None:
     ends = list(zip(fabric.endpoint_node.tolist(), fabric.endpoint_port.tolist(), strict=True))
     at = ends.index((old, 2))
     assert (fabric.lid[at], fabric.lmc[at]) == (24, 2)
+    # Identifiers that the file does not state are 0.
+    identifiers = (fabric.vendor_id, fabric.device_id, fabric.system_guid)
+    assert [int(each[old]) for each in identifiers] == [0, 0, 0]
     assert fabric.lid[fabric.num_endpoints :].tolist() == [1, 2, 3]
 
 

@@ -129,6 +129,12 @@ CABLE = 'Switch 2 "a"\n[1]"b"[1]{}\n\nSwitch 2 "b"\n[1]"a"[1]{}\n'
         ("extspeed=4\n", "", "", "4xHDR"),
         ("speed=4\n", ' # "x" lid 0 4xFDR10', "", "4xFDR10"),
         ("", " s=4", ' # "x=y" lid 0 4xDDR', "4xDDR"),
+        # A comment at either end has priority over the options, whatever its rate.
+        ("", ' # "x" lid 0 4xDDR', " s=4", "4xDDR"),
+        ("", " s=4", ' # "x" lid 0 1xSDR', "1xSDR"),
+        ("", ' s=4 # "x" lid 0 1xSDR', "", "1xSDR"),
+        # An end without options enables 4x and SDR only.
+        ("", " w=31 s=7 e=15", "", "4xSDR"),
     ],
 )
 def test_rates_follow_from_the_settings_of_both_ports(
@@ -137,8 +143,9 @@ def test_rates_follow_from_the_settings_of_both_ports(
     assert rates(head + CABLE.format(one, other)) == [rate]
 
 
-def test_ports_that_enable_no_common_rate_are_refused() -> None:
-    error = refused(CABLE.format(" s=4", " s=2"))
+@pytest.mark.parametrize(("one", "other"), [(" s=4", " s=2"), (" w=1", ""), (" s=2", "")])
+def test_ports_that_enable_no_common_rate_are_refused(one: str, other: str) -> None:
+    error = refused(CABLE.format(one, other))
     assert "enable no width and speed in common" in error.message
     assert error.line == 2
 
@@ -164,6 +171,7 @@ BAD = {
     "width out of range": ("# two", "width=0\n# two", 1, "width=0 is out of range"),
     "speed is no sum": ("# two", "speed+1\n# two", 1, "must be set with '=', not '+'"),
     "id twice": ('"hostA"\t# "login', '"sw1"\t# "login', 13, "declared twice"),
+    "GUID of the first node": ("Hca\t2", "caguid=0x200000\nHca\t2", 14, "0x200000 of 'sw1'"),
     "GUID twice": ("Hca\t2", "caguid=0x200001\nHca\t2", 14, "has the GUID 0x200001 of 'sw2'"),
     "reserved id": ('"hostA"\t# "login', '"host#A"\t# "login', 13, "is invalid in ibsim"),
     "long id": ('"hostA"\t# "login', f'"{"h" * 65}"\t# "login', 13, "is invalid in ibsim"),

@@ -154,7 +154,7 @@ class _DiscoveryReader:
                 f'# "description"{" base port 0 lid LID lmc LMC" * (node_type == "Switch")}',
                 number,
             )
-        vendor, device = keys.get("vendid", (0, 0))[0], keys.get("devid", (0, 0))[0]
+        vendor, device = keys.get("vendid", (0,))[0], keys.get("devid", (0,))[0]
         self.net.add_node(
             NodeRecord(
                 line=number,
@@ -166,7 +166,7 @@ class _DiscoveryReader:
                 lid=int(comment["lid"] or -1),
                 lmc=int(comment["lmc"] or 0),
                 port_guid=port_guid,
-                system_guid=keys.get("sysimgguid", (0, 0))[0],
+                system_guid=keys.get("sysimgguid", (0,))[0],
                 vendor_id=vendor,
                 device_id=device,
             )

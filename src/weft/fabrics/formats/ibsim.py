@@ -280,8 +280,7 @@ def _description(comment: str) -> tuple[str | None, str]:
     """Return the description in the comment of a record's header, and the rest of the comment."""
     match = HEADER_COMMENT.fullmatch(comment)
     if match:
-        end = match.end("description") + 1
-        return match["description"], comment[end:]
+        return match["description"], comment[match.end("description") :]
     if comment.startswith('"'):
         text, _, rest = comment[1:].partition('"')
         return text, rest
