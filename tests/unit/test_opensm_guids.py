@@ -10,7 +10,7 @@ import pytest
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
 from weft.fabrics.formats import FormatWarning
-from weft.opensm.files.guids import GuidKind, guid_list, read_guids
+from weft.opensm.files.guids import GuidKind, guid_list, listed_nodes, read_guids
 from weft.opensm.files.ports import by_port_guid, port_guids
 
 
@@ -48,6 +48,19 @@ def test_each_kind_of_list_gives_its_indices(tmp_path: Path) -> None:
         assert read_guids(fabric, adapters, kind=kind).tolist() == [3, 0]  # type: ignore[arg-type]
     everything = write(tmp_path, "".join(f"{guid:#x} x\n" for guid in guids[::-1]))
     assert read_guids(fabric, everything, kind="order").tolist() == [5, 4, 3, 2, 1, 0]
+
+
+def test_an_option_lists_nodes_by_name_guid_and_file(tmp_path: Path) -> None:
+    fabric = cluster()
+    guids = [hex(guid) for guid in port_guids(fabric)]
+    path = write(tmp_path, f"{guids[3]}\n")
+    assert listed_nodes(fabric, ["s2", "s1"], kind="root", what="roots").tolist() == [1, 0]
+    names = [guids[1], f"@{path}", "twin"]
+    assert listed_nodes(fabric, names, kind="cn", what="compute").tolist() == [1, 3, 0, 1]
+    with pytest.raises(InputError, match="compute: s1 is not an adapter"):
+        listed_nodes(fabric, ["s1"], kind="cn", what="compute")
+    with pytest.raises(InputError, match="roots is empty; expected at least one node"):
+        listed_nodes(fabric, [], kind="root", what="roots")
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,20 @@ def test_tables_as_weft_writes_them(lmc: int, tmp_path: Path) -> None:
     assert np.array_equal(tables.routes.table[switches], routes.table[switches])
 
 
+@pytest.mark.parametrize("port", [1, 2, 3])
+def test_entries_that_leave_by_a_port_without_a_cable(port: int, tmp_path: Path) -> None:
+    """Such entries are errors for every port but 0, the switch itself."""
+    fabric = load("xgft:2;2,3;1,2")
+    routes = route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    (tmp_path / "dump").write_text(lft_dump(fabric, routes))
+    spine = fabric.num_switches - 1
+    cable = fabric.port_name(spine, port)
+    ((kind, text),) = load_tables(fabric.without(cables=[cable]), tmp_path / "dump", {}).problems
+    assert kind == "dead port"
+    assert cable in text
+
+
 def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
     """Tables written by an administrator or by an old ibroute have no GUIDs."""
     fabric = load("mesh:3x3")

@@ -17,7 +17,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats.subnet_list import is_subnet_list
 from weft.opensm.files.lft_lines import NO_PATH, parse_dump
 from weft.opensm.files.osm_log import is_log
-from weft.opensm.files.ports import by_port_guid, destination_name
+from weft.opensm.files.ports import MAX_LID, by_port_guid, destination_name
 from weft.opensm.files.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
 from weft.routes import TableRoutes
 
@@ -200,7 +200,8 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         problems.append(
             ("dead port", f"entries send to {len(dead)} ports without a cable: {few(dead)}")
         )
-    own = table[fabric.num_endpoints << lmc :].reshape(fabric.num_switches, 1 << lmc, -1)
+    lines = (fabric.num_switches, 1 << lmc, fabric.graph.num_rows)
+    own = table[fabric.num_endpoints << lmc :].reshape(lines)
     own[:, 1:] = own[:, :1]
     routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
     return Loaded(routes, base, problems)
@@ -236,7 +237,7 @@ def _lids(
     """Return the LMC, and the base LID of each destination, 0 for destinations without a key."""
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     known = destination >= 0
-    low = np.full(fabric.num_destinations, 1 << 20, dtype=np.int64)
+    low = np.full(fabric.num_destinations, MAX_LID, dtype=np.int64)
     high = np.zeros(fabric.num_destinations, dtype=np.int64)
     np.minimum.at(low, destination[known], lid_of[known])
     np.maximum.at(high, destination[known], lid_of[known])

@@ -116,7 +116,8 @@ class _Resolver:
         table = np.full(shape, np.iinfo(dtype).max, dtype=dtype)
         for block in self.blocks:
             self._fill(table, block, line_of_key, lmc)
-        own = table[fabric.num_endpoints << lmc :].reshape(fabric.num_switches, 1 << lmc, -1)
+        lines = (fabric.num_switches, 1 << lmc, fabric.num_switches)
+        own = table[fabric.num_endpoints << lmc :].reshape(lines)
         own[:, 1:] = own[:, :1]
         for text in self.left_out:
             warn(self.file, text)

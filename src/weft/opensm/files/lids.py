@@ -255,7 +255,7 @@ class _Manager:
             for lid in self._range(port):
                 holder[lid] = port
             guid, size = self.guid[port], 1 << self.lmcs[port]
-            if size > 1 and guid in self.cache:
+            if guid in self.cache:
                 first, last = self.cache[guid]
                 if first & (size - 1) or last - first + 1 < size:
                     del self.cache[guid]
