@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.engines.nue import _Problem
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 
@@ -121,6 +124,24 @@ def test_the_lids_of_one_port_use_different_links() -> None:
     assert np.mean(ports[0] != ports[1]) > 0.2
     if routes.sl.ndim:
         assert np.array_equal(routes.sl[ends << 1], routes.sl[(ends << 1) + 1])
+
+
+@pytest.mark.parametrize("lmc", [0, 1])
+def test_a_large_fat_tree_needs_one_attempt(lmc: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other order or number of lanes is tried if the first attempt has only minimal paths."""
+    monkeypatch.setattr("weft.routing.engines.nue.WORK", 0)
+    attempt = _Problem.route
+    lanes = []
+
+    def count(problem: _Problem, order: Any, num_lanes: int, *args: Any, **options: Any) -> Any:
+        lanes.append(num_lanes)
+        return attempt(problem, order, num_lanes, *args, **options)
+
+    monkeypatch.setattr(_Problem, "route", count)
+    nue(load("xgft:2;4,4;1,4"), lmc=lmc)
+    assert lanes == [1]
+    nue(load("torus:5x5"), lmc=lmc, max_vls=2)
+    assert lanes == [1, 1, 2]
 
 
 def test_bad_options_are_refused() -> None:

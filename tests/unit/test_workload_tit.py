@@ -145,6 +145,10 @@ def test_sendrecv_numbers_ranks_from_0_or_processes_from_1() -> None:
     assert same(trace(*ring), trace(*processes))
     assert trace(*ring).notes == ()
     assert "numbered from 1" in trace(*processes).notes[0]
+    # A size or datatype is not a partner, even if it is 0.
+    for more in ("sendRecv 0 {} 0 {} 0 0", "sendRecv 8 {} 8 {} 0 0"):
+        processes = [f"init; {more.format((r + 1) % 3 + 1, (r - 1) % 3 + 1)}" for r in range(3)]
+        assert "numbered from 1" in trace(*processes).notes[0]
 
 
 def test_all_datatypes_have_a_size() -> None:
