@@ -295,16 +295,13 @@ def _may_continue(origin, here, goal):
 @njit(cache=True)
 def _spread_origins(line, sources, set_offset, set_edge, edge_row, origin):
     """Propagate the origins of the source rows along a line to all rows that packets reach."""
-    stack = np.empty(len(origin), dtype=np.int32)
-    stacked = np.zeros(len(origin), dtype=np.bool_)
+    # A row is stacked when its origin becomes known, and again when it becomes `SEVERAL`.
+    stack = np.empty(2 * len(origin), dtype=np.int32)
     depth = len(sources)
-    for s in range(depth):
-        stack[s] = sources[s]
-        stacked[sources[s]] = True
+    stack[:depth] = sources
     while depth:
         depth -= 1
         row = stack[depth]
-        stacked[row] = False
         if line[row] < 0:
             continue
         for k in range(set_offset[line[row]], set_offset[line[row] + 1]):
@@ -314,7 +311,5 @@ def _spread_origins(line, sources, set_offset, set_edge, edge_row, origin):
                 joined = SEVERAL
             if joined != origin[other]:
                 origin[other] = joined
-                if not stacked[other]:
-                    stacked[other] = True
-                    stack[depth] = other
-                    depth += 1
+                stack[depth] = other
+                depth += 1

@@ -198,7 +198,7 @@ def row_users(
     crossing = np.empty((len(slots), num_rows), dtype=np.int32)
     num_crossing = np.zeros(len(slots), dtype=np.int64)
     out = np.empty((1024, 3), dtype=np.int32)
-    out_flows = np.empty(1024, dtype=np.int64)
+    out_flows = np.empty(len(out), dtype=np.int64)
     count = 0
     for t in range(len(targets)):
         target = targets[t]
