@@ -54,7 +54,8 @@ TARGETS = {
         "tests/reference/test_torus_twins.py tests/reference/test_dor_twin.py "
         "tests/reference/test_lanes_twins.py tests/reference/test_nue_twin.py "
         "tests/unit/test_validator.py tests/unit/test_path_routes.py tests/unit/test_nue.py "
-        "tests/unit/test_hdor.py tests/unit/test_torus_2qos.py tests/unit/test_lanes.py"
+        "tests/unit/test_hdor.py tests/unit/test_torus_2qos.py tests/unit/test_lanes.py "
+        "tests/unit/test_tree_descent.py tests/reference/test_order_twins.py"
     ),
     "kernels/routes/*.py": (
         "tests/unit/test_metrics.py tests/reference/test_deadlock_twin.py "
@@ -72,7 +73,8 @@ TARGETS = {
     ),
     "routing/validation/*.py": (
         "tests/unit/test_validator.py tests/unit/test_deadlock_cycle.py "
-        "tests/reference/test_deadlock_twin.py tests/unit/test_phases.py"
+        "tests/reference/test_deadlock_twin.py tests/unit/test_phases.py "
+        "tests/unit/test_path_routes.py tests/reference/test_routing_twins.py"
     ),
     "fabrics/formats/*.py": (
         "tests/unit/test_formats*.py tests/unit/test_load.py "

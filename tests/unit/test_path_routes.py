@@ -186,6 +186,12 @@ def test_inconsistent_source_routes_are_refused(square: Fabric) -> None:
         source_routes(square, [4], [1], [0, 3], [1, 1, 3])
 
 
+def test_hops_include_the_cables_of_both_hosts() -> None:
+    fabric = weft.fabric("xgft:1;3;1")
+    routes = source_routes(fabric, [0, 2], [1, 0], [0, 2, 4], [1, 2, 1, 1])
+    assert weft.validate(fabric, routes).hops.tolist() == [0, 0, 2]
+
+
 def test_each_port_of_a_host_has_paths_of_its_own() -> None:
     build = FabricBuilder("two rails")
     rails = build.switches(["s0", "s1"])

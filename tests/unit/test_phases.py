@@ -309,12 +309,15 @@ def test_dead_ends_and_loops_via_an_intermediate_are_found() -> None:
         report = validate(fabric, broken)
         assert sorted(map(tuple, report.unrouted_pairs.tolist())) == pairs
         assert all_to_all_loads(fabric, broken).unrouted == len(pairs)
-    sets = routes.via_set.copy()
-    # Switch 0 sends packets for intermediate 3 to 1, and 1 sends them to 0.
-    sets[3, 0], sets[3, 1] = routes.via_set[1, 0], routes.via_set[0, 1]
-    report = validate(fabric, replace(routes, via_set=sets))
-    assert report.num_loops == 1
-    assert sorted(report.loops[0]) == [0, 1]
+    for via, (a, b) in ((3, (0, 1)), (0, (1, 2))):
+        sets = routes.via_set.copy()
+        # a sends to b, and b to a, the packets for the intermediate.
+        sets[via, a], sets[via, b] = routes.via_set[b, a], routes.via_set[a, b]
+        report = validate(fabric, replace(routes, via_set=sets))
+        assert report.num_loops == 1
+        assert sorted(report.loops[0]) == [a, b]
+        # With a loop, no path has a length.
+        assert (report.hops.tolist(), report.detours.tolist()) == ([0], [0])
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32
     hops = graph.hops(leaves)
     nearest = hops.min(axis=0)
     label = components(fabric)
-    farthest = np.zeros(label.max(initial=0) + 1, dtype=np.uint16)
+    farthest = np.zeros(graph.num_rows, dtype=np.uint16)
     np.maximum.at(farthest, label, nearest)
     rows_of_top: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
     return rows_of_top

@@ -415,8 +415,8 @@ def _check_candidates(routes: CandidateRoutes, fabric: Fabric) -> dict[str, Any]
         if routes.num_intermediates and not routes.direct
         else np.zeros(reached.shape, dtype=bool)
     )
-    hops: NDArray[Any] = np.zeros(most + 3, dtype=np.int64)
-    detours: NDArray[Any] = np.zeros(most + 3, dtype=np.int64)
+    hops: NDArray[Any] = np.zeros(most + len(ends), dtype=np.int64)
+    detours: NDArray[Any] = np.zeros(most + len(ends), dtype=np.int64)
     longest = 0
     for cables, count in enumerate(ends):
         direct = np.where(reached & ~only_via, count, 0)
