@@ -11,7 +11,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
 from weft.fabrics.formats import FormatWarning
 from weft.opensm.files.guids import GuidKind, guid_list, listed_nodes, read_guids
-from weft.opensm.files.ports import by_port_guid, port_guids
+from weft.opensm.files.ports import by_port_guid, explain_guid, port_guids
 
 
 def cluster() -> Fabric:
@@ -61,6 +61,18 @@ def test_an_option_lists_nodes_by_name_guid_and_file(tmp_path: Path) -> None:
         listed_nodes(fabric, ["s1"], kind="cn", what="compute")
     with pytest.raises(InputError, match="roots is empty; expected at least one node"):
         listed_nodes(fabric, [], kind="root", what="roots")
+
+
+def test_the_port_of_a_guid_is_named_with_or_without_a_cable() -> None:
+    build = FabricBuilder("back to back")
+    build.connect(build.hosts(["a"], ports=2), build.hosts(["b"]))
+    fabric = build.fabric()
+    for node in (0, 1):
+        slot = fabric.port_offset[node]
+        text = explain_guid(fabric, int(fabric.port_guid[slot]))
+        assert text == f"the GUID of port {fabric.port_name(node, 1)}"
+    bare = int(fabric.port_guid[fabric.port_offset[0] + 1])
+    assert explain_guid(fabric, bare) == "the GUID of port a[2], which has no cable"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from weft.core.errors import InputError
 from weft.fabrics.load import fabric as load
 from weft.opensm.files.dumps import find_dumps, load_tables
 from weft.opensm.files.lfts import lft_dump
-from weft.opensm.files.lids import predict_lids
-from weft.opensm.files.ports import port_guids
+from weft.opensm.files.lids import Lids, predict_lids
+from weft.opensm.files.ports import destination_name, port_guids
 from weft.opensm.files.tables_folder import LFTS, read_settings, read_tables
 from weft.routes import TableRoutes
 from weft.routing import route
@@ -103,6 +103,30 @@ def test_entries_that_leave_by_a_port_without_a_cable(port: int, tmp_path: Path)
     ((kind, text),) = load_tables(fabric.without(cables=[cable]), tmp_path / "dump", {}).problems
     assert kind == "dead port"
     assert cable in text
+
+
+def test_a_port_with_different_lids_in_different_tables(tmp_path: Path) -> None:
+    """The LIDs of an adapter with LMC 1 are a pair; a switch has one."""
+    fabric = load("xgft:2;2,2;1,2")
+    routes = route(fabric, "minhop", lmc=1)
+    assert isinstance(routes, TableRoutes)
+    lmcs = predict_lids(fabric, lmc=1).lmc
+    base = 4 * np.arange(1, fabric.num_destinations + 1, dtype=np.int32)
+    head, first, *others = lft_dump(fabric, routes, lids=Lids(base, lmcs)).split("Unicast lids")
+    for port in range(fabric.num_destinations):
+        for offset in range(1, 4):
+            # Only the first table gives the port another LID, which no other port has.
+            lid = f"\n0x{base[port]:04x} "
+            assert lid in first
+            changed = first.replace(lid, f"\n0x{base[port] + offset:04x} ")
+            (tmp_path / "dump").write_text("Unicast lids".join((head, changed, *others)))
+            problems = load_tables(fabric, tmp_path / "dump", {}).problems
+            if offset < 1 << lmcs[port]:
+                assert not problems
+            else:
+                ((kind, text),) = problems
+                assert kind == "LIDs"
+                assert text.endswith(f"different tables: {destination_name(fabric, port)}")
 
 
 def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ X5 = "torus 5 1 1\nxp_link 1 2\n"
         (X5 + "x_dateline", 3, "expected a number after 'x_dateline'"),
         (X5 + "x_dateline 5", 3, "x_dateline must be -4 to 4, not 5"),
         (X5 + "y_dateline -1", 3, "y_dateline must be 0 to 0, not -1"),
-        (X5 + "portgroup_max_ports 0", 3, "portgroup_max_ports must be 1 to"),
+        (X5 + "portgroup_max_ports 0", 3, "portgroup_max_ports must be 1 to 2147483647, not 0"),
+        (X5 + "max_changes -1", 3, "max_changes must be 0 to 2147483647, not -1"),
         (X5 + "max_changes many", 3, "expected a number after 'max_changes'"),
         (X5 + "port_order 1 256", 3, "port_order: '256' is not a port number"),
         (X5 + "next_seed", 3, "a seed has no xp_link or xm_link, but x has radix 5"),
@@ -100,6 +101,12 @@ def test_errors_name_the_line(text: str, line: int | None, message: str) -> None
     assert error.value.line == line
     assert error.value.file == "t.conf"
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("ports", "changes"), [(1, 0), (2**31 - 1, 2**31 - 1)])
+def test_least_and_greatest_numbers(ports: int, changes: int) -> None:
+    conf = parse(f"{X5}portgroup_max_ports {ports}\nmax_changes {changes}\n")
+    assert (conf.portgroup_max_ports, conf.max_changes) == (ports, changes)
 
 
 def test_the_first_seed_may_follow_next_seed() -> None:

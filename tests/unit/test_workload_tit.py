@@ -308,6 +308,8 @@ def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
         ("0 send 0 0 " + "9" * 5000, 1, "expected 0 to"),
         ("0 send 0 0 36028797018963968 1", 1, "are more than 2.56 bytes"),
         ("0 send 0 0 8 51", 1, "datatype 51; expected a datatype of SMPI"),
+        ("0 send 0 0 8 -1", 1, "datatype -1; expected a datatype of SMPI"),
+        ("0 send 0 0 8 1e6", 1, "datatype 1000000; expected a datatype of SMPI"),
         ("0 send 0 0 8 0 1", 1, "expected the end of the line, not '1'"),
         ("0 send 0 8\n0 recv 0 0 8 1", 2, "recv: expected the end of the line, not '1'"),
         ("0 send 0 0 8", 1, "operation 0 of rank 0 .* has no matching receive"),

@@ -58,7 +58,7 @@ def choose_labels(
         count = Counter(labels)
         moved = False
         for node, label in enumerate(labels):
-            if count[label] > 1 and chosen[node] < len(choices[node]) - 1:
+            if count[label] > 1:
                 chosen[node] += 1
                 moved = True
         if not moved:

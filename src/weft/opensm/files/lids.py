@@ -35,6 +35,7 @@ from scipy.sparse.csgraph import connected_components
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric, NodeKind
+from weft.opensm.files.lft_lines import shown
 from weft.opensm.files.ports import MAX_LID, port_guids
 
 #: Largest LMC, which has three bits.
@@ -338,10 +339,9 @@ def read_guid2lid(path: str | Path) -> dict[int, tuple[int, int]]:
             continue
         match = _ENTRY.fullmatch(line.strip())
         if match is None:
-            shown = line.strip() if len(line.strip()) <= 60 else line.strip()[:57] + "..."
             raise InputError(
                 "expected a port GUID and its first and last LID, as in 0x0002c9020020d3c9 0x0004 "
-                f"0x0007, found {shown!r}",
+                f"0x0007, found {shown(line)}",
                 file=path,
                 line=number,
             )

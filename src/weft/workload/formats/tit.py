@@ -104,7 +104,7 @@ class Line:
 
     def peer(self, num_ranks: int, what: str, first: int = 0) -> int:
         """Read the rank of a peer; ranks are numbered from `first`."""
-        value = self.integer(what, -(2**31), 2**31)
+        value = self.integer(what, -MAX_BYTES)
         if value == -555 or (value == -1 and "source" in what):
             raise self.error(
                 f"{value} means any source; weft matches messages in advance and allows no "
@@ -128,7 +128,7 @@ class Line:
         """Read a datatype and return its bytes; at the end of the line, return the default."""
         if not self.left:
             return self.default_bytes
-        number = self.integer("a datatype", -1, 1000)
+        number = self.integer("a datatype", -MAX_BYTES)
         if number not in TYPE_BYTES:
             raise self.error(f"datatype {number}; expected a datatype of SMPI, 0 to 55")
         return TYPE_BYTES[number]
