@@ -15,7 +15,7 @@ from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.engines.nue import _Problem
+from weft.routing.engines.nue import _Attempt, _Problem
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 
@@ -124,6 +124,17 @@ def test_the_lids_of_one_port_use_different_links() -> None:
     assert np.mean(ports[0] != ports[1]) > 0.2
     if routes.sl.ndim:
         assert np.array_equal(routes.sl[ends << 1], routes.sl[(ends << 1) + 1])
+
+
+def test_balanced_paths_are_preferred_to_slightly_shorter_ones() -> None:
+    """The worst load multiplied by the mean length decides, whatever the number of pairs."""
+    routes = nue(ring(5))
+    for pairs in (1, 1000):
+        short, balanced = (
+            _Attempt(routes.table, routes.table[0].astype(np.int32), 1, worst * pairs, hops * pairs)
+            for worst, hops in ((4, 40), (3, 42))
+        )
+        assert balanced.cost < short.cost
 
 
 @pytest.mark.parametrize("lmc", [0, 1])

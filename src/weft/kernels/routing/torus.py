@@ -297,10 +297,7 @@ def torus_tables(
     for d in range(dimensions):
         if balanced and ring[d] and radix[d] > 2 and radix[d] % 2 == 0:
             ties = True
-    parallel = False
-    for g in range(len(group_offset) - 1):
-        if group_offset[g + 1] - group_offset[g] > 1:
-            parallel = True
+    parallel = np.any(np.diff(group_offset) > 1)
     chosen = np.empty((2, count), dtype=np.int8)
     levels = np.empty((2, count), dtype=np.uint8)
     flows = np.zeros((2, count), dtype=np.int64)

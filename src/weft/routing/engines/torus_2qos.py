@@ -200,7 +200,7 @@ def _routed(
     lanes = 1
     for torus in tori:
         dated = _dated(torus, settings)
-        if len(torus.rows) > 1 and any(dated):
+        if any(dated):
             lanes = 2
         bits = _sl_bits(torus, dated, settings)
         bit[: len(bits)] = np.maximum(bit[: len(bits)], bits)
