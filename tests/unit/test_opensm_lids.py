@@ -12,6 +12,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.opensm.files.lids import guid2lid, predict_lids, read_guid2lid, with_lids
+from weft.opensm.files.ports import port_guids
 
 
 def line() -> Fabric:
@@ -50,6 +51,15 @@ def test_lids_of_ports_and_of_the_cache_are_kept() -> None:
     twice = remembered | {7: (2, 2)}
     with pytest.raises(InputError, match="the cache has LID 2 for both 0x0000000000000400 and 0x0"):
         predict_lids(fabric, cache=twice)
+
+
+def test_remembered_lids_must_fit_the_lmc() -> None:
+    fabric = line()
+    h0 = int(port_guids(fabric)[0])
+    fresh = predict_lids(fabric, lmc=1).base.tolist()
+    assert predict_lids(fabric, lmc=1, cache={h0: (12, 13)}).base[0] == 12
+    for span in ((12, 12), (13, 13), (13, 14)):  # too small or misaligned
+        assert predict_lids(fabric, lmc=1, cache={h0: span}).base.tolist() == fresh
 
 
 def test_a_lid_that_opensm_assigns_twice_is_reported() -> None:

@@ -93,6 +93,18 @@ def test_candidates_that_lead_into_a_dead_end_do_not_arrive() -> None:
         validate(fabric, replace(routes, set_id=sets))
 
 
+@pytest.mark.parametrize(("goal", "other"), [(0, 1), (1, 0)])
+def test_candidates_that_lead_back_are_a_loop(goal: int, other: int) -> None:
+    fabric = build("xgft:2;2,2;1,2")
+    routes = candidates(fabric)
+    spine = 2
+    sets = routes.set_id.copy()
+    sets[goal, spine] = routes.set_id[other, spine]
+    report = validate(fabric, replace(routes, set_id=sets))
+    assert report.num_loops == 1
+    assert sorted(report.loops[0]) == [other, spine]
+
+
 @pytest.mark.parametrize(
     "consume",
     [
