@@ -44,7 +44,7 @@ def calibrate_command(
     ] = False,
     max_edges: Annotated[
         Whole | None,
-        Parameter(help="Fit only graphs of at most this many edges; errors are printed for all."),
+        Parameter(help="Fit only graphs of at most this many edges; errors are for all graphs."),
     ] = None,
     tolerance: Annotated[
         float, Parameter(help="Relative difference below which two times count as equal.")
@@ -52,7 +52,7 @@ def calibrate_command(
     start_tolerance: Annotated[
         float,
         Parameter(
-            help="Largest difference of a graph's start times over the graph's shortest time."
+            help="Largest difference of a graph's start times, divided by its shortest time."
         ),
     ] = 0.05,
     penalties: Annotated[

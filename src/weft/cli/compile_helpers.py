@@ -17,7 +17,7 @@ MOST_HELPERS = 3
 def compile_helpers(kind: str) -> Iterator[Callable[[], None]]:
     """Yield a function that starts the helpers of a kind of command once; end them on exit.
 
-    There is one helper per core except one, and at most `MOST_HELPERS`. The command loads kernels
+    Their number is that of the cores minus 1, at most `MOST_HELPERS`. The command loads kernels
     that helpers have compiled from the cache; its results do not depend on helpers.
 
     Parameters

@@ -85,7 +85,7 @@ def doctor_command() -> int:
 
 
 def _requirements() -> dict[str, str | None]:
-    """Return the versions of the packages that weft requires; None if one is missing."""
+    """Return the version of each package that weft requires; None for a missing package."""
     try:
         listed = requires("weft") or []
     except PackageNotFoundError:

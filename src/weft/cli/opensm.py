@@ -49,7 +49,7 @@ def audit_command(
         bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
 ) -> int:
-    """Report faults of a subnet: lost pairs, loops, deadlocks, fallbacks, overloaded cables.
+    """Report faults of a subnet: unrouted pairs, loops, deadlocks, fallbacks, overloaded cables.
 
     Reads opensm-lfts.dump, opensm-sl2vl.dump, opensm.log, guid2lid, opensm-subnet.lst, opensm.conf
     and qos-policy.conf if they exist; `opensm -D 0x43` writes the dumps. The exit status is 1 if
@@ -190,9 +190,9 @@ def live_command(
     """Run a command or a shell on a simulated fabric that the real OpenSM manages.
 
     `ibnetdiscover`, `ibtracert`, `saquery` and scripts that call them work as on a real fabric.
-    `--engine` routes with weft and loads the tables into OpenSM; with `--real` OpenSM routes. The
-    exit status is that of the command; it is 1 if the command returns 0 but host pairs have no
-    path, and 2 if the subnet differs from the fabric. OpenSM and the simulator end with the
+    `--engine` routes with weft and loads the tables into OpenSM; with `--real` OpenSM computes its
+    tables. The exit status is that of the command; it is 1 if the command returns 0 but host pairs
+    have no path, and 2 if the subnet differs from the fabric. OpenSM and the simulator end with the
     command.
     """
     if sum(given is not None for given in (engine, real, tables)) > 1:

@@ -73,9 +73,9 @@ def predict_command(
 ) -> int:
     """Predict the completion times of communications that contend for adapters.
 
-    The model is that of Martinasso and Mehaut, with InfiniBand's coefficients or those of a file.
-    The bandwidth is that of the options; if they have none, that of the file of coefficients, then
-    of the graph, then of the paper's cluster (5.105e-10 seconds per byte).
+    The model is by Martinasso and Mehaut, with coefficients from a file or else for InfiniBand. The
+    bandwidth is taken from the options, else from the file of coefficients, else from the graph,
+    else from the paper's cluster (5.105e-10 seconds per byte).
     """
     if bandwidth is not None and inverse_bandwidth is not None:
         raise InputError("expected --bandwidth or --inverse-bandwidth, not both")

@@ -75,7 +75,7 @@ def packet_lines(result: PacketResult) -> list[str]:
     """Return lines on packets, their waits, reordering, congestion control and conservation."""
     kept = result.conservation
     hops, wait = result.num_hops, int(result.wait_ps.sum())
-    mean = f"; each waited {duration(wait / hops / 1e3)} on average" if hops else ""
+    mean = f"; mean wait per hop {duration(wait / hops / 1e3)}" if hops else ""
     lines = [f"Packets: {kept['injected_packets']:,} in {hops:,} packet-hops{mean}."]
     if result.reorders:
         early = int(result.overtook.sum())

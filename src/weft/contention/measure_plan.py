@@ -213,7 +213,7 @@ class GraphOptions:
 
 
 def read_graph(path: str | Path, size_bytes: int) -> Graph:
-    """Read one contention graph in the format of `weft predict`; its name is that of the file.
+    """Read one contention graph in the format of `weft predict`; it is named after the file.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ def random_graph(edges: int, nodes: int, seed: int | Sequence[int]) -> tuple[lis
 
 
 def _canonical(edges: _Labelled) -> EdgeShape:
-    """Return the canonical form of a connected labelled graph: the smallest leaf of a tree."""
+    """Return the canonical form of a connected labelled graph: the smallest of all tried forms."""
     names: dict[int, int] = {}
     for source, destination, _ in edges:
         names.setdefault(source, len(names))

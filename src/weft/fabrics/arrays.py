@@ -156,7 +156,7 @@ class FabricArrays(FrozenArrays):
 
     @property
     def endpoint_port(self) -> NDArray[np.int32]:
-        """Port of each endpoint, int32 [endpoints]; the first cabled one of a forwarding host."""
+        """Port of each endpoint, int32 [endpoints]; of a forwarding host, its first cabled port."""
         return self._endpoints[1]
 
     @cached_property

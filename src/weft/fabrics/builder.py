@@ -244,7 +244,7 @@ def _stack(blocks: list[dict[str, NDArray[Any]]], keys: Sequence[str]) -> dict[s
 
 
 def _free_ports(cables: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the ports at both ends of the cables, with the node's next port for each 0."""
+    """Return the ports at both ends of the cables; each 0 becomes the node's next port."""
     count = len(cables["a_node"])
     nodes = np.empty(2 * count, dtype=np.int32)
     ports = np.empty(2 * count, dtype=np.int32)

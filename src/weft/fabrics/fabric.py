@@ -178,7 +178,7 @@ class Fabric(FabricArrays):
         count
             Expected number of values; by default any.
         low
-            Smallest valid number; -1 if that value means no host.
+            Smallest valid number: 0, or -1 where -1 means no host.
 
         Raises
         ------
@@ -308,7 +308,7 @@ class Fabric(FabricArrays):
         Parameters
         ----------
         cables, switches
-            Number of cables between switches and number of switches to remove.
+            Number of cables between switches to remove, and number of switches to remove.
         seed
             Equal seeds give equal faults.
 

@@ -34,8 +34,8 @@ class SwitchGraph(FrozenArrays):
         int32 [destinations]: the destination itself if it is a row, else the row to which it is
         attached; -1 if it has no cable to a row.
     destination_link
-        int32 [destinations]: link from that row to the destination; -1 if the destination is a row
-        or has no cable to a row.
+        int32 [destinations]: link from `destination_row` to the destination; -1 if the destination
+        is a row or has no cable to a row.
     edge_offset, edge_row, edge_link, edge_port
         int32 [rows + 1], then int32 [edges] each: edges ``edge_offset[r]`` to
         ``edge_offset[r + 1] - 1`` leave row ``r``, in ascending order of port; head row, link and

@@ -33,7 +33,7 @@ def host_part(description: str) -> str:
 
 
 def first_adapters(fabric: FabricArrays) -> NDArray[np.int64]:
-    """Return the first adapter of each host's machine, int64 [nodes]; others map to themselves.
+    """Return int64 [nodes]: first adapter of each host's machine; other nodes map to themselves.
 
     Adapters are in one machine if they have the same system image GUID, or if their labels (or, if
     a label names no device, their descriptions) name the same host and different devices (``node1
@@ -65,7 +65,7 @@ def machines_by_name(fabric: FabricArrays, machine: NDArray[np.int64]) -> dict[s
 
     The name of a machine is the host name in the label of its first adapter, or else in the
     description. If neither has a host name, or two machines have the same one, the machine's name
-    is the label of that adapter.
+    is the label of its first adapter.
     """
     groups: dict[int, list[int]] = {}
     for host, first in enumerate(machine[fabric.host_nodes].tolist()):

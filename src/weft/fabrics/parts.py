@@ -19,7 +19,7 @@ F = TypeVar("F", bound=FabricArrays)
 #: First GUIDs of switches and of adapters that ibsim assigns if a file has no GUIDs.
 SWITCH_GUID = 0x200000
 ADAPTER_GUID = 0x100000
-#: First GUID of adapters if the range above would overlap that of the switches.
+#: First GUID of adapters if their range would otherwise overlap the range of the switches.
 FAR_ADAPTER_GUID = 0x1000000000
 
 

@@ -257,9 +257,9 @@ class Packer:
     def _fill_ends(
         self, core: list[int], centres: NDArray[np.float64], rows: int, ends: int
     ) -> list[list[Rack]] | None:
-        """Return the racks at the end of each row, each box as near as possible to its centre.
+        """Return the racks at the end of each row; None if they have no space for some box.
 
-        Return None if the ends of the rows have no space for some box.
+        Each box is in a row as near as possible to its entry in `centres`.
         """
         row_ends: list[list[Rack]] = [[] for _ in range(rows)]
         centre = dict(zip(core, np.nan_to_num(centres).tolist(), strict=True))

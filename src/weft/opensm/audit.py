@@ -179,11 +179,11 @@ def audit(
         Folders and files that OpenSM wrote: any of opensm-lfts.dump, opensm-sl2vl.dump,
         opensm.log, guid2lid, opensm-subnet.lst, opensm.conf and qos-policy.conf.
     fabric
-        Fabric of the subnet, such as from ibnetdiscover; by default that of opensm-subnet.lst.
+        Fabric of the subnet, such as from ibnetdiscover; by default the one in opensm-subnet.lst.
     management
         Include paths from and to switches in the deadlock proof.
     better
-        Engines of weft to compare with; by default some that suit many fabrics.
+        Engines of weft to compare with the tables; by default some that suit many fabrics.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class Export:
     routes
         Routes in the folder.
     lids
-        LIDs in its files.
+        LIDs in the folder's files.
     validation
         Result of the validator for the routes.
     commands

@@ -29,8 +29,7 @@ class WorkloadBuilder(ProgramOrder):
     `sendrecv`) and for operations passed to `wait` or covered by `waitall`. An operation with
     ``after`` is outside program order: it waits only for the operations in ``after``, later
     operations do not wait for it, and `waitall` does not include it; `wait` and ``after`` may name
-    its handle. Peers are
-    world ranks, whatever the communicator.
+    its handle. Peers are world ranks, whatever the communicator.
 
     Parameters
     ----------
@@ -236,8 +235,8 @@ class WorkloadBuilder(ProgramOrder):
         duration_ns, cpu
             [ops]: duration and processor of a calculation.
         phase
-            [ops]: phase of each operation. Phases are numbered from 1 in the order of their first
-            calls of `phase`; 0 is no phase. If left out, the current phase.
+            [ops]: phase of each operation. Phases are numbered from 1 in the order in which calls
+            of `phase` first name them; 0 is no phase. If left out, the current phase.
         release_ns
             [ops]: earliest start of each operation, as for `put`.
 

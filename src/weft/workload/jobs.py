@@ -119,7 +119,7 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     jobs
         Jobs, in the order of their placement.
     fabric
-        Fabric on which they run.
+        Fabric on which the jobs run.
     overlap
         ``refuse`` a host with ranks of two jobs, or let them ``share`` it.
 
@@ -132,8 +132,8 @@ def combine(jobs: Sequence[Job], fabric: Fabric, *, overlap: Overlap = "refuse")
     ------
     InputError
         If two jobs have the same name, a start time is below 0, there are too few hosts, two jobs
-        are on one host although that is refused, or `weft.workload.placement.place` raises it; the
-        message names the job.
+        are on one host with ``refuse``, or `weft.workload.placement.place` raises it; the message
+        names the job.
     NotApplicable
         When the fabric lacks what a placement needs, such as coordinates.
     """

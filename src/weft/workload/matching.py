@@ -97,8 +97,8 @@ def _channels(
         return sent, received
     pairs = ranks**2
     if pairs * (int(label.max(initial=0)) + 1) >= 2**63:
-        # Numbering only the pairs that occur avoids the overflow: their number is at most that of
-        # the operations.
+        # Numbering only the pairs that occur avoids the overflow: there are at most as many as
+        # operations.
         distinct, pair = np.unique(np.concatenate([sent, received]), return_inverse=True)
         pairs = len(distinct)
         sent, received = pair[: len(sends)], pair[len(sends) :]
@@ -140,9 +140,9 @@ def _refuse_unmatched(
 def _surplus(
     ops: NDArray[np.int64], keys: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return, for each key, the last operations beyond the key's count in `others`.
+    """Return the last operations of each key that occurs more often in `keys` than in `others`.
 
-    `keys` and `others` are sorted.
+    They are as many as the difference. `keys` and `others` are sorted.
     """
     occurrence = np.arange(len(keys)) - np.searchsorted(keys, keys)
     matches = np.searchsorted(others, keys, side="right") - np.searchsorted(others, keys)

@@ -56,10 +56,10 @@ def open_loop(
     - ``exponential``: the geometric distribution on 1, 2, ..., which is an exponential one rounded
       up to whole bytes; sizes are limited to 2^56.
 
-    The destination of a message is that of one of the pattern's flows from the message's source. A
-    pattern with an option `flows` (uniform, hot-spot) draws a new flow for every message, unless
-    `flows` is given. Otherwise the flows are drawn once, from the pattern's own seed, and each
-    message of a source takes one of the source's flows with equal probability.
+    Each message follows one of the pattern's flows from the message's source. A pattern with an
+    option `flows` (uniform, hot-spot) draws a new flow for every message, unless `flows` is given.
+    Otherwise the flows are drawn once, from the pattern's own seed, and each message of a source
+    takes one of the source's flows with equal probability.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _checked(
 def _arrivals(
     random: np.random.Generator, sources: int, interval: float, end: float, kind: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the number of messages of each source before the end; their times, by source."""
+    """Return each source's number of messages before the end, and all times, source by source."""
     if kind == "fixed":
         first = random.uniform(0.0, interval, sources)
         count = np.maximum(0, np.ceil((end - first) / interval)).astype(np.int64)

@@ -122,7 +122,7 @@ class Workload(FrozenArrays):
     def after(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
         """Successors of each operation: the operations that wait for it, in three arrays.
 
-        int32 [ops + 1]: index of the first successor of each operation in the other two arrays;
+        int32 [ops + 1]: position in the other two arrays of each operation's first successor;
         int32 [dependencies]: the successors; bool [dependencies]: whether the successor waits only
         for the start. The last array is empty if no dependency is on a start.
         """

@@ -19,7 +19,7 @@ from weft.core.words import quote_end, unquoted
 MAX_HOSTS = 1_000_000
 
 _NAME = re.compile(r"[^\s,\[\]=#]+")
-#: The rest of a name, and its trailing digits: at most 18, which fit in 63 bits.
+#: The first part of a name, and its trailing digits: at most 18, which fit in 63 bits.
 _TAIL = re.compile(r"(.*?)(\d{1,18})", re.ASCII | re.DOTALL)
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?:/(\d{1,18}))?)?", re.ASCII)
 _PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\],]+)")

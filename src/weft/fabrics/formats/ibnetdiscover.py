@@ -211,10 +211,10 @@ class _DiscoveryReader:
         return True
 
     def take_message(self, lines: list[str], at: int) -> int:
-        """Record the message in line `at` (from 1) and return the number of the last line used.
+        """Record the message in line `at` and return the last line used; lines count from 1.
 
-        A message in the middle of a line splits that line in two: its remainder is on the next
-        line that is not a message, unless that line is complete in itself.
+        A message in the middle of a line splits that line in two: the second half is the next
+        line that is not a message, unless this next line is complete in itself.
         """
         line = lines[at - 1]
         fatal = _FATAL.search(line)

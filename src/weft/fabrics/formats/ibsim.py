@@ -54,8 +54,8 @@ _SPEED_BITS = ((4, "QDR"), (2, "DDR"), (1, "SDR"))
 def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
     """Net file of ``ibsim``.
 
-    Nodes without a GUID get the same one as in ibsim: switches count from 0x200000 in steps of 1,
-    adapters from 0x100000 in steps of their ports + 1. A cable's rate is read from the comments
+    Nodes without a GUID get the GUID that ibsim assigns: from 0x200000 in steps of 1 for switches,
+    from 0x100000 in steps of ports + 1 for adapters. A cable's rate is read from the comments
     that ibnetdiscover writes, else from the options ``w=``, ``s=`` and ``e=`` or the lines
     ``width=``, ``speed=`` and ``extspeed=``. ``include``, ``do``, ``pdebug`` and port aliases are
     refused.

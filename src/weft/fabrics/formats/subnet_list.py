@@ -86,7 +86,8 @@ class Seen:
     lid
         Base LID by port GUID (port 0 of a switch, ports of adapters); 0 for none.
     cables
-        Port GUID and port number at one end and at the other; each cable is in both directions.
+        Port GUID and port number at one end and at the other; each cable is listed in both
+        directions.
     """
 
     lid: dict[int, int]

@@ -246,12 +246,12 @@ def _refine(graph: _Graph, side: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _pass(graph: _Graph, side: NDArray[np.bool_]) -> tuple[list[int], int]:
-    """Move each vertex at most once, the best remaining one first.
+    """Move each vertex at most once, always by the best remaining move.
 
     Returns
     -------
     moves, cost
-        The moves up to the best division of the pass, and its cost.
+        The moves up to the best division of the pass, and the cost of this division.
     """
     offset, neighbour, cables = graph.cables.indptr, graph.cables.indices, graph.cables.data
     weight = graph.loose + graph.fixed

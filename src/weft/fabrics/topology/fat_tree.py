@@ -40,8 +40,8 @@ def fat_tree(k: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     """Three-tier k-ary fat tree: k pods of k/2 edge and k/2 aggregation switches under a core.
 
     Core switch i of group j, ``core{j}.{i}``, is connected to aggregation switch j of each pod,
-    ``agg{pod}.{j}``, which is connected to each edge switch of its pod, ``edge{pod}.{e}``. It is
-    XGFT(3; k/2,k/2,k; 1,k/2,k/2), whose digits are the coordinates.
+    ``agg{pod}.{j}``, which is connected to each edge switch of its pod, ``edge{pod}.{e}``. The tree
+    is XGFT(3; k/2,k/2,k; 1,k/2,k/2), whose digits are the coordinates.
 
     Ports are numbered as in the paper. Port i + 1 of a core switch leads to pod i. On the other
     switches, the first k/2 port numbers lead down and the others up, in the order of the nodes at

@@ -66,8 +66,8 @@ def _line(k: int, s: int | None, d: int | None, cables: int) -> Line:
         f"not {k}",
     )
     blocks = k // block
-    # A switch below the top has half its ports up. Use the most parallel cables to each top switch
-    # that its ports allow, so that the number of top switches is smallest.
+    # A switch below the top has half its ports up. Use the most parallel cables that the ports of a
+    # top switch allow, so that the number of top switches is smallest.
     copies = max(c for c in range(1, half + 1) if half % c == 0 and blocks * c <= ports)
     middle = stages - 2
     return Line(

@@ -94,7 +94,7 @@ class _Ends:
     reach
         int64 [groups]: hops from a host to its rows: 0 for a host that forwards, else 1.
     offset, row
-        CSR over groups: the rows to which the hosts are cabled, or the one row that they are.
+        CSR over groups: the rows to which the hosts are cabled; for a forwarding host, its own row.
     direct
         int64 [pairs, 2]: two groups of one host each, whose hosts are joined by a cable.
     """

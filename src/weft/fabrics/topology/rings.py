@@ -73,7 +73,7 @@ def multi_ring(n: int, ratio: int, rings: int, hosts: int = 1, cables: int = 1) 
     n
         Number of switches of the outer ring.
     ratio
-        Number of switches of a ring, divided by that of the next ring inwards.
+        Number of switches of a ring divided by the number of switches of the next ring inwards.
     rings
         Number of rings, including the outer one.
     hosts

@@ -53,7 +53,7 @@ def _grid_counts(dims: tuple[int, ...], hosts: int, cables: int, wrap: bool) -> 
     need(len(dims) <= MOST_DIMENSIONS, f"dims must have at most {MOST_DIMENSIONS} values")
     switches = prod(dims)
     # A ring of two is one cable, as a line of two is. Under dimension-order routing the most loaded
-    # cable of a ring of k carries floor(k²/4) pairs of positions, that of a line 2 floor(k²/4).
+    # cable carries floor(k²/4) pairs of positions in a ring of k, and 2 floor(k²/4) in a line of k.
     crossings = [2 if wrap and size > 2 else 1 for size in dims]
     lines = [switches // size for size in dims]
     grid = list(zip(dims, crossings, lines, strict=True))

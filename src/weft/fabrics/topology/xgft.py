@@ -77,9 +77,9 @@ def xgft(
     """XGFT(h; m1..mh; w1..wh): h levels of switches, mi children and wi parents at level i.
 
     A node of level l has the digits (x1..xl, y(l+1)..yh): x(i) < w(i) is the number of its parallel
-    subtree, y(i) < m(i) its number as a child. It is connected to the nodes of level l + 1 that
-    agree in all digits but digit l + 1. The digits are its coordinates; the first one varies
-    fastest, so that the hosts of a leaf switch have consecutive numbers.
+    subtree, y(i) < m(i) its number as a child. The node is connected to the nodes of level l + 1
+    that agree with it in all digits but digit l + 1. The digits are its coordinates; the first one
+    varies fastest, so that the hosts of a leaf switch have consecutive numbers.
 
     Ports 1 to m(l) p(l) of a switch of level l lead down and the others up. Copy c of the cable to
     child y is port c m(l) + y + 1; copy c of the cable to parent x is up port number

@@ -133,7 +133,7 @@ class _Parser:
         return Dump(self.blocks, self.keys)
 
     def _known_rows(self, codes: NDArray[np.int64], first: str, number: int) -> None:
-        """Add entries whose lines are in `rows`; `number` is the line number of the first."""
+        """Add entries whose lines are in `rows`; `number` is the first entry's line number."""
         if len(codes):
             block = self._block(first, number)
             block.keys.frombytes((codes >> 8).astype(np.intc).tobytes())

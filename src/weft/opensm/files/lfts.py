@@ -6,7 +6,7 @@ entry without a GUID is for the port that has the LID. If a switch is not in the
 its table empty. OpenSM ignores tables of unknown switches, and after a malformed entry routes by
 minhop, all without a message. `read_lfts` raises an error in these cases, except for unknown
 switches: since they may have failed, it leaves out their tables with a warning. Entries that lead
-to an unknown switch are kept, and the validator reports the lost paths.
+to an unknown switch are kept, and the validator reports the unrouted pairs.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class _Resolver:
     def _table_lines(
         self, by_guid: dict[int, int], known: dict[int, tuple[int, int]], lmc: int
     ) -> NDArray[np.int64]:
-        """Return the table line of each key, -1 for none: int64 [keys]."""
+        """Return the first index in `TableRoutes.table` of each key, -1 for none: int64 [keys]."""
         table_line = np.full(len(self.dump.keys), -1, dtype=np.int64)
         leads = np.zeros(len(table_line), dtype=bool)
         for block in self.blocks:
@@ -398,7 +398,7 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
 def _rows_by_lid(
     fabric: Fabric, routes: TableRoutes, lids: Lids
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """Return all LIDs, ascending, the table line of each, and the dump's comment on its port."""
+    """Return all LIDs, ascending; their first indices in `TableRoutes.table`; comments on ports."""
     base, lmc = lids.base.astype(np.int64), lids.lmc.astype(np.int64)
     adapters = np.flatnonzero(base[: fabric.num_endpoints])
     other = adapters[lmc[adapters] != routes.lmc]

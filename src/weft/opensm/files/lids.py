@@ -12,7 +12,7 @@ against the program:
   the LMC and has enough LIDs.
 - Any other port keeps its present LIDs if they are aligned and none of them is in ``guid2lid`` for
   another port or was assigned before.
-- Every other port gets the lowest aligned LIDs of the first free range that is large enough. LIDs
+- All remaining ports get the lowest aligned LIDs of the first range with enough free LIDs. LIDs
   skipped for alignment are not used later, not even for switches.
 - Free ranges are determined before any assignment: all LIDs except those in ``guid2lid`` and those
   that ports can keep. If the present LIDs of two ports overlap, only the later port is considered,

@@ -86,7 +86,7 @@ def qos_policy(fabric: Fabric, routes: TableRoutes) -> str:
 
 
 class _Policy:
-    """Rules for a matrix of service levels, which are grouped by the port of the first axis.
+    """Rules for a matrix of service levels, grouped by the port of the matrix's first axis.
 
     Ports with equal service levels form a class. The rules that specify both ports of a pair are
     first; one such rule can apply to several classes. The rules after them specify only the port of

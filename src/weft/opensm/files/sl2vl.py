@@ -121,7 +121,7 @@ def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[
 
 
 def _layout(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return `VirtualLanes.base`, with the number of tables at the end, and its `ports`."""
+    """Return `VirtualLanes.base`, ending with the number of tables, and `VirtualLanes.ports`."""
     ports = (fabric.num_ports[: fabric.num_switches] + 1).astype(np.int32)
     base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
     return base, ports

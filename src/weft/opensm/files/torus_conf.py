@@ -64,8 +64,8 @@ class TorusConf:
     seeds
         At least one seed; the first whose switches all exist is used.
     portgroup_max_ports
-        Maximum number of parallel cables between two switches. A switch can have one adapter fewer,
-        because its own port 0 is counted as well.
+        Maximum number of parallel cables between two switches. A switch can have this many
+        adapters minus one, because its own port 0 counts as an adapter.
     port_order
         Ports of a switch in the order in which their adapters are routed; other ports follow.
     max_changes

@@ -242,7 +242,7 @@ class Running:
         self._await_sweep(0, f"OpenSM did not bring up {self.fabric.name}")
 
     def _await_sweep(self, start: int, what: str) -> None:
-        """Wait for the end of a sweep that began after a byte of the log, and check its engine."""
+        """Wait for the end of a sweep logged after byte `start` of the log; check its engine."""
 
         def done() -> bool:
             return any(sweep.up for sweep in sweeps(log_text(self.log, start)))

@@ -227,8 +227,9 @@ class Subnet(Running):
         Returns
         -------
         NDArray
-            int64 [entries, 2]: table line and switch of each entry. LIDs that no port has are not
-            compared: those of unreachable ports and switches, and offsets above 0 of switches.
+            int64 [entries, 2]: the indices of each entry in `TableRoutes.table`. LIDs that no port
+            has are not compared: LIDs of unreachable ports and switches, and LIDs of switches at
+            offsets above 0.
         """
         if programmed is None:
             programmed = self.lfts()

@@ -94,7 +94,10 @@ def verify(
 def differences(
     fabric: Fabric, lids: Lids, wanted: TableRoutes, programmed: TableRoutes
 ) -> NDArray[np.int64]:
-    """Return the entries that differ, for LIDs of ports: int64 [entries, (table line, switch)]."""
+    """Return int64 [entries, 2]: indices in the tables of the entries that differ.
+
+    Only entries for LIDs that a port has are compared.
+    """
     width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
     offset = np.arange(1 << wanted.lmc)
     known = (offset[None, :] < width[:, None]).reshape(-1)

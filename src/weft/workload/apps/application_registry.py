@@ -198,7 +198,9 @@ def alltoallv(
 
 
 def group_size(num_ranks: int, given: int | None, most: int, name: str) -> int:
-    """Return the size of a group: `given`, else the largest divisor up to `most`, else `num_ranks`.
+    """Return the size of a group: `given`, or a default that divides `num_ranks`.
+
+    The default is the largest divisor up to `most`, or `num_ranks` if that divisor is 1.
 
     Raises
     ------

@@ -67,8 +67,8 @@ def cartesian(
     rate_gbps
         Rate of a link, used with the utilization; the paper's links have 40 Gb/s.
     calc_spread
-        Spread of calculations, 0 to 1: the time of each rank is drawn uniformly from mean (1 -
-        spread) to mean (1 + spread).
+        Spread of calculations, 0 to 1: the time of each rank is drawn uniformly from 1 - spread
+        to 1 + spread times the mean.
     seed
         Seed of all draws; concurrent jobs should have different seeds.
     """

@@ -20,8 +20,8 @@ def near_cube(count: int, dimensions: int) -> tuple[int, ...]:
     """Return the sizes, largest first, of the grid of `count` processes with the smallest surface.
 
     MPI_Dims_create requires sizes as close to each other as possible, which implementations
-    interpret differently; programs use it to get a small surface, and HPCG minimises the surface
-    itself.
+    interpret differently. Programs call MPI_Dims_create to get a small surface; HPCG minimises the
+    surface itself.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def moe(
         probability proportional to n^-s; 0 means equal probabilities. Experts are drawn
         independently for all tokens.
     attention, expert
-        Calculation time before each dispatch, and of an expert per token.
+        Calculation time of a rank before each dispatch; calculation time of an expert per token.
     training
         Add the backward pass, with the same calculations.
     algorithm

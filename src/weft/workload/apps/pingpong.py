@@ -103,8 +103,8 @@ def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) ->
     """Return an order of all ordered pairs in rounds of disjoint pairs."""
     ranks, index = np.unique(np.stack([clients, servers]), return_inverse=True)
     one, other = index.reshape(2, -1)
-    # If the number n of ranks is odd, pairs of indices with the same sum modulo n are disjoint and
-    # leave out one index. If there are n + 1 ranks, the last index is paired with that index.
+    # For an odd n, pairs of indices below n with the same sum modulo n are disjoint and leave out
+    # one index. If the number of ranks is even, index n is paired with the index that is left out.
     odd = len(ranks) - (len(ranks) % 2 == 0)
     extra = np.maximum(one, other) == odd
     low = np.minimum(one, other)
@@ -114,7 +114,7 @@ def _tournament_order(clients: NDArray[np.int64], servers: NDArray[np.int64]) ->
 
 
 def stride(num_ranks: int, max_pairs: int) -> int:
-    """Return the distance between ranks that the benchmark uses: 1, 3 or usually a larger prime."""
+    """Return the benchmark's distance between ranks: 1, 3 or a larger number, usually a prime."""
     need(max_pairs >= 1, f"max_pairs must be at least 1, not {max_pairs}")
     most = max(5, int(max_pairs**0.5))
     distance = max(1, int(num_ranks / most + 0.9))

@@ -74,7 +74,8 @@ def ptrans(
 def partners(rows: int, columns: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return the destinations and the sources of all ranks in each step, int64 [ranks] each.
 
-    Block (i, j) is at rank (i mod P, j mod Q) and is sent to (j mod P, i mod Q), possibly the same.
+    Block (i, j) is at rank (i mod P, j mod Q) and is sent to rank (j mod P, i mod Q), which may be
+    the same rank.
     """
     common = gcd(rows, columns)
     row, column = np.divmod(np.arange(rows * columns, dtype=np.int64), columns)

@@ -48,10 +48,11 @@ def random_access(
     A rank makes four updates of 8 bytes for each word of its own part.
 
     `buckets`: a rank collects up to `look_ahead` updates in one bucket per owner of the words, then
-    sends the largest bucket (if several are largest, the one of the nearest following rank) and
-    continues. It sends one message at a time. The benchmark posts receives from any source in
-    advance; here, updates are one-sided messages. The remaining updates are sent in the same way.
-    Then each rank sends a final message to every other rank and waits for one from each of them.
+    sends the largest bucket and continues; of equally large buckets, it sends the one for the
+    nearest following rank. It sends one message at a time. The benchmark posts receives from any
+    source in advance; here, updates are one-sided messages. Updates that remain at the end are
+    sent in the same way. Then each rank sends a final message to every other rank and waits for one
+    from each of them.
 
     `hypercube`: a rank routes `look_ahead` updates at a time along the dimensions of a hypercube:
     in step k it sends the updates whose owner's rank differs from its own in bit k to the rank that

@@ -41,9 +41,10 @@ def tree_allreduce(
 
     Each tree reduces one half of a bucket, in chunks: a rank adds its children's chunks to its own
     and sends the sum to its parent; the root broadcasts the result down the tree. Chunks are
-    pipelined, and each rank handles the chunks of a tree and direction in order. The second tree is
-    the first one mirrored (for an odd number of ranks, shifted by one), so that no rank (if their
-    number is odd, only one rank) has children in both trees.
+    pipelined, and each rank handles the chunks of a tree and direction in order. If the number of
+    ranks is even, the second tree is the first one mirrored, and no rank has children in both
+    trees. If it is odd, the second tree is the first one shifted by one rank, and only one rank has
+    children in both.
 
     Parameters
     ----------
@@ -133,7 +134,8 @@ class _Pipe:
         ranks = all_ranks(builder)
         self._root = np.flatnonzero(parent < 0)
         self._children = np.flatnonzero(parent >= 0)
-        # Parents with their first child, then parents with their second child (at most two).
+        # Parents with their first child, then parents with their second child. A parent has at most
+        # two children.
         order = self._children[np.argsort(parent[self._children], kind="stable")]
         second = np.zeros(len(order), dtype=np.bool_)
         second[1:] = parent[order[1:]] == parent[order[:-1]]

@@ -23,7 +23,7 @@ def _behind(n: int, step: int) -> Carries:
 
 
 def doubling_steps(group: Group, blocks: Blocks) -> None:
-    """Exchange all blocks held in pairs at distances 1, 2, 4 and so on; block 0 is the root's.
+    """In pairs at distances 1, 2, 4 and so on, exchange all blocks held; block 0 is the root's.
 
     If n is not a power of two, each rank in excess of the largest power of two below n first sends
     its block to a neighbour, and receives all other blocks from this neighbour at the end.

@@ -133,8 +133,9 @@ class Trace:
     sent_blocks
         For each rank and each of its sends in program order: the blocks in the message.
     taken
-        For each rank and each of its receives in program order: whether the blocks are combined
-        with the rank's own or replace them, and further blocks that the message is combined into.
+        For each rank and each of its receives in program order: true if the received blocks are
+        combined with the rank's own, false if they replace these; and further blocks of the rank
+        that the message is combined into.
     cuts
         Sizes of the parts of a divided buffer, int64 [parts].
     """

@@ -247,7 +247,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
         the number of repetitions; `root` (0); `compute` (0), the time of a calculation before each
         repetition; `reduce_ns_per_byte` (0); and the options of the algorithm. Collectives with
         blocks of different sizes also have `spread` (0) and `seed` (0): sizes are drawn uniformly
-        from size (1 - spread) to size (1 + spread).
+        from 1 - spread to 1 + spread times `size`.
     num_ranks
         Number of ranks, all of which take part.
 

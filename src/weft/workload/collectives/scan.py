@@ -58,7 +58,7 @@ def _from_below(step: int) -> Carries:
 
 @algorithm("scan", "linear", source="Open MPI's basic linear")
 def linear(group: Group) -> None:
-    """Each rank sends its result to the next, which combines it with its own; n - 1 rounds."""
+    """Each rank sends its result to the next, which combines it with its buffer; n - 1 rounds."""
     group.cut(np.array([group.sizes]))
     for rank in range(group.n - 1):
         group.message(rank, rank + 1, group.sizes, _result, add=True)

@@ -12,8 +12,9 @@ collective communication", ICPP 2009; the syntax is that of LogGOPSim's ``txt2bi
     rank 1 { recv 8b from 0 tag 3
     }
 
-There is one operation per line. An operation without ``requires`` starts at once; ``requires``
-waits for the end of the other operation, ``irequires`` for its start. Durations are in nanoseconds.
+There is one operation per line. With ``l2 requires l1``, l2 waits for the end of l1; with
+``irequires``, for its start. An operation without either starts at once. Durations are in
+nanoseconds.
 Tags have 32 bits.
 """
 
@@ -120,8 +121,8 @@ def read(text: str, file: str) -> Workload:
     ------
     InputError
         If the text is not GOAL, a rank or label does not exist or is defined twice, a number is out
-        of range, a receive has a wildcard source or tag, dependencies form a cycle, or a message
-        has no matching send or receive; the error gives file and line.
+        of range, a receive has a wildcard source or tag, dependencies form a cycle, or a send or
+        receive has no match; the error gives file and line.
     """
     return _GoalReader(text, file).read()
 

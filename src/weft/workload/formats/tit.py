@@ -41,7 +41,7 @@ TYPE_BYTES = {
     41: 16, 42: 8, 43: 16, 44: 16, 45: 4, 46: 2, 47: 4, 48: 8, 49: 16, 50: 32, 53: 1, 54: 8, 55: 8,
 }  # fmt: skip
 
-#: Largest number of characters of a message.
+#: Largest number of characters of an error message.
 _LONGEST = 500
 
 
@@ -471,8 +471,7 @@ def read(
     InputError
         If an action is unknown, an argument is missing or out of range, a wait has no message, a
         rank is missing or in two files, the calls of a collective disagree, a receive has a
-        wildcard source or tag, or a message has no matching send or receive; the error gives file
-        and line.
+        wildcard source or tag, or a send or receive has no match; the error gives file and line.
     """
     if not 0 < flops_per_s < math.inf:
         raise InputError(f"flops_per_s is {flops_per_s}; expected a positive number")
@@ -588,7 +587,7 @@ def _lines_of(programs: list[_Program], actions: tuple[str, ...]) -> Iterator[Li
 
 
 def _states_tags(programs: list[_Program]) -> bool:
-    """Return whether messages have tags: with a tag they have 3 or 4 arguments, else 2 or 3."""
+    """Return whether sends and receives have tags: 3 or 4 arguments with a tag, else 2 or 3."""
     for line in _lines_of(programs, ("send", "isend", "recv", "irecv")):
         if line.left != 3:
             return line.left > 3

@@ -60,7 +60,7 @@ def uniform(num_hosts: int, *, flows: int = 1, seed: int = 0) -> Pairs:
 
 @pattern("bisect", aliases=("bisection",), source="Hoefler, Schneider and Lumsdaine 2008")
 def bisect(num_hosts: int, *, two_way: bool = False, seed: int = 0) -> Pairs:
-    """A random half of the hosts sends to the other half; one host of an odd number is idle.
+    """Each host of a random half sends to one host of the other half; a host left over is idle.
 
     Parameters
     ----------
@@ -97,7 +97,8 @@ def hot_spot(
         Number of hosts.
     fraction
         Share of all flows, rounded to whole flows, whose destinations are drawn among the hot
-        hosts, 0 to 1. A single hot host cannot send to itself, so its flows are not among them.
+        hosts, 0 to 1. The flows from a single hot host are never among these, because it cannot
+        send to itself.
     targets
         Number of hot hosts, drawn at random; 1 if neither `targets` nor `hosts` is given.
     hosts

@@ -80,7 +80,7 @@ def _axes(axes: tuple[int, ...] | None, number: int) -> list[int]:
 
 
 def _snaked(keys: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return coordinates with every second line reversed; the fastest axis is the first."""
+    """Return coordinates with every second line reversed; the first axis varies fastest."""
     result = keys.copy()
     # A line is reversed if the sum of its slower coordinates is odd; from one line to the next, one
     # of these coordinates changes by 1.

@@ -13,7 +13,7 @@ from weft.workload.trace.errors import TraceError
 from weft.workload.trace.scopes import Ints, Scope, balanced, grouped
 from weft.workload.trace.values import Context, condition, integer, same_everywhere
 
-#: Largest number of ranks in one list, and of a program.
+#: Largest number of ranks in one list, and in a program.
 MAX_LISTED = 10_000_000
 
 

@@ -16,7 +16,7 @@ class Place(NamedTuple):
 
 #: Place of statements that are not in a file.
 NOWHERE = Place(0, 0)
-#: Largest number of characters of a message; words of a file may have any length.
+#: Largest number of characters of an error message; words of a file may have any length.
 _LONGEST = 500
 
 

@@ -13,7 +13,7 @@ from weft.workload.trace.lexer import Token
 from weft.workload.trace.quantities import quantity
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-#: Precedence of operators; that of `not` is 3 and that of the sign 7.
+#: Precedence of operators of two values; `not` has precedence 3 and the sign 7.
 LEVELS = {
     "or": 1, "and": 2, **dict.fromkeys(COMPARISONS, 4), "+": 5, "-": 5, "*": 6, "/": 6, "//": 6,
     "%": 6, "**": 8,

@@ -37,8 +37,8 @@ from weft.workload.workload import Workload
 
 #: Default of the largest number of operations of a program.
 MAX_OPERATIONS = 50_000_000
-#: Largest number of loop iterations, including iterations without operations; if it is larger,
-#: `max_operations` divided by `_OPERATIONS_PER_ITERATION` applies.
+#: Largest number of loop iterations, including iterations without operations. If `max_operations`
+#: divided by `_OPERATIONS_PER_ITERATION` is larger, that is the limit.
 MAX_ITERATIONS = 2_000_000
 _OPERATIONS_PER_ITERATION = 25
 _NAMED = re.compile(r"operation (\d+) of rank (\d+)")
@@ -134,7 +134,7 @@ class _Lowering:
         world = world_scope(self.num_ranks)
         self.scopes: dict[str, Scope] = {"ALL": world}
         self._everyone = world.ranks
-        # Operations from handle `_from[i]` on are those of line `_lines[i]`.
+        # Operations from handle `_from[i]` on are of line `_lines[i]`.
         self._from: list[int] = []
         self._lines: list[int] = []
         collectives = any(

@@ -144,7 +144,7 @@ class Where(Node):
 
 @dataclass(frozen=True)
 class Listed(Node):
-    """The ranks of a list, in its order."""
+    """The ranks of a list, in the order of the list."""
 
     parent: str
     ranks: tuple[Range, ...]

@@ -142,7 +142,7 @@ def _with_period(
     equal = keys[period:] == keys[:-period]
     if not equal.any():
         return items
-    # run[i]: number of consecutive items from item i on whose key equals that of the item one
+    # run[i]: how many consecutive items, beginning with item i, have the key of the item one
     # period later.
     breaks = np.append(np.flatnonzero(~equal), len(equal))
     run = breaks[np.searchsorted(breaks, np.arange(len(equal)))] - np.arange(len(equal))

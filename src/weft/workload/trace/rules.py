@@ -103,7 +103,7 @@ def rule_of_peers(ranks: Ints, peers: Ints, num_ranks: int) -> Rule | None:
         return Rule("fixed", (int(peers[0]),))
     away = peers - ranks
     # If all ranks are in the group, the only constant distance without wrap-around is 0. The ring
-    # rule includes it and allows the distance to grow in a loop.
+    # rule includes distance 0 and allows the distance to grow in a loop.
     if np.all(away == away[0]) and len(ranks) < num_ranks:
         return Rule("relative", (int(away[0]),))
     around = away % num_ranks
