@@ -31,7 +31,7 @@ def compile_helpers(kind: str) -> Iterator[Callable[[], None]]:
         helpers = min(cores() - 1, MOST_HELPERS)
         for number in range(0 if started else helpers):
             words = [sys.executable, "-m", "weft.cli.warmup", kind, str(number), str(helpers)]
-            # A helper ends when this pipe closes, which it does however this process ends.
+            # A helper ends when this pipe closes, which happens however this process ends.
             started.append(
                 subprocess.Popen(
                     words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 
 The coefficients and alpha minimise the sum of squares of log(predicted time / measured time). Times
 are fitted instead of recovered penalties, because their noise is independent, while the noise of a
-penalty includes that of all smaller graphs.
+penalty includes the noise of all smaller graphs.
 """
 
 from __future__ import annotations

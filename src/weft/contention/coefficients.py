@@ -37,7 +37,7 @@ from weft.core.files import parse_toml, read_text, write_text
 from weft.core.registry import did_you_mean
 from weft.kernels.flow.contention_steps import Coefficients
 
-#: Largest coefficient, far above those of any network; products with degrees of graphs are finite.
+#: Largest coefficient, far above that of any network. Products with degrees of graphs stay finite.
 MAX_COEFFICIENT = 1_000_000
 
 
@@ -113,7 +113,7 @@ class NetworkCoefficients(NamedTuple):
     Attributes
     ----------
     model
-        The coefficients; those that are not in the file have their defaults.
+        The coefficients; a coefficient that is not in the file has its default.
     inverse_bandwidth_s_per_byte
         Inverse bandwidth alpha; None if it is not in the file.
     uncertainty

@@ -139,8 +139,8 @@ class FabricBuilder:
         a, b
             Two lists of node numbers, equally long.
         a_ports, b_ports
-            Port of each cable at its node of `a` and of `b`, from 1. By default a node's ports are
-            assigned from 1 in the order of its cables. Give all ports of a node, or none.
+            Port of each cable at its node in `a` and at its node in `b`. By default a node's ports
+            are assigned from 1 in the order of its cables. Give all ports of a node, or none.
         rate
             Rate of these cables; by default the rate of the builder.
         length_m

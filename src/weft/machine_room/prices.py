@@ -45,7 +45,7 @@ class AdapterPrice(_Entry):
 class CablePrice(_Entry):
     """Price of a cable with both transceivers.
 
-    Without `rate` it is for cables of any rate, without `length_m` for cables of any length.
+    Without `rate` the price is for cables of any rate, without `length_m` for any length.
     """
 
     kind: Literal["copper", "optical"]
@@ -219,7 +219,7 @@ def _expected(keys: tuple[str | int, ...]) -> str:
 
 
 def _line(text: str, keys: tuple[str | int, ...]) -> int | None:
-    """Return the line number of a key, else that of the header of its section, else None."""
+    """Return the line number of a key, else of the header of the key's section, else None."""
     lines = text.split("\n")
     if not keys:
         return None

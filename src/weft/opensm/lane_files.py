@@ -77,7 +77,7 @@ def torus_files(
     Raises
     ------
     NotApplicable
-        If the tables that OpenSM computes differ from those of the routes.
+        If the tables that OpenSM computes differ from the tables of the routes.
     """
     if routes.engine != "torus-2QoS" or routes.lanes.is_uniform:
         return None

@@ -294,7 +294,7 @@ def write(fabric: Fabric) -> str:
     """Net file for ``ibsim``, with the rates of the cables.
 
     Node ids are the labels where ibsim allows them (no ``#``, ``@`` or ``"``, at most 64 bytes),
-    else the ids that ibnetdiscover makes from the GUIDs. GUIDs are those of the fabric; a
+    else the ids that ibnetdiscover makes from the GUIDs. The GUIDs are the fabric's; a
     `FormatWarning` counts the ports to which ibsim assigns other GUIDs (see `simulated`).
 
     Raises

@@ -46,7 +46,7 @@ def write(fabric: Fabric, *, root: str = "fabric") -> str:
     """Slurm ``topology.conf``: leaf switches with their nodes, and the tree of switches above them.
 
     A host is listed under the switch of its first cabled port. A switch's tier is its distance from
-    the nearest leaf, and its children are the switches of the tier below that it is cabled to;
+    the nearest leaf, and its children are the switches cabled to it in the tier below;
     cables between switches of one tier are left out. Switches above the same leaves share one
     line; the line has the name of the first, and a comment names the others. If the leaves of two
     switches overlap only in part, the one above more leaves (or the later one) is left out. If

@@ -37,8 +37,8 @@ def global_ends(
 
     The ports of a group are numbered 0 to ends - 1, switch by switch, and used in rounds of
     groups - 1 ports, one to each other group. In the *absolute* arrangement port j of a round leads
-    from group i to group j, or to j + 1 if j >= i. In the *palmtree* arrangement it leads to group
-    i - j - 1, modulo the number of groups. Ports after the last full round stay empty.
+    from group i to group j, or to j + 1 if j >= i. In the *palmtree* arrangement port j leads to
+    group i - j - 1, modulo the number of groups. Ports after the last full round stay empty.
 
     Returns
     -------

@@ -24,8 +24,8 @@ topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
 
 _COMMON = ("rate", "host_rate")
 
-#: Limit on the number of nodes, and on that of cables, of a generated fabric (it must fit in
-#: memory).
+#: Largest number of nodes, and largest number of cables, of a generated fabric, which must fit in
+#: memory.
 MOST = 20_000_000
 
 

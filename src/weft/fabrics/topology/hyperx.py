@@ -71,7 +71,7 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
     Raises
     ------
     InputError
-        If a value is below 1 or the length of K is neither 1 nor that of S.
+        If a value is below 1, or the length of K is neither 1 nor the length of S.
     """
     check_size(_hyperx_counts(S, K, T))
     return _connected_lines(S, _multiplicities(S, K), T)

@@ -146,9 +146,9 @@ def kns(
 
     Each of the n k^(n-1) lines has one switch if its cables fit d ports, else a fat tree of s
     stages of d-port switches with full bisection. A switch below the top has half its ports down
-    and half up. A top switch has all ports down, and as many of them as possible are used by
-    parallel cables: k = 16 with d = 8 needs four leaf switches with four routers each and two
-    top switches, with two cables between each pair.
+    and half up. A top switch has all ports down, and uses as many as possible for parallel cables:
+    k = 16 with d = 8 needs four leaf switches with four routers each and two top switches, with
+    two cables between each leaf and each top switch.
 
     Names are the paper's, with dots for its brackets: router ``r{r(n-1)}…{r1}.{r0}``, and line
     switch ``s{i}.{p}`` of a line in dimension i, where p is the number formed by the other digits

@@ -136,7 +136,7 @@ def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder
     q = 4w + δ with δ in -1, 0, 1 is a prime power, and arithmetic is that of GF(q). Switches
     (0, x, y) and (0, x, y') are connected if y - y' is in Hafner's set X, (1, m, c) and (1, m, c')
     if c - c' is in X', and (0, x, y) and (1, m, c) if y = m x + c; each switch then has
-    (3q - δ)/2 neighbours. For q = 5 it is the Hoffman-Singleton graph.
+    (3q - δ)/2 neighbours. For q = 5, the switches form the Hoffman-Singleton graph.
 
     Switch ``s{part}.{x}.{y}`` and its hosts have the coordinates (part, x, y); an element of
     GF(p^e) is the number whose base-p digits are the coefficients of its polynomial. Ports: the

@@ -24,7 +24,8 @@ def bisection_by_load(
     more than `load` flows, a cut with s switches on one side has at least 2 s (n - s) / load such
     cables. Balancing the hosts then costs one host cable per misplaced host. The total is concave
     in s, so the bisection is at least the smaller of its values at s = 0 (half of all host cables)
-    and at s = n/2. If the latter is smaller, it is the bisection if a cut of that size is known.
+    and at s = n/2. The value at s = n/2, if smaller, is the bisection if a cut of that size is
+    known.
 
     Parameters
     ----------

@@ -55,7 +55,8 @@ def attach_hosts(
     hosts
         Number of hosts of each switch.
     names
-        Label of each switch without its prefix; host labels append a number if `hosts` is above 1.
+        Label of each switch without its prefix. Hosts get this label, with a number appended if
+        `hosts` is above 1.
     coordinates
         int64 [switches, d]: coordinates of each switch, and of its hosts.
     level

@@ -55,7 +55,7 @@ class Sweep:
 
     @property
     def fell_back(self) -> bool:
-        """Whether the tables are not those of the first engine."""
+        """Whether the first engine failed, so that the tables are not from it."""
         return bool(self.failed)
 
     @property

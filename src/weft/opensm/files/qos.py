@@ -259,9 +259,9 @@ class _Item:
 def read_qos_policy(fabric: Fabric, path: str | Path) -> NDArray[np.uint8]:
     """Return the service level of a path query for each pair of endpoints.
 
-    The query specifies no service, class or partition. Rules for these cannot match it and are left
-    out with a `FormatWarning`, as is the section ``qos-ulps``. Port groups by port GUID and by node
-    type are supported.
+    The query specifies no service, class or partition. Rules for one of these cannot match the
+    query and are left out with a `FormatWarning`, as is the section ``qos-ulps``. Port groups by
+    port GUID and by node type are supported.
 
     Parameters
     ----------

@@ -212,7 +212,7 @@ def wait_for(
     ------
     WeftError
         If the program ends before it is ready, or the time limit is exceeded; the message has the
-        end of its log.
+        end of the program's log.
     """
     deadline = time.monotonic() + limit_s
     while not ready():

@@ -71,7 +71,7 @@ def live(
     tables
         A folder of ``weft opensm export`` or an LFT dump, which OpenSM loads in the same way.
     lmc
-        OpenSM's LMC; by default that of the tables, or 0 without tables.
+        OpenSM's LMC; by default the LMC of the tables, or 0 without tables.
     qos
         Whether OpenSM programs lanes; by default only if the engine or the routes need lanes.
     sm_host
@@ -98,7 +98,7 @@ def live(
         express the routes, hosts forward, or ibsim cannot simulate the port GUIDs.
     InputError
         If an engine or host is unknown, more than one of engine, routes and tables is given, the
-        tables are of another fabric, or the LMC is not that of the tables.
+        tables are of another fabric, or `lmc` is not the LMC of the tables.
     WeftError
         If a program is missing (the message names its Debian package), ends, or takes too long,
         or cables, LIDs or tables are not as expected.
@@ -291,7 +291,7 @@ class Subnet(Running):
         command
             Program and arguments, such as ``["ibnetdiscover"]``.
         timeout_s
-            Time limit in seconds, by default that of the subnet.
+            Time limit in seconds, by default the time limit of the subnet.
         check
             Whether an exit status other than 0 is an error.
 
@@ -399,15 +399,14 @@ class Subnet(Running):
         Raises
         ------
         InputError
-            If the port has no cable, the cable is already unplugged, or the cable is that of
-            OpenSM's host.
+            If the port has no cable, or the cable is already unplugged or leads to OpenSM's host.
         """
         cable = self.initial_fabric.find_cable(port)
         if cable in self._pulled:
             raise InputError(f"the cable in {port} is already unplugged")
         if self._own in self.initial_fabric.link_from[2 * cable : 2 * cable + 2]:
             raise InputError(
-                f"the cable in {port} is that of {self.initial_fabric.node_names[self._own]}, on "
+                f"the cable in {port} leads to {self.initial_fabric.node_names[self._own]}, on "
                 "which OpenSM runs; start the subnet with another sm_host"
             )
         self._console(f"Unlink {self._end_of(cable)}")

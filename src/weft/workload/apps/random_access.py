@@ -55,8 +55,8 @@ def random_access(
     from each of them.
 
     `hypercube`: a rank routes `look_ahead` updates at a time along the dimensions of a hypercube:
-    in step k it sends the updates whose owner's rank differs from its own in bit k to the rank that
-    differs from its own only in bit k.
+    in step k, rank r sends to rank r XOR 2^k the updates whose owner's rank differs from r in bit
+    k.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ def algorithm(of: str, name: str, *, source: str, first: bool = False) -> Callab
     source
         Paper or program that defines the algorithm.
     first
-        Whether the collective's name alone also names it in the registry; true for one algorithm.
+        Whether the collective's name alone also names this algorithm; true for one algorithm each.
     """
     if of not in COLLECTIVES:
         raise ValueError(f"there is no collective {of!r}")

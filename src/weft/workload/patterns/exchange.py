@@ -37,7 +37,7 @@ def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
     num_hosts
         Number of hosts.
     offset
-        Number of the destination minus that of the source; may be negative.
+        Number of the destination minus number of the source; may be negative.
     """
     if offset % num_hosts == 0:
         raise NotApplicable(

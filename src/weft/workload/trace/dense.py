@@ -10,7 +10,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics.formats.format_registry import printable
 from weft.workload.workload import Kind, Workload
 
-#: Verbs of a step, in addition to those of messages.
+#: Verbs of steps that are not messages.
 CALC, WAIT, WAITALL, SENDRECV = "CALC", "WAIT", "WAITALL", "SENDRECV"
 
 _VERBS = {

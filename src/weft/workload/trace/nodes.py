@@ -62,7 +62,7 @@ Expression = Number | Name | Call | Unary | Binary
 
 
 def begin(node: Node) -> Place:
-    """Return where an expression begins; the place of its node is that of its operator."""
+    """Return where an expression begins; the node itself has the place of its operator."""
     while isinstance(node, Binary):
         node = node.left
     return node.at
