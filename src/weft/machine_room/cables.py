@@ -43,7 +43,7 @@ CABLE_COLUMNS = {
 
 
 def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the length of each cable in m: its known length, else the shortest that is sufficient.
+    """Return the length of each cable in m: known, else the shortest sufficient length sold.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def bought_m(gear: Equipment, layout: Layout, route_m: NDArray[np.float64]) -> N
 
 
 def cable_kinds(gear: Equipment, layout: Layout, length_m: NDArray[np.float64]) -> NDArray[np.str_]:
-    """Return the kind of each cable: internal, or copper up to its rate's limit, else optical."""
+    """Return each cable's kind: internal; else copper up to the limit of its rate, or optical."""
     fabric = gear.fabric
     pairs = np.stack((fabric.cable_rate_gbps, fabric.cable_rate_code), axis=1)
     distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""`WorkloadBuilder`, which users and all front ends construct a `Workload` with."""
+"""`WorkloadBuilder`, with which users and all front ends construct a `Workload`."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
         return np.concatenate([*moved, shifts[-1:]])
 
     def optional(name: str, fill: Any, length: str) -> NDArray[Any]:
-        """Concatenate an optional array; `fill` stands for missing ones unless all are missing."""
+        """Concatenate an optional array, filled in parts without it; empty if no part has it."""
         arrays = [getattr(part, name) for part in parts]
         if not any(len(array) for array in arrays):
             return np.asarray(arrays[0])

@@ -12,7 +12,7 @@ from weft.core.errors import InputError
 from weft.core.units import MAX_BYTES
 from weft.workload.workload import Kind
 
-#: Smallest capacity of a column whose values differ, in values.
+#: Smallest capacity, in values, of a column whose values differ.
 _ROOM = 256
 
 

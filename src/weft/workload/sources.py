@@ -53,7 +53,7 @@ def open_loop(
 
     - ``fixed``: all sizes are `size`.
     - ``uniform``: each whole number from 1 to 2 size - 1 with equal probability.
-    - ``exponential``: the geometric distribution on 1, 2, ..., which is an exponential one rounded
+    - ``exponential``: the geometric distribution on 1, 2, ..., that is, the exponential one rounded
       up to whole bytes; sizes are limited to 2^56.
 
     Each message follows one of the pattern's flows from the message's source. A pattern with an

@@ -49,10 +49,10 @@ def write(fabric: Fabric, *, root: str = "fabric") -> str:
     the nearest leaf, and its children are the switches cabled to it in the tier below;
     cables between switches of one tier are left out. Switches above the same leaves share one
     line; the line has the name of the first, and a comment names the others. If the leaves of two
-    switches overlap only in part, the one above more leaves (or the later one) is left out. If
-    the tree has several tops in one connected component, a line named `root` joins them, because
-    otherwise Slurm runs no job across them. A `FormatWarning` counts the switches and cables that
-    are left out.
+    switches overlap only in part, the switch above more leaves is left out; if both are above
+    equally many, the later one. If the tree has several tops in one connected component, a line
+    named `root` joins them, because otherwise Slurm runs no job across them. A `FormatWarning`
+    counts the switches and cables that are left out.
 
     Parameters
     ----------

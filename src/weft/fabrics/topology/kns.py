@@ -279,8 +279,8 @@ def bcube(n: int, k: int) -> FabricBuilder:
     Hosts forward. BCube is the KNS with k + 1 dimensions of size n whose routers are the hosts'
     adapters. Host ``h{ak}…{a0}`` and switch ``s{level}.{number}`` are connected if the digits of
     the host without digit `level` form that number. Coordinate i is digit i, -1 for a switch of
-    level i. Host port i + 1 leads to level i; switch port a + 1 leads to the host whose digit of
-    the switch's level is a.
+    level i. Host port i + 1 leads to level i; switch port a + 1 leads to the host with the digit a
+    at the switch's level.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def prime_power(q: int) -> tuple[int, int] | None:
 
 
 def finite_field(p: int, e: int) -> Field:
-    """Return GF(p^e), constructed with the first primitive polynomial (or element, if e = 1)."""
+    """Return GF(p^e), from the first primitive polynomial; for e = 1, from a primitive element."""
     q = p**e
     digits = np.array(list(product(range(p), repeat=e)), dtype=np.int64)[:, ::-1]
     weights = p ** np.arange(e)

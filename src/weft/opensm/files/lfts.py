@@ -52,10 +52,10 @@ def read_lfts(
     path
         Path of a file in a format of `weft.opensm.files.lft_lines`.
     lids
-        LIDs for entries without a GUID; by default those of the fabric, else those of entries with
-        GUIDs, else those that OpenSM assigns (`predict_lids`).
+        LIDs for entries without a GUID; by default the fabric's LIDs, else the LIDs of entries with
+        GUIDs, else the LIDs that OpenSM assigns (`predict_lids`).
     lmc
-        LMC; by default that of the entries with GUIDs, else that of the LIDs.
+        LMC; by default the LMC of the entries with GUIDs, else of `lids`, else of the fabric.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""OpenSM's matrix of hops, ``opensm-lid-matrix.dump``, which it reads with ``-M``.
+"""The matrix of hops, ``opensm-lid-matrix.dump``, which OpenSM reads with ``-M``.
 
 For each switch, the file has one line per switch LID: the fewest hops to that LID, then the hops
 through each port. Numbers are hexadecimal; ``ff`` means no path::

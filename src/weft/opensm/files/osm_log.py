@@ -11,7 +11,7 @@ from dataclasses import dataclass
 ENGINES = (
     "minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp",
 )  # fmt: skip
-#: Engines that compute no tables unless OpenSM's option ``qos`` is set.
+#: Engines that compute tables only if OpenSM's option ``qos`` is set.
 NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
 
 _LINE = re.compile(

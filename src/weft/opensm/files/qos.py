@@ -182,7 +182,7 @@ def qos_options(
     Raises
     ------
     NotApplicable
-        If the lanes depend on the port, which only an engine of OpenSM can program.
+        If the lanes depend on the port; only an engine of OpenSM can program such lanes.
     InputError
         If a table has more than 16 entries or an invalid VL, or `max_vls` is out of range.
     """

@@ -48,7 +48,7 @@ def known_settings(opensm: str) -> frozenset[str]:
 
 
 def check_settings(names: Collection[str], opensm: str) -> None:
-    """Refuse settings that OpenSM does not have, which it would silently ignore.
+    """Refuse settings that OpenSM does not have and would silently ignore.
 
     Raises
     ------
