@@ -125,7 +125,7 @@ def whole_numbers(
         Length of the returned array, in place of `shape`: `values` has this many numbers, or one
         number, which is repeated.
     of
-        Objects that the range counts, for messages: ``"hosts of torus:4x4"``.
+        Objects that the values identify, for messages: ``"hosts of torus:4x4"``.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def shown(value: object) -> str:
 def available_bytes() -> int | None:
     """Return the number of bytes that this process can still allocate; None if it is unknown.
 
-    It is the smallest of the free memory, the rest of the cgroup limit and the rest of the ulimit.
+    This is the smallest of free memory, the rest of the cgroup limit and the rest of the ulimit.
     """
     limits = []
     with contextlib.suppress(OSError, ValueError):

@@ -18,8 +18,8 @@ AGAIN_S = 0.02
 #: Module of the Python functions that compiled code calls.
 UNPICKLE = "numba.core.serialize"
 #: Packages and modules that swallow exceptions, or leave objects that cannot be deleted. LLVM's
-#: objects fail when they are half initialised, and may crash when they are deleted in another
-#: order.
+#: objects fail when they are half initialised, and may crash when they are deleted in the
+#: wrong order.
 NUMPY, LLVM, CODEGEN = "numpy", "llvmlite", "numba.core.codegen"
 WEAK = frozenset({"weakref", "_weakrefset"})
 #: Methods whose exceptions are ignored by Python, or by extensions that look up a dictionary key.

@@ -1,6 +1,6 @@
 """Units and the InfiniBand link rates.
 
-A rate is the data rate after line coding, in Gb/s, as `ibstat` prints it: 8b/10b up to QDR
+A rate is the data rate after line coding, in Gb/s: 8b/10b up to QDR
 (4xQDR signals 40 Gb/s and carries 32), 64b/66b from FDR10 on.
 """
 

@@ -36,7 +36,7 @@ try:
 except ImportError:  # Windows: processes may then compile the same kernel at the same time
     fcntl = None  # type: ignore[assignment]
 
-#: Libraries whose version and names of functions a fingerprint contains, but not their code.
+#: Libraries of which a fingerprint contains the version and names of functions, but no code.
 LIBRARIES = frozenset({"builtins", "llvmlite", "math", "numba", "numpy", "operator"})
 #: Age in seconds from which an unfinished file is assumed to come from a killed process.
 UNFINISHED_S = 3600.0

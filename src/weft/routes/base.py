@@ -32,7 +32,7 @@ class Routes(FrozenArrays):
         `Fabric.digest` of the routed fabric.
     sl
         uint8: service levels, of shape () if all paths have the same. Tables may also have one per
-        LID, [lids], or one per first row of the path and LID, [rows, lids]. Source routes may also
+        LID, [lids], or one per (first row of the path, LID), [rows, lids]. Source routes may also
         have one per path, [paths].
     lanes
         SL to VL mapping.

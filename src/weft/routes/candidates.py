@@ -112,7 +112,7 @@ class CandidateRoutes(Routes):
         if len(self.via) != rows or self.via_set.shape != (vias, rows) or vias < 3:
             raise InputError(
                 f"the routes have {vias} intermediates for {len(self.via)} rows, and their sets "
-                f"have shape {self.via_set.shape}; at least three are needed, for {rows} rows"
+                f"have shape {self.via_set.shape}; expected three or more, for {rows} rows"
             )
         inside = np.flatnonzero(self.via >= 0)
         if np.any(self.via_set[self.via[inside], inside] >= 0) or np.any(

@@ -20,7 +20,7 @@ class Flows:
     sources, destinations
         int32 [flows]: endpoints, -1 for a host without a cable.
     lids
-        int32 [flows]: line of the forwarding tables for each flow; empty if the LMC is 0.
+        int32 [flows]: index of each flow's LID in the forwarding tables; empty if the LMC is 0.
     order
         int32 [flows]: indices of the flows, sorted by destination.
     weights
@@ -56,6 +56,6 @@ class Flows:
 
 
 def endpoint_out(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the link from each destination to its row, -1 for rows, int32 [destinations]."""
+    """Return the link from each destination to its row, -1 for destinations that are rows."""
     link = fabric.graph.destination_link
     return np.where(link >= 0, link ^ 1, -1).astype(np.int32)

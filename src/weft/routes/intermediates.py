@@ -36,8 +36,9 @@ def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float6
     Returns
     -------
     ndarray
-        float64 [rows, rows]: of the packets from row ``s`` to the intermediate that row ``a`` is
-        in, split equally at every hop, the part that enters it at ``a``; 0 if ``s`` is in it.
+        float64 [rows, rows]: element [s, a] is the part of the packets from row ``s`` to the
+        intermediate of row ``a`` that enter the intermediate at ``a``, if packets are split
+        equally at every hop; 0 if both rows are in one intermediate.
     """
     via = routes.via
     listed = np.argsort(via, kind="stable")[int((via < 0).sum()) :].astype(np.int32)
@@ -53,7 +54,7 @@ def arrival_shares(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.float6
 def always_arrives(
     fabric: Fabric, routes: CandidateRoutes, lines: NDArray[np.int32], ends: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return whether no choice from a line's sets leads to a dead end, bool [lines, rows].
+    """Return from which rows all choices lead to an end, bool [lines, rows].
 
     Parameters
     ----------
@@ -101,8 +102,8 @@ def longest_paths(
 ) -> tuple[NDArray[np.int32], tuple[int, int]]:
     """Return the length of the longest path over each line's sets, int32 [lines, rows].
 
-    Lengths are counted in edges. The second result is (-1, -1); if there is a cycle, it is a line
-    and a row on the cycle, and the lengths are undefined.
+    Lengths are counted in edges. If there is a cycle, the second result is a line and a row on the
+    cycle, and the lengths are undefined; otherwise the second result is (-1, -1).
     """
     lengths = np.zeros(lines.shape, dtype=np.int32)
     line, row = path_lengths(

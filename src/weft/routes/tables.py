@@ -115,7 +115,7 @@ class TableRoutes(Routes):
         last = fabric.num_destinations if management else fabric.num_host_endpoints
         destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
         lids = ((destinations[:, None] << self.lmc) + np.arange(per_lid)).reshape(-1)
-        # Every destination sends, and its packets enter its row by the port it is cabled to.
+        # Every destination also sends; its row receives these packets at the port of its cable.
         rows, senders = graph.destination_row[destinations], destinations
         links = graph.destination_link[destinations]
         ports = np.where(links >= 0, fabric.link_from_port[links], 0)

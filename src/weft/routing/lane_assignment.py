@@ -26,8 +26,8 @@ MOST_LANES = 16
 
 # Work is measured as the number of edges inspected.
 
-#: Work that may be spent on reducing the number of lanes after the first fit: if it needs no more
-#: lanes than are available (about 0.1 s), and if it needs more.
+#: Work that may be spent on reducing the number of lanes after the first fit: first value if the
+#: fit needs no more lanes than are available (about 0.1 s), second value if it needs more.
 MORE_WORK = 2_000_000
 LAST_WORK = 5 * MORE_WORK
 
@@ -136,18 +136,18 @@ def edges_back(fabric: Fabric) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class Paths:
-    """The paths of a table that need lanes; table lines with equal paths are included once.
+    """The paths of a table that need lanes; LIDs with equal paths are included once.
 
     Parameters
     ----------
     fabric, table
         The fabric and its table.
     lids
-        int64: table lines of the included destinations.
+        int64: LIDs of the included destinations, as indices in the table.
     lines
-        int32: the first line of each set of lines with equal paths.
+        int32: the first LID of each set of LIDs with equal paths.
     line_of
-        int64: for each of `lids`, the index in `lines` of the line with the same paths.
+        int64: for each of `lids`, the index in `lines` of the LID with the same paths.
     counts
         uint8 [rows]: 1 if the paths from a row are included.
     """

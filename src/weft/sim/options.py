@@ -77,11 +77,11 @@ class RunSettings(Settings):
         request; a larger send waits for its receive (rendezvous) and ends when its last byte has
         left.
     handshake
-        Request and answer of a rendezvous, exchanged before its data leaves.
+        Whether a rendezvous exchanges a request and an answer before its data leaves.
     overhead_ns
         Processor time at the sender and at the receiver of each message (o of LogP).
     switch_latency_ns
-        Latency of each switch on the path, in addition to that of cables.
+        Latency of each switch on the path, in addition to the latency of cables.
     latency_ns
         Latency of every message between hosts, instead of the latency of its path.
     local_gbps
@@ -137,7 +137,7 @@ class RunSettings(Settings):
     handshake: Annotated[Truth, Option(flag="no_handshake", means=False, levels=TIMED)] = True
     overhead_ns: Annotated[Nanoseconds, Option(levels=TIMED)] = 0.0
     switch_latency_ns: Annotated[
-        Nanoseconds | None, Option(levels=TIMED, usual="that of the hardware")
+        Nanoseconds | None, Option(levels=TIMED, usual="the switch latency of the hardware")
     ] = None
     latency_ns: Annotated[Nanoseconds | None, Option(levels=FLOW)] = None
     local_gbps: Annotated[Rate, Option(levels=TIMED)] = 100.0
@@ -186,7 +186,7 @@ class RunSettings(Settings):
 
     @property
     def latency_of_switches_ns(self) -> float:
-        """Latency of a switch: the run's setting if given, otherwise that of the hardware."""
+        """Latency of a switch: the run's setting if given, otherwise the hardware's."""
         own = self.hardware.switch_latency_ns
         return own if self.switch_latency_ns is None else self.switch_latency_ns
 

@@ -41,8 +41,8 @@ def full_rate_penalty(coefficients, out, here, total, most):
     """Return rho' of rule (b): the penalty of an edge if it conflicts only with full-rate senders.
 
     A full-rate sender has one edge. `here` is the number of full-rate senders to the edge's
-    destination. Over the destinations of all `out` edges of the edge's source, `total` is the sum
-    of these numbers and `most` the largest of them.
+    destination. Of the numbers of full-rate senders to the destinations of all `out` edges of
+    the edge's source, `total` is the sum and `most` the largest.
     """
     share = coefficients.out_offset + coefficients.out_weight * out
     back = coefficients.back_pressure

@@ -398,7 +398,7 @@ def maxmin_add(state, flow, route):
         if not rebuild:
             entry_index[base + hop] = members[link]
             pool[segment[link] + members[link]] = base + hop
-        # `members` must include the new entry even before a rebuild, which allots room by it.
+        # A rebuild allots room by `members`, which must therefore include the new entry already.
         members[link] += 1
     if hops < 1 << count.shift:
         entry_link[base + hops] = -1
@@ -443,7 +443,7 @@ def maxmin_remove(state, flow):
 
 @lean_njit(inline="always")
 def _fitting(state, link):
-    """Return the level that fits a link's flows, or a lower level; infinite if it is not full."""
+    """Return the level that fits a link's flows, or a lower level; infinite if not full."""
     sums = state.links[link]
     if sums.active > 0.0:
         return max(sums.rest / sums.weight, 0.0)

@@ -259,7 +259,7 @@ def deliver(net, ranks, slot, link, lane, now):
 
 @part_njit()
 def _overtakes(net, number, slot, arrival):
-    """Return whether a packet overtook a packet sent earlier; if so, hold the former.
+    """Return whether this packet overtook a packet sent earlier; if so, hold this packet.
 
     Otherwise, release the held packets that follow this packet without a gap in the sequence.
     """

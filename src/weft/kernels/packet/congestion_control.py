@@ -62,7 +62,7 @@ PACE = record_type(
 )
 
 RATE = record_type(
-    index="i8",  # into the table of delays
+    index="i8",  # index into the table of delays
     began_ps="i8",  # start of the timer's present period
     highest="i8",  # largest `index` so far
 )

@@ -19,7 +19,7 @@ WAKES = -1
 LINK = record_type(
     free_at_ps="i8",  # earliest departure of the link's next packet
     wake_at_ps="i8",  # time of the link's next wake-up
-    memory_free_ps="i8",  # end of the last write to memory by the adapter at its head
+    memory_free_ps="i8",  # end of the last write to memory by the adapter at the link's head
     cable_free_ps="i8",  # end of the last packet on the cable; an adapter's memory may take longer
     head_row="i4",  # row at the far end; -1 for an adapter
     tail_row="i4",  # row at the near end; -1 for an adapter
@@ -57,7 +57,7 @@ PACKET = record_type(
     next="i4",  # next packet in the same list
     link="i4",  # incoming link, or link to wake
     out_link="i4",  # outgoing link
-    op="i4",  # operation of its message
+    op="i4",  # operation that sends the message
     address="i4",  # key of route lookups: a LID, an endpoint, or an index in the source routes
     sequence="i4",  # number of the packet in its connection
     serial="i4",  # number of the packet in the order of injection
@@ -102,7 +102,7 @@ LANE = record_type(
     credits="i4",  # credits that the sender has
     first_return="i4",  # first of the list of the lane's credit returns
     last_return="i4",
-    last_grant="i4",  # of the lane, for round robin: input port * lanes + incoming lane
+    last_grant="i4",  # latest grant (for round robin): input port * lanes + incoming lane
     routed_credits="i4",  # credits needed by packets routed to the lane and not yet granted
     first_pair="i4",  # first queue pair that waits for the lane, at an adapter
     last_pair="i4",
@@ -159,7 +159,7 @@ PAIR = record_type(
     used_bytes="i4",  # bytes sent in the present quantum
 )
 
-#: Messages of one pair of ranks that complete in the order in which they are posted.
+#: Connection: messages of one pair of ranks, which complete in the order in which they are posted.
 CONNECTION = record_type(
     oldest="i4",  # first message that is not complete
     newest="i4",  # last message

@@ -19,7 +19,7 @@ def all_to_all_table_loads(
     table
         uint8 or uint16 [all lids, rows]: output ports.
     lids
-        int32: lines of the table.
+        int32: LIDs, as indices in the table.
     lid_row, lid_link
         int32 [len(lids)]: destination_row and destination_link of each LID. The LID's host is one
         of the hosts that send through that row, and sends nothing to itself.

@@ -55,7 +55,7 @@ def table_dependencies(
     table, lmc, no_path
         uint8 or uint16 [all lids, rows], its LID mask control, and the port that means "no path".
     lids
-        int32: lines of the table.
+        int32: LIDs, as indices in the table.
     row_base, row_link, edge_of_link, edge_offset, edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_port_in

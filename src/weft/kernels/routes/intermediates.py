@@ -110,8 +110,8 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
     member_offset, member
         int64 and int32, CSR over intermediates: the rows of each.
     share
-        float64 [rows, rows]: initially zeros. Of the packets from row s to the intermediate that
-        row a is in, share[s, a] becomes the part that enters it at a; 0 if s is in it.
+        float64 [rows, rows]: initially zeros. share[s, a] becomes the part of the packets from row
+        s to the intermediate of row a that enter it at a; 0 if both rows are in one intermediate.
     """
     rows = len(via)
     state = np.empty(rows, dtype=np.uint8)
@@ -194,8 +194,8 @@ def phase_dependencies(
     """Set the dependencies of all paths via intermediates and of all direct paths.
 
     A packet is sent via an intermediate other than those of its source and its destination. The
-    destinations of the packets at an intermediate therefore depend on their origin. For each row it
-    is enough to record whether packets to an intermediate come from `NOWHERE`, from one
+    destinations of the packets at an intermediate therefore depend on the packets' origin. For each
+    row it is enough to record whether packets to an intermediate come from `NOWHERE`, from one
     intermediate only, or from `SEVERAL`.
 
     Parameters

@@ -112,7 +112,7 @@ def reversed_paths(
 ):
     """Fill the reverse of the paths that tables give from every endpoint to every other.
 
-    The path from s to d is the table's path from d to s (in line s), with each cable in the other
+    The path from s to d is the table's path from d to s (in table[s]), with each cable in the other
     direction. All table paths must arrive.
 
     Parameters

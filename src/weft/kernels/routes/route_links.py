@@ -155,8 +155,8 @@ def drawn_routes(
     -------
     offset, links, about_offset, about
         int64 [flows + 1] and int32, CSR: the links of direct paths, and the links of paths via a
-        random intermediate. A flow has both paths if its packets may be sent either way, and no
-        path if it is lost.
+        random intermediate. A flow has both paths if its packets may be sent either way, and
+        neither if it is unrouted.
     """
     sets = (set_offset, set_edge, edge_row, edge_link)
     vias = len(via_set)

@@ -88,7 +88,7 @@ def table_loads(
         The port that means "no path".
     sources, destinations, lids, weights, order
         Arrays [flows] as in `weft.routes.flows.Flows`, but weights have the type of `loads`.
-        `order` lists the flows by destination, so that a line of the table stays in the L1 cache.
+        `order` lists the flows by destination, so that the entries of one LID stay in the L1 cache.
     loads
         int64 or float64 [links]: load of each link in units of the weights, changed in place.
 
@@ -170,8 +170,8 @@ def row_users(
     table, row_base, row_link, link_row, target_row, target_link, no_path
         As in `table_loads`.
     lids, targets
-        int32 or int64: table line and endpoint of each destination; destinations at the same row
-        are consecutive.
+        int32 or int64: LID (as an index in the table) and endpoint of each destination;
+        destinations at the same row are consecutive.
     sources
         int64 [rows]: endpoints that send through each row.
     slots, rows, endpoints

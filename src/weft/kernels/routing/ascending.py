@@ -21,8 +21,8 @@ def _levels(goal, graph, weight, distances, order, channel_at, hops, latest, pin
     hops[row] becomes the length of the row's path in edges, -1 where there is none. latest[row]
     becomes the highest number of a channel by which paths of this length leave the row; a path can
     enter the row only by a channel of a lower number. Every channel leads to a row one hop nearer
-    to the goal. If a row thus gets no path although an ascending path exists, each row of the
-    latter is pinned to the highest channel from which ascending paths reach the goal, and the
+    to the goal. If a row thus gets no path although an ascending path exists, each row of that
+    path is pinned to the highest channel from which ascending paths reach the goal, and the
     search is repeated; every channel that could enter a pinned row still can. pinned[row] is this
     channel, -1 for none. Return the number of rows reached; `rows` lists them, nearest first.
     """
@@ -87,7 +87,7 @@ def ordered_tables(
     target_destination, destination_port, num_endpoints, lmc, passes, no_path, load, table,
     best_table,
 ):  # fmt: skip
-    """Fill the lines of all destinations with balanced paths over channels in ascending order.
+    """Fill the entries of all destinations with balanced paths over channels in ascending order.
 
     From the farthest row to the nearest, each row considers its shortest paths (see `_levels`) that
     begin with a later channel than all chosen ones that enter the row. Of these paths, it takes the

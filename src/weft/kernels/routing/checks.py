@@ -221,7 +221,7 @@ def arriving_rows(table, lids, lid_row, lid_link, row_base, row_link, link_row, 
     table, row_base, row_link, link_row, no_path
         As in `check_tables`.
     lids
-        int32: lines of the table to check.
+        int32: LIDs to check, as indices in the table.
     lid_row, lid_link
         int32 [len(lids)]: row of the LID's destination (-1 for none), and the link from that row to
         the destination.

@@ -12,7 +12,7 @@ def weighted_tables(
     edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight,
     listed, destination_row, destination_port, hangs, lmc, no_path, table,
 ):  # fmt: skip
-    """Fill the table lines of the destinations in the given order.
+    """Fill the table entries of the destinations in the given order.
 
     For each destination, Dijkstra's algorithm runs outwards; then the weight of every edge of the
     tree grows by the weights of the rows that send over the edge. The initial weight, first_weight,

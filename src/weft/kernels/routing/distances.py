@@ -55,7 +55,7 @@ def bfs_many(edge_offset, edge_row, roots, hops):
 
 @njit(cache=True)
 def updown(edge_offset, edge_row, edge_up, root, component_size, hops, down, queue):
-    """Fill hops with the distances to the root over up*/down* paths that one table line can hold.
+    """Fill hops with the distances to the root over up*/down* paths that one LID can have.
 
     edge_up[e], uint8, is 1 if edge e leads up. down[r], uint8, becomes 1 if the path of row r only
     leads down; only then may a row above r send through r. component_size is the number of rows

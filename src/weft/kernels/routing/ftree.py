@@ -63,7 +63,7 @@ def _idle(row, hops, with_siblings, start, family, served, changed):
 
 @njit(cache=True)
 def _pass_by(row, start, adapters, next_down):
-    """Update the counter of an idle row (`_idle`) as a search would; return if it has adapters."""
+    """Update an idle row's counter as a search would (`_idle`); return whether it has adapters."""
     if adapters[row] == 0:
         return False
     next_down[row] += 1

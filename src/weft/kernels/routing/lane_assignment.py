@@ -23,7 +23,7 @@ MOST_COUNTED = 8192
 #: long as the computation.
 COUNT_AFTER = 32
 
-#: Result of `fit_paths` when a line of the table has a forwarding loop.
+#: Result of `fit_paths` when the paths to a LID have a forwarding loop.
 CIRCLE = -1
 
 #: Result of `fit_paths` when the work exceeds the limit.
@@ -42,7 +42,7 @@ def fit_paths(
     table, row_base, slot_edge, edge_offset, edge_row, edge_tail
         Attributes of `weft.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
     lids
-        int32: lines of the table whose paths are assigned.
+        int32: LIDs whose paths are assigned, as indices in the table.
     edge_back
         int32 [edges]: the edge of the same cable in the other direction.
     first_dependency

@@ -156,16 +156,17 @@ def spread_paths(
     edge_cost, counts, flow_from
         As in `layered_paths`.
     lids, lid_row
-        int32: lines of the table, and the row that each leads to; lines to one row are consecutive.
+        int32: LIDs as indices in the table, and row of each; LIDs at one row are consecutive.
     position
         int32 [lanes, edges]: each edge's position in the order of each lane.
     passes
-        How often the paths of each line are chosen.
+        How often the paths to each LID are chosen.
     load
         int64 [edges]: flows on each edge, changed in place.
     table
-        uint8 or uint16 [all lids, rows]: lines whose paths each lead forward in some lane. A line
-        is replaced by less loaded paths if these, too, lead forward from all rows that need a lane.
+        uint8 or uint16 [all lids, rows]: paths that each lead forward in some lane. The paths to a
+        LID are replaced by less loaded paths if these, too, lead forward from all rows that need a
+        lane.
     lane_of
         uint8 [lids, rows]: filled with the lowest lane in whose order the path leads forward; 0 for
         a path that needs no lane.

@@ -220,7 +220,7 @@ def _grow(
                         rows[count] = row
                         count += 1
                 if hops[row] == -1:
-                    hops[row] = -2  # tried on this level
+                    hops[row] = -2  # tried at this number of hops
                     waiting[waits] = row
                     waits += 1
         for i in range(waits):

@@ -12,7 +12,7 @@ def balanced_tables(
     component_size, row_sources, target_offset, target_destination, destination_port,
     num_endpoints, lmc, passes, no_path, load, table,
 ):  # fmt: skip
-    """Fill the lines of the destinations listed for each row with least-loaded shortest paths.
+    """Fill the entries of the destinations listed for each row with least loaded shortest paths.
 
     Each destination gets a tree of paths. From the target outwards, every row takes the path with
     the least sum of load times cost over its edges; of equal paths, the one by the lowest port.

@@ -46,7 +46,7 @@ def dmodk(fabric: Fabric, *, lmc: int = 0) -> Routes:
     fill_balanced(fabric, table, lmc=lmc, passes=1, destinations=_others(fabric, tree))
     hosts = np.flatnonzero(tree.rank >= 0)
     lids = ((hosts[:, None] << lmc) + np.arange(1 << lmc)).reshape(-1)
-    # Hosts have one endpoint each and are the first endpoints, so their table lines are the first.
+    # Hosts have one endpoint each and are the first endpoints, so the table begins with their LIDs.
     assert lids[-1] == len(lids) - 1
     _fill(fabric, tree, table[: len(lids)], lmc)
     return TableRoutes(

@@ -39,8 +39,9 @@ def dnup(
     fabric
         Any fabric in which paths of this form connect all hosts, for example a tree.
     balance
-        ``flows``, or ``opensm`` for exactly the tables of OpenSM. Their paths may use links between
-        switches of equal rank (see Notes) at any position, so such links can cause deadlock.
+        ``flows``, or ``opensm`` for exactly the tables of OpenSM. OpenSM's paths may use links
+        between switches of equal rank (see Notes) at any position, so such links can cause
+        deadlock.
     lmc
         LMC: each endpoint gets 2^lmc LIDs; ``opensm`` requires 0.
     passes

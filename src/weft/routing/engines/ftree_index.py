@@ -225,7 +225,7 @@ def find_families(groups: PortGroups) -> NDArray[np.int32]:
 
 
 def _tail(leaf_rank: int) -> int:
-    """Return the bytes of the first index: 0 for each level of the tree, 255 for all others."""
+    """Return the digits of the first leaf's index: 0 for levels of the tree, 255 for all others."""
     used = min(leaf_rank, INDEX_BYTES - 1)
     return (1 << 8 * (INDEX_BYTES - 1 - used)) - 1
 

@@ -137,8 +137,9 @@ def _lane_of_destination(fabric: Fabric, kns: Kns, lanes: int) -> NDArray[np.uin
 def _multiple(distinct: int, size: int, lanes: int) -> int:
     """Return the factor of a coordinate or host index in the sum that gives the lane.
 
-    `size` is the number of its values, `distinct` the number of combinations of the earlier terms'
-    values. The factor is `distinct` if there are enough lanes, else lanes / size.
+    `size` is the number of values of the coordinate or index, `distinct` the number of combinations
+    of values of the earlier terms. The factor is `distinct` if there are enough lanes, else
+    lanes / size.
     """
     return distinct if distinct * size <= lanes else max(1, lanes // size)
 
@@ -148,7 +149,7 @@ def _fill(
 ) -> NDArray[np.uint8]:
     """Fill the tables; return the violations of the dimension order, uint8 [target rows, rows].
 
-    An entry is their number on the path from a row to a target row. See
+    An entry counts the violations on the path from a row to a target row. See
     `weft.kernels.routing.hdor.hdor_tables`.
     """
     graph = fabric.graph
@@ -207,7 +208,7 @@ def _target_rows(fabric: Fabric, kns: Kns) -> NDArray[np.int32]:
     """Return all rows in the order in which the paths to them are chosen, routers first.
 
     Routers are ordered by coordinates, the first dimension varying fastest. If lines have
-    several switches, routers of the same switch are consecutive: the trees of paths to successive
+    several switches, routers at the same switch are consecutive: the trees of paths to successive
     routers then diverge in the upward direction, as in D-mod-K.
     """
     keys = np.empty_like(kns.coordinates)

@@ -37,7 +37,7 @@ from weft.routing.lane_assignment import assign_lanes, check_vls
 PASSES = 5
 
 #: Several orders of the destinations are tried within this number of steps, which take a second or
-#: two. A destination needs one step per channel and pass, and STEPS per channel for their order.
+#: two. A destination needs one step per channel and pass, and STEPS per channel to order channels.
 WORK = 50_000_000
 STEPS = 100
 
@@ -100,7 +100,7 @@ def nue(
     smallest product of worst link load and mean path length is used.
 
     Source: Domke, Hoefler and Matsuoka, HPDC 2016; OpenSM's ``nue``, which by default uses one
-    lane. It divides the destinations evenly over several lanes, and does not balance again.
+    lane. With several lanes, it divides the destinations evenly; it never balances again.
     """
     check_lmc(fabric, lmc)
     check_vls(max_vls)
@@ -325,8 +325,8 @@ class _Problem:
         """Return tables on at most `lanes` lanes; the goals are routed in the given order.
 
         If `divide` is True, the goals are divided evenly over the lanes; otherwise each goal is
-        assigned to the lane that fits best. If `grow` is False, no trees are grown. Only paths that
-        the initial order of channels or the escape tree allows are used; they include all minimal
+        assigned to the lane that fits best. If `grow` is False, no trees are grown: only paths that
+        the initial order of channels or the escape tree allows are used. They include all minimal
         paths of a fat tree.
         """
         fabric, graph = self.fabric, self.fabric.graph

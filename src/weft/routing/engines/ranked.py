@@ -49,7 +49,7 @@ def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
     Raises
     ------
     NotApplicable
-        If no path is missing without the limit.
+        If all paths exist without the limit.
     """
     table = empty_table(fabric)
     fill_ranked(fabric, table, step, 2 * len(step) + MOST_HOPS)

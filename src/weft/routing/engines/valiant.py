@@ -260,7 +260,7 @@ def _low_diameter(fabric: Fabric) -> _Plan:
         raise NotApplicable("the switches form a tree, whose minimal paths already use all roots")
     reach = int(far[hosts].max())
     if 2 * reach > MAX_VLS:
-        apart = "not all connected" if reach == _FAR else f"up to {reach} or more hops apart"
+        apart = "not all connected" if reach == _FAR else f"in part {reach} or more hops apart"
         raise NotApplicable(
             f"the switches are {apart}; two phases need a lane for each hop, but at most "
             f"{MAX_VLS} lanes exist"
@@ -300,7 +300,7 @@ def _by_groups(
     one_lane = hops == 1 and bool(np.any(via < 0))
     first = hops + int(not one_lane and bool(np.any(inner & (via[graph.edge_row] < 0))))
     lanes = first + hops + int(not one_lane and bool(inner.any()))
-    # In one lane, a spine without a cable to the target group must not send down, to go up again.
+    # In one lane, spines without a cable to the target group must not send down what goes up again.
     most = len(group) + 1 if one_lane else int(_FAR)
     lines = _group_lines(fabric, group, via, (hops, first, lanes), most)
     return _Plan(kind, note, gap, via, lanes, lines)

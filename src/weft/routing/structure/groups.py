@@ -178,7 +178,7 @@ def find_megafly(fabric: Fabric) -> Groups:
 
 
 def find_dragonfly(fabric: Fabric) -> Groups:
-    """Find the groups of a dragonfly: cliques of switches with hosts that cables connect.
+    """Find the groups of a dragonfly: cliques of switches with hosts, connected by cables.
 
     All groups have the same size; several cables may connect two switches. If there are no
     cliques with cables between every two of them, pairs of groups that are only connected via a

@@ -56,8 +56,8 @@ class Validation:
         Like `hops`, but ``detours[x]`` is the number of host pairs whose path is x hops longer
         than a minimal path.
     unrouted_rows
-        Number of combinations of a row and a destination LID (also of a switch) that cables connect
-        but that have no path.
+        Number of combinations of a row and a destination LID (of a host or a switch) that cables
+        connect but that have no path.
     round_hops
         Hops of the longest path via an intermediate, the links at both hosts included; 0 if the
         routes have no intermediates.
@@ -65,8 +65,8 @@ class Validation:
         Whether the service levels and lanes of the routes are those of the fabric. If not,
         `credit_loops` are those of all paths on one lane; several lanes can only remove loops.
     sent_out
-        int64: table lines of LIDs of switches and forwarding hosts whose entry at that node itself
-        is a port other than 0. Packets for a row are only delivered if this entry is 0.
+        int64: LIDs, as indices in the table, of switches and forwarding hosts that send packets for
+        these LIDs out by a port. Packets for a row are only delivered if its own entry is port 0.
     """
 
     fabric: Fabric

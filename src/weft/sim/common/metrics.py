@@ -117,7 +117,7 @@ def link_kinds(fabric: Fabric) -> NDArray[Any]:
 
 
 def link_tiers(fabric: Fabric) -> NDArray[Any]:
-    """Return direction and levels of each link, [links]; None if its ends are not on two levels.
+    """Return direction and levels of each link, [links]; None unless it connects two levels.
 
     ``up 1-2`` leads from a node on level 1 to a node on level 2, ``down 2-1`` the opposite way;
     hosts are on level 0.

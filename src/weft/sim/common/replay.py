@@ -29,7 +29,7 @@ MESSAGE_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "ns", "Time from departure to arrival on an otherwise idle fabric"
     ),
     "slowdown": Column(
-        pl.Float64, "", "Time from departure to arrival over `alone_ns` (null: `alone_ns` is 0)"
+        pl.Float64, "", "Time from departure to arrival / `alone_ns` (null: `alone_ns` is 0)"
     ),
 }
 

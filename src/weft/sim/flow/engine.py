@@ -197,7 +197,7 @@ def lay_messages(
     }
     size = sizes = None
     if routes.num_intermediates:
-        # A receive here is the answer to a request, which carries no data.
+        # A receive in `queues.ops` sends an answer to a request, without data.
         answers = workload.kind[queues.ops] == Kind.RECV
         size = np.where(answers, 0, workload.size_bytes[queues.ops])
     if options["multipath"] == "hash" and not routes.settled:
@@ -229,7 +229,7 @@ class _State:
         options: Mapping[str, Any],
     ) -> _State:
         """Return the state at time 0."""
-        # Without sharing there is no tolerance, and messages of one packet are not serialised.
+        # If nothing is shared, the tolerance is 0 and messages of one packet do not queue.
         alone = options["sharing"] == "none"
         limit = options["max_time_ns"]
         # Each queue pair sends one message at a time. The slot of a message that has left is
@@ -323,7 +323,7 @@ def deadlock_of_ranks(
     workload
         The workload.
     posted, ended
-        Times of its operations, below 0 for events that have not happened.
+        Times of all operations, below 0 for events that have not happened.
     now
         Simulated time as text.
     """

@@ -29,7 +29,7 @@ LINK_COLUMNS: Mapping[str, Column] = {
     ),
     "messages": Column(pl.Int64, "", "Messages sent on the link (split messages included)"),
     "utilisation": Column(
-        pl.Float64, "", "Carried bytes over the capacity during the run (null: run of 0 ns)"
+        pl.Float64, "", "Part of the link's capacity in the run that was used (null: run of 0 ns)"
     ),
 }
 

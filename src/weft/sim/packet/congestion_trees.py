@@ -187,7 +187,7 @@ def congestion_trees(
                 cause=_cause(queues, filled, reason, in_cycle, np.asarray(slow_end)),
                 link=(nodes // lanes).astype(np.int32),
                 vl=(nodes % lanes).astype(np.int32),
-                # The first buffer of a cycle is a node of the tree whose root is its own link.
+                # The first buffer of a cycle is a node of the tree whose root is the buffer's link.
                 parent=np.where(first, np.int32(-1), index[after[nodes]]),
                 depth=depth[nodes],
                 wants_vl=(after[nodes] % lanes).astype(np.int32),

@@ -27,9 +27,9 @@ class BrokenInvariant(WeftError):
 def check_conservation(state: State) -> Mapping[str, int]:
     """Prove that no packet and no credit was lost or created.
 
-    The number of injected packets equals that of delivered packets plus packets in flight; the same
-    holds for bytes. For each lane, the sender's credits, the credits being returned and the credits
-    that packets hold add up to the buffer.
+    As many packets were injected as have been delivered or are in flight; the same holds for bytes.
+    For each lane, the sender's credits, the credits being returned and the credits that packets
+    hold add up to the buffer.
 
     Returns
     -------
@@ -77,8 +77,8 @@ def check_conservation(state: State) -> Mapping[str, int]:
     bytes_in, bytes_out = int(count["injected_bytes"]), int(count["delivered_bytes"])
     if injected != delivered + len(flying) or bytes_in != bytes_out + int(wire.sum()):
         raise BrokenInvariant(
-            f"{injected} packets of {bytes_in} bytes were injected, {delivered} of {bytes_out} "
-            f"delivered, and {len(flying)} of {wire.sum()} are in flight"
+            f"{injected} packets ({bytes_in} bytes) were injected, {delivered} ({bytes_out} bytes) "
+            f"were delivered, and {len(flying)} ({wire.sum()} bytes) are in flight"
         )
     return {
         "injected_packets": injected,

@@ -104,7 +104,7 @@ class Hardware(Settings):
     credit_bytes
         Buffer space of a credit [5].
     credit_latency_ns
-        Latency of a credit return in addition to that of the cable [7].
+        Latency of a credit return in addition to the latency of the cable [7].
     switch_latency_ns
         Time from the arrival of a packet's first byte to its routing [9].
     forward_latency_ns

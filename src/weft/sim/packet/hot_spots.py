@@ -44,12 +44,12 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "messages": Column(
         pl.Int64,
         "",
-        "Messages of these hosts under way while the tree exists (posted, not arrived)",
+        "Messages of the `hosts` under way while the tree exists (posted, not arrived)",
     ),
     "elsewhere": Column(
         pl.Int64,
         "",
-        "Number of these messages to other hosts than the root's (null: the root ends at no host)",
+        "Number of the `messages` to hosts at which the root does not end (null: it ends at none)",
     ),
     "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the root or into the nodes"),
 }
@@ -287,7 +287,7 @@ def snapshots_of(result: PacketResult) -> Snapshots:
 
 
 def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the hosts whose adapters each link leaves and enters: two int64 [links], -1 for none.
+    """Return the hosts from and to whose adapters each link leads: two int64 [links], -1 for none.
 
     The links inside hosts that forward follow the fabric's links: for each such host, the link from
     its adapter into its node, then the link back.
@@ -346,8 +346,8 @@ def summed_trees(
         Numbers of the snapshots, ascending. Each snapshot is weighted by the time since the
         previous snapshot of the list.
     first
-        The weight of the first listed snapshot is the time since the snapshot before number
-        `first`.
+        Number of the first snapshot of the interval. The first listed snapshot is weighted by the
+        time since the snapshot before `first`.
     """
     time = snapshots_of(result).time_ps.astype(np.float64)
     before = time[first - 1] if first else 0.0

@@ -76,7 +76,7 @@ LINK_COLUMNS: Mapping[str, Column] = {
     ),
     "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
     "packets": Column(pl.Int64, "", "Packets sent on the link"),
-    "wire_bytes": Column(pl.Int64, "B", "Bytes of these packets (headers included)"),
+    "wire_bytes": Column(pl.Int64, "B", "Bytes sent on the link (headers included)"),
     "utilisation": Column(
         pl.Float64, "", "Part of the run for which the link carried packets (null: run of 0 ns)"
     ),
@@ -116,7 +116,7 @@ REORDER_COLUMNS: Mapping[str, Column] = {
     "source_rank": Column(pl.Int32, "", "Sending rank"),
     "destination_rank": Column(pl.Int32, "", "Receiving rank"),
     "messages": Column(pl.Int64, "", "Messages of the connection"),
-    "packets": Column(pl.Int64, "", "Packets of these messages"),
+    "packets": Column(pl.Int64, "", "Packets of the connection"),
     "early_packets": Column(
         pl.Int64, "", "Packets that overtook an earlier packet (answers of rendezvous included)"
     ),
@@ -124,7 +124,9 @@ REORDER_COLUMNS: Mapping[str, Column] = {
         pl.Int64, "B", "Largest reorder buffer at the receiver (headers included)"
     ),
     "reordering_ns": Column(pl.Float64, "ns", "Total time of early packets in the reorder buffer"),
-    "longest_reordering_ns": Column(pl.Float64, "ns", "Longest of these times"),
+    "longest_reordering_ns": Column(
+        pl.Float64, "ns", "Longest time of a packet in the reorder buffer"
+    ),
 }
 
 

@@ -31,14 +31,12 @@ _TRAFFIC: dict[str, Column] = {
     "wire_bytes": Column(
         pl.Int64, "B", "Bytes of packets that left in the interval (headers included)"
     ),
-    "throughput_gbps": Column(
-        pl.Float64, "Gb/s", "These bytes divided by the length of the interval"
-    ),
+    "throughput_gbps": Column(pl.Float64, "Gb/s", "Bytes that left in the interval / its length"),
     "wait_ns": Column(
         pl.Float64,
         "ns",
-        "Total wait of these packets (from the time at which only other packets delayed them to "
-        "their departure)",
+        "Total wait of packets that left in the interval (from the time at which only other "
+        "packets delayed them to their departure)",
     ),
     "waiting": Column(
         pl.Float64, "packets", "Mean number of waiting packets (total wait / interval)"
@@ -56,7 +54,7 @@ LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "held_share": Column(
         pl.Float64,
         "",
-        "Share of credits in use, of the buffers at the link's far end (end of the interval)",
+        "Share of the credits of the buffers at the link's far end in use when the interval ends",
     ),
 }
 
@@ -73,7 +71,7 @@ CABLE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "held_share": Column(
         pl.Float64,
         "",
-        "Share of credits in use, at the end with fuller buffers (end of the interval)",
+        "Share of credits in use at the fuller end of the cable when the interval ends",
     ),
 }
 
@@ -86,11 +84,11 @@ QUEUE_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "held_credits": Column(
         pl.Int64, "", "Credits in use of the buffer at the link's far end (end of the interval)"
     ),
-    "held_share": Column(pl.Float64, "", "Share of that buffer's credits in use"),
+    "held_share": Column(pl.Float64, "", "`held_credits` / credits of the buffer"),
     "wants_link": Column(
         pl.Int32, "", "Output link that the buffer's first packet waits for (null: none waits)"
     ),
-    "wants_vl": Column(pl.Int32, "", "Virtual lane on that link (null: none waits)"),
+    "wants_vl": Column(pl.Int32, "", "Virtual lane on `wants_link` (null: none waits)"),
     "why": Column(pl.String, "", "Reason of the wait (null: none waits)"),
 }
 

@@ -19,7 +19,7 @@ THROTTLING_COLUMNS: Mapping[str, Column] = {
     "source_host": Column(pl.Int32, "", "Sending host"),
     "destination_host": Column(pl.Int32, "", "Receiving host (null: several)"),
     "marked_packets": Column(pl.Int64, "", "Arrived packets with a mark (FECN)"),
-    "notifications": Column(pl.Int64, "", "Notifications received for these packets (BECN)"),
+    "notifications": Column(pl.Int64, "", "Notifications received for marked packets (BECN)"),
     "held_back_ns": Column(
         pl.Float64, "ns", "Time for which packets were ready but waited for an injection rate delay"
     ),

@@ -240,7 +240,7 @@ def _table_users(
     slot = np.full(fabric.num_links, -1, dtype=np.int32)
     used = np.flatnonzero(graph.row_link >= 0)
     slot[graph.row_link[used]] = used
-    # For a link out of a host, store the sending endpoint; the row is the one at the far end.
+    # For a link from a host, `sender` is the endpoint at its tail and `at` the row at its head.
     sender = np.full(fabric.num_links, -1, dtype=np.int32)
     out = endpoint_out(fabric)[endpoint]
     sender[out[out >= 0]] = endpoint[out >= 0]

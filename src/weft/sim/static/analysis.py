@@ -55,7 +55,7 @@ LINK_COLUMNS = {
     "load": Column(
         pl.Float64,
         _CONTENTION,
-        "That weight over the link's relative rate (fastest host cable: 1)",
+        "`flows` / relative rate of the link (fastest host cable: 1)",
     ),
 }
 
@@ -109,7 +109,7 @@ class StaticResult:
     engine
         Name of the routes' engine.
     host_rate_gbps
-        Rate to which loads refer.
+        Rate of a link on which one flow is a load of 1.
     links
         Columns of `LINK_COLUMNS`.
     flows

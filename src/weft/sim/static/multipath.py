@@ -130,7 +130,7 @@ HASHES = {
             "linear",
             NUMBERED,
             "like md5, but from random numbers of the hosts and the numbers of QP and epoch (an "
-            "earlier version of that program)",
+            "earlier version of Kenzi's program)",
         ),
         HashFunction(
             "crc",

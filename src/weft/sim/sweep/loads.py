@@ -53,8 +53,8 @@ def sweep(
     level
         Level of detail: ``packet`` or ``flow``.
     policy
-        One or several policies of the packet level. The default is deterministic; if routes leave a
-        choice, it is the policy with the name of the engine, or ecmp.
+        One or several policies of the packet level. Default for routes without a choice:
+        deterministic; for others: the policy with the name of the engine, or else ecmp.
     seed
         Seed from which the seed of each load is derived.
     processes
@@ -69,7 +69,7 @@ def sweep(
         Columns of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, runs that
         had not ended have the status ``interrupted``. The lowest load runs first, then the highest,
         the middle and so on, so that an interrupted sweep is a coarse curve. If there are several
-        combinations of engine and policy, the row of one that does not fit states the reason.
+        combinations of engine and policy, rows of those that do not fit state the reason.
 
     Raises
     ------

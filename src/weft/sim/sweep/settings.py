@@ -32,7 +32,7 @@ from weft.workload import traffic as flows_of
 from weft.workload.sources import Distribution
 
 #: Default length of the window: the time in which `MESSAGES` messages are generated at load 1,
-#: limited to `SHORTEST` to `LONGEST` times the time of a message at full rate.
+#: but at least `SHORTEST` and at most `LONGEST` times the time of a message at full rate.
 MESSAGES, SHORTEST, LONGEST = 100_000, 500, 4000
 #: Defaults of warm-up and cool-down, relative to the window, and of drain, relative to the sum of
 #: the three.
@@ -89,13 +89,13 @@ class TrafficSettings(Settings):
     size: Annotated[Bytes, Field(ge=1)] = 2048
     size_distribution: Distribution = "fixed"
     interarrival: Distribution = "exponential"
-    rate_gbps: Annotated[Rate | None, Option(usual="that of the fastest cable of a host")] = None
+    rate_gbps: Annotated[Rate | None, Option(usual="rate of the fastest host cable")] = None
     warmup: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None
     measure: Annotated[
         Annotated[Nanoseconds, Field(gt=0)] | None,
         Option(
             usual="the time in which 100,000 messages are generated at load 1, but at least 500 "
-            "and at most 4,000 times that of a message at full rate"
+            "and at most 4,000 times the time of a message at full rate"
         ),
     ] = None
     cooldown: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None

@@ -90,9 +90,9 @@ def batch_means(
     """Return the mean of observations in a window, and an interval that allows for correlation.
 
     Batches have equal length in time and differ in their numbers of observations; the mean is a
-    ratio of sums, and its variance is computed from the residuals: the sum of a batch minus the
-    mean times its number of observations. Starting with 32 batches, neighbours are merged while
-    their lag-1 correlation is significant, down to 8 batches. The interval is that of Student's t,
+    ratio of sums. Its variance is computed from the residuals: the sum of a batch minus the mean
+    times the number of observations in the batch. Starting with 32 batches, neighbours are merged
+    while their lag-1 correlation is significant, down to 8 batches. The interval is Student's t,
     multiplied by sqrt((1 + r) / (1 - r)) if a positive correlation r remains, as for a first-order
     autoregressive process.
 
@@ -256,8 +256,8 @@ def mser(at: NDArray[np.float64], value: NDArray[np.float64], group: int = 5) ->
     return np.nan if best == candidates else float(at[best * group])
 
 
-#: Number of batches of the window, of which the backlog test uses the second half, and of the time
-#: for which sources send.
+#: Number of batches of the window (the backlog test uses the second half of them), and number of
+#: batches of the time for which sources send.
 _WINDOW_BATCHES, _RUN_BATCHES = BATCHES[1], BATCHES[0]
 #: Smallest number of messages of a backlog: fewer may be under way in any steady state.
 _FEWEST_WAITING = 4
@@ -339,7 +339,7 @@ def largest_backlog(
 ) -> Backlog | None:
     """Test the largest backlog of any rank, as a source or as a destination.
 
-    During a backlog the arrival rate is that of the bottleneck and nearly constant, whereas the
+    During a backlog the arrival rate is the rate of the bottleneck and nearly constant, whereas the
     rate at which messages are generated varies; arrivals are therefore compared with the mean
     offered rate. The rank is chosen in the first half of the window and tested in the second half,
     so that there is a single test for any number of ranks.

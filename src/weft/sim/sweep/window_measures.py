@@ -166,7 +166,7 @@ def measure(
     ranks can hide. The rank with the largest backlog in the middle of the window is tested if this
     backlog has at least four messages. The run is saturated if
 
-    1. the backlog stays at half or more of that size in the second half of the window, and less
+    1. the backlog stays at half or more of its size in the second half of the window, and less
        arrives in this half than is offered on average, with one-sided 95 % confidence (7 degrees
        of freedom), and
     2. latency grows or messages starve, as above.
@@ -302,7 +302,9 @@ _SETTINGS: Mapping[str, Column] = {
     "engine": Column(pl.String, "", "Routing engine (with options)"),
     "policy": Column(pl.String, "", "Policy (null: flow level)"),
     "hardware": Column(
-        pl.String, "", "Settings of hardware that are not defaults (usual: none; null: flow level)"
+        pl.String,
+        "",
+        "Settings of hardware that are not defaults (`usual`: none; null: flow level)",
     ),
     "level": Column(pl.String, "", "Level of detail: packet or flow"),
     "pattern": Column(pl.String, "", "Traffic pattern (with options)"),
@@ -324,10 +326,10 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
     "offered_load": Column(
         pl.Float64,
         "",
-        "Offered load (bytes generated in the window over those at load 1)",
+        "Offered load (bytes generated in the window / bytes generated there at load 1)",
     ),
     "accepted_load": Column(
-        pl.Float64, "", "Accepted load (the same for bytes that arrived in the window)"
+        pl.Float64, "", "Accepted load (bytes that arrived in the window / the same divisor)"
     ),
     "growth": Column(pl.Float64, "", "offered_load - accepted_load"),
     "growth_ci95": Column(pl.Float64, "", "Half of the 95 % interval of growth"),

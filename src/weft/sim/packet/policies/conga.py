@@ -377,8 +377,8 @@ def conga(
     Notes
     -----
     Source: Alizadeh et al. 2014. The defaults are those of this paper, except for the entries
-    (65,536 there); of alpha and t_dre the paper gives only the quotient. Three levels: Routing
-    Keys.
+    (65,536 there); of alpha and t_dre the paper gives only the quotient. Three levels: the paper
+    Routing Keys.
     """
     check_flowlets(0.0, entries)
     if not 0 < alpha <= 1:
@@ -480,7 +480,9 @@ def _check_up_down(
         names = (fabric.node_names[graph.row_node[each]] for each in (row, goal))
         raise NotApplicable(
             "policy conga expects routes that go up and then down; the {} routes of {} go both up "
-            "and down, or up after down, at {} to {}".format(routes.engine, fabric.name, *names)
+            "and down, or up after down, at {}, towards {}".format(
+                routes.engine, fabric.name, *names
+            )
         )
 
 

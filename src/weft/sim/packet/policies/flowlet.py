@@ -74,7 +74,7 @@ def place_of(net, first, several, edge):
 
 @part_njit()
 def taken_before(net, entry, gap_ps, first, several, now):
-    """Return the candidate of the current flowlet; -1 after a gap or if it is not available."""
+    """Return the flowlet's candidate; -1 after a gap or if the candidate is not available."""
     if entry.time_ps < 0 or now - entry.time_ps > gap_ps:
         return np.int64(-1)
     return place_of(net, first, several, entry.edge)

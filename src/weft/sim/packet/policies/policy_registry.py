@@ -124,7 +124,7 @@ def bind(spec: str, fabric: Fabric, routes: Routes) -> Policy:
 
 
 def choice_of(chosen: Policy) -> tuple[Any, ...]:
-    """Return the states of all policies for the loop: placeholders but for the chosen policy."""
+    """Return the states of all policies for the loop, placeholders for all but the chosen one."""
     own = list(policy)[chosen.number - 1].facts.get("kept") if chosen.kept is not None else None
     return tuple(chosen.kept if each is own else each for each in _all_kept())
 
@@ -155,7 +155,7 @@ def _all_kept() -> list[Any]:
 
 
 def _dispatcher(hook: str, arguments: str, otherwise: str) -> Any:
-    """Make a kernel that calls the kernel that the run's policy has for a hook.
+    """Make the kernel of a hook, which calls the kernel of the run's policy.
 
     Numba must see the calls of all policies, so the source is generated.
     """
