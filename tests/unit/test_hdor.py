@@ -127,9 +127,9 @@ def test_a_line_switch_with_auxiliary_nodes_is_not_a_router() -> None:
         ("torus:4x4", r"s0\.0 and s1\.0 are both routers .* cabled only to switches without hosts"),
         ("jellyfish:switches=20,degree=4,hosts=2", "are both routers"),
         ("hyperx:4x4", "are both routers"),
-        ("xgft:2;4,4;1,2", "s1-0 and s1-1 share two lines, those of s2-0 and s2-1"),
+        ("xgft:2;4,4;1,2", "s1-0 and s1-1 share two lines, through s2-0 and s2-1"),
         ("fat-tree:k=4", "edge0.0 and edge0.1 share two lines"),
-        ("megafly:p=2,leaves=4,spines=4,h=2", "connects two switches without hosts of one stage"),
+        ("megafly:p=2,leaves=4,spines=4,h=2", "two switches of one stage that have no hosts"),
         ("xgft:1;8;1", "every switch has hosts"),
     ],
 )

@@ -298,7 +298,7 @@ def test_packet_options_need_the_packet_level(capsys, words) -> None:
         (("--hardware", "adapter_gbps=nan"), "--hardware adapter_gbps: 'nan' does not fit"),
         (("--hardware", "vlarb_low=0-4"), "entry 0 is '0-4'; expected a lane and a weight"),
         (("--hardware", "high_limit=4"), "high_limit needs a table of lanes"),
-        (("--hardware", "vlarb_low=1:4"), "VL 0 is in neither table of lane arbitration"),
+        (("--hardware", "vlarb_low=1:4"), "VL 0 has no weight above 0 in any table"),
         (("--policy", "sprai"), "unknown policy 'sprai' (did you mean 'spray'?)"),
         (("--policy", "flowlet:gab=1"), "has no option 'gab' (did you mean 'gap'?)"),
         (("--lids", "frist"), "--lids: 'frist' does not fit"),

@@ -122,8 +122,8 @@ def whole_numbers(
         Length of each axis, None for any length. If `shape` itself is None, a single number and
         arrays of all shapes are accepted and returned as a one-dimensional array.
     each
-        Length of the returned array, in place of `shape`: `values` has this many numbers, or one
-        number, which is repeated.
+        Length of the returned array, in place of `shape`; if `values` is a single number, it is
+        repeated.
     of
         Objects that the values identify, for messages: ``"hosts of torus:4x4"``.
 

@@ -68,7 +68,7 @@ class Setting:
     field, key
         Name of the setting in Python, and in files.
     hint, default
-        Type and default of the setting; `MISSING` if the setting is required.
+        Type of the setting, and its default (`MISSING` if the setting is required).
     help
         Meaning of the setting, in one line.
     option

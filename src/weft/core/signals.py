@@ -61,7 +61,7 @@ def stoppable() -> Iterator[None]:
     timers: list[threading.Timer] = []
 
     def again(number: int) -> None:
-        # Keep timers that have not started yet: this signal arrived before their start.
+        # Keep timers that have not started: a signal may arrive between creation and start.
         timers[:] = [each for each in timers if each.ident is None or each.is_alive()]
         _deferred.append(number)
         timers.append(threading.Timer(AGAIN_S, resend, (number,)))

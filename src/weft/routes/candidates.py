@@ -47,7 +47,7 @@ class CandidateRoutes(Routes):
         int32 [intermediates, rows]: ``via_set[v, r]`` is the number of the set by which row ``r``
         sends to intermediate ``v``; -1 if ``r`` is in ``v`` or has no set.
     direct
-        Whether, if there are intermediates, the policy may also send a packet direct.
+        Whether the policy may also send packets direct if there are intermediates.
     """
 
     set_id: NDArray[np.int32]

@@ -5,7 +5,7 @@ An engine is a file with one function::
     @engine("mine")
     def mine(fabric: Fabric, *, depth: int = 2) -> Routes: ...
 
-It raises `NotApplicable` with the reason if it cannot route the fabric. The fact
+The function raises `NotApplicable` with the reason if it cannot route the fabric. The fact
 ``deadlock_free`` of an engine holds for all values of its options except those that the fact
 ``deadlock_with`` lists: see `never_deadlocks`. Whether the routes of one fabric can deadlock is
 checked by `weft.routing.validation.validate`.

@@ -87,8 +87,8 @@ def choose_pair(net, link, now):
     Returns
     -------
     int: the queue pair; NOTICE for a notification; -1 if no lane can send. `COUNT.picked` is set to
-    the result of `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a lane that lacks
-    credits now may send.
+    the result of `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a lane that now
+    lacks credits may send.
     """
     rules, adapters = net.rules, net.adapters
     asking = np.int64(net.topology.links[link].asking)

@@ -120,8 +120,8 @@ def choose_packet(net, link, now):
     Returns
     -------
     int: the slot of the packet; -1 if none can leave. `COUNT.picked` is set to the result of
-    `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a packet that cannot leave now
-    may leave.
+    `choose_lane`, and `COUNT.soon_ps` to the earliest time at which a packet that now cannot leave
+    may do so.
     """
     packets, topology, best = net.calendar.packets, net.topology, net.best
     count, words = net.rules.lanes, net.rules.words

@@ -192,7 +192,7 @@ def set_dependencies(
 
 @njit(cache=True)
 def strip_acyclic(edge_offset, edge_row, vls, first_bit, bits, used):
-    """Remove channels that no remaining channel depends on, until there is no such channel.
+    """Remove channels on which no remaining channel depends, as long as there are any.
 
     Parameters
     ----------

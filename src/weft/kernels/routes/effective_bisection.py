@@ -8,7 +8,7 @@ from weft.kernels.hashing import GOLDEN, splitmix64
 
 @njit(cache=True)
 def random_matching(seed, sample, order):
-    """Fill order with a random permutation (Fisher-Yates) that seed and sample determine."""
+    """Fill `order` with a random permutation (Fisher-Yates) that `seed` and `sample` determine."""
     for i in range(len(order)):
         order[i] = i
     state = splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(sample))

@@ -17,7 +17,7 @@ SEVERAL = -2
 
 @njit(cache=True)
 def finish_line(root, line, set_offset, set_edge, edge_row, state, order, done, stack, cursor):
-    """Append to order the rows that root can send through, each after the rows that it sends to.
+    """Append to `order` the rows that root can send through, each after the rows that it sends to.
 
     state, order, stack and cursor have one element per row. done is the number of rows in order,
     which have state 2; all other rows have state 0. Return the new number of rows in order, and a
@@ -174,7 +174,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
                 )
         for i in range(done):
             amount[order[i]] = demand[n, order[i]]
-        # order lists each row after the rows that it sends to; reversed, it leads to the target.
+        # `order` lists each row after the rows that it sends to; reversed, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             if line[row] < 0:
@@ -193,7 +193,7 @@ def phase_dependencies(
 ):  # fmt: skip
     """Set the dependencies of all paths via intermediates and of all direct paths.
 
-    A packet is sent via an intermediate other than those of its source and its destination. The
+    A packet is sent via an intermediate that contains neither its source nor its destination. The
     destinations of the packets at an intermediate therefore depend on the packets' origin. For each
     row it is enough to record whether packets to an intermediate come from `NOWHERE`, from one
     intermediate only, or from `SEVERAL`.

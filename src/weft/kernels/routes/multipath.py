@@ -222,7 +222,7 @@ def _walk(
     row, g, set_id, set_offset, set_edge, edge_row, hashing, value, row_mask, row_rotation,
     num_paths, walk,
 ):  # fmt: skip
-    """Fill `walk` with a packet's edges to row g; return their number, -1 if it is not reached."""
+    """Fill `walk` with a packet's edges to row g; return their number, -1 if g is not reached."""
     hops = 0
     while row != g:
         choice = set_id[g, row]

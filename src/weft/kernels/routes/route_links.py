@@ -395,7 +395,7 @@ def split_routes(
                     starts[i], goal, set_id, set_offset, set_edge, edge_row, state, order, done,
                     stack, cursor,
                 )  # fmt: skip
-        # order lists each row after the rows that it sends to; reversed, it leads to the target.
+        # `order` lists each row after the rows that it sends to; reversed, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0

@@ -63,7 +63,7 @@ def split_loads(
                     row, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack,
                     cursor,
                 )  # fmt: skip
-        # order lists each row after the rows that it sends to; reversed, it leads to the target.
+        # `order` lists each row after the rows that it sends to; reversed, it leads to the target.
         for i in range(done - 1, -1, -1):
             row = order[i]
             state[row] = 0
@@ -85,7 +85,7 @@ def split_loads(
 def finish_order(
     root, g, set_id, set_offset, set_edge, edge_row, state, order, done, stack, cursor
 ):
-    """Append to order the rows that root can send through, each after the rows that it sends to.
+    """Append to `order` the rows that root can send through, each after the rows that it sends to.
 
     state, order, stack and cursor have one element per row. done is the number of rows in order;
     all other rows have state 0. Return the new number of rows in order.

@@ -12,7 +12,7 @@ WRONG_HOST = 3
 
 @njit(cache=True, inline="always")
 def first_row(source, endpoint_row, endpoint_out, link_row):
-    """Return an endpoint's first row and the link to it; -1 if the endpoint is that row."""
+    """Return an endpoint's first row and the link to it, link -1 if the endpoint is that row."""
     link = endpoint_out[source]
     if link >= 0:
         return link_row[link], link

@@ -77,7 +77,7 @@ class Joints(NamedTuple):
     Parameters
     ----------
     node_offset, of_node
-        CSR over nodes: the joints, a router's in the order of dimensions.
+        CSR over nodes: the joints of each node; at a router, in the order of dimensions.
     router, line, switch
         [joints]: router, line, and the switch of the line.
     edge_offset, edges

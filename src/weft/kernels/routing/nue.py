@@ -163,9 +163,10 @@ def _grow(
 ):  # fmt: skip
     """Choose an edge for each row towards the goal, nearest rows first, in one lane.
 
-    Each row takes the cheapest path via a row one hop nearer whose dependency is admitted. If all
-    these dependencies are blocked, a nearer row may be redirected to another of its shortest paths
-    (local backtracking). If that fails too, the row is tried again one hop farther from the goal.
+    Each row takes the cheapest of the paths via a row one hop nearer whose dependency is admitted.
+    If all these dependencies are blocked, a nearer row may be redirected to another of its shortest
+    paths (local backtracking). If that fails too, the row is tried again one hop farther from the
+    goal.
 
     Return the number of rows reached, which are listed nearest first, and the excess. The excess is
     the sum over all rows of the row's weight times the number of edges by which its path exceeds a

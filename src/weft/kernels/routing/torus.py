@@ -253,11 +253,11 @@ def torus_tables(
     radix, ring
         int32 and uint8 [dimensions]: size, and whether the wrap-around cables are used.
     balanced
-        Whether ties (of the two directions around an even ring) are shared between both directions,
+        Whether ties (both directions around an even ring are equally short) use both directions,
         and parallel cables are balanced by flows. Otherwise, as in OpenSM, paths of a tie do not
         cross the dateline, and parallel cables are used round-robin.
     complete, last_first
-        Whether no cable or switch is missing, so that every path arrives; and, if some are missing,
+        Whether all cables and switches exist, so that every path arrives; and, if some are missing,
         the order for `_repair_steps`.
     coordinate, stride, grid
         int32 [rows, dimensions], [dimensions], [product of radix]: the row at the coordinates c

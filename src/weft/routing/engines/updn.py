@@ -85,7 +85,7 @@ def updn(
     Notes
     -----
     OpenSM's rank of a switch is its distance to the nearest root. A link to a lower rank goes up;
-    between equal ranks, the link to the higher GUID goes up (with ``opensm``, to the lower GUID).
+    between equal ranks, the link to the higher GUID (with ``opensm``: to the lower GUID) goes up.
 
     ``auto`` counts levels from the switches with hosts. If no cable connects two switches of one
     level, the roots are all switches of the lowest level that gives each pair of hosts a legal

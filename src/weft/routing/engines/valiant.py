@@ -89,8 +89,8 @@ _FAR = np.int32(2**30)
 def valiant(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     """Route by Valiant's algorithm: every packet is sent via a random intermediate.
 
-    On dragonflies and megaflies the intermediate is a group other than those of source and
-    destination; on other networks it is a switch other than those of source and destination. Both
+    On dragonflies and megaflies the intermediate is a group that contains neither source nor
+    destination; on other networks it is a switch to which neither of the two is attached. Both
     phases use the paths with the fewest cables between groups, and of these the shortest; on
     HyperX they use paths in dimension order. On a megafly the first phase ends at any leaf of the
     intermediate group. Traffic within one group has no intermediate. On networks without groups,

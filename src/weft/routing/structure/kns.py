@@ -274,7 +274,7 @@ def _stages(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.int16]:
     if len(flat):
         cable = fabric.cable_name(int(graph.edge_link[flat[0]]) >> 1)
         raise NotApplicable(
-            f"{cable} connects two switches without hosts of one stage; "
+            f"{cable} connects two switches of one stage that have no hosts; "
             "a line of a KNS is one switch or a fat tree"
         )
     return stage
@@ -434,7 +434,7 @@ def _refuse_double(
     both = np.intersect1d(router[of_line == one], router[of_line == other])
     raise NotApplicable(
         f"{_name(fabric, both[0])} and {_name(fabric, both[1])} share two lines, "
-        f"those of {_name(fabric, first_of_line[one])} and "
+        f"through {_name(fabric, first_of_line[one])} and "
         f"{_name(fabric, first_of_line[other])}; two routers of a KNS share at most one line"
     )
 

@@ -646,7 +646,7 @@ def _canonical(links: Links, torus: Torus) -> Torus:
 
 
 def is_complete(fabric: Fabric, torus: Torus) -> bool:
-    """Return whether no switch and no cable between neighbours is missing."""
+    """Return whether all switches and all cables between neighbours exist."""
     if torus.missing:
         return False
     count = sum(

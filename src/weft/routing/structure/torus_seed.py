@@ -311,7 +311,7 @@ def _search(
     cube: dict[int, tuple[int, ...]],
     discovered: dict[tuple[int, ...], None],
 ) -> bool:
-    """Discover one more corner of a cube from the known ones; return whether there was one.
+    """Discover one more corner of a cube from known ones; return whether one was found.
 
     Three known corners of a square give the fourth. Otherwise a known neighbour gives a corner if
     the switch behind the neighbour, in a straight line, is also known.

@@ -62,8 +62,8 @@ class Validation:
         Hops of the longest path via an intermediate, the links at both hosts included; 0 if the
         routes have no intermediates.
     levels_known
-        Whether the service levels and lanes of the routes are those of the fabric. If not,
-        `credit_loops` are those of all paths on one lane; several lanes can only remove loops.
+        Whether the fabric uses the service levels and lanes of the routes. If not, `credit_loops`
+        are computed with all paths on one lane; several lanes can only remove loops.
     sent_out
         int64: LIDs, as indices in the table, of switches and forwarding hosts that send packets for
         these LIDs out by a port. Packets for a row are only delivered if its own entry is port 0.
@@ -233,8 +233,8 @@ def validate(
         Include paths from and to switches in the channel dependency graph, for a subnet manager
         whose packets are LID-routed rather than directed-routed.
     levels_known
-        Whether the service levels and lanes of the routes are those of the fabric. If not, all
-        paths are checked on one lane: if it has no credit loop, no assignment of lanes has one.
+        Whether the fabric uses the service levels and lanes of the routes. If not, all paths are
+        checked on one lane: if it has no credit loop, all assignments of lanes are free of them.
 
     Returns
     -------

@@ -89,7 +89,7 @@ class CongestionControl(Settings):
     ccti_increase
         Increment of the index into the table for each notification.
     ccti_limit
-        Highest index; by default that of the last entry of the table.
+        Highest index; by default the index of the last entry of the table.
     ccti_min
         Lowest index.
     ccti_timer

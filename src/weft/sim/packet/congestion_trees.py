@@ -53,8 +53,8 @@ class CongestionTree:
     link, vl
         int32 [nodes]: the buffer of each node, ordered by depth, link and lane.
     parent
-        int32 [nodes]: the node whose buffer each node's first packet waits to enter, -1 if the
-        packet waits for the root.
+        int32 [nodes]: the node that the first packet of each node waits to enter, -1 if the packet
+        waits for the root.
     depth
         int32 [nodes]: 1 for nodes that wait for the root.
     wants_vl

@@ -25,7 +25,7 @@ class BrokenInvariant(WeftError):
 
 
 def check_conservation(state: State) -> Mapping[str, int]:
-    """Prove that no packet and no credit was lost or created.
+    """Prove that packets and credits are conserved.
 
     As many packets were injected as have been delivered or are in flight; the same holds for bytes.
     For each lane, the sender's credits, the credits being returned and the credits that packets

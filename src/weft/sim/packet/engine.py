@@ -138,7 +138,7 @@ def _check_lanes(routes: Routes, hardware: Hardware) -> None:
         level = [sl for sl in lanes.tolist() if idle[0] in routes.lanes.tables[:, sl]]
         cause = f"; SL {level[0]} maps to it" if level else ""
         raise InputError(
-            f"VL {idle[0]} is in neither table of lane arbitration with a weight above 0 and would "
+            f"VL {idle[0]} has no weight above 0 in any table of lane arbitration and would "
             f"never send{cause}"
         )
 

@@ -108,13 +108,15 @@ class Hardware(Settings):
     switch_latency_ns
         Time from the arrival of a packet's first byte to its routing [9].
     forward_latency_ns
-        The same time in hosts that forward; by default `switch_latency_ns` [9].
+        Time from the arrival of a packet's first byte to its routing, in hosts that forward; by
+        default `switch_latency_ns` [9].
     queues
         One queue for each incoming link and lane (``input``), or one for each combination of
         incoming link, lane and outgoing link (``voq``) [10].
     speedup
-        Packets that can leave an input port at the same time [12]. With 1, a lane or virtual output
-        queue can starve if its output link is only free while its input port is busy.
+        Number of packets that can leave an input port at the same time [12]. With 1, a lane or
+        virtual output queue can starve if its output link is only free while its input port is
+        busy.
     vl_arbitration
         Lane arbitration by tables of weights; by default, lanes take turns (round robin) [15].
     queue_pairs

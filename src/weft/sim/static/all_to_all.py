@@ -44,7 +44,7 @@ class LinkGroups:
 def all_to_all_loads(fabric: Fabric, routes: Routes) -> Loads:
     """Return the loads of one flow from every host to every other host, without listing flows.
 
-    The result equals that of `link_loads` for all ordered pairs of different hosts (first port, LID
+    The result equals `link_loads` for all ordered pairs of different hosts (first port, LID
     offset 0), but flows are counted per switch: 46,656 hosts take about a second.
 
     Parameters
@@ -188,7 +188,7 @@ def all_to_all_users(
 ) -> list[LinkGroups]:
     """Return the flows over given links, grouped by switch, if every host sends to every other.
 
-    The result equals that of `link_users` for all ordered pairs of different hosts (first port, LID
+    The result equals `link_users` for all ordered pairs of different hosts (first port, LID
     offset 0), grouped by switch without a list of all flows: with forwarding tables, all packets
     from the hosts of one switch to one destination have the same path.
 

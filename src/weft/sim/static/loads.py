@@ -48,7 +48,7 @@ def round_loads(
     float
         Share of minimal paths, if packets may also take minimal paths: the largest share that
         minimises the maximum over edges of load divided by rate, as an ideal adaptive choice does.
-        It is the same for all pairs; NaN if there is no choice.
+        This share is the same for all pairs; NaN if there is no choice.
     """
     apart = uses_intermediate(routes)
     spread = np.where(apart, demand, 0.0) / (routes.num_intermediates - 2)

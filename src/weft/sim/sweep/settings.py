@@ -37,7 +37,7 @@ MESSAGES, SHORTEST, LONGEST = 100_000, 500, 4000
 #: Defaults of warm-up and cool-down, relative to the window, and of drain, relative to the sum of
 #: the three.
 WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
-#: Resolution of loads; seeds are derived from loads rounded to it.
+#: Resolution of loads; seeds are derived from the rounded loads.
 LOAD_STEP = 1e-6
 
 #: Settings of runs that a sweep does not have: its messages need no receive, each host has one

@@ -46,7 +46,7 @@ class Interval:
     few
         Whether there are too few observations, or too many batches without observations.
     correlated
-        Whether even the smallest number of batches is correlated, because the run is too short.
+        Whether batches are correlated even at their smallest number: the run is too short.
     """
 
     mean: float

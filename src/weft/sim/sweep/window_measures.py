@@ -47,7 +47,7 @@ class OpenLoopMeasures:
     begin_ns, end_ns
         The measurement window, after the warm-up.
     offered_load
-        Bytes generated in the window, divided by the bytes that all sources send in it at load 1.
+        Bytes generated in the window, divided by the bytes that all sources send there at load 1.
     accepted_load
         The same ratio for the bytes of messages that arrive in the window, whenever they were
         generated.

@@ -309,7 +309,7 @@ def least_congested(
 
 @part_njit()
 def choose(net, kept, slot, row, flow, first, several, now):
-    """Return the flowlet's uplink; for a new flowlet, the least congested; downwards, by a hash."""
+    """Return the flowlet's uplink, the least congested if it is new; downwards, draw by a hash."""
     packet, candidates = net.calendar.packets[slot], net.tables.candidates
     here, rules = kept.rows[row], kept.rules
     middle = here.level > 0
