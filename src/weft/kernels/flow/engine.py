@@ -220,7 +220,7 @@ def _end_of_block(end_ns, block_end_ns, block):
 
 @inner_njit()
 def _end_flows(ranks, level, maxmin, penalty, now, until):
-    """End the flows that have departed by `until`, in program order; start those behind them."""
+    """End the flows departed by `until`, in program order; start the messages behind them."""
     flows, count = level.flows, level.count
     end, block_end, changed = flows.end_ns, flows.block_end_ns, flows.changed
     blocks = (count.slots + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT

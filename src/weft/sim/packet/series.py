@@ -54,7 +54,7 @@ LINK_SERIES_COLUMNS: Mapping[str, Column] = _INTERVAL | {
     "held_share": Column(
         pl.Float64,
         "",
-        "Share of the credits of the buffers at the link's far end in use when the interval ends",
+        "Share in use of the credits of all buffers at the link's far end (end of the interval)",
     ),
 }
 

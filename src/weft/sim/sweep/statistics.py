@@ -92,7 +92,7 @@ def batch_means(
     Batches have equal length in time and differ in their numbers of observations; the mean is a
     ratio of sums. Its variance is computed from the residuals: the sum of a batch minus the mean
     times the number of observations in the batch. Starting with 32 batches, neighbours are merged
-    while their lag-1 correlation is significant, down to 8 batches. The interval is Student's t,
+    while their lag-1 correlation is significant, down to 8 batches. The interval uses Student's t,
     multiplied by sqrt((1 + r) / (1 - r)) if a positive correlation r remains, as for a first-order
     autoregressive process.
 

@@ -166,9 +166,9 @@ def measure(
     ranks can hide. The rank with the largest backlog in the middle of the window is tested if this
     backlog has at least four messages. The run is saturated if
 
-    1. the backlog stays at half or more of its size in the second half of the window, and less
-       arrives in this half than is offered on average, with one-sided 95 % confidence (7 degrees
-       of freedom), and
+    1. in the second half of the window, the backlog stays at half or more of its size in the
+       middle, and less arrives than is offered on average, with one-sided 95 % confidence (7
+       degrees of freedom), and
     2. latency grows or messages starve, as above.
 
     Parameters
@@ -326,10 +326,12 @@ SWEEP_COLUMNS: Mapping[str, Column] = {
     "offered_load": Column(
         pl.Float64,
         "",
-        "Offered load (bytes generated in the window / bytes generated there at load 1)",
+        "Offered load (bytes generated in the window / bytes generated at load 1)",
     ),
     "accepted_load": Column(
-        pl.Float64, "", "Accepted load (bytes that arrived in the window / the same divisor)"
+        pl.Float64,
+        "",
+        "Accepted load (bytes that arrived in the window / bytes generated at load 1)",
     ),
     "growth": Column(pl.Float64, "", "offered_load - accepted_load"),
     "growth_ci95": Column(pl.Float64, "", "Half of the 95 % interval of growth"),
