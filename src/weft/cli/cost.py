@@ -39,7 +39,8 @@ def cost_command(
 ) -> int:
     """Place a fabric in racks: switches, ports, cables by length, and the cabling list."""
     check_files(("--cables", cables, ()))
-    costs = cost(options.load(fabric), prices=prices, layout=layout.build(Layout))
+    room = layout.build(Layout)  # options are checked before the fabric is loaded
+    costs = cost(options.load(fabric), prices=prices, layout=room)
     if cables is not None:
         costs.write_cables(cables)
     emit(
