@@ -1,8 +1,8 @@
 """Comparison of long flows at the flow level (max-min fairness) and at the packet level.
 
 Sizes are proportional to the max-min rates, so that at the flow level all flows end at the same
-time and rates never change. The deviation of a flow is its completion time at the packet level,
-relative to that at the flow level, minus 1.
+time and rates never change. The deviation of a flow is its completion time at the packet level
+divided by its completion time at the flow level, minus 1.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Flows:
         return cls(fabric, routes, source, destination, paths, rate)
 
     def inputs(self) -> dict[int, dict[int, list[int]]]:
-        """Return link -> previous link -> flows; the previous link is -1 - flow at its host."""
+        """Return link -> previous link -> flows; at a flow's host the previous link is -1 - flow."""
         by_link: dict[int, dict[int, list[int]]] = {}
         for flow, path in enumerate(self.paths):
             for before, link in pairwise([-1 - flow, *path]):

@@ -25,7 +25,7 @@ from weft.sim.static.all_to_all import all_to_all_loads
 CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.ibnetdiscover")
 FAULTY = "xgft:3;6,6,6;1,6,6"
 
-#: Engines of OpenSM, then those that only weft has.
+#: Engines that weft and OpenSM run here, and engines that only weft runs.
 BOTH = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "dfsssp", "lash", "nue")
 ALONE = ("torus-2QoS", "hdor", "dmodk")
 

@@ -96,7 +96,7 @@ def large() -> None:
 
 
 def million() -> None:
-    """Simulate a million flows, in processes of their own to measure only their memory."""
+    """Simulate a million flows in two ways, each in a new process to measure its memory."""
     for call in (f"run_million({MILLION})", f"run_crowd({MILLION})"):
         program = f"import benchmarks.flow_level as b; b.{call}"
         subprocess.run([sys.executable, "-c", program], check=True)

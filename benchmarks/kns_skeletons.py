@@ -18,7 +18,7 @@ FABRICS = {
 }
 PLACEMENTS = ("linear", "random:seed=1")
 RANKS = 36
-#: Options of skeletons with sizes for this comparison; the others have their defaults.
+#: Options of some skeletons, with sizes for this comparison; other skeletons have defaults.
 OPTIONS = {
     "graph500": "scale=20",
     "open-loop": "load=0.5,rate_gbps=32,duration=200us",

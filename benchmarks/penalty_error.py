@@ -3,8 +3,8 @@
 Random communications between different hosts have the same size and start together. Rates are
 compared at the start, when all flows are active, and completion times at the end. The differences
 are not errors of either sharing model: they answer different questions, see
-`docs/contention-model.md`. The last table compares the time to update the affected flows with that
-for all flows.
+`docs/contention-model.md`. The last table compares the time to update the affected flows with the
+time to update all flows.
 """
 
 from __future__ import annotations

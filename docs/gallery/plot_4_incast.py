@@ -2,8 +2,8 @@
 An incast and its congestion tree
 =================================
 
-Fifteen hosts send to one. The queues that fill are not those of the senders alone: packets to other
-destinations wait behind them (head-of-line blocking).
+Fifteen hosts send to one. Not only the senders' queues fill but also queues in the fabric, where
+packets to other destinations would wait too (head-of-line blocking).
 """
 
 import matplotlib.pyplot as plt

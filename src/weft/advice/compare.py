@@ -60,7 +60,7 @@ _NO_USERS_BY_WAY_OF = (
     "The flows on a link cannot be listed."
 )
 
-#: Order of engines with equal figures: that of OpenSM's manual.
+#: Order of engines with equal figures, from OpenSM's manual.
 CLASSIC = ("minhop", "updn", "dnup", "ftree", "lash", "dor", "torus-2QoS", "dfsssp", "sssp")
 
 
@@ -136,8 +136,8 @@ def compare(
             "balance=opensm gives the tables that OpenSM itself computes; without it weft "
             "balances the flows on links.",
             "For loads, ecmp, valiant and ugal divide flows equally among candidates and "
-            "intermediates; for the bisection bandwidth, one is chosen at random. ugal sends that "
-            "share of each pattern on minimal paths which minimises the largest contention.",
+            "intermediates; for the bisection bandwidth, one is chosen at random. ugal sends on "
+            "minimal paths the share of each pattern that minimises the largest contention.",
         ),
     )
 
@@ -289,7 +289,7 @@ def _run(
 
 
 def _busiest(fabric: Fabric, load: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the most loaded links between rows, those to or from hosts, and all reverse links."""
+    """Return the most loaded links between rows, and to or from hosts, and their reverse links."""
     chosen = []
     for inter in (True, False):
         links = np.flatnonzero((inner_links(fabric) == inter) & (load > 0))

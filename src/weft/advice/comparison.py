@@ -384,7 +384,7 @@ def recommendation(result: Comparison) -> list[str]:
                 "and have the same figures."
                 if best in result.equals(theirs, result.candidates)
                 else f"and have {gain}. They are recommended if they give {GAIN:.0%} "
-                f"more bandwidth or {PEAK_GAIN:.0%} fewer flows on that link."
+                f"more bandwidth or {PEAK_GAIN:.0%} fewer flows on the most loaded link."
             )
         return [line]
     if not best.opensm_use:

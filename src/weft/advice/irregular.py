@@ -146,7 +146,7 @@ def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tu
 
 
 def missing_cables(fabric: Fabric, level: Ints) -> list[tuple[int, int, int, int]]:
-    """Return pairs of switches with fewer cables between them than the lower one's peers have.
+    """Return pairs of switches with fewer cables than the lower switch's peers have to the upper.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
 
 
 def _levels(fabric: Fabric) -> Ints | None:
-    """Return the levels of the switches, or None if some cable skips a level."""
+    """Return the levels of the switches; None for a single level or if a cable is within one."""
     try:
         level = find_levels(fabric).astype(np.int64)
     except NotApplicable:

@@ -29,8 +29,8 @@ def hops_text(result: PacketResult, message: int | None = None, most: int = 200)
     -------
     str
         Times of each hop in ns: when a packet could have left without contention, when it left, how
-        long it waited, how much of this wait was behind packets of its queue, and when its last
-        byte left.
+        long it waited, how much of this wait was behind other packets of its queue, and when its
+        last byte left.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def _message(result: PacketResult, op: int, hops: pl.DataFrame, most: int) -> li
         name, longest, _ = waits.row(int(np.argmax(waits["wait_ns"].to_numpy())))
         lines.append(
             f"  total wait {total:,.3f} ns, {longest / total:.0%} of it for {name}, "
-            f"{float(waits['behind_ns'].sum()) / total:.0%} of it behind packets of its queue"
+            f"{float(waits['behind_ns'].sum()) / total:.0%} of it behind other packets of its queue"
         )
     heads = ("packet", "link", "lane", "ready", "left", "waited", "behind", "gone")
     rows = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from weft.report.figure import NotebookFigure
 
-#: Suffixes of files of figures.
+#: Suffixes of figure files.
 SUFFIXES = (".png", ".svg", ".pdf")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#555d66"
@@ -35,9 +35,9 @@ def load_curves(
 ) -> NotebookFigure:
     """Return a figure of the curves of one or more sweeps.
 
-    The left panel shows latency, the right one accepted load, over the measured offered load: the
-    mean with its 95 % interval as a solid line, the 99th percentile dashed. A curve rises to the
-    top at the first saturated point, whose latency depends on the length of the run.
+    Over the measured offered load, the left panel shows latency (the mean with its 95 % interval as
+    a solid line, the 99th percentile dashed), and the right panel accepted load. A latency curve
+    rises to the top at the first saturated point, whose latency depends on the length of the run.
 
     Parameters
     ----------

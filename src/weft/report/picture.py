@@ -169,7 +169,7 @@ def _busiest(
         links = np.arange(fabric.num_links)
     links = links[np.argsort(-loads[links], kind="stable")][:count]
     low, high = curves[..., 1].min(), curves[..., 1].max()
-    upper = low + 0.7 * (high - low)  # above it, labels are below their cables
+    upper = low + 0.7 * (high - low)  # labels of cables above this height are below them
     for index, link in enumerate(links[loads[links] > 0]):
         # Staggered, so that labels of neighbouring cables do not overlap.
         curve = curves[link >> 1]

@@ -120,7 +120,7 @@ def _oblique(coordinate: Points, size: Nodes) -> Points:
 
 
 def _nested(coordinate: Points, size: Nodes) -> Points:
-    """Place dimensions alternately across and down; each pair repeats the grid of those before."""
+    """Place dimensions alternately across and down; each pair repeats the grid of earlier pairs."""
     extent, position = [1.0, 1.0], np.zeros((len(coordinate), 2))
     size = np.pad(size, (0, coordinate.shape[1] - len(size)), constant_values=1)
     for dimension in range(coordinate.shape[1]):

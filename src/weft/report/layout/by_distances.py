@@ -14,7 +14,7 @@ Points = NDArray[np.float64]
 Nodes = NDArray[np.int64]
 
 #: Up to this many nodes, all pairwise distances are used; for more nodes, only the distances to
-#: this number of pivots.
+#: `PIVOTS` nodes.
 MAX_DENSE = 1000
 PIVOTS = 100
 SWEEPS = 150
@@ -136,7 +136,7 @@ def _aligned(position: Points) -> Points:
 
 
 class _Shelf:
-    """Packer of components side by side, in rows as wide as the first one, but 8 or wider."""
+    """Packer of components side by side, in rows as wide as the first component, at least 8."""
 
     def __init__(self) -> None:
         self._width = 0.0

@@ -27,7 +27,7 @@ class Levels:
 
 
 def labelled_levels(fabric: Fabric, core: Nodes) -> Levels | None:
-    """Return the levels that the fabric gives its core nodes, or None if these are not several."""
+    """Return the fabric's levels of its core nodes, or None if one is unknown or all are equal."""
     known = fabric.level[core].astype(np.int64)
     if len(core) and (known >= 0).all() and known.max() > known.min():
         # Hosts that forward have level 0; the lowest level drawn is 1.

@@ -27,7 +27,7 @@ def groups(wiring: Wiring, level: Nodes, position: Points) -> Nodes:
     -------
     ndarray
         int64 [nodes]: group, from 0; -1 for a node without a cable to the others. In a tree,
-        switches are grouped by pod, and those of the top level by equal neighbours. In other
+        switches are grouped by pod, and top-level switches by equal neighbours. In other
         drawings, switches are grouped by squares of equal size. The hosts of a group of switches
         are a group of their own.
     """

@@ -55,7 +55,7 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-// Labels under a colour scale from 0 to top; one that would run into the next is left out.
+// Labels under a colour scale from 0 to top; a label that would run into the next is left out.
 function showTicks(box, ticks, top, text) {
   const labels = ticks.map((value) => {
     const label = element("span", {}, text(value));

@@ -98,7 +98,7 @@ class Trees {
   }
 }
 
-// Nodes of a tree, each followed by those that wait for it.
+// Nodes of a tree, each followed by the nodes that wait for it.
 function depthFirst(nodes) {
   const children = new Map(), order = [];
   nodes.forEach((node, place) => {

@@ -1,7 +1,7 @@
 // The drawing of a simulation: the fabric at one moment, with its congestion trees on top.
 
 const MOST_ARROWS = 500;
-// Indices of the colours of trees; colours that differ most from those of loads come first.
+// Indices of the colours of trees; those that differ most from the colours of loads come first.
 const TREE_SERIES = [0, 2, 3, 6, 4, 5, 1];
 
 class SimulationDrawing extends Drawing {

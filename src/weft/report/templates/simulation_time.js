@@ -53,7 +53,7 @@ class TimeChart {
     this.draw();
   }
 
-  // Keep the cursor in view when it moves out of it.
+  // Move the view if the cursor has left it.
   follow(ns) {
     const span = this.to - this.from, inside = ns >= this.from && ns <= this.to;
     if (!inside) {

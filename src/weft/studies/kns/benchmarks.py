@@ -81,7 +81,7 @@ class Benchmark:
     name
         Short name.
     spec
-        Ranks per node -> spec of the application; that for 8 is used for all numbers except 1.
+        Ranks per node, 1 or 8 -> spec of the application; the spec for 8 serves all numbers but 1.
     full
         As `spec`, with the larger sizes of the option ``full``.
     measure

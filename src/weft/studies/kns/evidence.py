@@ -152,7 +152,7 @@ class Evidence:
     alone
         Metrics with at most one measured message in flight at a time.
     reads
-        Choice -> keys and thresholds that a claim has used under it.
+        Choice -> keys and thresholds that a claim has used under this choice.
     """
 
     values: Mapping[Key, Floats]

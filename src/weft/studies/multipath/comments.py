@@ -121,7 +121,7 @@ def size(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     equal = ends(ev, "k", EQUAL, PAPER, "cv")
     mean = ends(ev, "k", ECMP, "agg-core-up", "mean")
     return (
-        "The number of flows is constant and that of links grows as k^3: the mean load of an "
+        "The number of flows is constant, the number of links grows as k^3: the mean load of an "
         f"agg-core link is {mean}. So the CV grows under every scheme. On the paper's basis it is "
         f"{equal} for the equal split, and {hosts} for cables to hosts alone." + falls(findings)
     )
@@ -147,7 +147,7 @@ def used(ev: Evidence, findings: Mapping[str, Finding]) -> str:
         else ""
     )
     return (
-        "The number of flows is constant and that of links grows as k^3. Used share of the "
+        "The number of flows is constant, the number of links grows as k^3. Used share of the "
         f"cables to hosts, equal for every scheme: {ends(ev, 'k', ECMP, 'host-cable', 'used')}; "
         f"of agg-core links under ECMP: {ends(ev, 'k', ECMP, 'agg-core-up', 'used')}."
         + polarised
@@ -187,9 +187,9 @@ def shift(ev: Evidence, findings: Mapping[str, Finding]) -> str:
 def further(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     """Explain the comparison of e-ECMP with Flowlet-only."""
     return (
-        "The paper says this after Flowlet-only. Only the number of parts matters, and here "
-        "Flowlet-only has 20 and e-ECMP 8; with equal numbers of independent parts the static "
-        "level would not distinguish them." + falls(findings)
+        "In the paper this follows the sentence on Flowlet-only. Only the number of parts matters, "
+        "and here Flowlet-only has 20 and e-ECMP 8; with equal numbers of independent parts the "
+        "static level would not distinguish them." + falls(findings)
     )
 
 
@@ -219,8 +219,8 @@ def hotspot(ev: Evidence, findings: Mapping[str, Finding]) -> str:
     )
     return (
         f"At k = 8 the choice of paths causes {choices(PAPER)} of ECMP's variance on the paper's "
-        f"basis and {choices('directed')} of that between switches; the traffic causes the rest. "
-        "The static level has no time, so it cannot show how long hot spots last."
+        f"basis and {choices('directed')} of its variance between switches; the traffic causes the "
+        "rest. The static level has no time, so it cannot show how long hot spots last."
         + doubt
         + falls(findings)
     )

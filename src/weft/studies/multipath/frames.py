@@ -32,7 +32,7 @@ POINT_COLUMNS = {
     "sweep": Column(
         pl.String,
         "",
-        "Sweep (qps: 20 epochs; qps-30: QPs at 30 epochs; epochs; k; cdf: figure 7)",
+        "Sweep (qps: QPs at 20 epochs; qps-30: QPs at 30 epochs; epochs; k; cdf: figure 7)",
     ),
     "k": Column(pl.Int64, "ports", "Number of ports of a switch of the fat tree"),
     "qps": Column(pl.Int64, "", "Queue pairs per flow (ecmp and flowlet use 1)"),

@@ -122,7 +122,7 @@ def multipath_ecmp(
     Parameters
     ----------
     seeds
-        Number of repetitions, each with its own traffic and, if the hash has a seed, its own seed.
+        Number of repetitions, each with its own traffic and hash seed (if the hash has a seed).
     flows
         Number of flows, between uniformly random pairs of different hosts, with weight 1.
     k
@@ -198,7 +198,7 @@ def _check(
         raise InputError(f"expected at least 1 flow, not {flows}")
     whole_number(first_seed, "the first seed")
     if len(set(k)) < 2:
-        raise InputError("the topology sweep needs at least two sizes k")
+        raise InputError("the sweep over k needs at least two sizes")
     for size in k:
         if size < 4 or size % 2:
             raise InputError(f"k must be even and at least 4, not {size}")
@@ -331,7 +331,7 @@ def distribution(loads: NDArray[np.float64]) -> NDArray[np.float64]:
 def basis_loads(
     fabric: Fabric, directed: Mapping[str, NDArray[Any]], per_link: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Return basis -> float64 [splits, links]: loads, from those of all directed links."""
+    """Return the loads by basis, float64 [splits, links], from those of all directed links."""
     cable = per_link[:, 0::2] + per_link[:, 1::2]
     between = np.zeros(fabric.num_cables, dtype=bool)
     between[fabric.graph.edge_link >> 1] = True
