@@ -32,8 +32,8 @@ _TIME = re.compile(r"(\w{3} \d\d \d\d:\d\d:\d\d \d{6}) \[")
 class Run:
     """Result and time of one sweep of OpenSM.
 
-    `routes` are OpenSM's tables, all on one lane; `lanes` is the number of lanes needed according to
-    OpenSM's log, or else 1; `routing_s` is the time of the routing phase in s.
+    `routes` are OpenSM's tables, all on one lane; `lanes` is the number of needed lanes in OpenSM's
+    log, or else 1; `routing_s` is the time of the routing phase in s.
     """
 
     routes: TableRoutes
