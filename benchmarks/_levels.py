@@ -88,7 +88,7 @@ class Flows:
         return cls(fabric, routes, source, destination, paths, rate)
 
     def inputs(self) -> dict[int, dict[int, list[int]]]:
-        """Return link -> previous link -> flows; before its first link a flow has link -1 - flow."""
+        """Return link -> previous link -> flows; a flow's first link follows -1 - flow."""
         by_link: dict[int, dict[int, list[int]]] = {}
         for flow, path in enumerate(self.paths):
             for before, link in pairwise([-1 - flow, *path]):
