@@ -12,7 +12,7 @@ def random_workload(
 ) -> Workload:
     """Return messages in one order common to all ranks, so that no rank waits forever.
 
-    Some messages block at one end, but none blocks at both ends if its rendezvous could not
+    Some messages block at one end. A message blocks at both ends only if its rendezvous can
     complete. There are calculations, puts with and without a release time, waits for some or for
     all operations, tags and communicators.
     """

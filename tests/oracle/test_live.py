@@ -50,7 +50,7 @@ GOING_DOWN = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 def _heard_signals() -> Iterator[None]:
     """Let programs that tests start receive signals that the parent of the tests ignores.
 
-    Children inherit that a program under nohup, or in the background of a shell, ignores signals.
+    A program under nohup, or in a shell's background, ignores signals, and so do its children.
     """
     ignored = [one for one in GOING_DOWN if signal.getsignal(one) == signal.SIG_IGN]
     for one in ignored:
@@ -501,7 +501,7 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
 
 
 def test_other_lids_than_those_specified_are_an_error(tmp_path: Path) -> None:
-    """OpenSM reassigns LIDs, so that these differ from those of the exported tables."""
+    """OpenSM reassigns LIDs, which then differ from the LIDs of the exported tables."""
     plain = load("torus:3x3")
     routes = route(plain, "updn:roots=center")
     old = replace(plain, lid=500 + 3 * np.arange(plain.num_destinations, dtype=np.int32))
@@ -652,7 +652,7 @@ def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let weft's time limits expire once a file exists, and not before."""
-    hours = count(0, 3600)  # every check is an hour later, as the file may exist at the first
+    hours = count(0, 3600)  # hourly checks, as the file may exist at the first check
     clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
     monkeypatch.setattr("weft.opensm.live.processes.time", clock)
 

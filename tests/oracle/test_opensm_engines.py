@@ -46,7 +46,7 @@ def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
 
 
 def compare(fabric: Fabric, folder: Path, engine: str) -> None:
-    """Assert that tables with OpenSM's balance equal its own, and that weft's are not worse."""
+    """Assert that weft's tables with OpenSM's balance equal OpenSM's; the default is no worse."""
     used, table = opensm_tables(fabric, folder, engine)
     assert used == engine
     same = as_opensm(fabric, engine)

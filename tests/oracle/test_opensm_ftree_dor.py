@@ -181,7 +181,7 @@ def test_dor_equals_opensms_with_several_lids(spec: str, lmc: int, tmp_path: Pat
             assert lids.tolist() == ports[guid, switch]
 
 
-def test_dor_equals_opensms_in_the_order_of_a_file(tmp_path: Path) -> None:
+def test_dor_equals_opensms_with_destinations_ordered_by_a_file(tmp_path: Path) -> None:
     fabric = load("mesh:dims=3x4,hosts=2,cables=3").shuffled(3)
     ends = np.random.default_rng(1).permutation(fabric.num_destinations)[:20]
     file = tmp_path / "order"

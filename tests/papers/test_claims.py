@@ -173,7 +173,7 @@ def test_every_basis_is_tested() -> None:
     assert result.comment == "holds, does not hold"
     assert (headline(result), reason(result)) == (result.findings["a"], "")
     assert spread_over(result) == pytest.approx((-1.1, 1.1))
-    # Each basis contributes the mean of the condition that decides there.
+    # For each basis, the spread has the mean of the condition that decides its verdict.
     others = [Comparison(name, mean, 0.0, (1.0, np.inf), 1) for name, mean in (("x", 2), ("y", 3))]
     low = [others[0], replace(others[1], mean=0.5)]
     result = replace(result, findings={"a": judge(others, ""), "b": judge(low, "")})

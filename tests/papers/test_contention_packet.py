@@ -22,7 +22,7 @@ def penalties(graph: packet.Graph, variant: packet.Variant, size: int = 1 << 22)
 
 
 def test_long_quanta_give_the_papers_penalties() -> None:
-    """While node 0 sends a quantum to node 1, node 3 has half of 1's link and node 4 all of 2's.
+    """While node 0 sends a quantum to node 1, node 3 has half of node 1's link, node 4 all of 2's.
 
     Quanta to node 2 are the reverse. On average each communication of node 0 has rate 1/4 and the
     other two have 3/4: penalties 4 and 4/3. The other two end at 4/3; then node 0 has 2/3 of each
@@ -61,7 +61,7 @@ def test_figure_4_b_by_hand() -> None:
 
 
 def test_late_credits_keep_an_adapter_below_its_rate() -> None:
-    """Two packets per round trip of 0.94 us, two cables, routing and the duration of a packet."""
+    """Two packets leave per round trip: 0.94 us, two cables, routing and a packet's duration."""
     variant = packet.TOLD[1]
     trip_ns = 940 + 2 * 10 + 100 + 2074 * 8 / packet.RATE_GBPS
     _, alpha = packet.measure([([0], [1])], variant, 2)

@@ -328,7 +328,7 @@ def doctored(edits: Edits) -> Evidence:
 
 
 def held(evidence: Evidence, *names: str, all_choices: bool = False) -> dict[str, ClaimResult]:
-    """Return name -> result at one rank per node, of the named claims, or of all without names."""
+    """Return name -> result at one rank per node; without names, for all claims."""
     claims = [claim for claim in CLAIMS if not names or claim.id in names]
     return {actual.id: actual for actual in hold(claims, evidence, every_choice(1, all_choices))}
 
@@ -424,7 +424,7 @@ def test_every_claim_can_be_flipped() -> None:
 def test_doctored_values_flip_the_verdict(claim, choice: Choice) -> None:
     as_said, otherwise = map(doctored, FLIPS[claim.id])
     actual = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
-    # Where processors determine a level, the network only bounds it: the claim is not settled.
+    # Where processors determine a result, the network only bounds it: the claim is not settled.
     sufficient = all(each.settles for each in actual.conditions)
     assert actual.verdict is (Verdict.HOLDS if sufficient else Verdict.CANNOT_TELL), actual.deciding
     assert sufficient == (not claim.id.endswith("-level"))
@@ -733,7 +733,7 @@ def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_path) -> None:
-    # All runs of natural-ring-latency, which is first, and one run of pingpong-latency end.
+    # All runs of natural-ring-latency end, then one run of pingpong-latency.
     num_runs = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
     interrupt_at(monkeypatch, num_runs)
     actual = kns_infiniband(

@@ -78,7 +78,7 @@ def test_accounting_by_hand() -> None:
     assert measured["cv"] == pytest.approx(np.sqrt(2 * 4 / 48 - mean**2) / mean)  # population cv
     assert measured["used"] == pytest.approx(2 / 48)  # unused and host cables count
     assert (measured["p50"], measured["p90"], measured["max"]) == (0, 0, 2)
-    # Rank 0.99 * 47 = 46.53 of 0..47 is between two loads of 2.
+    # Index 0.99 * 47 = 46.53 of 0 to 47 is between two loads of 2.
     assert measured["p99"] == 2
 
 
@@ -144,9 +144,9 @@ def test_traffic_is_drawn_as_in_the_published_program() -> None:
 
 
 def test_the_published_figures_are_reproduced_digit_for_digit() -> None:
-    # The published program (commit 517b4d2, seed 0) computed them. The sweeps over QPs at 30 epochs
-    # and over epochs are those of its README, the sweeps over k and over QPs at 20 epochs those of
-    # its script. Figure 7 shows k = 8 of the sweep over k.
+    # The published program (commit 517b4d2, seed 0) computed the figures. Its README has the
+    # sweeps over QPs at 30 epochs and over epochs; its script has the sweeps over k and over QPs at
+    # 20 epochs. Figure 7 shows k = 8 of the sweep over k.
     runs = multipath_ecmp(seeds=2, k=(4, 6, 8, 16, 32)).runs.filter(seed=0, basis="cable")
     table = pl.read_csv(PUBLISHED)
     assert set(table["figure"]) == set(range(1, 8))
@@ -178,7 +178,7 @@ def test_points_of_equal_settings_share_traffic_and_choices(small: StudyResult) 
     same(ecmp, of("e-ecmp", "qps", 1, 20))
     same(ecmp, of("flowlet", "epochs", 8, 1))
     same(of("flowlet-e-ecmp", "qps", 1, 20), of("flowlet", "epochs", 8, 20))
-    # Figure 7 shows the point of the sweep over k, whose traffic is drawn after that of k = 4.
+    # Figure 7 shows k = 8 of the sweep over k; that traffic is drawn after the traffic of k = 4.
     same(of("flowlet", "k", 8, 20), of("flowlet", "cdf", 8, 20))
     other = of("ecmp", "cdf", 8, 20).sort("basis", "seed")["cv"]
     assert (other != ecmp.sort("basis", "seed")["cv"]).any()
@@ -329,7 +329,7 @@ def test_more_parts_spread_better(small: StudyResult) -> None:
 
 
 def test_imbalance_does_not_grow_when_the_flows_grow_with_the_hosts() -> None:
-    # Cause of the study's growth with k; see docs/multipath.md.
+    # In the study, imbalance grows with k as the number of flows is fixed; see docs/multipath.md.
     mean = []
     for k, seeds in ((4, 64), (8, 24), (16, 6)):
         fabric = build(f"fat-tree:k={k}")
@@ -352,7 +352,7 @@ def test_excess_variation_distinguishes_tails() -> None:
     assert excess_variation(random.pareto(2.5, size=(50, 4000))).mean() > 1.3
 
 
-def test_evidence_is_by_seed(small: StudyResult) -> None:
+def test_evidence_is_the_same_for_any_order_of_runs(small: StudyResult) -> None:
     shuffled = small.runs.sample(fraction=1.0, shuffle=True, seed=1)
     loads = dict.fromkeys(BASES, np.zeros((5, 4, 3)))
     one, other = (Evidence.of(runs, SCHEMES, loads, "ideal") for runs in (small.runs, shuffled))

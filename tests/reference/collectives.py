@@ -60,8 +60,8 @@ def follow(
     size
         Function of a rank and of a block that it sends or combines; returns the bytes of the block.
     message, calculation
-        Functions that return the duration of a message by its size, and that of a calculation in
-        the run by its duration in the workload.
+        Functions that return the duration of a message from its size, and the duration of a
+        calculation in the run from its duration in the workload.
     """
     ranks = workload.num_ranks
     kind, match = workload.kind, workload.match
@@ -74,7 +74,7 @@ def follow(
     for op, deps in enumerate(before):
         for dep in deps:
             after[dep].append(op)
-    # Index of each send and each receive among those of its rank, in program order.
+    # Index of each send among the sends of its rank, and of each receive among the receives.
     index: dict[int, int] = {}
     bit: dict[int, int] = {}
     for rank in range(ranks):
@@ -238,8 +238,8 @@ def run_collective(
     n = groups.shape[1]
     builder = WorkloadBuilder(num_ranks or int(groups.max()) + 1, name=f"{name} {algorithm}")
     trace = Trace()
-    # One calculation before and one after: every operation between must depend on the first and
-    # precede the second.
+    # Every operation of the collective must depend on the calculation before the collective and
+    # precede the calculation after it.
     builder.calc(groups.ravel(), 0.0)
     collective_on(
         builder, name, members, size_bytes, algorithm=algorithm, root=root,

@@ -129,8 +129,8 @@ class PlainFlow:
                 )
                 hops = float(sum(self.paths[op].values()))
                 self.latency[op] = cables + (hops - 1) * switch_latency_ns
-        # Links that the contention-graph model shares besides adapters: those that some path
-        # crosses as neither its first nor its last link.
+        # Links inside some path (neither its first nor its last), which the contention-graph
+        # model shares besides adapters.
         self.inner = [False] * fabric.num_links
         for path in self.paths.values():
             for link in list(path)[1:-1]:
@@ -174,8 +174,8 @@ class PlainFlow:
     def at(self, time: float, action: Callable[[], None], first: int | None = None) -> None:
         """Schedule an action.
 
-        At one time, operations that waited for a processor (with `first`) precede others, in
-        program order.
+        Of actions at one time, those with `first` (operations that waited for a processor) come
+        first, in program order.
         """
         order = (0, first) if first is not None else (1, 0)
         heapq.heappush(self.queue, (max(time, self.now), *order, next(self.counter), action))

@@ -51,7 +51,7 @@ def are_acyclic(paths: dict[tuple[int, int], list[tuple[int, int]]], sl: np.ndar
 
 
 def first_fit(paths: dict[tuple[int, int], list[tuple[int, int]]]) -> int:
-    """Return the number of lanes if each path, by LID, takes the first lane that stays acyclic."""
+    """Return the number of lanes if each path, in order of LID, takes the first acyclic lane."""
     lanes: list[nx.DiGraph] = [nx.DiGraph()]
     for _, waits in sorted(paths.items(), key=lambda item: (item[0][1], item[0][0])):
         for number in range(len(lanes) + 1):

@@ -1,8 +1,8 @@
 """LogGOPS replay of a workload in plain Python: Hoefler, Schneider and Lumsdaine 2010, section 2.
 
-The network has contention only at its ends: a message of s bytes occupies the sender's and the
-receiver's interface for s G, in the order in which messages are posted and arrive. Messages above S
-wait for their receive: a request and an answer of latency L precede them. Times are exact
+The network has contention only at its ends: a message of s bytes occupies the sender's
+interface for s G in order of posting, and the receiver's for s G in order of arrival. Messages
+above S wait for their receive: a request and an answer of latency L precede them. Times are exact
 fractions.
 """
 

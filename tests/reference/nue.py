@@ -234,8 +234,8 @@ def tables(
 ) -> list[NextChannel]:
     """Return the channel of each row towards each destination, with balanced loads.
 
-    `destinations` are (goal, whether it has load), with ascending goals. `order` has, for each
-    goal, the index of each channel in the order of its lane.
+    `destinations` are (goal, whether it has load), with ascending goals. `order[goal]`
+    has the index of each channel in the order of the goal's lane.
     """
     load = [0] * len(channels.tail)
     lines: list[NextChannel] = [{} for _ in destinations]
@@ -290,7 +290,7 @@ def tables(
 
 
 def _paths(channels: Channels, line: NextChannel, goal: int) -> list[tuple[int, list[int]]]:
-    """Return each row of a table line with all channels of its path."""
+    """Return (row, all channels of its path to the goal) for each row but the goal."""
     result = []
     for start in line:
         row, path = start, []

@@ -14,7 +14,7 @@ from weft.fabrics import Fabric
 
 
 def legal_distances(fabric: Fabric, up: dict[int, bool], goal: int) -> dict[int, tuple[int, bool]]:
-    """Return node -> (hops to the goal, whether all go down) of the path by a table.
+    """Return node -> (hops, whether all go down) of the path that tables use to the goal.
 
     In rounds of growing distance a node takes the first legal path available, a downward one
     before one that climbs. If that leaves a node of the component without a path, nodes with a
@@ -127,7 +127,7 @@ def counted_tables(fabric: Fabric) -> np.ndarray:
 
 
 def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
-    """Return OpenSM's updn or dnup tables: ports of fewest hops by its search, with counting.
+    """Return OpenSM's updn or dnup tables: shortest paths of its search, balanced by counting.
 
     `step` classifies each link in the direction away from the goal: an "early" step may not follow
     a "late" one; a "level" step is unrestricted.

@@ -79,7 +79,7 @@ class PlainPackets:
             for at in run:
                 on_start = bool(flags[at]) if len(flags) else False
                 self.wake[int(workload.dep[at]), on_start].append(op)
-        # Network messages: operation and part of each; undelivered ones of each queue pair.
+        # Operation and part of each network message; undelivered messages of each queue pair.
         self.message_part: list[tuple[int, int]] = []
         self.number: dict[tuple[int, int], int] = {}
         self.order: dict[tuple[int, int, int], list[int]] = defaultdict(list)
@@ -101,7 +101,8 @@ class PlainPackets:
                 self.number[op, part] = len(self.message_part)
                 self.message_part.append((op, part))
                 ends.append((peer, rank) if part == ANSWER else (rank, peer))
-        # Queue pairs in order of (sender, receiver); messages of two ranks in rotation [23].
+        # Queue pairs are in order of (sender, receiver). Operations from one rank to another take
+        # the queue pairs of these ranks in rotation [23].
         first = {pair: self.qps * at for at, pair in enumerate(sorted(set(ends)))}
         owner = [self._owner(op, part) for op, part in self.message_part]
         operations_of: dict[tuple[int, int], list[int]] = defaultdict(list)

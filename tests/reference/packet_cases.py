@@ -21,7 +21,7 @@ from weft.workload import Workload, WorkloadBuilder
 PLAIN = Hardware(mtu_bytes=1000, header_bytes=24, speedup=1)
 #: Duration of a full packet at 80 Gbit/s, latency of a cable, latency of a switch; ps.
 D, L, R = 102_400, 10_000, 100_000
-#: Time from the departure of a full packet's first byte to the arrival of its last; one switch.
+#: Time via one switch from when a full packet begins to leave until its last byte arrives.
 THROUGH = L + R + L + D
 
 
@@ -151,7 +151,8 @@ def lanes_by_weights_of_two_and_one() -> Case:
 
 
 def a_lane_of_high_priority_with_a_limit() -> Case:
-    # 1 1 1 1 0 1 1 1 1 0 0 0: after 4096 bytes of high priority, a packet of low priority leaves.
+    # Lanes in the order of packets: 1 1 1 1 0 1 1 1 1 0 0 0. After 4096 bytes of high priority, a
+    # packet of low priority leaves.
     tables = VlArbitration(high=((1, 255),), low=((0, 1),), limit=1)
     return _two_lanes(tables, (4000, 8000), (11, 8))
 
@@ -183,7 +184,7 @@ def one_queue_pair_sends_in_order() -> Case:
 
 
 def _behind_a_blocked_packet(hardware: Hardware, slot: int) -> Case:
-    """Host 2's packet for host 3 waits for those of hosts 0 and 1; the next one is for host 4."""
+    """Host 2 sends to host 3, after packets of hosts 0 and 1 for host 3, and then to host 4."""
     work = puts(5, (0, 3, 1000), (1, 3, 1000), (2, 3, 1000), (2, 4, 1000))
     arrives = [slot * D + THROUGH for slot in (0, 1, 2, slot)]
     return case(fabric_of([0] * 5, []), work, arrives, hardware=hardware)

@@ -41,7 +41,7 @@ def ps(nanoseconds: float) -> int:
 
 @dataclass
 class Message:
-    """A message: queue pair, the number that draws use for it, size and hosts."""
+    """A message: queue pair, number for random draws, size, source and target host."""
 
     queue_pair: int
     name: int
@@ -68,7 +68,7 @@ def ends_of(fabric: Fabric, source: int, target: int, ports: str) -> tuple[int, 
 
 
 def first_link(fabric: Fabric, end: int) -> int:
-    """Return the link by which a port of a host sends, into the host itself if it forwards."""
+    """Return the first link of packets from an endpoint; if its host forwards, the link into it."""
     inner, node = inner_links(fabric), int(fabric.endpoint_node[end])
     port = fabric.port_offset[node] + fabric.endpoint_port[end] - 1
     return inner[node] if node in inner else int(fabric.port_link[port])
@@ -254,7 +254,7 @@ def lay(
     fabric, routes, hardware
         The simulated fabric, its routes and its hardware.
     messages
-        All messages that will be sent; those of one queue pair need not be in order.
+        All messages that will be sent; messages of one queue pair may be in any order.
     policy, gap_ps, entries, seed
         Policy over candidates and its options.
     ports
@@ -262,7 +262,7 @@ def lay(
     flit_bytes
         Size of all flits but the last of a packet.
     compiled
-        Whether compiled functions will use it: with arrays, not lists.
+        Whether compiled functions will use the network, which then has arrays instead of lists.
     most_packets
         Largest number of packets in flight at once; all of them by default.
     """

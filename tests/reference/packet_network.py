@@ -134,7 +134,7 @@ def grant_in_switch(net, out, time):
 
 
 def join(net, message):
-    """Append a message to its queue pair; if the pair was empty, append it to its line [16]."""
+    """Append a message to its queue pair; if the pair was empty, line up the pair [16]."""
     qp = net.msg_qp[message]
     net.msg_next[message] = -1
     first = net.qp_first[qp] < 0
@@ -149,7 +149,7 @@ def join(net, message):
 
 
 def line_up(net, qp):
-    """Append a queue pair to the line of the link and lane of its first message."""
+    """Append a queue pair to the service queue of its first message's link and lane."""
     message = net.qp_first[qp]
     line = net.msg_link[message] * net.num_vls + net.msg_lane[message]
     net.qp_next[qp] = -1

@@ -113,7 +113,7 @@ class Played:
     def load(self, edge: int, lane: int, time: int, by: str) -> int:
         """Return the credits that packets waiting for an edge's lane need, plus those in use.
 
-        `by` is ``queue`` for the former only, ``credits`` for the latter only, or ``both``.
+        `by` is ``queue`` (waiting packets only), ``credits`` (those in use only) or ``both``.
         """
         index = int(self.link_of[edge]), lane
         total = 0

@@ -1,4 +1,4 @@
-"""Reference implementation of the lowering of peaks with sets of links and dictionaries."""
+"""Reference implementation of rerouting to lower peak loads, with sets and dictionaries."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ WeightedPath = tuple[tuple[tuple[int, int], ...], float]
 
 
 def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
-    """Return edges and lanes of a set."""
+    """Return the (edge, lane) members of a set of candidates."""
     first, last = routes.set_offset[number], routes.set_offset[number + 1]
     edges = routes.set_edge[first:last].tolist()
     lanes = routes.set_lane[first:last].tolist() if len(routes.set_lane) else [0] * len(edges)
@@ -27,7 +27,7 @@ def members(routes: CandidateRoutes, number: int) -> list[tuple[int, int]]:
 def weighted_paths(
     fabric: Fabric, routes: CandidateRoutes, line: np.ndarray, row: int
 ) -> Iterator[WeightedPath]:
-    """Yield each path from a row by a line of the table, with its probability."""
+    """Yield each path from a row, with its probability; `line` has the set of each row."""
     if line[row] < 0:
         yield (), 1.0
         return

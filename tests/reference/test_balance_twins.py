@@ -56,7 +56,7 @@ def test_bisections_agree_with_counting(seed: int, lmc: int, two_way: bool) -> N
     assert result.unrouted_share == pytest.approx(sum(unrouted for _, unrouted in expected) / flows)
 
 
-def test_candidates_share_the_bisection_of_a_single_path_fabric() -> None:
+def test_candidates_and_tables_have_equal_bisections_if_paths_are_unique() -> None:
     from weft.fabrics.topology import build
 
     fabric = build("xgft:2;4,3;1,1")

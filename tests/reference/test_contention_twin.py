@@ -82,7 +82,7 @@ def test_completion_times_agree_with_exact_events(monkeypatch, few: int) -> None
         np.testing.assert_allclose(result, [float(t) for t in expected], rtol=1e-9)
         steps = predict_steps(*ends, sizes, starts, float(inverse))
         np.testing.assert_allclose(steps.completion_s, result, rtol=1e-12)
-        # The sum over all steps of what an edge sends is its size (equation 2).
+        # Summed over all steps, an edge sends its size (equation 2).
         start = np.concatenate([[starts.min()], steps.end_s[:-1]]) if len(steps.end_s) else []
         lasted = np.zeros(count)
         for begin, end, rho in zip(start, steps.end_s, steps.penalty, strict=True):
@@ -94,7 +94,7 @@ def test_completion_times_agree_with_exact_events(monkeypatch, few: int) -> None
 @pytest.mark.parametrize("few", [0, 256], ids=["reached", "all"])
 @pytest.mark.parametrize("far", [0, 1_700_000_000, 10**13])
 def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far: int) -> None:
-    """Microseconds stay exact beside an edge of days and on a clock from 1970."""
+    """Microseconds stay exact beside an edge that lasts days, and on a clock that began in 1970."""
     monkeypatch.setattr(contention, "_FEW_EDGES", few)
     random = np.random.default_rng(6)
     edges = [*random_graph(random), *random_graph(random), (20, 0), (20, 21)]

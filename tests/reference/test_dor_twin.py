@@ -49,7 +49,7 @@ def product(seed: int) -> Fabric:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_factors_of_products_and_the_order_they_make(seed: int) -> None:
+def test_factors_of_products_and_their_tables_agree_with_the_reference(seed: int) -> None:
     fabric = product(seed)
     classes = plain.factors(nx.Graph(switch_graph(fabric)))
     key, _ = _factors(fabric)

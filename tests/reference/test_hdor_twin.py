@@ -65,7 +65,7 @@ def test_any_dimensions_are_routed_by_the_two_algorithms(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_damaged_paths_are_minimal_with_as_few_turns_as_tables_allow(seed: int) -> None:
-    """The paths of the resulting tables are compared with the definition, on rows and lines."""
+    """Of all neighbours one hop nearer the goal, a row must use one with the fewest turns."""
     spec = ["kns:k=4,n=2", "kns:k=3,n=3", "bcube:n=3,k=2", "kns:k=5,n=2,hosts=2,cables=2"][seed % 4]
     complete = build(spec)
     lost = [node for node in range(complete.num_switches) if node % 11 == seed]

@@ -156,7 +156,7 @@ def test_rounding_errors_of_sums_do_not_hide_free_capacity() -> None:
     case.solve()
     assert case.rate[:7] == pytest.approx([2, 2, *[0.2] * 5])
     case.remove(0)
-    # As after very many changes: the sums say that less is left than the other flow has already.
+    # As after very many changes: the sums leave less capacity than the other fast flow's rate.
     case.state.links["rest"][0] = 1.9
     filled = int(case.state.count.filled)
     assert case.solve() == [1]

@@ -29,7 +29,7 @@ def channels_of(fabric: Fabric) -> twin.Channels:
 
 
 class Recorder:
-    """Wrapper of a kernel that keeps copies of its arguments and the arguments after the call."""
+    """Wrapper of a kernel that keeps its arguments, and copies of them from before the call."""
 
     def __init__(self, kernel: object) -> None:
         self.kernel = kernel

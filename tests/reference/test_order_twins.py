@@ -24,7 +24,7 @@ def test_up_down_distances_agree_with_the_definition(seed: int) -> None:
     fabric = random_fabric(seed, switches=10)
     graph = fabric.graph
     random = np.random.default_rng(seed)
-    # The order is arbitrary, not only from a root, so nodes may have no legal path.
+    # The order of rows is arbitrary, not from a root, so some may have no legal path.
     rank = random.permutation(graph.num_rows)
     edge_up = (rank[graph.edge_row] < rank[graph.edge_tail]).astype(np.uint8)
     up = up_links(fabric, edge_up)

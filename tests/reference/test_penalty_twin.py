@@ -112,7 +112,7 @@ def test_rates_on_one_switch_with_equal_links_are_those_of_the_model(model: Pena
         np.testing.assert_allclose(rate[: len(chosen)], expected, rtol=1e-12)
 
 
-def test_more_demand_of_a_shared_source_reaches_full_rate_senders() -> None:
+def test_another_flow_of_a_shared_source_changes_the_rate_of_full_rate_senders() -> None:
     # Node 0 is the receiver; 1 is the full-rate sender; 2, 3 and 4 have more flows. If demand does
     # not depend on the out-degree, one more flow from 2 changes no sum at the receiver.
     model = PenaltyModel(in_exponent=0.0)

@@ -128,7 +128,7 @@ def test_candidates_are_all_shortest_paths_and_split_equally(seed: int) -> None:
 
 
 def by_row(fabric: Fabric, routes: TableRoutes, best: dict[int, Any]) -> tuple[int, list[int]]:
-    """Return the number of unrouted (LID, row) pairs, and the LIDs that their own row sends out."""
+    """Return the number of unrouted (LID, row) pairs, and each row's own LIDs that it sends on."""
     nodes = np.flatnonzero(fabric.forwards).tolist()
     unrouted, sent_out = 0, []
     for number, (node, port) in enumerate(plain.destinations(fabric)):
