@@ -94,8 +94,8 @@ def test_pingpong_repeats_the_messages_of_a_pair() -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "pairs", "expected"),
-    # int(ranks / max(5, sqrt(pairs)) + 0.9), but at least 1, and 3 instead of 2; other numbers are
-    # raised to the next prime, as long as they are at most ranks / 3.
+    # The stride begins as int(ranks / max(5, sqrt(pairs)) + 0.9). Then 0 becomes 1 and 2 becomes 3.
+    # Larger strides rise to the next prime, or until they exceed ranks / 3.
     [(36, 10_000, 1), (109, 10_000, 1), (110, 10_000, 3), (1728, 10_000, 19), (36, 1, 11),
      (20, 1, 5), (12, 1, 3), (13, 1, 3), (24, 1, 5)],
 )  # fmt: skip

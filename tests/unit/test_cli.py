@@ -73,14 +73,14 @@ def test_opensm_engines_within_the_confidence_interval_of_the_best_are_named() -
 
 
 def test_lanes_that_opensm_cannot_load_are_not_recommended() -> None:
-    """OpenSM's torus-2QoS computes other tables; only that engine of OpenSM programs its lanes."""
+    """OpenSM programs such lanes only with its own torus-2QoS, which computes other tables."""
     result = compare(fabric("torus:4,6"), ["torus-2QoS", "torus-2QoS:balance=opensm"], samples=200)
     text = " ".join(advice(result))
     assert "Best valid engine: torus-2QoS:balance=opensm, with" in text
     assert "but with lanes that OpenSM cannot load." in text
     assert "Recommended: OpenSM's own torus-2QoS" in text
     assert "torus-2QoS gets" in result.page().answer
-    # Where OpenSM's engine computes the same tables, the lanes are its own.
+    # Where OpenSM's engine computes the same tables, it can program the lanes.
     same = advice(compare(fabric("torus:5,5"), ["torus-2QoS"], ["all-to-all"], samples=20))
     assert any(line.startswith("Recommended: OpenSM's own torus-2QoS") for line in same)
     assert "Static tables" not in " ".join(same)

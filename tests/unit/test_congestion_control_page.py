@@ -127,7 +127,7 @@ def test_rates_of_two_switches_are_those_of_the_page(row: tuple[str, ...]) -> No
     assert formatted(rates, tuple(expected)) == expected
     if control == "no":
         # The trunk's buffer fills with packets for the hot spot. They leave it alternately with the
-        # victim's packets, so each flow has the hot spot's rate divided by its incoming ports.
+        # victim's packets: both flows get what the hot spot grants one of its local + 1 senders.
         assert float(closed) == GBPS / (int(local) + 1)
         assert rates[1] == pytest.approx(float(closed), rel=0.005)
 

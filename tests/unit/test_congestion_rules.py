@@ -16,7 +16,8 @@ from weft.workload import WorkloadBuilder
 
 #: After each packet, its queue pair pauses for the duration of that packet.
 PAUSES = CongestionControl(threshold=0, ccti_min=1, ccti_limit=1, cct=((0, 0), (0, 1)))
-#: Two waiting packets of 16 credits exceed the threshold, one does not; above it, all are marked.
+#: Two waiting packets of 16 credits each exceed the threshold, one does not. While the threshold
+#: is exceeded, all packets are marked.
 MARKS = CongestionControl(threshold=15, marking_rate=0, cct=((0, 0),))
 
 
@@ -95,9 +96,9 @@ def test_held_back_time_counts_only_while_there_are_packets_to_send(
 def test_packets_behind_a_head_for_another_link_are_not_counted_for_marks(
     targets: Sequence[int], marked: int
 ) -> None:
-    # A packet takes 4 D on the cable of host 3; the first is that of host 0. Meanwhile all packets
-    # of host 1 arrive in its input queue. If its second packet is for host 2, the packets behind
-    # that one do not yet wait for host 3's link.
+    # A packet takes 4 D on the cable of host 3; host 0's packet is the first there. Meanwhile all
+    # packets of host 1 arrive in one input queue. If the second of them is for host 2, the packets
+    # behind it do not yet wait for host 3's link.
     fabric = fabric_of([0] * 4, rates=[80.0, 80.0, 80.0, 20.0])
     work = puts(4, (0, 3, 1000), *((1, target, 1000) for target in targets))
     hardware = replace(PLAIN, queue_pairs="host", congestion_control=MARKS)

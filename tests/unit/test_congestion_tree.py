@@ -176,7 +176,8 @@ def test_hot_receiver_is_one_tree_up_to_the_hosts(one_hot):
     (tree,) = spots.trees
     assert one_hot.link_name(tree.root) == "s1-0[1] -> h0[1]"
     assert (tree.cause, tree.height) == ("link", 3)
-    # All links from leaves to the spine, from the spine to the hot leaf, and from hosts but h0.
+    # Links from the other leaves to the spine, from the spine to the hot leaf, and from all hosts
+    # but h0.
     into = {f"s1-{leaf}[5] -> s2-0[{leaf + 1}]" for leaf in (1, 2, 3)} | {"s2-0[1] -> s1-0[5]"}
     into |= {f"h{host}[1] -> s1-{host // 4}[{host % 4 + 1}]" for host in range(1, 16)}
     assert {one_hot.link_name(int(at)) for at in tree.link} == into

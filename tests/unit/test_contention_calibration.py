@@ -109,7 +109,7 @@ def test_stated_errors_hold_over_many_seeds(model) -> None:
     assert (np.abs(scores) < 2).mean(axis=0).min() >= 0.85
 
 
-def test_bandwidth_can_be_that_of_one_communication_alone() -> None:
+def test_bandwidth_can_come_from_one_communication_alone() -> None:
     """The noise of this one measurement enters the stated errors of bandwidth and coefficients."""
     exact = fit(measured(OTHER), fit_bandwidth=False)
     np.testing.assert_allclose(exact.model.coefficients(), OTHER.coefficients(), atol=2e-6)

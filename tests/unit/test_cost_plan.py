@@ -53,7 +53,7 @@ def test_two_racks_by_hand() -> None:
         "y": ("A02", 4), "c": ("A02", 3), "d": ("A02", 2),
     }  # fmt: skip
     # Cables to hosts span one U or two U. The cable between switches runs from the middle of U4 up
-    # to the tray at 4U + 0.3 m, along it for 0.6 m, and down again. Each has 0.4 m of slack.
+    # to the tray at 4U + 0.3 m, along it for 0.6 m, and down again. Every cable has 0.4 m of slack.
     near, next_to = 0.04445 + 0.4, 2 * 0.04445 + 0.4
     over = 2 * (0.5 * 0.04445 + 0.3) + 0.6 + 0.4
     assert by_ends(result, "route_m") == {
@@ -278,7 +278,8 @@ def test_adapters_of_one_machine_are_one_host(
 
 
 def test_a_machine_belongs_to_the_switch_that_most_of_its_cables_lead_to() -> None:
-    # Machine n has two of its three adapters on x. Machine m has one on each: the first, x, counts.
+    # Machine n has two of its three adapters on x. Machine m has one on x and one on y: the first,
+    # on x, counts.
     names = ["n HCA-1", "m HCA-1", "n HCA-2", "m HCA-2", "?", "n HCA-3"]
     switch = [1, 0, 0, 1, 1, 0]
     build = FabricBuilder("two")
@@ -475,7 +476,7 @@ def test_the_default_order_has_the_shortest_cables(spec: str) -> None:
 
 def test_connected_switches_and_hosts_share_racks_without_labels() -> None:
     # In each of six pods, three leaves share middle switches. Four hosts and a leaf take 5U, so a
-    # rack of 15U holds the leaves of a pod. Shuffling scatters the pods; the cables show them.
+    # rack of 15U holds the leaves of a pod. Shuffling scatters the pods, but cables reveal them.
     fabric = load("xgft:3;4,3,6;1,3,1")
     shuffled = fabric.shuffled(1)
     scattered = cost(shuffled, rack_units=15, order="number")

@@ -203,19 +203,19 @@ def test_items_bought_are_products_of_the_price_file(tmp_path: Path) -> None:
         "8-port switch for 3 ports": (8, 3, 1, 1, 7, 1000, 40),
         "2-port host adapter for 1 port": (2, 1, 1, 1, 1, 400, 12),
     }
-    # The height is that of the product: at 30 ports per U, its 36 ports take 2 U instead of 1.
+    # The product determines the height: at 30 ports per U, its 36 ports take 2 U instead of 1.
     heights = dict(result.positions.select("node", "units").rows())
     assert heights == {"big": 2, "even": 2, "small": 1, "h": 1}
     assert "36-port switch for 30 ports" in result.text()
     with pytest.raises(InputError, match=r"big has 30 ports \(36 as bought\) and needs 36 U, m"):
         cost(build.fabric(), prices=path, ports_per_unit=1, rack_units=32)
-    # Without prices there are no products, and port counts are those of the fabric.
+    # Without prices there are no products, and the fabric determines the numbers of ports.
     assert cost(build.fabric()).summary["item"][:3].to_list() == [
         "36-port switch", "30-port switch", "3-port switch",
     ]  # fmt: skip
 
 
-def test_the_cost_per_host_is_that_of_a_machine(tmp_path: Path) -> None:
+def test_adapters_of_one_machine_count_as_one_host_in_the_cost_per_host(tmp_path: Path) -> None:
     parts = Parts.of(pair())
     parts.system_guid[parts.kind == NodeKind.HOST] = [1, 1, 2, 2]
     result = cost(Fabric.of(parts), rack_units=4, prices=with_prices(tmp_path, PRICES))

@@ -153,7 +153,7 @@ def test_messages_go_to_the_first_lid() -> None:
             node = int(TREE.link_to[link])
 
 
-def test_messages_by_tables_share_their_route_with_any_multipath() -> None:
+def test_tables_give_all_messages_of_a_pair_one_route_even_with_hashing() -> None:
     result = weft.simulate(TREE, ROUTES, puts((0, 5, 10), (0, 5, 20)), multipath="hash")
     assert result.network.num_routes == 1
 

@@ -44,7 +44,7 @@ def test_messages_of_a_queue_pair_leave_one_after_the_other(sharing: str) -> Non
 
 @pytest.mark.parametrize("messages", [2, 3, 40])
 def test_messages_posted_at_one_instant_depart_in_program_order(messages: int) -> None:
-    """The order in which the operations end for which the messages have waited does not matter."""
+    """The operations for which the messages have waited may end in any order."""
     builder = WorkloadBuilder(2)
     ready = [builder.calc(0, 0.0, after=[]) for _ in range(messages)]
     sent = [builder.put(0, 1, 5000, after=[calc]) for calc in reversed(ready)]
@@ -113,8 +113,8 @@ def test_a_chain_takes_its_closed_form(segment: int, ranks: int) -> None:
     """Eager segments, sent back to back, take (p - 1 + m/s - 1) s/B + (p - 1) alpha.
 
     Above the eager limit, a request leaves when the previous segment has left, and its answer
-    arrives two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B. A rank that sends
-    but does not receive requests again without waiting for the last alpha.
+    arrives two latencies later: each of p - 2 + m/s segments takes 3 alpha + s/B. A rank that only
+    sends makes its next request without waiting for the last alpha.
     """
     size = 1 << 20
     work = load_workload(f"bcast:size={size},algorithm=chain,segment={segment}", ranks)
@@ -138,7 +138,7 @@ def test_collectives_take_as_long_as_at_the_packet_level(entry: str) -> None:
     """Every algorithm runs on one switch of 12 ranks and a tree of 16, at default settings.
 
     The flow and packet levels differ most where messages from near and far ranks share a link. With
-    max-min fairness all end together; packets of near ranks use the link while it would be idle.
+    max-min fairness all end together. Packets of near ranks use the link when it would be idle.
     """
     sized = COLLECTIVES[ENTRIES[entry]["collective"]].sizes is not Sizes.NONE
     ratios = []
@@ -191,7 +191,7 @@ def wavefront(side: int, blocks: int, size: int) -> Workload:
 )
 @pytest.mark.parametrize("eager", [16384, 0])
 def test_programs_take_the_time_of_loggops(spec: str, eager: int, tmp_path: Path) -> None:
-    """Times are exact if a rank sends to one other at a time, also after a round trip by GOAL."""
+    """Times are exact if ranks send to one rank at a time, also after a round trip via GOAL."""
     work = load_workload(spec, 16)
     write_workload(work, tmp_path / "run.goal")
     work = load_workload(tmp_path / "run.goal")
@@ -234,8 +234,8 @@ def test_many_queue_pairs_may_continue_at_one_instant(sharing: str, ranks: int) 
 def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
     """Two ranks exchange 256 KiB, one of them late.
 
-    The late rank answers the early rank's request, then sends a request of its own. When that one
-    arrives, the early rank is already sending; it answers after its message has left.
+    The late rank answers the early rank's request, then sends a request of its own. When the
+    second request arrives, the early rank is already sending; it answers once its message has left.
     """
     size, delay = 262_144, 10_000.0
     builder = WorkloadBuilder(2)

@@ -187,7 +187,7 @@ def test_identifiers_are_kept() -> None:
     assert fabric.node_guid[node] == 0xC42A10300000021
     assert fabric.system_guid[node] == 0xC42A10300000020
     assert (fabric.vendor_id[node], fabric.device_id[node]) == (0x2C9, 0x101B)
-    # A newer adapter's port GUID is its node GUID; an older one's is that plus the port number.
+    # The port GUID of a newer adapter is its node GUID; older ones add the port number.
     slot = fabric.port_offset
     assert fabric.port_guid[slot[node]] == 0xC42A10300000021
     old = fabric.find_node('rack "7" #3, bay=2')

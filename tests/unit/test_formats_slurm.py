@@ -1,4 +1,4 @@
-"""Slurm topology files are trees; that of a real cluster has its administrators' leaves."""
+"""Slurm topology files are trees; on a real cluster, leaves equal its administrators' leaves."""
 
 from __future__ import annotations
 

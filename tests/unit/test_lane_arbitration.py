@@ -110,8 +110,8 @@ def test_high_priority_sends_up_to_its_limit_before_low_priority(
 
 
 def test_weights_hold_within_each_priority() -> None:
-    # High priority: lanes 2 and 3 as 1 to 3. With limit 0, one packet of lanes 0 and 1, as 3 to 1,
-    # follows each packet of high priority.
+    # Lanes 2 and 3 have high priority and share it as 1 to 3. With limit 0, each of their packets
+    # is followed by a packet of low priority, which lanes 0 and 1 share as 3 to 1.
     tables = VlArbitration(high=((2, 1), (3, 3)), low=((0, 3), (1, 1)), limit=0)
     assert shares(saturated(tables, 4)) == pytest.approx([3 / 8, 1 / 8, 1 / 8, 3 / 8], abs=0.01)
 
@@ -158,7 +158,7 @@ class Arbiter:
         self.link = arbitration_of(tables, 1)
 
     def grants(self, lanes: Sequence[int], num_bytes: int = 64) -> int:
-        """Return the lane, of those with a packet of `num_bytes`, that sends it; -1 for none."""
+        """Return which of the lanes sends, if each has a packet of `num_bytes`; -1 for none."""
         mask = np.int64(sum(1 << lane for lane in lanes))
         return int(_grants(self.link, self.rules, mask, np.int64(num_bytes)))
 

@@ -385,7 +385,7 @@ def test_an_interrupted_command_writes_the_finished_runs(tmp_path, processes) ->
     assert "Traceback" not in err
     assert "interrupted" in out
     assert sorted(pl.read_csv(table)["status"]) == ["complete", "interrupted"]
-    # No worker process remains; the process that tracks their semaphores ends a little later.
+    # No worker process remains; the process that tracks semaphores ends a little later.
     until = time.monotonic() + 60
     while has_process(child.pid) and time.monotonic() < until:
         time.sleep(0.05)

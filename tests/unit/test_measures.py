@@ -39,7 +39,7 @@ def plain_counts(fabric: Fabric) -> list[int]:
 
 
 def smallest_cut(fabric: Fabric) -> int:
-    """Return the smallest cut of all divisions of forwarding nodes, each with its best hosts."""
+    """Return the smallest cut of all divisions of forwarding nodes, other hosts divided best."""
     forwarding = np.flatnonzero(fabric.forwards)
     bit_of = {int(node): i for i, node in enumerate(forwarding)}
     masks = np.arange(1 << len(forwarding), dtype=np.int64)

@@ -29,7 +29,7 @@ from reference import columns_page
 def chain() -> Fabric:
     """Build hosts a and b on leaf x, c and d on leaf y, and both leaves on one spine.
 
-    Cables of hosts have 100 Gb/s, that of x to the spine has 200, and that of y 50.
+    Cables of hosts have 100 Gb/s, the cable from x to the spine 200, the cable from y 50.
     """
     build = FabricBuilder("chain", rate=100)
     leaves = build.switches(["x", "y"], level=1)

@@ -61,7 +61,7 @@ def test_loads_of_a_split_do_not_depend_on_other_splits(name: str) -> None:
         assert not np.array_equal(other.per_link[0], together.per_link[0])
 
 
-def test_schemes_use_queue_pairs_epochs_neither_or_both() -> None:
+def test_each_scheme_splits_flows_by_its_queue_pairs_and_epochs() -> None:
     assert [scheme.parts(8, 20) for scheme in Scheme] == [(1, 1), (1, 20), (8, 1), (8, 20)]
 
 
@@ -73,8 +73,9 @@ def test_ideal_choices_average_to_the_equal_split() -> None:
     parts = 40
     seeds = [multipath_loads(fabric, routes, *ends, [(1, parts)], seed=seed) for seed in range(25)]
     mean = np.mean([result.per_link[0] for result in seeds], axis=0)
-    # The mean load of a link is a sum over flows. Each term is a mean of 1,000 draws with
-    # probability p and has variance p (1 - p) / 1,000, so that the sum's is below equal / 1,000.
+    # The mean load of a link is a sum over flows. A flow's term is a mean of 1,000 draws with
+    # probability p, and has variance p (1 - p) / 1,000. So the variance of the load is below
+    # equal / 1,000.
     deviation = (mean - equal) / np.sqrt(np.maximum(equal, 1e-9) / (parts * len(seeds)))
     busy = (equal > 0) & (np.abs(mean - equal) > 1e-9)
     assert np.abs(deviation[busy]).max() < 4.5

@@ -276,7 +276,7 @@ def test_starvation_needs_over_one_percent_missing_for_long(
     ends = np.concatenate((quick + 1, np.full(missing, np.inf), [9.5, 9.9, 20.0]))
     size = np.concatenate((np.ones(200), [1e3, 1e3, 0.0]))
     assert Messages(begins, ends, size).starve(10.0, 20.0) == starves
-    # With a usual latency of 8 ns, the missing messages are younger than twice that at the end.
+    # The usual latency is 8 ns here; at the end, missing messages are younger than twice 8 ns.
     slow = Messages(quick - 8, quick, size[: len(quick)])
     late = Messages(*(np.concatenate(pair) for pair in (
         (slow.born, begins[-3 - missing : -3]), (slow.arrived, ends[-3 - missing : -3]),
@@ -314,7 +314,7 @@ def test_a_rank_with_starving_messages_is_saturation_even_if_others_are_quick(by
     # Four messages that wait in the middle of the window, one of them in flight, are just enough.
     assert measured((born % 125 == 0) & (born > 0)).behind
     assert not measured((born % 125 == 0) & (born > 125)).behind
-    # Only the middle of the window counts: here no message waits at a third of it.
+    # Only the middle of the window counts: here none waits a third into the window.
     assert measured((born > 340) & (born % 5 == 0)).behind
 
 

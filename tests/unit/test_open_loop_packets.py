@@ -66,7 +66,7 @@ def test_a_permutation_saturates_at_the_share_of_payload() -> None:
 
 
 def test_one_slow_cable_of_many_determines_saturation() -> None:
-    """A cable at a quarter of the rate carries a load of 0.2468, beside headers, per direction."""
+    """A cable at a quarter of the rate carries a load of 0.2468 in each direction, and headers."""
     fabric = weft.fabric("xgft:1;64;1").degraded([5], 50.0)
     settings = {
         "pattern": "shift:offset=1", "rate_gbps": 200.0, "measure": "100us", "processes": 1,

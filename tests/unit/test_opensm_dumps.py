@@ -188,7 +188,7 @@ def test_the_engine_counts_paths_that_differ_from_the_matrix(tmp_path: Path) -> 
 
 
 def test_paths_too_long_for_a_byte_are_refused() -> None:
-    """Paths may have 253 hops: by the wrong port it is one more, and 255 means no path."""
+    """Paths have at most 253 hops: the wrong port adds one more, and 255 means no path."""
 
     def chain(length: int) -> Fabric:
         build = FabricBuilder("chain")

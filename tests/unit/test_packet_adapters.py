@@ -61,7 +61,8 @@ def test_packets_of_a_message_wait_for_earlier_ones_and_for_credits() -> None:
     result = run(fabric_of([0] * 3), puts(3, (0, 2, 100_000), (1, 2, 100_000)), trace=[0])
     own = result.hop[result.hop["link"] == result.hop["link"][0]]
     ready, left, sent_ps = own["ready_ps"], own["left_ps"], own["gone_ps"]
-    # A packet is ready when the previous one has left. At half the rate it finally waits for D.
+    # A packet is ready when the previous one has left. Finally credits return at half the rate,
+    # so that each packet waits for D.
     assert ready[0] == 0
     assert np.array_equal(ready[1:], sent_ps[:-1])
     assert (left[-20:] - ready[-20:]).tolist() == [D] * 20

@@ -121,7 +121,7 @@ def test_the_closed_form_equals_times_by_hand() -> None:
 def test_a_host_that_forwards_is_an_adapter_and_a_switch(
     target: int, hops: int, adapter: float | None
 ) -> None:
-    """In BCube(2, 1), internal links of hosts have no latency and the total rate of the ports.
+    """In BCube(2, 1), internal links of hosts have the total rate of the ports and no latency.
 
     Hosts 0 and 1 share a switch; the path from host 0 to host 3 is switch, host, switch.
     """
@@ -210,7 +210,7 @@ def test_a_small_buffer_limits_the_rate_to_one_buffer_per_round_trip(
 def test_the_longest_round_trip_of_a_cable_limits_the_rate(
     lengths: tuple[int, int, int],
 ) -> None:
-    """On a line, b packets pass in the longest round trip, 2 L_i + (R at the far end) + D."""
+    """On a chain, b packets pass in each longest round trip, 2 L_i + (R at the far end) + D."""
     fabric = line([80.0] * 3, lengths)
     cables = np.rint(fabric.cable_latency_ns * 1000).astype(int).tolist()
     hardware = replace(PLAIN, buffer_bytes=3 * 1024)
@@ -308,7 +308,7 @@ def test_barriers_take_their_closed_form(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", [2, 4, 8, 16])
 @pytest.mark.parametrize("size", [1000, 4321])
 def test_collectives_of_equal_rounds_take_the_sum_of_their_rounds(ranks: int, size: int) -> None:
-    """In each round every host sends and receives one message, and a round takes the time of one.
+    """In each round every host sends and receives one message; a round takes one message's time.
 
     Ring and pairwise exchange have p - 1 rounds of a block. An allreduce by recursive doubling has
     log2 p rounds of the whole buffer. Allgathers by Bruck's algorithm and by recursive doubling

@@ -100,7 +100,7 @@ def test_a_lane_for_each_flow_is_max_min_fair(spec: str, pattern: str) -> None:
 
 @pytest.mark.parametrize("behind", range(2, 7))
 def test_levels_differ_at_unequal_inputs_as_by_a_closed_form(behind: int) -> None:
-    """n flows via a trunk get 1/(2n) each and one beside it gets 1/2, instead of 1/(n + 1) each.
+    """n flows via a trunk get 1/(2n) each, a flow beside it 1/2; under max-min each has 1/(n + 1).
 
     If all flows have size S, all end at (n + 1) S under max-min fairness. At the packet level the
     single flow ends at 2 S, and the others end at (n + 1) S, since the link is never idle.

@@ -15,8 +15,8 @@ from weft.fabrics import Fabric
 from weft.sim.packet import Hardware, PacketResult
 from weft.workload import WorkloadBuilder
 
-#: Time from the departure of the first packet at its host until it may leave the switch, and from
-#: the beginning of its departure there to its arrival.
+#: Time from when the first packet leaves its host until it may leave the switch; time from when a
+#: packet begins to leave the switch until it has arrived.
 FIRST, LAST = L + R, L + D
 DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 
@@ -24,8 +24,8 @@ DEEP = replace(PLAIN, buffer_bytes=1 << 24)
 def last_slot(packets: Sequence[int], flow: int) -> int:
     """Return the slot, from 0, of the last packet of one of several flows in round robin.
 
-    A flow of p packets ends in round p. Before it, every other flow has sent as many packets as
-    it has in p rounds, or in p - 1 if it comes later in a round.
+    A flow of p packets ends in round p. By then, a flow that comes earlier in each round has sent p
+    packets, and one that comes later p - 1, or all of its packets if it has fewer.
     """
     rounds = packets[flow]
     before = sum(min(each, rounds - (at > flow)) for at, each in enumerate(packets) if at != flow)
@@ -50,7 +50,7 @@ def test_an_incast_is_served_round_robin(packets: list[int], queues: str) -> Non
 
 @pytest.mark.parametrize("packets", FLOWS, ids=str)
 def test_flows_over_one_cable_are_served_round_robin(packets: list[int]) -> None:
-    """n pairs of hosts at two switches share the cable between these as the link of an incast."""
+    """n pairs of hosts at two switches share the cable between these like the link of an incast."""
     n = len(packets)
     work = puts(2 * n, *((host, n + host, 1000 * each) for host, each in enumerate(packets)))
     result = run(fabric_of([0] * n + [1] * n, [(0, 1)]), work)
@@ -164,7 +164,7 @@ def test_shares_equal_those_by_hand() -> None:
 
 
 def test_a_link_is_shared_by_lanes_first_and_then_by_inputs() -> None:
-    """Flows of one input on lanes 0 and 1 get 1/4 and 1/2, one of another on lane 0 1/4.
+    """One input's flows get 1/4 on lane 0 and 1/2 on lane 1; another input's on lane 0 gets 1/4.
 
     The link serves lanes round robin, and then the inputs of a lane, so that lane 1 has half of it.
     """
@@ -211,13 +211,13 @@ def _victim(
 @pytest.mark.parametrize("packets", [2, 5, 40])
 @pytest.mark.parametrize("n", [2, 3, 4, 7])
 def test_head_of_line_blocking_slows_packets_to_an_idle_destination(n: int, packets: int) -> None:
-    """X grants host 0 every n-th slot; its packet for Y leaves one slot after each for X.
+    """X grants host 0 every n-th slot; after each packet for X, one for Y leaves in the next slot.
 
     So the k-th packets leave in slots n k and n k + 1. Y, though idle, receives 1/n of its rate.
     """
     hot, victim = n * (packets - 1), n * (packets - 1) + 1
     assert _victim(n, packets, PLAIN) == (hot, victim)
-    # With a speedup, the packet for Y leaves with that for X if it has arrived by then.
+    # With a speedup, the packet for Y leaves together with the one for X if it has arrived by then.
     both = (hot, max(hot, 2 * packets - 1))
     assert _victim(n, packets, replace(PLAIN, speedup=2)) == both
 

@@ -66,8 +66,8 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
     np.testing.assert_allclose(valiant.per_link[edge_link][following], 0, atol=1e-12)
     np.testing.assert_allclose(valiant.per_link[edge_link][between & ~following], 16 / 7)
 
-    # Direct traffic relieves the other cables: at a direct share of 1/8 their load is 2, as on the
-    # busiest cable in a group. At a share of 1/4 the direct cables carry 2 as well.
+    # Direct traffic relieves the other cables: at a direct share x = 1/8 their load is 2, as on the
+    # busiest cable in a group. At x = 1/4 the direct cables carry 2 as well.
     ugal = shifted(fabric, "ugal", 8)
     assert ugal.minimal_share == pytest.approx(1 / 4)
     np.testing.assert_allclose(ugal.per_link[edge_link][following], 2)
@@ -76,7 +76,7 @@ def test_a_shift_by_a_group_of_a_dragonfly() -> None:
 
 
 def test_a_shift_by_a_group_of_a_megafly() -> None:
-    """As on the dragonfly, but no cable within a group is the busiest: 8 x = 16/7 (1 - x)."""
+    """As on the dragonfly, but cables within groups are not the busiest: 8 x = 16/7 (1 - x)."""
     fabric = weft.fabric("megafly:p=2,leaves=4,spines=4,h=2")
     tail, head = groups_of(fabric)
     following = (tail != head) & (head == (tail + 1) % 9)
@@ -297,13 +297,13 @@ def test_dead_ends_and_loops_via_an_intermediate_are_found() -> None:
     fabric = weft.fabric("hyperx:S=4,T=1")
     routes = candidates(fabric, "valiant")
     sets = routes.via_set.copy()
-    sets[3, 0] = -1  # switch 0 has no set to intermediate 3, which 0-1 and 0-2 may draw
+    sets[3, 0] = -1  # switch 0 has no set to intermediate 3, which pairs 0-1 and 0-2 may draw
     report = validate(fabric, replace(routes, via_set=sets))
     assert sorted(map(tuple, report.unrouted_pairs.tolist())) == [(0, 1), (0, 2)]
     loads = all_to_all_loads(fabric, replace(routes, via_set=sets))
     assert loads.unrouted == 2
     sets = routes.set_id.copy()
-    sets[1, 0] = -1  # switch 0 has no set to 1, for its own packets or as an intermediate
+    sets[1, 0] = -1  # switch 0 has no set to 1 for any packets, its own or those via 0
     for direct, pairs in ((False, [(2, 1), (3, 1)]), (True, [(0, 1), (2, 1), (3, 1)])):
         broken = replace(routes, set_id=sets, direct=direct)
         report = validate(fabric, broken)

@@ -51,7 +51,7 @@ def test_impossible_values_are_refused(options: dict[str, object], message: str)
         WorkloadBuilder(2).operations(**arguments)
 
 
-def test_requires_refuses_unknown_handles() -> None:
+def test_a_dependency_on_an_unknown_handle_is_refused() -> None:
     builder = WorkloadBuilder(1)
     ops = builder.operations([0, 0], Kind.CALC)
     with pytest.raises(InputError, match="no operation has the handle 2"):
@@ -106,7 +106,7 @@ def test_ranks_wait_together_for_operations_begun_one_by_one() -> None:
     builder.calc([0, 1], 1)
     builder.waitall()
     assert builder.num_ops == 12
-    # rank 0: two sends, two receives, an operation for three waits, calc.
+    # Rank 0: sends 0 and 1, receives 2 and 3, operation 4 that waits for both sends, calculation 5.
     assert waits(builder)[4:6] == [[0, 1, 3], [4]]
     assert waits(builder)[10:] == [[6, 7, 9], [10]]
 
