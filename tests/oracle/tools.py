@@ -94,8 +94,8 @@ def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool 
 
     Each node has an adapter on every rail. A rail has one leaf switch, and two spines connect the
     leaf switches. With `lids`, ports have LIDs, as on a running subnet. With `mixed`, adapters of
-    the first rail have two ports and the cable in the second; those of the second rail have the
-    port GUID that ibsim expects; those of the last rail have two functions of consecutive GUIDs.
+    the first rail have two ports and a cable in port 2; adapters of the second rail have the port
+    GUID that ibsim expects; adapters of the last rail have two functions of consecutive GUIDs.
     """
     spine = [0xFC6A1C0300A00000 + 64 * number for number in range(2)]
     leaf = [0xFC6A1C0300B00000 + 64 * number for number in range(rails)]

@@ -15,7 +15,7 @@ BESIDE_FULL_RATE = ([0, 0, 3, 4], [1, 2, 1, 2])
 
 
 def penalties(graph: packet.Graph, variant: packet.Variant, size: int = 1 << 22) -> np.ndarray:
-    """Return the time of each communication of a graph, divided by that of one alone."""
+    """Return the time of each communication of a graph over the time of a communication alone."""
     nodes = max(max(each) for each in graph) + 1
     (result,), alpha = packet.measure([graph], variant, nodes, size)
     return result.time_s / (alpha * size)
@@ -37,7 +37,7 @@ def test_long_quanta_give_the_papers_penalties() -> None:
 
 @pytest.mark.parametrize("name", FIGURE_4)
 def test_long_quanta_give_the_papers_measured_times(name: str) -> None:
-    """Times agree within 1 %; those of the paper's own model are off by up to 6 %."""
+    """Times agree within 1 %; the paper's own model is off by up to 6 %."""
     edges = FIGURE_4[name]
     graph = [a for a, _ in edges], [b for _, b in edges]
     result = penalties(graph, LONG, packet.MEASURED_BYTES)

@@ -163,7 +163,7 @@ def test_hpcg_counts_the_calculations_of_ranks() -> None:
     run = measure(FLOWS, Run(KNS, "hdor", "linear", 1, "hpcg"))
     assert 0.99 * 36 * 0.85 * 0.98 < run.values["hpcg"] < 36 * 0.85
     assert 0 < run.values["hpcg-waiting"] < 5
-    # network_share is that of the complete run; the benchmark excludes the first barrier.
+    # network_share covers the complete run; the benchmark excludes the first barrier.
     assert 100 * run.network_share == pytest.approx(run.values["hpcg-waiting"], rel=0.05)
 
 
@@ -818,7 +818,7 @@ def test_the_command_reports_the_state_after_a_signal(
 
 
 def test_lanes_separate_flows_only_at_the_packet_level() -> None:
-    """Rates at the flow level do not depend on lanes; those of packets on the same paths do."""
+    """Rates depend on lanes at the packet level but not, on the same paths, at the flow level."""
 
     def rates(setting: Setting) -> Iterator[float]:
         for engine in ("dfsssp-few", "dfsssp"):

@@ -147,7 +147,7 @@ class PlainFlow:
         self.packet_at: dict[int, float] = defaultdict(float)
         #: Messages that have reached the front of their queue pair.
         self.begun: set[int] = set()
-        #: Messages of this moment: those that requests and answers release, and those posted.
+        #: Messages released by requests and answers at this moment; messages posted at this moment.
         self.released: list[tuple[int, str]] = []
         self.joining: list[tuple[int, str]] = []
         #: Latest arrival of the messages of a queue pair.

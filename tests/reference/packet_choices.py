@@ -98,7 +98,7 @@ def flowlet(net, message, number, row, first, count, time):
 
 
 def load(net, x, at):
-    """Return the used credits of a candidate's lane plus those of packets routed to it."""
+    """Return the used credits of a candidate's lane plus credits needed by packets routed there."""
     out = net.edge_link[net.set_edge[at]]
     index = out * net.num_vls + candidate_lane(net, x, at)
     return net.buffer_bytes // net.credit_bytes - net.credits[index] + net.wanted[index]

@@ -52,7 +52,7 @@ def minimal_paths(
 def indirect_paths(
     fabric: Fabric, routes: CandidateRoutes, source: int, target: int
 ) -> list[WeightedPath] | None:
-    """Return paths via all intermediates but those of the ends; None if a path does not arrive."""
+    """Return paths via all intermediates except the ends; None if a path does not arrive."""
     via = routes.via
     others = set(range(routes.num_intermediates)) - {int(via[source]), int(via[target])}
     paths = []

@@ -110,7 +110,7 @@ def test_times_do_not_depend_on_when_the_clock_began(monkeypatch, few: int, far:
     completion, elapsed = predict_elapsed(*ends, sizes, starts, float(inverse))
     exact = [float(end - Fraction(start)) for end, start in zip(expected, starts, strict=True)]
     np.testing.assert_allclose(elapsed, exact, rtol=1e-12)
-    # The only error is one rounding, that of the clock time.
+    # The only error is one rounding of the clock time.
     np.testing.assert_allclose(completion, [float(t) for t in expected], rtol=2.3e-16)
     steps = predict_steps(*ends, sizes, starts, float(inverse))
     np.testing.assert_allclose(steps.elapsed_s, exact, rtol=1e-12)

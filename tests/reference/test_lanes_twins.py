@@ -38,7 +38,7 @@ def test_lanes_are_acyclic_and_at_most_those_of_first_fit(seed: int, management:
 
 @pytest.mark.parametrize("engine", ["dfsssp", "lash", "lash:passes=0", "lash:lmc=1"])
 @pytest.mark.parametrize("seed", range(6))
-def test_engines_with_lanes_are_acyclic_and_shortest(seed: int, engine: str) -> None:
+def test_routes_of_engines_with_lanes_are_acyclic_and_shortest(seed: int, engine: str) -> None:
     fabric = random_fabric(seed, switches=10, hosts=14)
     for management in (False, True):
         routes = route(fabric, engine, management=management, max_vls=15)

@@ -159,7 +159,7 @@ def test_a_negative_value_is_checked_by_its_option(
     assert says in message
 
 
-def test_only_negative_numbers_and_booleans_are_attached_to_an_option() -> None:
+def test_only_negative_numbers_and_booleans_are_joined_to_their_option_by_equals() -> None:
     words = ["a", "--b", "-1us", "--c=1", "-2", "--d", "-inf", "--e", "-x", "-3", "--", "--f", "-4"]
     assert attached(words) == [
         "a", "--b=-1us", "--c=1", "-2", "--d=-inf", "--e", "-x", "-3", "--", "--f", "-4",

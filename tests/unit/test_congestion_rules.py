@@ -93,7 +93,7 @@ def test_held_back_time_counts_only_while_there_are_packets_to_send(
 @pytest.mark.parametrize(
     ("targets", "marked"), [((3, 3, 3, 2), 1), ((3, 2, 3, 3), 0), ((3, 2, 3, 3, 3), 1)]
 )
-def test_packets_behind_a_head_for_another_link_are_not_counted_for_marks(
+def test_packets_behind_a_packet_for_another_link_do_not_count_for_marks(
     targets: Sequence[int], marked: int
 ) -> None:
     # A packet takes 4 D on the cable of host 3; host 0's packet is the first there. Meanwhile all

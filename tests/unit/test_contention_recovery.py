@@ -50,7 +50,7 @@ def test_predicted_times_of_hundreds_of_random_graphs_give_the_penalties_back(mo
 
 
 def test_three_communications_that_end_one_after_the_other_by_hand() -> None:
-    """Two smaller graphs give their own penalties; the paper's equations give those of the third.
+    """Two smaller graphs give their own penalties; the paper's equations give the third's.
 
     In the graph 0->1 0->2 3->1, edge 3->1 ends first, at 1.5. Then 0->1 and 0->2 have penalty 2, so
     each sends (2.5 - 1.5) / 2 = 1/2 of its bytes in the second step. Edge 0->1 ends last and sends

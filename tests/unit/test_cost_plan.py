@@ -254,7 +254,7 @@ def rails(described: dict[str, tuple[str, int]]) -> Fabric:
         ({"a": ("x", 7), "b": ("y", 7), "c": ("z", 8), "d": ("z", 0)}, ["ab", "c", "d"]),
         # Both rules apply: a and c match by their host name, b and c by their system GUID.
         ({"a": ("n1 HCA-1", 1), "b": ("?", 2), "c": ("n1 HCA-2", 2)}, ["abc"]),
-        # Neither a name that many machines share nor that of an adapter model identifies a machine.
+        # Neither a name that many machines share nor an adapter model's name identifies a machine.
         ({"a": ("localhost mlx5_0", 0), "b": ("localhost mlx5_0", 0)}, ["a", "b"]),
         ({"a": ("MT4115 ConnectX", 0), "b": ("MT4115 ConnectX", 0)}, ["a", "b"]),
     ],

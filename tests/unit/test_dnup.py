@@ -19,7 +19,7 @@ from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection
 
 
-def test_the_rank_of_a_switch_is_its_distance_from_the_leaves() -> None:
+def test_the_level_of_a_switch_follows_from_its_distance_from_the_leaves() -> None:
     fabric = load("xgft:3;2,2,2;1,2,2")
     ranks = leaf_ranks(fabric)[: fabric.num_switches]
     # 4 leaves, 4 switches above them and 4 at the top.

@@ -58,7 +58,7 @@ def test_an_eager_message_takes_its_latency_and_its_size_over_the_rate() -> None
     assert result.ended_ns[0] == 0  # the library has buffered the message
 
 
-def test_a_rendezvous_send_requests_first_and_ends_when_its_message_has_left() -> None:
+def test_a_send_by_rendezvous_requests_first_and_ends_when_its_message_has_left() -> None:
     options = {"eager_bytes": 0, "switch_latency_ns": 50}
     latency = 3 * 50 + 40
     result = weft.simulate(TREE, ROUTES, one_message(5000), [0, 5], **options)

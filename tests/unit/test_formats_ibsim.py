@@ -94,7 +94,7 @@ Ca 3 "lonelier"
     assert fabric.system_guid.tolist() == [0xABC, 0, 0, 0, 0]
 
 
-def test_modules_prefix_ids() -> None:
+def test_ids_are_prefixed_by_their_module() -> None:
     text = """\
 module = "r1"
 Switch 2 "leaf"

@@ -1,4 +1,4 @@
-"""Arrays of fabrics, routes and workloads are read-only, and so are those of their copies."""
+"""Arrays of fabrics, routes and workloads, and of copies of these, are read-only."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether both objects have equal values, and the same of their arrays are writable."""
+    """Return whether two objects have equal values, and arrays that are equally writable."""
     if isinstance(one, np.ndarray):
         equal = np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
         return equal and one.flags.writeable == other.flags.writeable and one.dtype == other.dtype

@@ -270,7 +270,7 @@ def test_the_command_prints_writes_and_draws(capsys, tmp_path) -> None:
     assert re.search(r"dmodk: sustains 0\.(49|5)", out)
     assert pl.read_csv(table)["load"].to_list() == [0.2, 0.5, 0.8]
     assert plot.read_bytes().startswith(b"\x89PNG")
-    # The command draws a table that it wrote before beside that of a new sweep.
+    # The command draws the table of an earlier sweep beside a new sweep.
     other = tmp_path / "both.svg"
     status, _, err = sweep_command(
         capsys, "--loads", "0.2,0.3", "--also", table, "--plot", other, "--seed", 4

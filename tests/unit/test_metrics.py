@@ -279,7 +279,7 @@ def test_load_metrics_equal_those_by_hand() -> None:
     assert load_metrics([]).row(0) == (0, *[None] * 7)
 
 
-def test_ecdf_equals_that_by_hand() -> None:
+def test_the_empirical_distribution_equals_values_by_hand() -> None:
     assert ecdf([2, 1, 2, 5]).rows() == [(1.0, 0.25), (2.0, 0.75), (5.0, 1.0)]
     assert ecdf([]).rows() == []
 

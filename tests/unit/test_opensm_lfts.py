@@ -153,7 +153,7 @@ def test_the_writers_output_equals_opensms() -> None:
     assert lft_dump(fabric, routes) == OPENSM
 
 
-def test_lines_with_guids_do_not_depend_on_lids_and_bare_lines_do(tmp_path: Path) -> None:
+def test_only_lines_without_guids_depend_on_lids(tmp_path: Path) -> None:
     fabric = pair()
     other = replace(
         fabric, lid=np.array([9, 8, 7, 6, 5, 4], np.int32), lmc=np.zeros(6, dtype=np.uint8)

@@ -41,7 +41,7 @@ def test_levels_agree_where_inputs_and_rates_are_equal(spec: str, pattern: str) 
 
 
 def test_many_incasts_have_equal_inputs_and_rates() -> None:
-    """At least a third of the incasts have both, and flows share links in nearly all of these."""
+    """At least a third of the incasts do; in nearly all of these, flows share links."""
     sharing = []
     for spec in FABRICS:
         for seed in range(4):

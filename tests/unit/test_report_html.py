@@ -332,7 +332,7 @@ def test_curve_is_the_empirical_distribution():
     assert curve(np.zeros(0)) == ([], [])
 
 
-def test_busiest_leaves_idle_links_out_and_breaks_ties_by_number():
+def test_the_busiest_links_omit_idle_links_and_ties_go_by_number():
     load = np.array([0.0, 3.0, 5.0, 3.0, 9.0])
     assert busiest_links(load, np.array([0, 1, 2, 3])) == [2, 1, 3]
     assert busiest_links(load, np.array([0, 1, 2, 3]), 2) == [2, 1]

@@ -220,7 +220,7 @@ def test_columns_of_the_tables_agree_with_each_other(capsys, tmp_path) -> None:
     assert pl.read_parquet(folder / "runs.parquet")["makespan_ns"][0] == jobs["end_ns"].max()
 
 
-def test_a_single_run_equals_that_of_python(capsys, tmp_path) -> None:
+def test_a_single_run_equals_the_same_run_from_python(capsys, tmp_path) -> None:
     folder = tmp_path / "results"
     words = (TREE, "--workload", "alltoall:size=20KiB", "--placement", "random", "--out", folder)
     assert run(capsys, *words, "--eager", "4KiB", "--switch-latency", "50ns", "--csv")[0] == 0

@@ -229,7 +229,7 @@ def test_each_part_of_a_split_torus_is_routed() -> None:
     assert "5 line and single switch" in routes.notes[0]
 
 
-def test_quality_of_service_levels_use_lanes_of_their_own() -> None:
+def test_a_qos_level_shifts_service_levels_to_lanes_of_their_own() -> None:
     fabric = load("torus:5x5")
     routes, report = routed(fabric, "torus-2QoS:qos_level=1")
     assert report.lanes == 2

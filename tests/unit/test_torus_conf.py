@@ -147,7 +147,7 @@ def test_a_written_configuration_reads_the_same(tmp_path: Path) -> None:
     assert write(read(path)) == text
 
 
-def test_a_mesh_is_written_as_one() -> None:
+def test_a_mesh_is_written_as_a_mesh() -> None:
     seed = Seed({"xp": SeedLink(1, 2), "yp": SeedLink(1, 3)})
     conf = TorusConf(radix=(3, 4, 1), wraps=(False, False, False), seeds=(seed,))
     assert write(conf).startswith("mesh 3 4 1\n")

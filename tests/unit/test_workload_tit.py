@@ -129,7 +129,7 @@ def test_a_second_wait_for_a_message_is_ignored() -> None:
     )
 
 
-def test_a_receive_without_a_size_takes_that_of_the_send() -> None:
+def test_a_receive_without_a_size_takes_the_size_of_the_send() -> None:
     workload = trace(
         "init; send 1 3 77; send 1 3 0; send 1 3 5", "init; recv 0 3 0; recv 0 3 -1; recv 0 3 9"
     )
