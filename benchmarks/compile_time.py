@@ -1,6 +1,7 @@
 """Times of first commands, each with an empty kernel cache, and of `weft warmup`.
 
-CPU seconds are of all processes, and so depend less on other users of the cores.
+CPU seconds are the sum over all processes of a command; other users of the cores affect them less
+than they affect wall-clock seconds.
 """
 
 from __future__ import annotations

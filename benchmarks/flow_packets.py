@@ -1,9 +1,10 @@
 """Deviation of max-min fairness from the packet level, for random long flows on ten fabrics.
 
-Flows are drawn by six patterns. For the first two tables flows are removed until every link has as
-many flows from each of its inputs. The first table has the cases in which all flows of a link also
-have the same max-min rate, so that the levels should agree; the second has the other cases. The
-third table has all flows. The last table has up to 15 flows, each on its own lane.
+Flows are drawn by six patterns. For the first two tables flows are removed until, on every link,
+the inputs that feed it contribute equal numbers of flows. The first table has the cases in which
+all flows of a link also have the same max-min rate, so that the levels should agree; the second has
+the other cases. The third table has all flows. The last table has up to 15 flows, each on its own
+lane.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A simple simulator of packets in time slots, with results in the form of the packet level's.
+"""A simple simulator of packets in time slots, with results in the packet level's form.
 
 Tests of reports use it to be independent of the kernel. Every packet takes one slot on every link,
 a buffer holds a few packets, and links, which have no latency, serve buffers round-robin.

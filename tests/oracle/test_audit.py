@@ -174,7 +174,7 @@ def test_faults_in_edited_tables_are_reported(dumped: Path, tmp_path: Path) -> N
     actual = audit([without])
     assert kinds(actual) == ["unrouted", "no table"]
     assert "1 of 48 switches have no table: r0.0" in actual.findings[1].text
-    # A host without a cable is not an example of a lost pair.
+    # The example of a pair without a path never has a host without a cable.
     cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
     assert " have no path, for example " in cut.findings[0].text
     assert "h0.1" not in cut.findings[0].text

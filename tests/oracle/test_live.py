@@ -48,7 +48,7 @@ GOING_DOWN = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 @pytest.fixture(scope="module", autouse=True)
 def _heard_signals() -> Iterator[None]:
-    """Let programs that tests start receive signals that the parent of the tests ignores.
+    """Stop ignoring signals that the tests' parent ignored, so that started programs receive them.
 
     A program under nohup, or in a shell's background, ignores signals, and so do its children.
     """
@@ -280,7 +280,7 @@ def test_dumped_tables_can_be_loaded_again(tmp_path: Path) -> None:
 
 
 def test_an_audit_uses_the_cables_that_opensm_discovered(tmp_path: Path) -> None:
-    """Static tables still use a missing cable, which is reported with and without a fabric."""
+    """Static tables still use a missing cable, which is reported with or without `fabric`."""
     fabric = load("xgft:2;4,4;1,2")
     with live(fabric, routes=route(fabric, "minhop"), keep=tmp_path / "kept") as subnet:
         subnet.unlink("s1-0[5]")
@@ -291,7 +291,7 @@ def test_an_audit_uses_the_cables_that_opensm_discovered(tmp_path: Path) -> None
         assert ("stale" in kinds) == (given is not None)
 
 
-def test_an_export_of_a_faulty_fabric_is_tried_on_it(tmp_path: Path) -> None:
+def test_the_commands_of_an_export_simulate_the_faulty_fabric(tmp_path: Path) -> None:
     fabric = load("xgft:2;4,4;1,2").without(switches=["s2-1"])
     exported = export(fabric, route(fabric, "minhop"), tmp_path / "tables")
     first = re.search(r"^weft opensm live (\S+) --tables", exported.commands, re.MULTILINE)
@@ -652,7 +652,7 @@ def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let weft's time limits expire once a file exists, and not before."""
-    hours = count(0, 3600)  # hourly checks, as the file may exist at the first check
+    hours = count(0, 3600)  # an hour per reading: the first may already see the file
     clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
     monkeypatch.setattr("weft.opensm.live.processes.time", clock)
 

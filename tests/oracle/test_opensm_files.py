@@ -253,7 +253,7 @@ def test_dumps_of_lanes_and_hops_are_identical(spec: str, lmc: int, tmp_path: Pa
     lids = predict_lids(fabric, lmc=lmc)
     lanes, adapters = read_sl2vl(fabric, tmp_path / "opensm-sl2vl.dump")
     assert sl2vl_dump(fabric, lanes, lids, adapters) == files["opensm-sl2vl.dump"]
-    hosts = fabric.num_host_endpoints  # a router has the general table
+    hosts = fabric.num_host_endpoints  # routers, left out here, have the general table
     assert adapters[:hosts, :5].tolist() == [[1, 1, 1, 0, 0]] * hosts
     assert lanes.tables[:, :5].tolist() == [[3, 1, 0, 2, 0]]
     assert lid_matrix(fabric, lids=lids) == files["opensm-lid-matrix.dump"]

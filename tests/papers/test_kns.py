@@ -263,8 +263,8 @@ def test_placements_fill_every_node_shuffled_or_not(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("network", [KNS, TREE])
-def test_shuffled_networks_count_hosts_alike(network: str) -> None:
-    """Paths between ranks in order have the same lengths with shuffled cables."""
+def test_linear_placement_is_the_same_with_shuffled_cables(network: str) -> None:
+    """Linear placement gives paths of the same lengths whether cables are shuffled or in order."""
     lengths = []
     for name in (cabled(network, cables) for cables in CABLES):
         fabric, routes = machine.fabric(name), machine.routes(name, "dfsssp")
@@ -424,7 +424,7 @@ def test_every_claim_can_be_flipped() -> None:
 def test_doctored_values_flip_the_verdict(claim, choice: Choice) -> None:
     as_said, otherwise = map(doctored, FLIPS[claim.id])
     actual = judge(claim.compare(as_said, choice), claim.measured(as_said, choice))
-    # Where processors determine a result, the network only bounds it: the claim is not settled.
+    # If a result depends on processors, the network gives only a bound: the claim is not settled.
     sufficient = all(each.settles for each in actual.conditions)
     assert actual.verdict is (Verdict.HOLDS if sufficient else Verdict.CANNOT_TELL), actual.deciding
     assert sufficient == (not claim.id.endswith("-level"))
@@ -442,7 +442,7 @@ def test_claims_are_commented() -> None:
         assert each.findings[ALONE].measured
 
 
-def test_same_is_within_five_percent_for_either_network() -> None:
+def test_same_means_within_five_percent_for_either_network() -> None:
     ring = "natural-ring-latency"
     for value, verdict in ((0.96, Verdict.HOLDS), (0.94, Verdict.FAILS), (1.5, Verdict.HOLDS)):
         actual = held(doctored({(ring, KNS, ANY, ANY): value}), "ring-linear")
@@ -486,7 +486,7 @@ def test_claims_whose_runs_are_missing_are_not_measured(seed: int) -> None:
 # -- choices -------------------------------------------------------------------------------------
 
 
-def test_only_choices_that_change_a_claims_evidence_count() -> None:
+def test_choices_that_do_not_change_a_claims_evidence_are_not_counted() -> None:
     evidence = replace(doctored({}), shares=dict.fromkeys(METRICS, 1.0))
     counted = {
         name: len(actual.findings) for name, actual in held(evidence, all_choices=True).items()
@@ -599,7 +599,7 @@ def test_placement_does_not_matter_if_a_benchmark_draws_its_ranks() -> None:
     assert verdicts == [Verdict.FAILS, Verdict.CANNOT_TELL]
 
 
-def test_no_path_takes_longer_than_all_switches() -> None:
+def test_no_path_takes_longer_than_one_through_all_switches() -> None:
     # 21 switches of 100 ns, 22 cables of 10 ns, 34 bytes at 4 GB/s, both ends.
     assert machine.longest_latency_us(TREE) == pytest.approx(2.1 + 0.22 + 0.0085 + 2 * 0.55)
     name = "pingpong-latency-updn"
@@ -818,7 +818,7 @@ def test_the_command_reports_the_state_after_a_signal(
 
 
 def test_lanes_separate_flows_only_at_the_packet_level() -> None:
-    """Rates depend on lanes at the packet level but not, on the same paths, at the flow level."""
+    """On the same paths, rates depend on lanes at the packet level, but not at the flow level."""
 
     def rates(setting: Setting) -> Iterator[float]:
         for engine in ("dfsssp-few", "dfsssp"):

@@ -309,7 +309,9 @@ def test_few_entries_change_for_a_missing_cable() -> None:
 
 
 def test_detours_leave_a_line_via_all_of_its_routers() -> None:
-    """r1.2 is cut off from the line of r1.0 to r1.5; s1.2 leads to these via different routers."""
+    """r1.2 lost its cable to its line r1.0 to r1.5; its other line, s1.2, leads to each of these
+    via a different router.
+    """
     fabric = build("kns:k=6,n=2").without(cables=["r1.2[2]"])
     line = fabric.find_node("s1.2")
     beyond = [fabric.find_node(f"h1.{other}") - fabric.num_switches for other in (0, 1, 3, 4, 5)]

@@ -54,7 +54,7 @@ def test_correlated_batches_are_merged_and_widen_the_interval() -> None:
     independent = batch_means(at, random.normal(5, 1, len(at)), 0, 32_000)
     assert independent.batches == 32
     assert independent.half_width == pytest.approx(student_t(31) / np.sqrt(32_000), rel=0.4)
-    # This noise is constant for about three of 32 batches, which are therefore not independent.
+    # Each level of this noise lasts for about three of the 32 batches: they are not independent.
     level = np.repeat(random.normal(0, 1, 12), 32_000 // 12 + 1)[:32_000]
     slow = batch_means(at, 5 + level, 0, 32_000)
     assert slow.batches < 32
@@ -307,14 +307,15 @@ def test_a_rank_with_starving_messages_is_saturation_even_if_others_are_quick(by
     assert not result.latency_trend.grows
     assert result.saturated
     assert result.behind == f"what rank 7 {'sends' if by == 'source' else 'receives'}"
-    # 1 % of the messages may be late, but the rank still falls behind.
+    # Up to 1 % missing messages are not saturation, but the rank still falls behind.
     result = measured(born % 100 < 1)
     assert result.behind
     assert not result.saturated
-    # Four messages that wait in the middle of the window, one of them in flight, are just enough.
+    # Four messages under way at 500 ns, the middle of the window, are enough; three are not. One of
+    # them is created at that instant.
     assert measured((born % 125 == 0) & (born > 0)).behind
     assert not measured((born % 125 == 0) & (born > 125)).behind
-    # Only the middle of the window counts: here none waits a third into the window.
+    # Only the middle of the window counts: at a third of it, no message waits yet.
     assert measured((born > 340) & (born % 5 == 0)).behind
 
 

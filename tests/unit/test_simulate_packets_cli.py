@@ -438,7 +438,7 @@ def test_perform_runs_an_experiment_from_python() -> None:
     assert not outcome.result.complete
 
 
-#: Program that prints the kernels which runs compile although `weft warmup` ran before.
+#: Program that prints the kernels that are still compiled by runs after `weft warmup`.
 AFTER_WARMUP = """
 import importlib, pkgutil
 import weft, weft.kernels.packet, weft.sim.packet.policies

@@ -79,7 +79,7 @@ def test_messages_match_in_posting_order_by_tag_and_communicator() -> None:
 
 
 def test_messages_match_where_keys_need_more_than_64_bits() -> None:
-    # With 2^23 ranks, a tag of 2^18 times the square of the number of ranks is 2^64.
+    # A tag of 2^18, multiplied by the square of 2^23 (the number of ranks), is 2^64.
     builder = WorkloadBuilder(2**23)
     tags = np.arange(2**18 + 1)
     for rank, kind, order in ((0, Kind.SEND, tags), (1, Kind.RECV, tags[::-1])):

@@ -1,4 +1,4 @@
-"""Values that builders refuse, of every shape and type, without traceback or conversion."""
+"""Values of wrong shapes and types: builders refuse them with an error, and convert none."""
 
 from __future__ import annotations
 

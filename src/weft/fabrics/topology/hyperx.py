@@ -26,7 +26,7 @@ def _hyperx_counts(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) ->
     )
     switches = prod(S)
     grid = list(zip(S, _multiplicities(S, K), strict=True))
-    # A cable between two switches of a line carries the flows between their two hyperplanes.
+    # All cables between two hyperplanes of a dimension share the flows between them equally.
     load = max(Fraction(2 * switches, size * k) if size > 1 else Fraction(0) for size, k in grid)
     cuts = [switches * size * k // 4 for size, k in grid if size % 2 == 0]
     return ClosedForm(
@@ -57,7 +57,7 @@ def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricB
 
     Switch ``s{x}.{y}…`` and its hosts have the coordinates (x, y, …); x varies fastest. Ports 1 to
     T lead to the hosts; they are followed, dimension by dimension, by the S - 1 ports to the other
-    switches of the line in the order of their coordinate, repeated K times.
+    switches of the line in the order of their coordinate. This sequence is repeated K times.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _connected_lines(S: tuple[int, ...], K: tuple[int, ...], hosts: int) -> Fabr
     switches = build.switches(["s" + name for name in names], coordinates=coords)
     attach_hosts(build, switches, hosts, names=names, coordinates=coords)
     port = hosts + 1
-    # Axis d of this array is dimension d; moved to the end, it contains the lines.
+    # Axis d of this array is dimension d; after it is moved to the end, each row is a line.
     grid = switches.reshape(S, order="F")
     for d, (size, k) in enumerate(zip(S, K, strict=True)):
         lines = np.moveaxis(grid, d, -1).reshape(-1, size)

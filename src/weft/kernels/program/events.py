@@ -18,8 +18,9 @@ ARRIVE = 4
 KIND_SHIFT = 40
 OPERATION = (1 << KIND_SHIFT) - 1
 
-#: Times in ns count as equal if they differ by at most SAME_TIME times the time (limited to the
-#: range from SAME_NS to SAME_MOST_NS), or by at most the rounding error, ROUNDING times the time.
+#: Times in ns count as equal if they differ by at most SAME_TIME times the time. This tolerance is
+#: at least SAME_NS and at most SAME_MOST_NS, but never below the rounding error, ROUNDING times the
+#: time.
 SAME_TIME = 1e-12
 SAME_NS = 1e-9
 SAME_MOST_NS = 1.0

@@ -1,7 +1,7 @@
 """The channel dependency graph.
 
-Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. The dependencies of a channel on the
-channels that leave its head are a run of bits: bit ``(vl * degree + k) * vls + out_vl`` after
+Channels are (edge, VL) pairs, numbered ``edge * vls + vl``. Each dependency of a channel on a
+channel that leaves its head is one bit, number ``(vl * degree + k) * vls + out_vl`` after
 ``first_bit[edge]``. Here ``degree`` is the number of edges that leave the head row, and k is the
 index of the outgoing edge among them. The kernels share these arguments:
 

@@ -46,7 +46,7 @@ def flow_key(key, flow):
 
 @njit(cache=True)
 def flowlet_hash(state, qp, epoch):
-    """Return 64 random bits for one epoch of one QP, from an input that is unique in the flow."""
+    """Return 64 random bits for one epoch of one QP, distinct for each pair in a flow."""
     return splitmix64(state ^ ((np.uint64(qp) << np.uint64(32)) | np.uint64(epoch)))
 
 

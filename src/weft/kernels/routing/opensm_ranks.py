@@ -17,9 +17,9 @@ def _port_hops(
 ):  # fmt: skip
     """Fill hops[e] with the number of edges of the path to the goal that starts with edge e.
 
-    As in OpenSM, a row propagates the hops of its best port, but the steps allowed next depend on
-    the step that queued the row last, which may belong to another port. Where cables connect
-    switches of one rank, paths can therefore lead down and up again.
+    As in OpenSM, a row propagates the hops of its best port. But which steps may follow depends on
+    the step that last put the row into the queue, and that step may belong to another port. Where
+    cables connect switches of one rank, paths can therefore lead down and up again.
     """
     rows = len(least)
     none = most_hops + 1

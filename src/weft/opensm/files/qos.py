@@ -90,7 +90,7 @@ class _Policy:
 
     Ports with equal service levels form a class. The rules that specify both ports of a pair are
     first; one such rule can apply to several classes. The rules after them specify only the port of
-    the first axis, and give the most common service level of its class.
+    the first axis, and give the service level of most pairs with a port of its class.
     """
 
     def __init__(self, sls: NDArray[np.uint8], default: int):

@@ -220,7 +220,7 @@ def _idle_routers(fabric: Fabric, router: NDArray[np.bool_]) -> NDArray[np.intp]
         across = meets[ends]
         spans = (across @ meets @ across.T).toarray()
         np.fill_diagonal(spans, 0)
-        # Only lines that do not already share a router show that this switch is a router.
+        # Pairs of its lines that share another router do not show that this switch is a router.
         if np.any(spans[across[:, ends].toarray() == 0]):
             idle.append(row)
     return np.array(idle, dtype=np.intp)
@@ -346,9 +346,9 @@ def _merge_groups(
 
     A complete grid has one group per dimension. Lines that faults have separated from all
     rectangles are groups of their own. Such a group gets a dimension if it shares no router with
-    any line of that dimension, and if then no plane contains two routers of a line that crosses
-    the plane. Groups that fit no dimension get a number for ordering only; for their lines the
-    second result, bool [lines], is False.
+    any line of that dimension, and if then the routers of every line are in different planes of
+    the line's dimension (see `_planes`). Groups that fit no dimension get a number for ordering
+    only; for their lines the second result, bool [lines], is False.
     """
     router, of_line, _ = joints
     weight = np.bincount(group[of_line], minlength=len(clash))
@@ -367,7 +367,7 @@ def _merge_groups(
     tried = 0
 
     def fits(one: int, axis: int) -> bool:
-        """Return whether a group fits a dimension: no plane has two routers of a line across it."""
+        """Return whether every line's routers have different planes if a group gets an axis."""
         nonlocal tried
         tried += 1
         dimension_of[one] = axis
@@ -466,8 +466,9 @@ def _coordinate(
     """Return one coordinate of each router: the number of its plane.
 
     Faults can split a plane into components, which are merged. Two components can be of one plane
-    if no line of the dimension has routers in both. A component is merged with the plane that has
-    routers of the fewest lines, which is correct if only that plane has a gap. For the last
+    if no line of the dimension has routers in both. Of the planes possible for a component, it is
+    merged with the one that has routers of the fewest lines. If only one plane has a gap, this is
+    the correct one. For the last
     dimension, `others` contains the other coordinates, and the merged components must not have two
     routers at one position.
     """

@@ -49,7 +49,7 @@ HOT_SPOT_COLUMNS: Mapping[str, Column] = {
     "elsewhere": Column(
         pl.Int64,
         "",
-        "Number of the `messages` to hosts at which the root does not end (null: it ends at none)",
+        "Number of the `messages` not to the host at which the root ends (null: no host there)",
     ),
     "wait_ns": Column(pl.Float64, "ns", "Total wait of packets sent on the root or into the nodes"),
 }
@@ -287,7 +287,7 @@ def snapshots_of(result: PacketResult) -> Snapshots:
 
 
 def adapter_ends(result: PacketResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the hosts from and to whose adapters each link leads: two int64 [links], -1 for none.
+    """Return the host whose adapter each link begins at, and ends at: two int64 [links], or -1.
 
     The links inside hosts that forward follow the fabric's links: for each such host, the link from
     its adapter into its node, then the link back.

@@ -28,7 +28,7 @@ def tree(n: int) -> Iterator[tuple[Ints, Ints, int]]:
     """Yield the rounds of a binomial tree from root 0: parents, children, subtree size.
 
     In each round parent p sends to child ``p + share``. The subtree of the child is ranks
-    ``p + share`` to ``p + 2 share - 1``, as far as they exist; its size is `share`.
+    ``p + share`` to ``p + 2 share - 1``, as far as they exist; the size is `share` in any case.
     """
     for share in reversed(list(powers(n))):
         parent = np.arange(0, n - share, 2 * share, dtype=np.int64)
@@ -75,8 +75,9 @@ class Blocks:
 class Fold:
     """Folding of n ranks into participants, whose number is the largest power of two up to n.
 
-    Each pair of the first ``2 rest`` ranks becomes one participant, as in MPICH, so that the blocks
-    of a participant's ranks are contiguous.
+    If there are ``rest`` more ranks than participants, each pair of the first ``2 rest`` ranks
+    becomes one participant, as in MPICH, so that the blocks of a participant's ranks are
+    contiguous.
 
     Parameters
     ----------
