@@ -16,7 +16,6 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.routing.distances import UNREACHED
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +70,18 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
     leaves = np.unique(rows[rows >= 0]).astype(np.int32)
     if not len(leaves):
         raise NotApplicable("a fat tree needs a host that is cabled to a switch")
-    hops = graph.hops(leaves)
-    nearest = hops.min(axis=0)
-    unreached = np.flatnonzero(nearest == UNREACHED)
+    level = np.zeros(graph.num_rows, dtype=np.int16)
+    level[leaves] = 1
+    for at in range(1, graph.num_rows):
+        heads = graph.edge_row[level[graph.edge_tail] == at]
+        heads = heads[level[heads] == 0]
+        if not len(heads):
+            break
+        level[heads] = at + 1
+    unreached = np.flatnonzero(level == 0)
     if len(unreached):
         name = fabric.node_names[graph.row_node[unreached[0]]]
         raise NotApplicable(f"switch {name} is not connected to any host")
-    level: NDArray[np.int16] = (nearest + 1).astype(np.int16)
     flat = np.flatnonzero(level[graph.edge_row] == level[graph.edge_tail])
     if len(flat):
         link = int(graph.edge_link[flat[0]])
