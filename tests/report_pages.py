@@ -12,7 +12,7 @@ from weft.fabrics import Fabric
 from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, PatternRun
 from weft.routes import Routes, TableRoutes
 from weft.routing import route
-from weft.sim.static.loads import flow_loads, host_flows, host_rate_gbps, link_users
+from weft.sim.static.loads import flow_loads, host_flows, link_users
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -36,7 +36,7 @@ def run_of(
     source, destination = pairs_of(pattern, fabric.num_hosts)
     flows = host_flows(fabric, source, destination)
     loads = flow_loads(fabric, routes, flows)
-    load = loads.per_link * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
+    load = loads.per_link * (fabric.host_rate_gbps / fabric.link_rate_gbps)
     users = {}
     if isinstance(routes, TableRoutes):
         links = np.flatnonzero(load > 0)

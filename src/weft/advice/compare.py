@@ -27,7 +27,6 @@ from weft.sim.static.loads import (
     Loads,
     flow_loads,
     host_flows,
-    host_rate_gbps,
     link_users,
 )
 from weft.workload import Pairs, pattern, traffic
@@ -129,7 +128,7 @@ def compare(
         notes=(
             f"Effective bisection bandwidth: {samples} random {'two-way ' if two_way else ''}"
             f"bisections, seed {seed}; a share "
-            f"of 1 is {host_rate_gbps(fabric):g} Gb/s.",
+            f"of 1 is {fabric.host_rate_gbps:g} Gb/s.",
             "The contention of a link is its number of flows, divided by its rate relative to the "
             "fastest host cable. All flows of a pattern send at once; time, queues and message "
             "sizes are not modelled.",
@@ -189,7 +188,7 @@ def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]
 
 def relative_loads(fabric: Fabric, flows: NDArray[Any]) -> NDArray[np.float64]:
     """Return the flows on each link, divided by its rate relative to the fastest host cable."""
-    share = host_rate_gbps(fabric) / fabric.link_rate_gbps
+    share = fabric.host_rate_gbps / fabric.link_rate_gbps
     loads: NDArray[np.float64] = flows.astype(np.float64) * share
     return loads
 

@@ -116,6 +116,14 @@ class Fabric(FabricArrays):
     # -- look-up -----------------------------------------------------------------------------
 
     @cached_property
+    def host_rate_gbps(self) -> float:
+        """Injection rate, to which contention refers: the rate of the fastest cable of a host."""
+        out = self.graph.destination_link[: self.num_host_endpoints]
+        out = out[out >= 0]
+        rates = self.link_rate_gbps[out] if len(out) else self.link_rate_gbps
+        return float(rates.max(initial=0.0)) or 1.0
+
+    @cached_property
     def _node_of_name(self) -> dict[str, int]:
         return {name: node for node, name in enumerate(self.node_names)}
 

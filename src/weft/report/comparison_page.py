@@ -32,7 +32,6 @@ from weft.report.summary import (
     usable_links,
     user_line,
 )
-from weft.sim.static.loads import host_rate_gbps
 
 SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js")
 
@@ -115,7 +114,7 @@ def _check(fabric: Fabric, run: PatternRun) -> None:
 def _load_text(fabric: Fabric) -> str:
     return (
         "A load of 1 is one flow on a link with the rate of the fastest host cable "
-        f"({host_rate_gbps(fabric):g} Gb/s); flows on a link share its rate."
+        f"({fabric.host_rate_gbps:g} Gb/s); flows on a link share its rate."
     )
 
 

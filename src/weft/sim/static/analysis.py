@@ -32,7 +32,6 @@ from weft.sim.static.loads import (
     contention,
     flow_loads,
     host_flows,
-    host_rate_gbps,
 )
 
 _CONTENTION = "flows"
@@ -268,7 +267,7 @@ def _masked(values: NDArray[np.int32], known: NDArray[np.bool_]) -> pl.Series:
 def _result(
     fabric: Fabric, routes: Routes, loads: Loads, flows: pl.DataFrame, of_flows: Contention | None
 ) -> StaticResult:
-    rate = host_rate_gbps(fabric)
+    rate = fabric.host_rate_gbps
     per_link = loads.per_link.astype(np.float64)
     load = per_link * (rate / fabric.link_rate_gbps)
     names = pl.Series(fabric.node_names, dtype=pl.String)

@@ -15,7 +15,6 @@ from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
 from weft.routes import Routes
 from weft.routes.flows import Flows
-from weft.sim.static.loads import host_rate_gbps
 
 #: Number of flows whose links are listed at a time, so that the lists stay in cache.
 _AT_ONCE = 2**11
@@ -128,7 +127,7 @@ def bisection(
     two_way = flag(two_way, "two_way")
     if fabric.num_hosts < 2:
         raise InputError(f"a bisection needs two hosts; {fabric.name} has {fabric.num_hosts}")
-    rate = host_rate_gbps(fabric)
+    rate = fabric.host_rate_gbps
     cost = rate / fabric.link_rate_gbps
     need_memory(16 * samples, f"the results of {samples:,} samples", "ask for fewer")
     means = np.empty(samples)

@@ -342,7 +342,7 @@ def contention(
     """
     if loads is None:
         loads = flow_loads(fabric, routes, flows).per_link
-    cost = loads * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
+    cost = loads * (fabric.host_rate_gbps / fabric.link_rate_gbps)
     result = Contention(
         np.where(flows.staying, 0.0, np.nan),
         np.full(len(flows.sources), -1, dtype=np.int32),
@@ -364,16 +364,6 @@ def _runs(
     for first in range(0, max(len(moving), 1), _AT_ONCE):
         part = moving[first : first + _AT_ONCE]
         yield part, *routes.links(fabric, flows.part(part))
-
-
-def host_rate_gbps(fabric: Fabric) -> float:
-    """Return the injection rate, to which contention refers: the rate of the fastest host cable."""
-    graph = fabric.graph
-    out = graph.destination_link[: fabric.num_host_endpoints]
-    out = out[out >= 0]
-    if len(out):
-        return float(fabric.link_rate_gbps[out].max())
-    return float(fabric.link_rate_gbps.max(initial=1.0))
 
 
 def link_users(

@@ -25,7 +25,6 @@ from weft.sim.static.loads import (
     contention,
     flow_loads,
     host_flows,
-    host_rate_gbps,
 )
 from weft.workload.workload import Workload
 
@@ -306,7 +305,7 @@ class _Loader:
                 f"{loads.unrouted:,} pairs of hosts that exchange messages have no path in the "
                 f"{routes.engine} routes of {fabric.name}"
             )
-        load = loads.per_link * (host_rate_gbps(fabric) / fabric.link_rate_gbps)
+        load = loads.per_link * (fabric.host_rate_gbps / fabric.link_rate_gbps)
         needs = link_bytes * _BITS / fabric.link_rate_gbps
         busiest = int(needs.argmax()) if needs.any() else None
         known = routes.settled and bool(moves.any())

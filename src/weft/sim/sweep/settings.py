@@ -26,7 +26,6 @@ from weft.sim.options import (
 )
 from weft.sim.packet import Hardware
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
-from weft.sim.static.loads import host_rate_gbps
 from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
 from weft.workload.sources import Distribution
@@ -255,7 +254,7 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
     InputError, NotApplicable
         If a value does not fit, or the pattern does not exist for this number of hosts.
     """
-    rate = host_rate_gbps(fabric) if given.rate_gbps is None else given.rate_gbps
+    rate = fabric.host_rate_gbps if given.rate_gbps is None else given.rate_gbps
     sources = len(np.unique(flows_of(fabric.num_hosts, given.pattern).sources))
     times = min(max(MESSAGES / sources, SHORTEST), LONGEST)
     window = times * 8 * given.size / rate if given.measure is None else given.measure
