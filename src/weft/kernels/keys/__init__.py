@@ -1,0 +1,1 @@
+"""Colouring of flows for routing keys, and assignment of colours to switches."""

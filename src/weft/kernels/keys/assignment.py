@@ -1,0 +1,698 @@
+"""Assignment of the colours of a routing key to the planes of a folded Clos network.
+
+Stages, subtrees, planes and prefixes are those of `weft.routing.structure.folded_clos`. The flows
+of a key that have the same colours up to a stage form a *group*; the next stage divides group ``g``
+into the groups ``g * planes + p``. To assign a key is to choose a plane for each group, with
+different planes for the groups of one parent. Loads are stored for each stage in the order (side,
+subtree, prefix, column), with side 0 for cables upwards and 1 for cables downwards.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.kernels.cache import njit
+
+#: Cost of a choice that is not allowed; sums of it stay finite.
+FORBIDDEN = 1e18
+
+
+class Stages(NamedTuple):
+    """Dimensions of all stages of a network, each array int64 [stages] unless stated.
+
+    Parameters
+    ----------
+    planes, parallel, subtrees
+        Planes, parallel cables to a parent, and subtrees.
+    prefixes
+        int64 [stages + 1]: prefixes, that is the product of the planes of all stages below.
+    load_base
+        int64 [stages + 1]: first load of each stage.
+    group_base
+        int64 [stages + 1]: first group into which each stage divides.
+    """
+
+    planes: Any
+    parallel: Any
+    subtrees: Any
+    prefixes: Any
+    load_base: Any
+    group_base: Any
+
+
+class Groups(NamedTuple):
+    """Demands of a key: how many flows each of its groups sends from and to each subtree.
+
+    Parameters
+    ----------
+    offset
+        int32 [groups + 1]: demands of each group, groups of all stages in sequence.
+    side, cable, subtree, flows
+        int32 [demands]: 0 (flows from the subtree) or 1 (flows to it), the parallel cable, the
+        subtree and the number of flows.
+    """
+
+    offset: Any
+    side: Any
+    cable: Any
+    subtree: Any
+    flows: Any
+
+
+@njit(cache=True)
+def load_index(stages, stage, side, subtree, prefix, column):
+    """Return the index of the load of a cable direction."""
+    width = stages.planes[stage] * stages.parallel[stage]
+    line = (side * stages.subtrees[stage] + subtree) * stages.prefixes[stage] + prefix
+    return stages.load_base[stage] + line * width + column
+
+
+@njit(cache=True)
+def gather_groups(stages, group, cable, from_subtree, to_subtree):
+    """Count the demands of each group.
+
+    Parameters
+    ----------
+    stages
+        Dimensions of the network.
+    group, cable, from_subtree, to_subtree
+        int32 [flows, stages]: group to which each flow belongs after a stage, -1 for a flow that
+        does not use the stage; its parallel cable; and the subtrees of its two ends.
+
+    Returns
+    -------
+    Groups
+        Demands, sorted by group, side, cable and subtree.
+    """
+    flows, depth = group.shape
+    total = stages.group_base[depth]
+    offset = np.zeros(total + 1, dtype=np.int32)
+    room = 0
+    for stage in range(depth):
+        for flow in range(flows):
+            if group[flow, stage] >= 0:
+                room += 2
+    side_of = np.empty(room, dtype=np.int32)
+    cable_of = np.empty(room, dtype=np.int32)
+    subtree_of = np.empty(room, dtype=np.int32)
+    flows_of = np.empty(room, dtype=np.int32)
+    count = 0
+    for stage in range(depth):
+        base = stages.group_base[stage]
+        parallel, subtrees = stages.parallel[stage], stages.subtrees[stage]
+        # One key for group, side, cable and subtree, in this order of significance.
+        codes = np.empty(2 * flows, dtype=np.int64)
+        used = 0
+        for flow in range(flows):
+            if group[flow, stage] >= 0:
+                line = np.int64(group[flow, stage]) * 2
+                codes[used] = (line * parallel + cable[flow, stage]) * subtrees + (
+                    from_subtree[flow, stage]
+                )
+                codes[used + 1] = ((line + 1) * parallel + cable[flow, stage]) * subtrees + (
+                    to_subtree[flow, stage]
+                )
+                used += 2
+        codes = codes[:used]
+        codes.sort()
+        for at in range(used):
+            if at and codes[at] == codes[at - 1]:
+                flows_of[count - 1] += 1
+                continue
+            rest, subtree = divmod(codes[at], subtrees)
+            line, cable_of[count] = divmod(rest, parallel)
+            subtree_of[count] = subtree
+            side_of[count] = line % 2
+            flows_of[count] = 1
+            count += 1
+            offset[base + line // 2 + 1] = count
+    for at in range(total):
+        offset[at + 1] = max(offset[at + 1], offset[at])
+    return Groups(
+        offset, side_of[:count].copy(), cable_of[:count].copy(), subtree_of[:count].copy(),
+        flows_of[:count].copy(),
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def _cost(stages, groups, loads, weight, limit, stage, group, prefix, plane):
+    """Return the cost of a group on a plane: the increase of the sum of squared loads.
+
+    `FORBIDDEN` if a cable is missing or its load would exceed `limit`.
+    """
+    total = 0.0
+    planes = stages.planes[stage]
+    at_group = stages.group_base[stage] + group
+    for at in range(groups.offset[at_group], groups.offset[at_group + 1]):
+        index = load_index(
+            stages, stage, groups.side[at], groups.subtree[at], prefix,
+            groups.cable[at] * planes + plane,
+        )  # fmt: skip
+        own, flows = loads[index], groups.flows[at]
+        each = weight[index]
+        if each < 0.0 or (own + flows) * each > limit:
+            return FORBIDDEN
+        total += flows * (2.0 * own + flows) * each * each
+    return total
+
+
+@njit(cache=True)
+def assign(cost, rows, columns, of_row):
+    """Assign each row to a column of its own so that the sum of costs is least.
+
+    Parameters
+    ----------
+    cost
+        float64 [at least rows, at least columns].
+    rows, columns
+        Numbers of rows and columns to use; at most as many rows as columns.
+    of_row
+        int64 [at least rows], written: column of each row.
+
+    Returns
+    -------
+    float
+        Sum of the costs.
+
+    Notes
+    -----
+    Shortest augmenting paths with potentials (Jonker and Volgenant 1987), O(rows^2 columns).
+    """
+    row_price = np.zeros(rows + 1)
+    column_price = np.zeros(columns + 1)
+    # Rows and columns from 1; column 0 stands for the row that is being assigned.
+    owner = np.zeros(columns + 1, dtype=np.int64)
+    before = np.zeros(columns + 1, dtype=np.int64)
+    least = np.empty(columns + 1)
+    done = np.empty(columns + 1, dtype=np.bool_)
+    for row in range(1, rows + 1):
+        owner[0] = row
+        least[:] = np.inf
+        done[:] = False
+        column = 0
+        while True:
+            done[column] = True
+            now = owner[column]
+            step, following = np.inf, 0
+            for other in range(1, columns + 1):
+                if not done[other]:
+                    value = cost[now - 1, other - 1] - row_price[now] - column_price[other]
+                    if value < least[other]:
+                        least[other] = value
+                        before[other] = column
+                    if least[other] < step:
+                        step, following = least[other], other
+            for other in range(columns + 1):
+                if done[other]:
+                    row_price[owner[other]] += step
+                    column_price[other] -= step
+                else:
+                    least[other] -= step
+            column = following
+            if owner[column] == 0:
+                break
+        while column:
+            owner[column] = owner[before[column]]
+            column = before[column]
+    total = 0.0
+    for column in range(1, columns + 1):
+        if owner[column]:
+            of_row[owner[column] - 1] = column - 1
+            total += cost[owner[column] - 1, column - 1]
+    return total
+
+
+@njit(cache=True)
+def best_planes(stages, groups, loads, weight, limit, plane):
+    """Choose planes with the least sum of squared loads among those with all loads up to a limit.
+
+    Parameters
+    ----------
+    stages, groups
+        Dimensions of the network, and demands of the key.
+    loads
+        int32 [loads]: flows on each cable direction now.
+    weight
+        float64 [loads]: load that a flow adds, the injection rate divided by the cable's rate;
+        negative for a missing cable.
+    limit
+        Largest load, in units of `weight`.
+    plane
+        int32 [groups], written: the plane of each group, -1 for groups without flows.
+
+    Returns
+    -------
+    float
+        Increase of the sum of squared loads; `FORBIDDEN` or more if no choice meets the limit.
+
+    Notes
+    -----
+    Dynamic programming over stages from the top: for each group and each prefix at which its parent
+    may be, a linear assignment of the groups to the planes, whose costs include the best choice at
+    the stages above. The result is thus optimal over all assignments.
+    """
+    depth = len(stages.planes)
+    plane[:] = -1
+    # Best cost of all stages from the current one up, by parent group and prefix.
+    above = np.zeros((stages.prefixes[depth], stages.prefixes[depth]))
+    most = 0
+    for stage in range(depth):
+        most = max(most, stages.prefixes[stage] * stages.prefixes[stage + 1])
+    choice = np.full((depth, most), -1, dtype=np.int32)
+    for stage in range(depth - 1, -1, -1):
+        planes, prefixes = stages.planes[stage], stages.prefixes[stage]
+        base = stages.group_base[stage]
+        here = np.zeros((prefixes, prefixes))
+        cost = np.empty((planes, planes))
+        member = np.empty(planes, dtype=np.int64)
+        of_row = np.empty(planes, dtype=np.int64)
+        for parent in range(prefixes):
+            count = 0
+            for p in range(planes):
+                group = base + parent * planes + p
+                if groups.offset[group + 1] > groups.offset[group]:
+                    member[count] = parent * planes + p
+                    count += 1
+            if count == 0:
+                continue
+            for prefix in range(prefixes):
+                for at in range(count):
+                    for p in range(planes):
+                        value = _cost(
+                            stages, groups, loads, weight, limit, stage, member[at], prefix, p
+                        )
+                        if value < FORBIDDEN and stage + 1 < depth:
+                            value += above[member[at], prefix * planes + p]
+                        cost[at, p] = min(value, FORBIDDEN)
+                here[parent, prefix] = assign(cost, count, planes, of_row)
+                for at in range(count):
+                    choice[stage, prefix * stages.prefixes[stage + 1] + member[at]] = of_row[at]
+        above = here
+    prefix_of = np.zeros(1, dtype=np.int64)
+    for stage in range(depth):
+        planes = stages.planes[stage]
+        total = stages.prefixes[stage + 1]
+        after = np.zeros(total, dtype=np.int64)
+        for group in range(total):
+            at = stages.group_base[stage] + group
+            if groups.offset[at + 1] > groups.offset[at]:
+                prefix = prefix_of[group // planes]
+                chosen = choice[stage, prefix * total + group]
+                plane[at] = chosen
+                after[group] = prefix * planes + chosen
+        prefix_of = after
+    return above[0, 0]
+
+
+@njit(cache=True)
+def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
+    """Choose planes group by group, as the fine-grained shift of the Routing Keys paper.
+
+    The group with the most flows takes the plane that is best for it, then the group with the
+    second most flows takes the best of the other planes, and so on, from the lowest stage up.
+
+    Parameters
+    ----------
+    stages, groups, loads, weight, plane
+        As for `best_planes`.
+    by_maximum
+        Whether the best plane is the one with the least maximum of the loads of the group's cables,
+        and then the least increase of the sum of squared loads; otherwise the latter alone.
+
+    Returns
+    -------
+    bool
+        Whether no group had to use a missing cable; if not, some entries of `plane` are -1.
+    """
+    depth = len(stages.planes)
+    plane[:] = -1
+    prefix_of = np.zeros(1, dtype=np.int64)
+    for stage in range(depth):
+        planes, base = stages.planes[stage], stages.group_base[stage]
+        after = np.zeros(stages.prefixes[stage + 1], dtype=np.int64)
+        flows = np.empty(planes, dtype=np.int64)
+        taken = np.empty(planes, dtype=np.bool_)
+        for parent in range(stages.prefixes[stage]):
+            prefix = prefix_of[parent]
+            for p in range(planes):
+                group = base + parent * planes + p
+                flows[p] = 0
+                for at in range(groups.offset[group], groups.offset[group + 1]):
+                    if groups.side[at] == 0:
+                        flows[p] += groups.flows[at]
+                taken[p] = False
+            while True:
+                heaviest = np.argmax(flows)
+                if flows[heaviest] == 0:
+                    break
+                flows[heaviest] = 0
+                group = parent * planes + heaviest
+                best, best_load, best_cost = np.int64(-1), np.inf, FORBIDDEN
+                for p in range(planes):
+                    if taken[p]:
+                        continue
+                    cost = _cost(stages, groups, loads, weight, np.inf, stage, group, prefix, p)
+                    if cost >= FORBIDDEN:
+                        continue
+                    load = 0.0
+                    if by_maximum:
+                        load = _largest(stages, groups, loads, weight, stage, group, prefix, p)
+                    if load < best_load or (load == best_load and cost < best_cost):
+                        best, best_load, best_cost = np.int64(p), load, cost
+                if best < 0:
+                    return False
+                taken[best] = True
+                plane[base + group] = best
+                after[group] = prefix * planes + best
+        prefix_of = after
+    return True
+
+
+@njit(cache=True)
+def _largest(stages, groups, loads, weight, stage, group, prefix, plane):
+    """Return the largest load of the cables of a group on a plane, the group's flows included."""
+    largest = 0.0
+    planes = stages.planes[stage]
+    at_group = stages.group_base[stage] + group
+    for at in range(groups.offset[at_group], groups.offset[at_group + 1]):
+        index = load_index(
+            stages, stage, groups.side[at], groups.subtree[at], prefix,
+            groups.cable[at] * planes + plane,
+        )  # fmt: skip
+        largest = max(largest, (loads[index] + groups.flows[at]) * weight[index])
+    return largest
+
+
+@njit(cache=True)
+def largest_load(stages, groups, loads, weight, plane):
+    """Return the largest load of the cables of an assigned key, loads of other keys included."""
+    largest = 0.0
+    prefix_of = np.zeros(1, dtype=np.int64)
+    for stage in range(len(stages.planes)):
+        planes, base = stages.planes[stage], stages.group_base[stage]
+        after = np.zeros(stages.prefixes[stage + 1], dtype=np.int64)
+        for group in range(stages.prefixes[stage + 1]):
+            chosen = plane[base + group]
+            if chosen >= 0:
+                prefix = prefix_of[group // planes]
+                after[group] = prefix * planes + chosen
+                largest = max(
+                    largest,
+                    _largest(stages, groups, loads, weight, stage, group, prefix, chosen),
+                )
+        prefix_of = after
+    return largest
+
+
+@njit(cache=True)
+def least_limit(stages, groups, loads, weight, plane):
+    """Return the smallest limit that `best_planes` can meet, and set the planes of that choice.
+
+    Limits are tried from the lowest load at which each single group could be placed.
+    """
+    limit = 0.0
+    depth = len(stages.planes)
+    for stage in range(depth):
+        planes, base = stages.planes[stage], stages.group_base[stage]
+        for group in range(stages.prefixes[stage + 1]):
+            if groups.offset[base + group + 1] == groups.offset[base + group]:
+                continue
+            least = np.inf
+            for prefix in range(stages.prefixes[stage]):
+                for p in range(planes):
+                    if (
+                        _cost(stages, groups, loads, weight, np.inf, stage, group, prefix, p)
+                        < FORBIDDEN
+                    ):
+                        load = _largest(
+                            stages, groups, loads, weight, stage, group, prefix, np.int64(p)
+                        )
+                        least = min(least, load)
+            limit = max(limit, least)
+    while limit < np.inf:
+        cost = best_planes(stages, groups, loads, weight, limit, plane)
+        if cost < FORBIDDEN:
+            break
+        # The next load that any cable would have.
+        limit = _next_load(stages, groups, loads, weight, limit)
+    return limit
+
+
+@njit(cache=True)
+def _next_load(stages, groups, loads, weight, limit):
+    """Return the least load above a limit that some group would cause on some plane."""
+    following = np.inf
+    for stage in range(len(stages.planes)):
+        planes, base = stages.planes[stage], stages.group_base[stage]
+        for group in range(stages.prefixes[stage + 1]):
+            if groups.offset[base + group + 1] == groups.offset[base + group]:
+                continue
+            for prefix in range(stages.prefixes[stage]):
+                for p in range(planes):
+                    load = _largest(
+                        stages, groups, loads, weight, stage, group, prefix, np.int64(p)
+                    )
+                    if limit < load < following:
+                        following = load
+    return following
+
+
+@njit(cache=True)
+def least_loaded_path(stages, loads, weight, from_subtree, to_subtree, depth, limit, column):
+    """Find the path of one flow with the least increase of the sum of squared loads.
+
+    Parameters
+    ----------
+    stages, loads, weight, limit
+        As for `best_planes`.
+    from_subtree, to_subtree
+        int32 [stages]: subtrees of the two ends at each stage.
+    depth
+        Number of stages that the flow uses.
+    column
+        int32 [stages], written: column of the cable at each stage.
+
+    Returns
+    -------
+    float
+        The increase; `FORBIDDEN` or more if no path meets the limit.
+    """
+    # Cost of the stages up to the current one, by prefix, and the column that leads there.
+    before = np.zeros(1)
+    taken = np.full((depth, stages.prefixes[depth]), -1, dtype=np.int32)
+    for stage in range(depth):
+        planes = stages.planes[stage]
+        width = planes * stages.parallel[stage]
+        after = np.full(stages.prefixes[stage + 1], 2 * FORBIDDEN)
+        for prefix in range(stages.prefixes[stage]):
+            if before[prefix] >= FORBIDDEN:
+                continue
+            for c in range(width):
+                value = before[prefix]
+                for side in range(2):
+                    subtree = from_subtree[stage] if side == 0 else to_subtree[stage]
+                    index = load_index(stages, stage, side, subtree, prefix, c)
+                    each = weight[index]
+                    if each < 0.0 or (loads[index] + 1) * each > limit:
+                        value = 2 * FORBIDDEN
+                        break
+                    value += (2.0 * loads[index] + 1.0) * each * each
+                at = prefix * planes + c % planes
+                if value < after[at]:
+                    after[at] = value
+                    taken[stage, at] = c
+        before = after
+    at = np.int64(np.argmin(before))
+    total = before[at]
+    for stage in range(depth - 1, -1, -1):
+        column[stage] = taken[stage, at]
+        at //= stages.planes[stage]
+    return total
+
+
+@njit(cache=True)
+def move_flow(stages, from_subtree, to_subtree, depth, column, sign, loads):
+    """Add a flow with the given columns to the loads, or remove it; see `least_loaded_path`."""
+    prefix = np.int64(0)
+    for stage in range(depth):
+        planes = stages.planes[stage]
+        for side in range(2):
+            subtree = from_subtree[stage] if side == 0 else to_subtree[stage]
+            loads[load_index(stages, stage, side, subtree, prefix, column[stage])] += sign
+        prefix = prefix * planes + column[stage] % planes
+
+
+@njit(cache=True)
+def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column, bound, rounds):
+    """Route flows without a path, and reroute those on the links with the most load.
+
+    A flow is rerouted if this lowers the largest load on its path; links with loads up to a bound
+    are left alone.
+
+    Parameters
+    ----------
+    stages, weight
+        As for `best_planes`.
+    loads
+        int32 [loads], changed: loads of these flows.
+    from_subtree, to_subtree, column
+        int32 [flows, stages]: subtrees of the ends, and column of the cable at each stage, which is
+        changed. A flow whose first column is -1 has no path yet.
+    depth
+        int32 [flows]: number of stages that each flow uses.
+    bound
+        Load below which no flow is rerouted.
+    rounds
+        Largest number of passes over all flows.
+
+    Returns
+    -------
+    int
+        Index of the first flow without any path, or -1.
+    """
+    flows = len(depth)
+    trial = np.empty(len(stages.planes), dtype=np.int32)
+    for flow in range(flows):
+        if depth[flow] and column[flow, 0] < 0:
+            cost = least_loaded_path(
+                stages, loads, weight, from_subtree[flow], to_subtree[flow], depth[flow], np.inf,
+                column[flow],
+            )  # fmt: skip
+            if cost >= FORBIDDEN:
+                return flow
+            move_flow(
+                stages, from_subtree[flow], to_subtree[flow], depth[flow], column[flow], 1, loads
+            )
+    for _ in range(rounds):
+        changed = False
+        for flow in range(flows):
+            d = depth[flow]
+            if d == 0:
+                continue
+            worst = 0.0
+            prefix = np.int64(0)
+            for stage in range(d):
+                for side in range(2):
+                    subtree = from_subtree[flow, stage] if side == 0 else to_subtree[flow, stage]
+                    index = load_index(stages, stage, side, subtree, prefix, column[flow, stage])
+                    worst = max(worst, loads[index] * weight[index])
+                prefix = prefix * stages.planes[stage] + column[flow, stage] % stages.planes[stage]
+            if worst <= bound:
+                continue
+            move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], -1, loads)
+            cost = least_loaded_path(
+                stages, loads, weight, from_subtree[flow], to_subtree[flow], d,
+                worst * (1 - 1e-9), trial,
+            )  # fmt: skip
+            if cost < FORBIDDEN:
+                column[flow, :d] = trial[:d]
+                changed = True
+            move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], 1, loads)
+        if not changed:
+            break
+    return -1
+
+
+@njit(cache=True)
+def columns_of(stages, group, cable, plane, column):
+    """Return whether every flow has a plane at each stage, and write the columns of the flows.
+
+    Parameters
+    ----------
+    stages
+        Dimensions of the network.
+    group, cable
+        As for `gather_groups`.
+    plane
+        int32 [groups]: plane of each group; -1 for none.
+    column
+        int32 [flows, stages], written; -1 for a stage that the flow does not use, or whose group
+        has no plane.
+    """
+    flows, depth = group.shape
+    complete = True
+    for flow in range(flows):
+        for stage in range(depth):
+            column[flow, stage] = -1
+            if group[flow, stage] >= 0:
+                chosen = plane[stages.group_base[stage] + group[flow, stage]]
+                if chosen >= 0:
+                    column[flow, stage] = cable[flow, stage] * stages.planes[stage] + chosen
+                else:
+                    complete = False
+    return complete
+
+
+@njit(cache=True)
+def add_flows(stages, weight, from_subtree, to_subtree, depth, column, sign, loads):
+    """Add flows to the loads, or remove them.
+
+    Parameters
+    ----------
+    stages, weight
+        As for `best_planes`.
+    from_subtree, to_subtree, depth, column
+        As for `improve_paths`. Flows whose path uses a missing cable get -1 as their first column.
+    sign
+        1 to add, -1 to remove.
+    loads
+        int32 [loads], changed.
+
+    Returns
+    -------
+    int
+        Number of flows whose path used a missing cable.
+    """
+    broken = 0
+    for flow in range(len(depth)):
+        d = depth[flow]
+        prefix = np.int64(0)
+        sound = True
+        for stage in range(d):
+            for side in range(2):
+                subtree = from_subtree[flow, stage] if side == 0 else to_subtree[flow, stage]
+                index = load_index(stages, stage, side, subtree, prefix, column[flow, stage])
+                if weight[index] < 0.0:
+                    sound = False
+            prefix = prefix * stages.planes[stage] + column[flow, stage] % stages.planes[stage]
+        if sound:
+            move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], sign, loads)
+        else:
+            column[flow, 0] = -1
+            broken += 1
+    return broken
+
+
+@njit(cache=True)
+def path_edges(stages, edge, from_subtree, to_subtree, depth, column):
+    """List the edges of each flow's path, upwards and then downwards.
+
+    Parameters
+    ----------
+    stages
+        Dimensions of the network.
+    edge
+        int32 [loads]: edge of each load.
+    from_subtree, to_subtree, depth, column
+        As for `improve_paths`.
+
+    Returns
+    -------
+    offset, edges
+        int64 [flows + 1] and int32.
+    """
+    flows = len(depth)
+    offset = np.zeros(flows + 1, dtype=np.int64)
+    for flow in range(flows):
+        offset[flow + 1] = offset[flow] + 2 * depth[flow]
+    edges = np.empty(offset[flows], dtype=np.int32)
+    for flow in range(flows):
+        prefix = np.int64(0)
+        for stage in range(depth[flow]):
+            planes, c = stages.planes[stage], column[flow, stage]
+            up = load_index(stages, stage, 0, from_subtree[flow, stage], prefix, c)
+            down = load_index(stages, stage, 1, to_subtree[flow, stage], prefix, c)
+            edges[offset[flow] + stage] = edge[up]
+            edges[offset[flow + 1] - 1 - stage] = edge[down]
+            prefix = prefix * planes + c % planes
+    return offset, edges

@@ -1,0 +1,208 @@
+"""Function `keys`: colour the flows of an application and give each colour a switch."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from weft.core.arguments import one_of, whole_number
+from weft.core.errors import InputError
+from weft.fabrics import Fabric, check_fabric
+from weft.kernels.keys.assignment import (
+    add_flows,
+    best_planes,
+    columns_of,
+    gather_groups,
+    improve_paths,
+)
+from weft.kernels.keys.colouring import colour_groups
+from weft.keys.network import KeyNetwork, key_network
+from weft.keys.routing_key import RoutingKey
+
+Method = Literal["exact", "greedy"]
+
+#: Largest number of passes that reroute single flows around missing or slow cables.
+_ROUNDS = 50
+
+
+def keys(
+    fabric: Fabric,
+    sources: ArrayLike,
+    destinations: ArrayLike,
+    *,
+    method: Method = "exact",
+    name: str = "A",
+    seed: int = 0,
+) -> RoutingKey:
+    """Make a routing key: paths for concurrent flows that share as few links as possible.
+
+    The flows are the edges of a bipartite multigraph between source and destination leaf switches.
+    A colouring of the edges, in which the flows of a leaf switch have different colours, gives each
+    colour a switch of the next level; at higher levels the flows of each such switch are coloured
+    in the same way. On a complete tree whose switches have as many cables upwards as downwards,
+    flows that need not contend at their hosts do not contend anywhere.
+
+    Parameters
+    ----------
+    fabric
+        A folded Clos network (leaf-spine, fat tree, XGFT, PGFT), possibly slimmed or with missing
+        or slower cables, recognised without labels.
+    sources, destinations
+        Host numbers, one entry per flow. Hosts with several ports use the first. Flows between the
+        same two hosts share a path.
+    method
+        ``exact`` colours with as few colours as possible, the largest number of flows at a leaf
+        switch. ``greedy`` is the paper's method, a sequence of maximum-cardinality matchings, which
+        may need more colours.
+    name
+        Name of the key.
+    seed
+        Seed of the random walks of ``exact``; every seed gives a key with the same guarantee.
+
+    Returns
+    -------
+    RoutingKey
+        The paths, with the largest number of flows on a link and its lower bound.
+
+    Raises
+    ------
+    InputError
+        If a host does not exist, the numbers of sources and destinations differ, or two hosts are
+        not connected by a path that goes up and then down.
+    NotApplicable
+        If the fabric is not a folded Clos network; the message names the reason.
+
+    Notes
+    -----
+    Where cables are missing or of different rates, colours first get the switches that cost least,
+    and then single flows are rerouted until the bound is reached or no flow can be improved.
+    Source: Routing Keys, sections II and III.
+    """
+    check_fabric(fabric)
+    one_of(method, get_args(Method), "method")
+    whole_number(seed, "seed", 0, 2**63 - 1)
+    source = fabric.host_numbers(sources, "sources")
+    destination = fabric.host_numbers(destinations, "destinations", count=len(source))
+    network = key_network(fabric)
+    endpoints = np.stack((fabric.host_endpoint[source], fabric.host_endpoint[destination]))
+    ends = [network.subtrees(each) for each in endpoints]
+    depth = (ends[0] != ends[1]).sum(axis=1).astype(np.int32)
+    pair = source * np.int64(fabric.num_hosts) + destination
+    _, first, same = np.unique(pair, return_index=True, return_inverse=True)
+    repeated = np.ones(len(pair), dtype=bool)
+    repeated[first] = False
+    depth[repeated] = 0
+    colour, group, cable = _coloured(network, ends, depth, method, seed)
+    column = np.full(group.shape, -1, dtype=np.int32)
+    lost = _assign(network, ends, depth, group, cable, column)
+    if lost >= 0:
+        names = [fabric.host_names[int(hosts[lost])] for hosts in (source, destination)]
+        raise InputError(
+            f"{fabric.name} has no path from {names[0]} to {names[1]} that goes up and then down"
+        )
+    for array in (colour, column):
+        array[repeated] = array[first[same[repeated]]]
+    return RoutingKey(
+        network, name, method, source.astype(np.int32), destination.astype(np.int32),
+        endpoints.astype(np.int32), depth, colour, group, cable, column,
+    )  # fmt: skip
+
+
+def _coloured(
+    network: KeyNetwork,
+    ends: list[NDArray[np.int32]],
+    depth: NDArray[np.int32],
+    method: Method,
+    seed: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the colours at the leaf switches, and group and cable at each stage."""
+    flows = len(depth)
+    stages = network.stages
+    count = len(stages.planes)
+    group = np.full((flows, count), -1, dtype=np.int32)
+    cable = np.full((flows, count), -1, dtype=np.int32)
+    colour = np.full(flows, -1, dtype=np.int32)
+    parent = np.zeros(flows, dtype=np.int64)
+    for stage in range(count):
+        mine = np.flatnonzero(depth > stage)
+        left = np.ascontiguousarray(ends[0][:, stage])
+        right = np.ascontiguousarray(ends[1][:, stage])
+        order = mine[np.argsort(parent[mine], kind="stable")]
+        start = np.searchsorted(parent[order], np.arange(stages.prefixes[stage] + 1))
+        width = int(stages.planes[stage] * stages.parallel[stage])
+        part = np.full(flows, -1, dtype=np.int32)
+        if method == "greedy":
+            _match_groups(order, start, left, right, part)
+        else:
+            colour_groups(order, start, left, right, width, np.uint64(seed), part)
+        if stage == 0:
+            colour[:] = part
+            if method == "exact" and int(part.max(initial=0)) + 1 == width:
+                # More colours than cables may be needed for flows of a leaf switch to differ.
+                colour_groups(order, start, left, right, 0, np.uint64(seed), colour)
+        part[mine] %= width
+        planes = int(stages.planes[stage])
+        group[mine, stage] = parent[mine] * planes + part[mine] % planes
+        cable[mine, stage] = part[mine] // planes
+        parent[mine] = group[mine, stage]
+    return colour, group, cable
+
+
+def _match_groups(
+    order: NDArray[np.int64],
+    start: NDArray[np.int64],
+    left: NDArray[np.int32],
+    right: NDArray[np.int32],
+    colour: NDArray[np.int32],
+) -> None:
+    """Colour the flows of each group by repeated maximum-cardinality matching (Hopcroft-Karp)."""
+    for first, end in zip(start[:-1], start[1:], strict=True):
+        rest = order[first:end]
+        number = 0
+        while len(rest):
+            shape = (int(left[rest].max()) + 1, int(right[rest].max()) + 1)
+            pair = left[rest].astype(np.int64) * shape[1] + right[rest]
+            pairs, flow = np.unique(pair, return_index=True)
+            graph = csr_array(
+                (np.ones(len(pairs), dtype=np.uint8), (pairs // shape[1], pairs % shape[1])), shape
+            )
+            matched = maximum_bipartite_matching(graph, perm_type="column")
+            heads = np.flatnonzero(matched >= 0)
+            chosen = flow[np.searchsorted(pairs, heads * shape[1] + matched[heads])]
+            colour[rest[chosen]] = number
+            rest = np.delete(rest, chosen)
+            number += 1
+
+
+def _assign(
+    network: KeyNetwork,
+    ends: list[NDArray[np.int32]],
+    depth: NDArray[np.int32],
+    group: NDArray[np.int32],
+    cable: NDArray[np.int32],
+    column: NDArray[np.int32],
+) -> int:
+    """Give each group a plane, and reroute single flows where this lowers the largest load.
+
+    Returns the first flow without a path, or -1.
+    """
+    stages, weight = network.stages, network.weight
+    loads = np.zeros(len(weight), dtype=np.int32)
+    plane = np.empty(network.num_groups, dtype=np.int32)
+    if network.uniform:
+        plane[:] = np.concatenate(
+            [np.arange(n) % p for n, p in zip(stages.prefixes[1:], stages.planes, strict=True)]
+        )
+    else:
+        groups = gather_groups(stages, group, cable, *ends)
+        best_planes(stages, groups, loads, weight, np.inf, plane)
+    columns_of(stages, group, cable, plane, column)
+    add_flows(stages, weight, *ends, depth, column, 1, loads)
+    bound = network.bound(ends, depth, weight)
+    if network.complete and (loads * weight).max(initial=0.0) <= bound:
+        return -1
+    return improve_paths(stages, loads, weight, *ends, depth, column, bound, _ROUNDS)

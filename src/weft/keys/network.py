@@ -1,0 +1,148 @@
+"""A folded Clos network as the kernels of routing keys see it: dimensions, loads and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.frozen import FrozenArrays
+from weft.fabrics import Fabric
+from weft.kernels.keys.assignment import Stages
+from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
+
+
+@dataclass(frozen=True, eq=False)
+class KeyNetwork(FrozenArrays):
+    """A fabric on which routing keys are assigned.
+
+    Parameters
+    ----------
+    fabric, clos
+        The fabric and its coordinates.
+    stages
+        Dimensions for kernels.
+    edge
+        int32 [loads]: edge of `SwitchGraph` for each load, -1 for a missing cable.
+    weight
+        float64 [loads]: load that a flow adds to the cable: the injection rate divided by the
+        cable's rate; -1 for a missing cable.
+    """
+
+    fabric: Fabric
+    clos: FoldedClos
+    stages: Stages
+    edge: NDArray[np.int32]
+    weight: NDArray[np.float64]
+
+    @property
+    def num_groups(self) -> int:
+        """Number of groups of a key, over all stages."""
+        return int(self.stages.group_base[-1])
+
+    @property
+    def complete(self) -> bool:
+        """Whether no cable is missing."""
+        return self.clos.complete
+
+    @cached_property
+    def uniform(self) -> bool:
+        """Whether no cable is missing and all cables between two levels have one rate."""
+        base = self.stages.load_base
+        stages = [self.weight[low:high] for low, high in pairwise(base)]
+        return self.complete and all((each == each[0]).all() for each in stages)
+
+    def subtrees(self, endpoints: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the subtree of each endpoint at each stage, int32 [endpoints, stages]."""
+        leaf = self.clos.leaf_of_row[self.fabric.graph.destination_row[endpoints]]
+        parts = [stage.subtree[leaf] for stage in self.clos.stages]
+        shape = (len(endpoints), len(parts))
+        return np.stack(parts, axis=1) if parts else np.zeros(shape, dtype=np.int32)
+
+    def bound(
+        self,
+        ends: Sequence[NDArray[np.int32]],
+        depth: NDArray[np.int32],
+        weight: NDArray[np.float64],
+    ) -> float:
+        """Return a lower bound of the largest load that flows cause on a cable between switches.
+
+        The flows that leave or enter a subtree share its cables to the next level; each flow uses
+        one of them.
+
+        Parameters
+        ----------
+        ends
+            Subtrees of the two ends of each flow, as `subtrees` returns them.
+        depth
+            int32 [flows]: number of stages that each flow uses.
+        weight
+            float64 [loads]: load that a flow adds, negative for a missing cable.
+        """
+        bound = 0.0
+        for stage, subtrees in enumerate(self.stages.subtrees):
+            first, end = self.stages.load_base[stage : stage + 2]
+            lines = weight[first:end].reshape(2, subtrees, -1)
+            for side, subtree in enumerate(ends):
+                flows = np.bincount(subtree[depth > stage, stage], minlength=subtrees)
+                most: dict[bytes, int] = {}
+                for line in np.flatnonzero(flows):
+                    cables = np.sort(lines[side, line]).tobytes()
+                    most[cables] = max(most.get(cables, 0), int(flows[line]))
+                for cables, count in most.items():
+                    bound = max(bound, least_load(count, np.frombuffer(cables)))
+        return bound
+
+
+def least_load(flows: int, weight: NDArray[np.float64]) -> float:
+    """Return the least possible largest load of cables that carry a number of flows.
+
+    Parameters
+    ----------
+    flows
+        Number of flows.
+    weight
+        Load that a flow adds to each cable; cables with negative values are missing.
+    """
+    weight = weight[weight > 0]
+    if not len(weight):
+        return float("inf")
+    load = flows / float((1 / weight).sum())
+    while np.floor(load / weight + 1e-9).sum() < flows:
+        load = float(((np.floor(load / weight + 1e-9) + 1) * weight).min())
+    return load
+
+
+@lru_cache(maxsize=4)
+def key_network(fabric: Fabric) -> KeyNetwork:
+    """Return a fabric as a network for routing keys.
+
+    Raises
+    ------
+    NotApplicable
+        If the fabric is not a folded Clos network; see `find_folded_clos`.
+    """
+    clos = find_folded_clos(fabric)
+    lines = clos.stages
+    planes = np.array([stage.planes for stage in lines], dtype=np.int64)
+    subtrees = np.array([len(stage.edge) for stage in lines], dtype=np.int64)
+    prefixes = np.cumprod([1, *planes], dtype=np.int64)
+    sizes = [2 * stage.edge.size for stage in lines]
+    stages = Stages(
+        planes,
+        np.array([stage.parallel for stage in lines], dtype=np.int64),
+        subtrees,
+        prefixes,
+        np.cumsum([0, *sizes], dtype=np.int64),
+        np.cumsum([0, *prefixes[1:]], dtype=np.int64),
+    )
+    up = [stage.edge.reshape(-1) for stage in lines]
+    parts = [(each, np.where(each >= 0, clos.reverse[each], -1)) for each in up]
+    edge = np.concatenate([np.zeros(0, np.int32), *(part for both in parts for part in both)])
+    rate = fabric.link_rate_gbps[fabric.graph.edge_link[edge]]
+    weight = np.where(edge >= 0, fabric.host_rate_gbps / rate, -1.0)
+    return KeyNetwork(fabric, clos, stages, edge.astype(np.int32), weight)

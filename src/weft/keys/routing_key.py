@@ -1,0 +1,193 @@
+"""`RoutingKey`: a path for each flow of an application's communication phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.frozen import FrozenArrays
+from weft.fabrics import Fabric
+from weft.kernels.keys.assignment import Groups, add_flows, gather_groups, path_edges
+from weft.keys.network import KeyNetwork
+from weft.routes import PathRoutes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RoutingKey(FrozenArrays):
+    """Paths for a set of flows, chosen together so that they share as few links as possible.
+
+    Parameters
+    ----------
+    network
+        The fabric with its coordinates.
+    name
+        Name of the key, such as ``A`` or ``A, +x``.
+    method
+        ``exact`` or ``greedy``.
+    sources, destinations
+        int32 [flows]: hosts of each flow.
+    endpoints
+        int32 [2, flows]: endpoints of each flow, sources first.
+    depth
+        int32 [flows]: number of stages that a flow uses; 0 within a leaf switch and for a flow that
+        repeats the hosts of an earlier one, with which it shares the path.
+    colour
+        int32 [flows]: colour of each flow at the leaf switches, -1 within a leaf switch. Flows of
+        one colour have different leaf switches at both ends.
+    group, cable
+        int32 [flows, stages]: group of each flow (see `weft.kernels.keys.assignment`) and parallel
+        cable; -1 for a stage that the flow does not use.
+    column
+        int32 [flows, stages]: column of `Stage.edge` by which a flow leaves each stage; -1 for a
+        stage that it does not use.
+    """
+
+    network: KeyNetwork
+    name: str
+    method: str
+    sources: NDArray[np.int32]
+    destinations: NDArray[np.int32]
+    endpoints: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    colour: NDArray[np.int32]
+    group: NDArray[np.int32]
+    cable: NDArray[np.int32]
+    column: NDArray[np.int32]
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric of the key."""
+        return self.network.fabric
+
+    @property
+    def num_colours(self) -> int:
+        """Number of colours: switches above the leaves that the key needs without contention."""
+        return int(self.colour.max(initial=-1)) + 1
+
+    @cached_property
+    def subtrees(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Subtrees of both ends of each flow at each stage, int32 [flows, stages] each."""
+        return self.network.subtrees(self.endpoints[0]), self.network.subtrees(self.endpoints[1])
+
+    @cached_property
+    def groups(self) -> Groups:
+        """Demands of the groups of the key."""
+        return gather_groups(self.network.stages, self.group, self.cable, *self.subtrees)
+
+    @cached_property
+    def loads(self) -> NDArray[np.int32]:
+        """Flows on each cable direction, int32, as `KeyNetwork.edge`."""
+        loads = np.zeros(len(self.network.edge), dtype=np.int32)
+        network = self.network
+        add_flows(
+            network.stages, network.weight, *self.subtrees, self.depth, self.column.copy(), 1, loads
+        )
+        return loads
+
+    @property
+    def worst(self) -> int:
+        """Largest number of flows on a link between switches."""
+        return int(self.loads.max(initial=0))
+
+    @property
+    def contention(self) -> float:
+        """Largest load of a link between switches, relative to the injection rate."""
+        return float((self.loads * self.network.weight).max(initial=0.0))
+
+    @cached_property
+    def bound(self) -> int:
+        """Lower bound of `worst`: flows that leave or enter a subtree, divided by its cables."""
+        alike = np.where(self.network.weight < 0, -1.0, 1.0)
+        return int(self.network.bound(self.subtrees, self.depth, alike))
+
+    @cached_property
+    def contention_bound(self) -> float:
+        """Lower bound of `contention` for any routing of these flows, one path per flow."""
+        return self.network.bound(self.subtrees, self.depth, self.network.weight)
+
+    @property
+    def middle(self) -> NDArray[np.int32]:
+        """Switch to which each flow ascends: int32 [flows], or [flows, stages] with several stages.
+
+        Switches are numbered as nodes of the fabric; -1 for a stage that the flow does not use.
+        """
+        network = self.network
+        offset, edges = self.paths
+        result = np.full(self.column.shape, -1, dtype=np.int32)
+        for stage in range(self.column.shape[1]):
+            uses = np.flatnonzero(self.column[:, stage] >= 0)
+            row = network.fabric.graph.edge_row[edges[offset[uses] + stage]]
+            result[uses, stage] = network.fabric.graph.row_node[row]
+        return result[:, 0] if result.shape[1] == 1 else result
+
+    @cached_property
+    def paths(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Edges of each flow's path between its leaf switches: CSR of int64 offsets and int32."""
+        network = self.network
+        depth = (self.column >= 0).sum(axis=1).astype(np.int32)
+        return path_edges(network.stages, network.edge, *self.subtrees, depth, self.column)
+
+    @cached_property
+    def routes(self) -> PathRoutes:
+        """Source routes of the flows, one for each pair of hosts."""
+        fabric = self.fabric
+        pair = self.endpoints[0].astype(np.int64) * fabric.num_host_endpoints + self.endpoints[1]
+        moving = np.flatnonzero(self.endpoints[0] != self.endpoints[1])
+        pairs, first = np.unique(pair[moving], return_index=True)
+        flow = moving[first]
+        offset, edges = self.paths
+        count = (offset[1:] - offset[:-1])[flow]
+        starts = np.concatenate(([0], np.cumsum(count))).astype(np.int64)
+        index = np.repeat(offset[flow] - starts[:-1], count) + np.arange(starts[-1])
+        return PathRoutes(
+            engine=f"keys:{self.method}", fabric_digest=fabric.digest,
+            pair=pairs, offset=starts, edge=edges[index],
+            notes=(f"routing key {self.name}: {self.guarantee}",),
+        )  # fmt: skip
+
+    @property
+    def guarantee(self) -> str:
+        """What the key promises, in words."""
+        links = f"at most {flows_of(self.worst)} on a link between switches"
+        if self.worst == self.bound:
+            reason = "free of contention" if self.worst <= 1 else "the least that is possible"
+            return f"{links}, {reason}"
+        return f"{links}; no routing has less than {self.bound}"
+
+    def lines(self) -> list[str]:
+        """Return the path of each flow as in the paper: ``A1: 0→4→1→DLID(4)``.
+
+        Switches have their numbers in the fabric. A destination is given by its LID, or by its
+        number among the destinations if the fabric has no LIDs.
+        """
+        fabric = self.fabric
+        graph = fabric.graph
+        offset, edges = self.paths
+        lids = fabric.lid if fabric.lid.any() else np.arange(len(fabric.lid))
+        result = []
+        for flow, (start, end) in enumerate(self.endpoints.T.tolist()):
+            rows = [
+                graph.destination_row[start],
+                *graph.edge_row[edges[offset[flow] : offset[flow + 1]]],
+            ]
+            path = "→".join(str(graph.row_node[row]) for row in rows)
+            result.append(f"{self.name}{flow + 1}: {path}→DLID({lids[end]})")
+        return result
+
+    def moved(self, column: NDArray[np.int32]) -> RoutingKey:
+        """Return the key with its flows on other cables; the colours stay."""
+        return replace(self, column=column)
+
+    def __repr__(self) -> str:
+        return (
+            f"RoutingKey({self.name!r}: {len(self.sources)} flows, {self.num_colours} colours; "
+            f"{self.guarantee})"
+        )
+
+
+def flows_of(count: int) -> str:
+    """Return a number of flows in words."""
+    return f"{count} flow" if count == 1 else f"{count} flows"
