@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -160,7 +161,7 @@ def _match_groups(
     colour: NDArray[np.int32],
 ) -> None:
     """Colour the flows of each group by repeated maximum-cardinality matching (Hopcroft-Karp)."""
-    for first, end in zip(start[:-1], start[1:], strict=True):
+    for first, end in pairwise(start.tolist()):
         rest = order[first:end]
         number = 0
         while len(rest):

@@ -177,6 +177,15 @@ class RoutingKey(FrozenArrays):
             result.append(f"{self.name}{flow + 1}: {path}→DLID({lids[end]})")
         return result
 
+    def shared(self, column: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return columns with those of repeated flows copied from the first of the same hosts."""
+        again = np.flatnonzero((self.depth == 0) & (self.colour >= 0))
+        if len(again):
+            pair = self.endpoints[0].astype(np.int64) * (1 << 31) + self.endpoints[1]
+            first, index = np.unique(pair, return_index=True)
+            column[again] = column[index[np.searchsorted(first, pair[again])]]
+        return column
+
     def moved(self, column: NDArray[np.int32]) -> RoutingKey:
         """Return the key with its flows on other cables; the colours stay."""
         return replace(self, column=column)

@@ -135,25 +135,33 @@ def gather_groups(stages, group, cable, from_subtree, to_subtree):
 
 
 @njit(cache=True)
-def _cost(stages, groups, loads, weight, limit, stage, group, prefix, plane):
-    """Return the cost of a group on a plane: the increase of the sum of squared loads.
+def _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, largest):
+    """Compute the cost of a group on each plane, and the largest load that it causes there.
 
-    `FORBIDDEN` if a cable is missing or its load would exceed `limit`.
+    The cost is the increase of the sum of squared loads: `FORBIDDEN` if a cable is missing or its
+    load would exceed `limit`. Both are written to float64 [planes].
     """
-    total = 0.0
     planes = stages.planes[stage]
+    width = planes * stages.parallel[stage]
+    for p in range(planes):
+        cost[p] = 0.0
+        largest[p] = 0.0
     at_group = stages.group_base[stage] + group
     for at in range(groups.offset[at_group], groups.offset[at_group + 1]):
-        index = load_index(
-            stages, stage, groups.side[at], groups.subtree[at], prefix,
-            groups.cable[at] * planes + plane,
-        )  # fmt: skip
-        own, flows = loads[index], groups.flows[at]
-        each = weight[index]
-        if each < 0.0 or (own + flows) * each > limit:
-            return FORBIDDEN
-        total += flows * (2.0 * own + flows) * each * each
-    return total
+        line = groups.side[at] * stages.subtrees[stage] + groups.subtree[at]
+        first = (line * stages.prefixes[stage] + prefix) * width + groups.cable[at] * planes
+        first += stages.load_base[stage]
+        flows = groups.flows[at]
+        for p in range(planes):
+            own, each = loads[first + p], weight[first + p]
+            load = (own + flows) * each
+            largest[p] = max(largest[p], load)
+            if each < 0.0 or load > limit:
+                cost[p] = FORBIDDEN
+            else:
+                cost[p] += flows * (2.0 * own + flows) * each * each
+    for p in range(planes):
+        cost[p] = min(cost[p], FORBIDDEN)
 
 
 @njit(cache=True)
@@ -264,6 +272,7 @@ def best_planes(stages, groups, loads, weight, limit, plane):
         base = stages.group_base[stage]
         here = np.zeros((prefixes, prefixes))
         cost = np.empty((planes, planes))
+        largest = np.empty(planes)
         member = np.empty(planes, dtype=np.int64)
         of_row = np.empty(planes, dtype=np.int64)
         for parent in range(prefixes):
@@ -277,13 +286,14 @@ def best_planes(stages, groups, loads, weight, limit, plane):
                 continue
             for prefix in range(prefixes):
                 for at in range(count):
-                    for p in range(planes):
-                        value = _cost(
-                            stages, groups, loads, weight, limit, stage, member[at], prefix, p
-                        )
-                        if value < FORBIDDEN and stage + 1 < depth:
-                            value += above[member[at], prefix * planes + p]
-                        cost[at, p] = min(value, FORBIDDEN)
+                    _costs(
+                        stages, groups, loads, weight, limit, stage, member[at], prefix,
+                        cost[at], largest,
+                    )  # fmt: skip
+                    if stage + 1 < depth:
+                        for p in range(planes):
+                            value = cost[at, p] + above[member[at], prefix * planes + p]
+                            cost[at, p] = min(value, FORBIDDEN)
                 here[parent, prefix] = assign(cost, count, planes, of_row)
                 for at in range(count):
                     choice[stage, prefix * stages.prefixes[stage + 1] + member[at]] = of_row[at]
@@ -332,6 +342,7 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
         after = np.zeros(stages.prefixes[stage + 1], dtype=np.int64)
         flows = np.empty(planes, dtype=np.int64)
         taken = np.empty(planes, dtype=np.bool_)
+        cost, largest = np.empty(planes), np.empty(planes)
         for parent in range(stages.prefixes[stage]):
             prefix = prefix_of[parent]
             for p in range(planes):
@@ -348,17 +359,13 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
                 flows[heaviest] = 0
                 group = parent * planes + heaviest
                 best, best_load, best_cost = np.int64(-1), np.inf, FORBIDDEN
+                _costs(stages, groups, loads, weight, np.inf, stage, group, prefix, cost, largest)
                 for p in range(planes):
-                    if taken[p]:
+                    load = largest[p] if by_maximum else 0.0
+                    if taken[p] or cost[p] >= FORBIDDEN:
                         continue
-                    cost = _cost(stages, groups, loads, weight, np.inf, stage, group, prefix, p)
-                    if cost >= FORBIDDEN:
-                        continue
-                    load = 0.0
-                    if by_maximum:
-                        load = _largest(stages, groups, loads, weight, stage, group, prefix, p)
-                    if load < best_load or (load == best_load and cost < best_cost):
-                        best, best_load, best_cost = np.int64(p), load, cost
+                    if load < best_load or (load == best_load and cost[p] < best_cost):
+                        best, best_load, best_cost = np.int64(p), load, cost[p]
                 if best < 0:
                     return False
                 taken[best] = True
@@ -369,91 +376,46 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
 
 
 @njit(cache=True)
-def _largest(stages, groups, loads, weight, stage, group, prefix, plane):
-    """Return the largest load of the cables of a group on a plane, the group's flows included."""
-    largest = 0.0
-    planes = stages.planes[stage]
-    at_group = stages.group_base[stage] + group
-    for at in range(groups.offset[at_group], groups.offset[at_group + 1]):
-        index = load_index(
-            stages, stage, groups.side[at], groups.subtree[at], prefix,
-            groups.cable[at] * planes + plane,
-        )  # fmt: skip
-        largest = max(largest, (loads[index] + groups.flows[at]) * weight[index])
-    return largest
-
-
-@njit(cache=True)
-def largest_load(stages, groups, loads, weight, plane):
-    """Return the largest load of the cables of an assigned key, loads of other keys included."""
-    largest = 0.0
-    prefix_of = np.zeros(1, dtype=np.int64)
-    for stage in range(len(stages.planes)):
-        planes, base = stages.planes[stage], stages.group_base[stage]
-        after = np.zeros(stages.prefixes[stage + 1], dtype=np.int64)
-        for group in range(stages.prefixes[stage + 1]):
-            chosen = plane[base + group]
-            if chosen >= 0:
-                prefix = prefix_of[group // planes]
-                after[group] = prefix * planes + chosen
-                largest = max(
-                    largest,
-                    _largest(stages, groups, loads, weight, stage, group, prefix, chosen),
-                )
-        prefix_of = after
-    return largest
-
-
-@njit(cache=True)
 def least_limit(stages, groups, loads, weight, plane):
-    """Return the smallest limit that `best_planes` can meet, and set the planes of that choice.
+    """Find the smallest limit that `best_planes` can meet, and set the planes of that choice.
 
-    Limits are tried from the lowest load at which each single group could be placed.
+    Returns
+    -------
+    float
+        The limit; infinite if every choice uses a missing cable.
     """
+    # At least the lowest load at which each single group could be placed.
     limit = 0.0
-    depth = len(stages.planes)
-    for stage in range(depth):
-        planes, base = stages.planes[stage], stages.group_base[stage]
+    for stage in range(len(stages.planes)):
         for group in range(stages.prefixes[stage + 1]):
-            if groups.offset[base + group + 1] == groups.offset[base + group]:
-                continue
-            least = np.inf
-            for prefix in range(stages.prefixes[stage]):
-                for p in range(planes):
-                    if (
-                        _cost(stages, groups, loads, weight, np.inf, stage, group, prefix, p)
-                        < FORBIDDEN
-                    ):
-                        load = _largest(
-                            stages, groups, loads, weight, stage, group, prefix, np.int64(p)
-                        )
-                        least = min(least, load)
-            limit = max(limit, least)
+            at = stages.group_base[stage] + group
+            if groups.offset[at + 1] > groups.offset[at]:
+                limit = max(limit, _next_load(stages, groups, loads, weight, -1.0, stage, group))
     while limit < np.inf:
-        cost = best_planes(stages, groups, loads, weight, limit, plane)
-        if cost < FORBIDDEN:
+        if best_planes(stages, groups, loads, weight, limit, plane) < FORBIDDEN:
             break
-        # The next load that any cable would have.
-        limit = _next_load(stages, groups, loads, weight, limit)
+        following = np.inf
+        for stage in range(len(stages.planes)):
+            for group in range(stages.prefixes[stage + 1]):
+                at = stages.group_base[stage] + group
+                if groups.offset[at + 1] > groups.offset[at]:
+                    load = _next_load(stages, groups, loads, weight, limit, stage, group)
+                    following = min(following, load)
+        limit = following
     return limit
 
 
 @njit(cache=True)
-def _next_load(stages, groups, loads, weight, limit):
-    """Return the least load above a limit that some group would cause on some plane."""
+def _next_load(stages, groups, loads, weight, limit, stage, group):
+    """Return the least load above a limit that a group causes on a plane of any prefix."""
+    planes = stages.planes[stage]
+    cost, largest = np.empty(planes), np.empty(planes)
     following = np.inf
-    for stage in range(len(stages.planes)):
-        planes, base = stages.planes[stage], stages.group_base[stage]
-        for group in range(stages.prefixes[stage + 1]):
-            if groups.offset[base + group + 1] == groups.offset[base + group]:
-                continue
-            for prefix in range(stages.prefixes[stage]):
-                for p in range(planes):
-                    load = _largest(
-                        stages, groups, loads, weight, stage, group, prefix, np.int64(p)
-                    )
-                    if limit < load < following:
-                        following = load
+    for prefix in range(stages.prefixes[stage]):
+        _costs(stages, groups, loads, weight, np.inf, stage, group, prefix, cost, largest)
+        for p in range(planes):
+            if cost[p] < FORBIDDEN and largest[p] > limit:
+                following = min(following, largest[p])
     return following
 
 
