@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.frozen import read_only
 from weft.kernels.keys.assignment import (
     FORBIDDEN,
     best_planes,
@@ -67,4 +68,4 @@ def chosen_columns(
         columns_of(stages, key.group, key.cable, plane, column)
     else:
         improve_paths(stages, loads.copy(), weight, *key.subtrees, key.depth, column, np.inf, 0)
-    return key.shared(column)
+    return read_only(key.shared(column))

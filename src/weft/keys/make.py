@@ -12,11 +12,13 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from weft.core.arguments import one_of, whole_number
 from weft.core.errors import InputError
+from weft.core.frozen import read_only
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.keys.assignment import (
     add_flows,
     best_planes,
     columns_of,
+    drop_broken,
     gather_groups,
     improve_paths,
 )
@@ -97,6 +99,7 @@ def keys(
     repeated = np.ones(len(pair), dtype=bool)
     repeated[first] = False
     depth[repeated] = 0
+    read_only(depth)
     colour, group, cable = _coloured(network, ends, depth, method, seed)
     column = np.full(group.shape, -1, dtype=np.int32)
     lost = _assign(network, ends, depth, group, cable, column)
@@ -202,7 +205,8 @@ def _assign(
         groups = gather_groups(stages, group, cable, *ends)
         best_planes(stages, groups, loads, weight, np.inf, plane)
     columns_of(stages, group, cable, plane, column)
-    add_flows(stages, weight, *ends, depth, column, 1, loads)
+    drop_broken(stages, weight, *ends, depth, column)
+    add_flows(stages, *ends, depth, read_only(column.view()), 1, loads)
     bound = network.bound(ends, depth, weight)
     if network.complete and (loads * weight).max(initial=0.0) <= bound:
         return -1

@@ -81,10 +81,7 @@ class RoutingKey(FrozenArrays):
     def loads(self) -> NDArray[np.int32]:
         """Flows on each cable direction, int32, as `KeyNetwork.edge`."""
         loads = np.zeros(len(self.network.edge), dtype=np.int32)
-        network = self.network
-        add_flows(
-            network.stages, network.weight, *self.subtrees, self.depth, self.column.copy(), 1, loads
-        )
+        add_flows(self.network.stages, *self.subtrees, self.depth, self.column, 1, loads)
         return loads
 
     @property

@@ -176,7 +176,4 @@ class Scheduler:
         return self.keys[name]
 
     def _add(self, key: RoutingKey, column: NDArray[np.int32], sign: int) -> None:
-        network = self.network
-        add_flows(
-            network.stages, network.weight, *key.subtrees, key.depth, column, sign, self.loads
-        )
+        add_flows(self.network.stages, *key.subtrees, key.depth, column, sign, self.loads)

@@ -28,6 +28,7 @@ DONE = 0
 MORE = 1
 TIME_OUT = 2
 STUCK = 3
+ASKED = 4
 
 #: Relative error allowed for the level of a link (see `maxmin`), divided by the tolerance. By
 #: measurement, this value keeps the error of completion times below the tolerance
@@ -268,7 +269,8 @@ def run(ranks, level, maxmin, penalty, most_events):
 
     Returns
     -------
-    int: DONE, MORE (after `most_events`), TIME_OUT, or STUCK (no events, but operations left).
+    int: DONE, MORE (after `most_events`), TIME_OUT, STUCK (no events, but operations left), or
+    ASKED (`Ranks.asked` is not empty).
     """
     count, joining = level.count, ranks.joining
     block_end = level.flows.block_end_ns
@@ -290,6 +292,8 @@ def run(ranks, level, maxmin, penalty, most_events):
             for index in range(joined, ranks.count.joining):
                 joining[index - joined] = joining[index]
             ranks.count.joining -= joined
+        if ranks.count.asked:
+            return ASKED
         soonest = np.inf
         blocks = (count.slots + (1 << BLOCK_SHIFT) - 1) >> BLOCK_SHIFT
         for block in range(blocks):

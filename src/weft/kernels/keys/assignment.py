@@ -586,43 +586,50 @@ def columns_of(stages, group, cable, plane, column):
 
 
 @njit(cache=True)
-def add_flows(stages, weight, from_subtree, to_subtree, depth, column, sign, loads):
-    """Add flows to the loads, or remove them.
+def drop_broken(stages, weight, from_subtree, to_subtree, depth, column):
+    """Set the first column of each flow whose path uses a missing cable to -1.
 
     Parameters
     ----------
     stages, weight
         As for `best_planes`.
     from_subtree, to_subtree, depth, column
-        As for `improve_paths`. Flows whose path uses a missing cable get -1 as their first column.
+        As for `improve_paths`.
+    """
+    for flow in range(len(depth)):
+        prefix = np.int64(0)
+        sound = True
+        for stage in range(depth[flow]):
+            c = column[flow, stage]
+            up = load_index(stages, stage, 0, from_subtree[flow, stage], prefix, c)
+            down = load_index(stages, stage, 1, to_subtree[flow, stage], prefix, c)
+            sound = sound and weight[up] >= 0.0 and weight[down] >= 0.0
+            prefix = prefix * stages.planes[stage] + c % stages.planes[stage]
+        if not sound:
+            column[flow, 0] = -1
+
+
+@njit(cache=True)
+def add_flows(stages, from_subtree, to_subtree, depth, column, sign, loads):
+    """Add flows to the loads, or remove them; flows without a path are left out.
+
+    Parameters
+    ----------
+    stages
+        Dimensions of the network.
+    from_subtree, to_subtree, depth, column
+        As for `improve_paths`.
     sign
         1 to add, -1 to remove.
     loads
         int32 [loads], changed.
-
-    Returns
-    -------
-    int
-        Number of flows whose path used a missing cable.
     """
-    broken = 0
     for flow in range(len(depth)):
-        d = depth[flow]
-        prefix = np.int64(0)
-        sound = True
-        for stage in range(d):
-            for side in range(2):
-                subtree = from_subtree[flow, stage] if side == 0 else to_subtree[flow, stage]
-                index = load_index(stages, stage, side, subtree, prefix, column[flow, stage])
-                if weight[index] < 0.0:
-                    sound = False
-            prefix = prefix * stages.planes[stage] + column[flow, stage] % stages.planes[stage]
-        if sound:
-            move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], sign, loads)
-        else:
-            column[flow, 0] = -1
-            broken += 1
-    return broken
+        if depth[flow] and column[flow, 0] >= 0:
+            move_flow(
+                stages, from_subtree[flow], to_subtree[flow], depth[flow], column[flow], sign,
+                loads,
+            )  # fmt: skip
 
 
 @njit(cache=True)

@@ -34,6 +34,7 @@ NO_ROOM = 4
 NO_PATH = 5
 NO_TRACE = 6
 PAUSED = 7
+ASKED = 8
 
 #: Largest number of calendar slots, and of credit returns, that one event or grant takes.
 ROOM = 16
@@ -131,7 +132,8 @@ def loop(choose, arrives, sent):
         ``run(net, ranks, until, most_events)`` simulates and returns DONE (no operations or packets
         left), MORE (after `most_events` instants), TIME_OUT (at `RULES.max_time_ps`), STUCK (no
         events, but operations or packets left), NO_ROOM (more slots are needed), NO_PATH (a packet
-        without an output link), NO_TRACE (more room for hops is needed) or PAUSED (at `until`).
+        without an output link), NO_TRACE (more room for hops is needed), PAUSED (at `until`) or
+        ASKED (`Ranks.asked` is not empty).
 
         net
             A `weft.kernels.packet.net.Net`.
@@ -181,6 +183,8 @@ def loop(choose, arrives, sent):
                 for index in range(ranks.count.joining):
                     join(net, ranks.program.size_bytes, np.int64(ranks.joining[index]), now)
                 ranks.count.joining = 0
+                if ranks.count.asked:
+                    return ASKED
             # (d) grants
             while count.due:
                 count.granting = 1

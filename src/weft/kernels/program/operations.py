@@ -8,7 +8,7 @@ event loop of the flow or packet level moves them to the queue pairs.
 
 import numpy as np
 
-from weft.kernels.lean import inner_njit
+from weft.kernels.lean import inner_njit, lean_njit
 from weft.kernels.program.events import (
     ARRIVE,
     BEGIN,
@@ -27,6 +27,8 @@ CALC = 0
 SEND = 1
 RECV = 2
 PUT = 3
+KEY_REQUEST = 4
+KEY_DONE = 5
 
 # What an operation sends at present.
 NOTHING = 0
@@ -215,6 +217,11 @@ def starts(ranks, op, now, until):
         ranks.busy_until[program.rank[op], cpu] = now + held
     posted[op] = now
     freed(ranks, op, True, now)
+    if rules.scheduled and kind >= KEY_REQUEST:
+        ranks.asked[ranks.count.asked] = op
+        ranks.count.asked += 1
+        if kind == KEY_REQUEST:
+            return  # the scheduler's answer ends it
     if kind == RECV:
         send = np.int64(program.match[op])
         if size[send] <= rules.eager_bytes:
@@ -321,3 +328,9 @@ def next_start(ranks, never):
     if count.timeline < len(ranks.timeline_time):
         time = min(time, ranks.timeline_time[count.timeline])
     return time
+
+
+@lean_njit()
+def answer(ranks, op, time):
+    """End an operation that waits for the scheduler of routing keys at `time`, now or later."""
+    push_event(ranks.heap, time, event(END, op))

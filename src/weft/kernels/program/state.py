@@ -12,8 +12,9 @@ import numpy as np
 from weft.kernels.records import counters
 
 #: Counters: operations ended, messages arrived, first and end index of the queue of ready
-#: operations, number of operations in `Ranks.joining`, and next index in the timeline of releases.
-COUNT = counters("ended", "arrived", "ready_head", "ready_tail", "joining", "timeline")
+#: operations, number of operations in `Ranks.joining`, next index in the timeline of releases, and
+#: number of operations in `Ranks.asked`.
+COUNT = counters("ended", "arrived", "ready_head", "ready_tail", "joining", "timeline", "asked")
 #: Number of events in a heap.
 HEAP_SIZE = counters("events")
 
@@ -25,7 +26,8 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
     answer precede larger messages. `overhead` is the processor's time for a message at each end,
     `adapter_latency` the time between an adapter and its processor. A copy within a host takes
     ``local_units_per_byte / local_gbps`` *unit* per byte, rounded if `local_whole` is set, and its
-    message arrives `local_latency` later.
+    message arrives `local_latency` later. With `scheduled`, requests of routing keys wait for the
+    scheduler; otherwise they take no time.
     """
     return np.dtype(
         [
@@ -37,6 +39,7 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
             ("local_gbps", np.float64),
             ("local_units_per_byte", np.float64),
             ("local_whole", np.bool_),
+            ("scheduled", np.bool_),
         ],
         align=True,
     )
@@ -110,6 +113,9 @@ class Ranks(NamedTuple):
         uint8 [ops]: what an operation sends at present (NOTHING, REQUEST, DATA or ANSWER).
     joining
         int32 [ops + 1]: operations that join their queue pairs at the present time.
+    asked
+        int32 [key operations + 1]: requests and returns of routing keys that have started and that
+        the scheduler has not handled.
     copy_pair, copied_until
         int32 [ops] and *unit* [pairs]: pair of ranks (source, destination) of a message within a
         host, and end of the last copy of each pair.
@@ -133,5 +139,6 @@ class Ranks(NamedTuple):
     right_below: Any
     sends: Any
     joining: Any
+    asked: Any
     copy_pair: Any
     copied_until: Any

@@ -95,6 +95,7 @@ def lay_ranks(
         right_below=np.zeros(ops, dtype=np.int32),
         sends=np.zeros(ops, dtype=np.uint8),
         joining=np.zeros(ops + 1, dtype=np.int32),
+        asked=np.zeros(np.count_nonzero(workload.kind >= Kind.KEY_REQUEST) + 1, dtype=np.int32),
         copy_pair=copy_pair,
         copied_until=np.zeros(len(pairs), dtype=unit),
     )

@@ -19,6 +19,7 @@ from weft.kernels.flow.state import QueuePairs as Queues
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
+from weft.keys.run import KeyRun
 from weft.routes import Routes
 from weft.sim.common.programs import QueuePairs, lay_ranks, numbered, queue_pairs
 from weft.sim.flow.network import Network, lay_routes
@@ -68,6 +69,7 @@ def run_flows(
     hosts: NDArray[np.int32],
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
+    keyed: KeyRun | None = None,
 ) -> FlowResult:
     """Run a workload at the flow level, for `weft.simulate`, which checks the arguments.
 
@@ -86,6 +88,8 @@ def run_flows(
         Options, as returned by `weft.sim.options.RunSettings.flow`.
     progress
         Called several times a second with the progress of the run.
+    keyed
+        Routing keys of the workload; their paths replace those of the routes.
 
     Raises
     ------
@@ -96,7 +100,9 @@ def run_flows(
         If the run reaches `max_time_ns` before its end.
     """
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
-    network, route_of_op = lay_messages(fabric, routes, workload, queues, options)
+    if keyed is not None:
+        routes = keyed.routes
+    network, route_of_op = lay_messages(fabric, routes, workload, queues, options, keyed)
     route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
     route[queues.ops] = route_of_op
     pair = np.zeros(workload.num_ops, dtype=np.int32)
@@ -104,8 +110,8 @@ def run_flows(
     num_pairs = len(queues.key)
     del queues, route_of_op  # with millions of messages the run needs this memory
     began = time.perf_counter()
-    state = _State.of(workload, network, route, pair, num_pairs, options)
-    why = state.run(workload, progress)
+    state = _State.of(workload, network, route, pair, num_pairs, options, keyed)
+    why = state.run(workload, progress, keyed)
     if why == kernel.STUCK and state.ranks.heap.size.events:
         raise InputError(
             "simulated time exceeds 1e+308 ns; "
@@ -161,6 +167,7 @@ def lay_messages(
     workload: Workload,
     queues: QueuePairs,
     options: Mapping[str, Any],
+    keyed: KeyRun | None = None,
 ) -> tuple[Network, NDArray[np.int32]]:
     """Return the routes between hosts, and the index of each operation's route.
 
@@ -177,6 +184,8 @@ def lay_messages(
         Operations that cross the network.
     options
         Options of `run_flows`.
+    keyed
+        Routing keys, which select the LID of each message; `routes` must be theirs.
 
     Returns
     -------
@@ -204,7 +213,15 @@ def lay_messages(
         network = lay_routes(fabric, routes, queues.source, queues.target, weights=size, **laying)
         return network, np.arange(len(queues.ops), dtype=np.int32)
     hosts = fabric.num_hosts
-    key, route = numbered(queues.source.astype(np.int64) * hosts + queues.target, hosts**2)
+    key = queues.source.astype(np.int64) * hosts + queues.target
+    if keyed is not None:
+        lmc = routes.lmc
+        pairs, route = numbered((key << lmc) + keyed.lid_offset[queues.ops], hosts**2 << lmc)
+        keyed.bind(pairs, hosts)
+        offset = pairs & (1 << lmc) - 1
+        ends = np.divmod(pairs >> lmc, hosts)
+        return lay_routes(fabric, routes, *ends, lid_offset=offset, **laying), route
+    key, route = numbered(key, hosts**2)
     if size is not None:
         sizes = np.bincount(route, weights=size, minlength=len(key))
     return lay_routes(fabric, routes, key // hosts, key % hosts, weights=sizes, **laying), route
@@ -227,6 +244,7 @@ class _State:
         pair: NDArray[np.int32],
         num_pairs: int,
         options: Mapping[str, Any],
+        keyed: KeyRun | None = None,
     ) -> _State:
         """Return the state at time 0."""
         # If nothing is shared, the tolerance is 0 and messages of one packet do not queue.
@@ -249,6 +267,7 @@ class _State:
                     "local_latency": options["local_latency_ns"],
                     "local_gbps": options["local_gbps"],
                     "local_units_per_byte": 8.0,
+                    "scheduled": keyed is not None and keyed.rules.scheduled,
                 },
             ),
             level=Level(
@@ -291,7 +310,12 @@ class _State:
             sharing=sharing_states(options["sharing"], network, slots, options["coefficients"]),
         )
 
-    def run(self, workload: Workload, progress: Callable[[Progress], None] | None) -> int:
+    def run(
+        self,
+        workload: Workload,
+        progress: Callable[[Progress], None] | None,
+        keyed: KeyRun | None = None,
+    ) -> int:
         """Run to the end with reports of progress; return the kernel's reason for stopping."""
         messages = len(workload.messages)
         instants = 1  # adapted to `REPORT_S`: Python handles interrupts between calls only
@@ -299,6 +323,9 @@ class _State:
             began = time.perf_counter()
             why = kernel.run(self.ranks, self.level, *self.sharing, instants)
             raise_deferred()
+            if why == kernel.ASKED:
+                self._answer(keyed)
+                continue
             if progress:
                 done = self.ranks.count
                 progress(
@@ -311,6 +338,20 @@ class _State:
                 return int(why)
             took = max(time.perf_counter() - began, 1e-4)
             instants = int(min(max(instants * REPORT_S / took, 1), 4 * instants, 2**30))
+
+    def _answer(self, keyed: KeyRun | None) -> None:
+        """Pass requests and returns of routing keys to the scheduler."""
+        assert keyed is not None
+        ranks = self.ranks
+        ops = ranks.asked[: ranks.count.asked].tolist()
+        ranks.count.asked = 0
+        ends, changes = keyed.answer(ops, float(self.level.count.now_ns))
+        for op, time_ns in ends:
+            operations.answer(ranks, op, time_ns)
+        for model in self.sharing:
+            for paths in changes if model is not None else ():
+                # The first link of a route leads from the host to its switch.
+                paths.write(model.route_offset[:-1] + 1, model.route_link)
 
 
 def deadlock_of_ranks(

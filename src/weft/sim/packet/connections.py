@@ -43,6 +43,9 @@ class Connections:
         int32 [ops]: queue pair of each message; the same array as `connection` if equal to it.
     num_connections, num_pairs
         Numbers of connections and of queue pairs.
+    pairs
+        int64 [routes], ascending: source host x number of hosts + destination host, shifted by the
+        LMC, plus the LID offset.
     """
 
     message_routes: MessageRoutes
@@ -51,6 +54,7 @@ class Connections:
     pair: NDArray[np.int32]
     num_connections: int
     num_pairs: int
+    pairs: NDArray[np.int64]
 
     @property
     def several_paths(self) -> bool:
@@ -134,7 +138,7 @@ def connect(
         fabric, routes, network, start.astype(np.int32), end.astype(np.int32),
         ports=ports, lid_offset=keys & (1 << lmc) - 1 if lmc else 0,
     )  # fmt: skip
-    del start, end, keys
+    del start, end
     message_routes.routes["back"] = back
     pair = connection
     num_pairs = len(pairs) * per_pair
@@ -150,6 +154,7 @@ def connect(
     connection_of = spread(connection)
     return Connections(
         message_routes, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1),
+        pairs=keys,
         route=spread(route, program.LOCAL), connection=connection_of,
         pair=connection_of if pair is connection else spread(pair),
     )  # fmt: skip

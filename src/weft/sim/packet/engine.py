@@ -14,6 +14,7 @@ from weft.core.errors import InputError
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
+from weft.keys.run import KeyRun
 from weft.routes import Routes
 from weft.sim.flow.engine import Progress
 from weft.sim.packet.connections import connect
@@ -46,6 +47,7 @@ def run_packets(
     hosts: NDArray[np.int32],
     options: Mapping[str, Any],
     progress: Callable[[Progress], None] | None = None,
+    keyed: KeyRun | None = None,
 ) -> PacketResult:
     """Run a workload at the packet level, for `weft.simulate`, which checks the arguments.
 
@@ -62,6 +64,8 @@ def run_packets(
         Options, as returned by `weft.sim.options.RunSettings.packet`.
     progress
         Called several times a second with the progress of the run. It may raise `StopRun`.
+    keyed
+        Routing keys of the workload; their paths replace those of the routes.
 
     Raises
     ------
@@ -75,6 +79,8 @@ def run_packets(
     check_options(options)
     hardware: Hardware = options["hardware"]
     policy, lids, max_time_ns = options["policy"], options["lids"], options["max_time_ns"]
+    if keyed is not None:
+        routes, lids = keyed.routes, keyed.lid_offset
     routes.check(fabric)
     bound = bind(policy, fabric, routes)
     _check_lanes(routes, hardware)
@@ -86,6 +92,8 @@ def run_packets(
         per_pair=bound.queue_pairs, with_reverse=hardware.congestion_control is not None,
         ports=options["ports"], lids=lids, seed=options["seed"],
     )  # fmt: skip
+    if keyed is not None:
+        keyed.bind(connections.pairs, fabric.num_hosts)
     slowest = float(network.rate_gbps.min(initial=np.inf))
     if hardware.adapter_gbps is not None:
         slowest = min(slowest, hardware.adapter_gbps)
@@ -93,8 +101,9 @@ def run_packets(
     traced = _traced(options["trace"], workload)
     began = time.perf_counter()
     state = State.of(
-        workload, network, connections, hardware, bound, options, routes.num_vls, traced
-    )
+        workload, network, connections, hardware, bound, options, routes.num_vls, traced,
+        keyed,
+    )  # fmt: skip
     why, partial = _run(state, workload, progress, _wire_bytes(workload, hosts, hardware))
     took = time.perf_counter() - began
     if why in (kernel.STUCK, kernel.NO_PATH):

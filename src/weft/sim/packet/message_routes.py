@@ -15,6 +15,7 @@ from weft.kernels.packet import choice
 from weft.kernels.packet import route as kernel
 from weft.kernels.packet.net import RouteTables
 from weft.kernels.packet.records import CANDIDATE, ENDPOINT, LANE_ROW, ROUTE
+from weft.keys.routes import KeyedRoutes
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routes.flows import Flows, endpoint_out
 from weft.routes.intermediates import routed_rows
@@ -110,6 +111,10 @@ def message_paths(
         address, runs = _runs(routes, graph.edge_link, path, last[end])
         if routes.sl.ndim:
             level = routes.sl[path]
+    elif isinstance(routes, KeyedRoutes):
+        kind = kernel.RUNS
+        address, runs = _runs_of_links(fabric, routes, flows)
+        _refuse(fabric, routes, sources, destinations, (address < 0) & (start != end))
     elif isinstance(routes, CandidateRoutes):
         kind, address = kernel.CANDIDATES, end
         goal = graph.destination_row[end]
@@ -178,6 +183,21 @@ def _runs(
     links[offset[pair] + step] = edge_link[routes.edge[begin[pair] + step]]
     links[offset[1:] - 1] = last
     return offset[:-1], links
+
+
+def _runs_of_links(
+    fabric: Fabric, routes: Routes, flows: Flows
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the arrays of `_runs` for routes of any kind with one path per flow.
+
+    The first index of a flow without a path is -1.
+    """
+    offset, link = routes.links(fabric, flows)
+    lost = np.diff(offset) == 0
+    # The link from the host is not part of a run: its packets begin on it.
+    outside = endpoint_out(fabric)[flows.sources] >= 0
+    begin = offset[:-1] + outside
+    return np.where(lost, -1, begin), link
 
 
 def _check_tables(

@@ -16,13 +16,14 @@ from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Ne
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
+from weft.keys.run import KeyRun
 from weft.sim.common.programs import lay_ranks
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.sim.packet.limits import LONGEST_RUN_PS
 from weft.sim.packet.message_routes import MessageRoutes
-from weft.sim.packet.network import PacketNetwork, aligned, picoseconds
+from weft.sim.packet.network import PS_PER_NS, PacketNetwork, aligned, picoseconds
 from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload
@@ -49,6 +50,7 @@ class State:
     next_look: int
     cut_short: bool = False
     seen: list[tuple[Any, ...]] = field(default_factory=list)
+    keyed: KeyRun | None = None
 
     @classmethod
     def of(
@@ -61,6 +63,7 @@ class State:
         options: Mapping[str, Any],
         lanes: int,
         traced: NDArray[np.uint8],
+        keyed: KeyRun | None = None,
     ) -> State:
         """Return the state at time 0."""
         links, message_routes, topology = (
@@ -83,6 +86,7 @@ class State:
                 "local_gbps": options["local_gbps"],
                 "local_units_per_byte": 8000.0,
                 "local_whole": True,
+                "scheduled": keyed is not None and keyed.rules.scheduled,
             },
         )
         snapshot_ps = 0
@@ -135,6 +139,7 @@ class State:
             ranks=ranks,
             snapshot_ps=snapshot_ps,
             next_look=0 if snapshot_ps else LONGEST_RUN_PS,
+            keyed=keyed,
         )
 
     def step(self, instants: int) -> int:
@@ -147,6 +152,9 @@ class State:
         if why == kernel.PAUSED:
             self._look()
             return kernel.MORE
+        if why == kernel.ASKED:
+            self._answer()
+            return kernel.MORE
         if why == kernel.NO_TRACE:
             trace = self.net.trace
             self.net = self.net._replace(trace=trace._replace(hops=_longer(trace.hops)))
@@ -158,6 +166,21 @@ class State:
             # There are no more events before the time limit.
             self.net.count["now_ps"] = self.net.rules["max_time_ps"]
         return int(why)
+
+    def _answer(self) -> None:
+        """Pass requests and returns of routing keys to the scheduler."""
+        assert self.keyed is not None
+        net, ranks = self.net, self.ranks
+        ops = ranks.asked[: ranks.count.asked].tolist()
+        ranks.count.asked = 0
+        now = int(net.count["now_ps"])
+        ends, changes = self.keyed.answer(ops, now / PS_PER_NS)
+        for op, time_ns in ends:
+            operations.answer(ranks, op, max(int(picoseconds(time_ns)), now))
+        # Kernels get a read-only view of this array.
+        links = net.tables.source_routes.base
+        for paths in changes:
+            paths.write(net.adapters.routes["address"], links)
 
     def _last(self) -> int:
         """Return the latest recorded end or arrival."""

@@ -33,6 +33,7 @@ def cartesian(
     utilization: float = 1.0,
     rate_gbps: float = 40.0,
     calc_spread: float = 0.0,
+    keys: bool = False,
     seed: int = 0,
 ) -> Workload:
     """Shift by one along each axis of a periodic grid in both directions, with barriers.
@@ -69,6 +70,9 @@ def cartesian(
     calc_spread
         Spread of calculations, 0 to 1: the time of each rank is drawn uniformly from 1 - spread
         to 1 + spread times the mean.
+    keys
+        Request a routing key before each phase, one key per direction, and return it after the
+        barrier.
     seed
         Seed of all draws; concurrent jobs should have different seeds.
     """
@@ -78,22 +82,23 @@ def cartesian(
     need(0 < rate_gbps < float("inf"), f"rate_gbps must be above 0, not {rate_gbps}")
     need(0 <= calc_spread <= 1, f"calc_spread must be 0 to 1, not {calc_spread}")
     grid = process_grid(num_ranks, dims, 3)
-    phases = [
+    directions = [
         (f"{sign}{axis}", tuple(move if index == axis_index else 0 for index in range(3)))
         for axis_index, axis in enumerate("xyz")
         for sign, move in (("+", 1), ("-", -1))
         if grid[axis_index] > 1
     ]
-    if not phases:
+    if not directions:
         raise NotApplicable(f"a grid of {num_ranks} ranks has no neighbours")
     order, draws, spreads = (generator(seed, stream) for stream in range(3))
+    phases = list(enumerate(directions))
     if shuffled:
         phases = [phases[index] for index in order.permutation(len(phases))]
     check_messages(num_ranks, iterations * len(phases) * num_ranks * (1 + num_ranks.bit_length()))
     builder = WorkloadBuilder(num_ranks)
     ranks = all_ranks(builder)
     for iteration in range(iterations):
-        for name, step in phases:
+        for number, (name, step) in phases:
             size = int(draws.choice(sizes))
             calc = size * 8 / rate_gbps * (1 - utilization) / utilization
             if calc:
@@ -101,8 +106,12 @@ def cartesian(
                 low, high = calc * (1 - calc_spread), calc * (1 + calc_spread)
                 builder.calc(ranks, spreads.uniform(low, high, num_ranks) if calc_spread else calc)
             builder.phase(name if iterations == 1 else f"iteration {iteration + 1}, {name}")
+            if keys:
+                builder.key_request(ranks, number)
             to = beside(grid, step, (True,) * 3)
             source = beside(grid, tuple(-move for move in step), (True,) * 3)
             builder.sendrecv(ranks, to, size, source, size)
             barrier_here(builder)
+            if keys:
+                builder.key_done(ranks, number)
     return builder.build()

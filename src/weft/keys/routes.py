@@ -1,0 +1,111 @@
+"""`KeyedRoutes`: routes of a fabric, with the paths of routing keys at further LIDs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.keys.routing_key import RoutingKey
+from weft.routes import Routes
+from weft.routes.flows import Flows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeyedRoutes(Routes):
+    """Routes that messages select by an offset from the first LID of their destination.
+
+    Offset 0 is the base routes; offset ``1 + k`` is the path of key ``k`` for the pair of hosts, or
+    that of the base routes if the key has no flow between them.
+
+    Parameters
+    ----------
+    base
+        Routes without a choice of paths, in a single virtual lane.
+    keys
+        The keys.
+    """
+
+    base: Routes
+    keys: tuple[RoutingKey, ...]
+
+    @classmethod
+    def of(cls, fabric: Fabric, base: Routes, keys: tuple[RoutingKey, ...]) -> KeyedRoutes:
+        """Return base routes with the paths of keys.
+
+        Raises
+        ------
+        NotApplicable
+            If the base routes leave a choice of paths, have several LIDs per host or use several
+            virtual lanes.
+        """
+        base.check(fabric)
+        if not base.settled or base.num_intermediates:
+            raise NotApplicable(
+                f"routing keys need base routes with one path per pair; {base.engine} leaves a "
+                "choice; engines such as dmodk fit"
+            )
+        if base.lmc:
+            raise NotApplicable("routing keys use the LMC themselves; route without lmc")
+        if base.num_vls > 1:
+            raise NotApplicable(
+                f"routing keys use one virtual lane; the {base.engine} routes use {base.num_vls}"
+            )
+        return cls(
+            engine=f"{base.engine} with {len(keys)} routing keys", fabric_digest=fabric.digest,
+            base=base, keys=keys,
+        )  # fmt: skip
+
+    @property
+    def lmc(self) -> int:
+        """LID mask control: bits of the offset."""
+        return len(self.keys).bit_length()
+
+    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """See `Routes.links`."""
+        count = len(flows.sources)
+        bits = flows.lids & ((1 << self.lmc) - 1) if len(flows.lids) else np.zeros(count, np.int32)
+        plain = replace(flows, lids=flows.lids[:0])
+        begin, length = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        parts: list[NDArray[np.int32]] = []
+        size = 0
+
+        def add(mine: NDArray[np.intp], routes: Routes) -> NDArray[np.intp]:
+            """Append the links of some flows; return the flows without a path."""
+            nonlocal size
+            offset, link = routes.links(fabric, plain.part(mine))
+            begin[mine], length[mine] = offset[:-1] + size, np.diff(offset)
+            parts.append(link)
+            size += len(link)
+            return mine[length[mine] == 0]
+
+        rest = np.flatnonzero(bits == 0)
+        for number in np.unique(bits[bits > 0]).tolist():
+            mine = np.flatnonzero(bits == number)
+            # Offsets above the number of keys, which the LMC allows, are as offset 0.
+            lost = add(mine, self.keys[number - 1].routes) if number <= len(self.keys) else mine
+            rest = np.concatenate((rest, lost))
+        add(rest, self.base)
+        ends = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
+        index = np.repeat(begin - ends[:-1], length) + np.arange(ends[-1])
+        return ends, np.concatenate(parts)[index]
+
+    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+        """See `Routes.link_loads`."""
+        offset, link = self.links(fabric, flows)
+        count = np.diff(offset)
+        weights = np.repeat(flows.weights, count) if len(flows.weights) else None
+        loads = np.bincount(link, weights, minlength=fabric.num_links)
+        return loads, int((count == 0).sum() - flows.staying.sum())
+
+    def add_dependencies(
+        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
+    ) -> None:
+        """See `Routes.add_dependencies`."""
+        self.base.add_dependencies(fabric, management, found)
+        for key in self.keys:
+            key.routes.add_dependencies(fabric, management, found)

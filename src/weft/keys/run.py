@@ -1,0 +1,206 @@
+"""Routing keys of a workload while it runs: paths of messages, and answers to requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import NotApplicable
+from weft.fabrics import Fabric
+from weft.keys.choice import Choice, Criterion
+from weft.keys.make import Method
+from weft.keys.network import key_network
+from weft.keys.plan import KeyPlan, plan_keys
+from weft.keys.routes import KeyedRoutes
+from weft.keys.scheduler import Done, Place, Request, Scheduler
+from weft.routes import Routes
+from weft.workload.workload import Kind, Workload
+
+
+@dataclass(frozen=True)
+class KeyRules:
+    """How a run uses routing keys.
+
+    Parameters
+    ----------
+    scheduled
+        Whether a scheduler answers requests (NRK); otherwise each key keeps its paths (ARK) and
+        requests take no time.
+    method
+        As for `weft.keys`.
+    choice, criterion, latency_ns, service_ns
+        As for `weft.keys.scheduler.Scheduler`.
+    """
+
+    scheduled: bool
+    method: Method = "exact"
+    choice: Choice = "shift"
+    criterion: Criterion = "max"
+    latency_ns: float = 0.0
+    service_ns: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class NewPaths:
+    """Paths of routes from now on.
+
+    Parameters
+    ----------
+    route
+        int32 [routes]: numbers of the routes in the simulation.
+    length
+        int64 [routes]: number of links of each path, without the links at the hosts.
+    link
+        int32: these links, path after path.
+    """
+
+    route: NDArray[np.int32]
+    length: NDArray[np.int64]
+    link: NDArray[np.int32]
+
+    def write(self, first: NDArray[np.integer[Any]], links: NDArray[np.int32]) -> None:
+        """Write the links into an array of the links of all routes.
+
+        Parameters
+        ----------
+        first
+            Index of the first link between switches, for all routes of the simulation.
+        links
+            Changed.
+        """
+        starts = np.cumsum(self.length) - self.length
+        index = np.repeat(first[self.route] - starts, self.length) + np.arange(len(self.link))
+        links[index] = self.link
+
+
+class KeyRun:
+    """Routing keys of a workload while it runs.
+
+    Parameters
+    ----------
+    fabric, routes, workload, hosts
+        As for `weft.simulate`; messages outside keys use the routes.
+    rules
+        How the run uses keys.
+
+    Raises
+    ------
+    InputError
+        As `plan_keys`.
+    NotApplicable
+        If a scheduler has no requests to answer, or as `KeyedRoutes.of` and `plan_keys`.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        routes: Routes,
+        workload: Workload,
+        hosts: NDArray[np.int32],
+        rules: KeyRules,
+        seed: int = 0,
+    ) -> None:
+        self.rules = rules
+        self.plan: KeyPlan = plan_keys(fabric, workload, hosts, method=rules.method, seed=seed)
+        if rules.scheduled and not self.plan.requested:
+            raise NotApplicable(
+                f"{workload.name or 'the workload'} requests no routing keys; use policy ark, "
+                "RODREQUEST and RODDONE in a trace, or an application with keys=true"
+            )
+        # A key has two sets of paths, which its requests use in turn: messages of the last phase
+        # may be under way when the next begins.
+        self.copies = 2 if rules.scheduled else 1
+        keys = tuple(key for key in self.plan.keys for _ in range(self.copies))
+        self.routes = KeyedRoutes.of(fabric, routes, keys)
+        covered = self.plan.of_op >= 0
+        is_message = (workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)
+        offset = 1 + self.plan.of_op * self.copies + self.plan.instance % self.copies
+        #: int32 [ops]: offset of the LID to which each message is sent, as in `KeyedRoutes`.
+        self.lid_offset = np.where(covered & is_message, offset, 0).astype(np.int32)
+        self._workload = workload
+        self._scheduler = Scheduler(
+            key_network(fabric), choice=rules.choice, criterion=rules.criterion,
+            latency_ns=rules.latency_ns, service_ns=rules.service_ns,
+        )  # fmt: skip
+        for key in self.plan.keys if rules.scheduled else ():
+            self._scheduler.handle(Place(0.0, key))
+        self._granted_ns: list[list[float]] = [[] for _ in self.plan.keys]
+        self._routes: dict[tuple[int, int], NDArray[np.int32]] = {}
+        self._waiting: dict[tuple[int, int], list[int]] = {}
+
+    def answer(
+        self, ops: list[int], now_ns: float
+    ) -> tuple[list[tuple[int, float]], list[NewPaths]]:
+        """Handle requests and returns of keys that ranks have just made.
+
+        Parameters
+        ----------
+        ops
+            Operations, in the order in which they started.
+        now_ns
+            The present time.
+
+        Returns
+        -------
+        list of tuple
+            Requests that are answered, and the time at which each ends.
+        list of NewPaths
+            Changes of paths.
+        """
+        ends: list[tuple[int, float]] = []
+        changes: list[NewPaths] = []
+        plan, workload = self.plan, self._workload
+        for op in ops:
+            number, instance = int(plan.of_op[op]), int(plan.instance[op])
+            key = plan.keys[number]
+            manages = workload.rank[op] == plan.manager[number]
+            if workload.kind[op] == Kind.KEY_DONE:
+                if manages:
+                    self._scheduler.handle(Done(now_ns, key.name))
+                continue
+            granted = self._granted_ns[number]
+            if manages:
+                grant = self._scheduler.handle(Request(now_ns, key.name))
+                assert grant is not None
+                granted.append(grant.time_ns)
+                changes.append(self._paths(number, instance % self.copies, grant.column))
+                waiting = self._waiting.pop((number, instance), [])
+                ends += [(each, grant.time_ns) for each in (op, *waiting)]
+            elif instance < len(granted):
+                ends.append((op, max(now_ns, granted[instance])))
+            else:
+                self._waiting.setdefault((number, instance), []).append(op)
+        return ends, changes
+
+    def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:
+        """Note the numbers that the simulation gives to the routes of the keys.
+
+        Parameters
+        ----------
+        pairs
+            int64 [routes], ascending: source host x number of hosts + destination host, shifted by
+            the LMC of `routes`, plus the LID offset.
+        num_hosts
+            Number of hosts.
+        """
+        for number, key in enumerate(self.plan.keys):
+            hosts = key.sources.astype(np.int64) * num_hosts + key.destinations
+            for copy in range(self.copies):
+                wanted = (hosts << self.routes.lmc) + 1 + number * self.copies + copy
+                at = np.searchsorted(pairs, wanted)
+                known = at < len(pairs)
+                known[known] = pairs[at[known]] == wanted[known]
+                self._routes[number, copy] = np.where(known, at, -1).astype(np.int32)
+
+    def _paths(self, number: int, copy: int, column: NDArray[np.int32]) -> NewPaths:
+        key = self.plan.keys[number]
+        begin, edges = key.moved(column).paths
+        route = self._routes[number, copy]
+        used = np.flatnonzero((route >= 0) & (np.diff(begin) > 0))
+        length = np.diff(begin)[used]
+        starts = np.cumsum(length) - length
+        index = np.repeat(begin[used] - starts, length) + np.arange(int(length.sum()))
+        return NewPaths(route[used], length, key.fabric.graph.edge_link[edges[index]])
