@@ -27,6 +27,7 @@ from weft.keys.network import KeyNetwork, key_network
 from weft.keys.routing_key import RoutingKey
 
 Method = Literal["exact", "greedy"]
+Colours = Literal["fewest", "all"]
 
 #: Largest number of passes that reroute single flows around missing or slow cables.
 _ROUNDS = 50
@@ -38,6 +39,8 @@ def keys(
     destinations: ArrayLike,
     *,
     method: Method = "exact",
+    colours: Colours = "fewest",
+    first: Literal["lowest", "random"] = "lowest",
     name: str = "A",
     seed: int = 0,
 ) -> RoutingKey:
@@ -61,10 +64,17 @@ def keys(
         ``exact`` colours with as few colours as possible, the largest number of flows at a leaf
         switch. ``greedy`` is the paper's method, a sequence of maximum-cardinality matchings, which
         may need more colours.
+    colours
+        ``fewest``, or ``all``: as many colours as there are switches, if the flows of one colour
+        are then fewer. Contention within the key is the same; ``fewest`` leaves switches to others.
+    first
+        The switch of the first colour: the ``lowest``, as in the paper's example, or a ``random``
+        one at each switch.
     name
         Name of the key.
     seed
-        Seed of the random walks of ``exact``; every seed gives a key with the same guarantee.
+        Seed of the random walks of ``exact``, and of ``random``; every seed gives a key with the
+        same guarantee.
 
     Returns
     -------
@@ -87,6 +97,8 @@ def keys(
     """
     check_fabric(fabric)
     one_of(method, get_args(Method), "method")
+    one_of(colours, get_args(Colours), "colours")
+    one_of(first, ("lowest", "random"), "first")
     whole_number(seed, "seed", 0, 2**63 - 1)
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))
@@ -95,21 +107,21 @@ def keys(
     ends = [network.subtrees(each) for each in endpoints]
     depth = (ends[0] != ends[1]).sum(axis=1).astype(np.int32)
     pair = source * np.int64(fabric.num_hosts) + destination
-    _, first, same = np.unique(pair, return_index=True, return_inverse=True)
+    _, earliest, same = np.unique(pair, return_index=True, return_inverse=True)
     repeated = np.ones(len(pair), dtype=bool)
-    repeated[first] = False
+    repeated[earliest] = False
     depth[repeated] = 0
     read_only(depth)
-    colour, group, cable = _coloured(network, ends, depth, method, seed)
+    colour, group, cable = _coloured(network, ends, depth, method, colours, seed)
     column = np.full(group.shape, -1, dtype=np.int32)
-    lost = _assign(network, ends, depth, group, cable, column)
+    lost = _assign(network, ends, depth, group, cable, column, None if first == "lowest" else seed)
     if lost >= 0:
         names = [fabric.host_names[int(hosts[lost])] for hosts in (source, destination)]
         raise InputError(
             f"{fabric.name} has no path from {names[0]} to {names[1]} that goes up and then down"
         )
     for array in (colour, column):
-        array[repeated] = array[first[same[repeated]]]
+        array[repeated] = array[earliest[same[repeated]]]
     return RoutingKey(
         network, name, method, source.astype(np.int32), destination.astype(np.int32),
         endpoints.astype(np.int32), depth, colour, group, cable, column,
@@ -121,6 +133,7 @@ def _coloured(
     ends: list[NDArray[np.int32]],
     depth: NDArray[np.int32],
     method: Method,
+    colours: Colours,
     seed: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """Return the colours at the leaf switches, and group and cable at each stage."""
@@ -142,12 +155,13 @@ def _coloured(
         if method == "greedy":
             _match_groups(order, start, left, right, part)
         else:
-            colour_groups(order, start, left, right, width, np.uint64(seed), part)
+            colour_groups(order, start, left, right, width, colours == "all", np.uint64(seed), part)
         if stage == 0:
             colour[:] = part
-            if method == "exact" and int(part.max(initial=0)) + 1 == width:
+            most = max(np.bincount(each[mine]).max(initial=0) for each in (left, right))
+            if method == "exact" and most > width:
                 # More colours than cables may be needed for flows of a leaf switch to differ.
-                colour_groups(order, start, left, right, 0, np.uint64(seed), colour)
+                colour_groups(order, start, left, right, 0, False, np.uint64(seed), colour)
         part[mine] %= width
         planes = int(stages.planes[stage])
         group[mine, stage] = parent[mine] * planes + part[mine] % planes
@@ -189,18 +203,25 @@ def _assign(
     group: NDArray[np.int32],
     cable: NDArray[np.int32],
     column: NDArray[np.int32],
+    seed: int | None,
 ) -> int:
     """Give each group a plane, and reroute single flows where this lowers the largest load.
 
-    Returns the first flow without a path, or -1.
+    With a seed, the groups get random planes of a uniform network, otherwise the lowest. Return the
+    first flow without a path, or -1.
     """
     stages, weight = network.stages, network.weight
     loads = np.zeros(len(weight), dtype=np.int32)
     plane = np.empty(network.num_groups, dtype=np.int32)
     if network.uniform:
-        plane[:] = np.concatenate(
-            [np.arange(n) % p for n, p in zip(stages.prefixes[1:], stages.planes, strict=True)]
-        )
+        orders = [
+            np.tile(np.arange(p), (n, 1))
+            for n, p in zip(stages.prefixes[:-1].tolist(), stages.planes.tolist(), strict=True)
+        ]
+        if seed is not None:
+            random = np.random.default_rng(seed)
+            orders = [random.permuted(order, axis=1) for order in orders]
+        plane[:] = np.concatenate([order.reshape(-1) for order in orders])
     else:
         groups = gather_groups(stages, group, cable, *ends)
         best_planes(stages, groups, loads, weight, np.inf, plane)
@@ -210,4 +231,5 @@ def _assign(
     bound = network.bound(ends, depth, weight)
     if network.complete and (loads * weight).max(initial=0.0) <= bound:
         return -1
-    return improve_paths(stages, loads, weight, *ends, depth, column, bound, _ROUNDS)
+    lost: int = improve_paths(stages, loads, weight, *ends, depth, column, bound, _ROUNDS)
+    return lost

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.fabrics import Fabric
-from weft.keys.make import Method, keys
+from weft.keys.make import Colours, Method, keys
 from weft.keys.routing_key import RoutingKey
 from weft.workload.workload import Kind, Workload
 
@@ -53,6 +53,7 @@ def plan_keys(
     hosts: NDArray[np.int32],
     *,
     method: Method = "exact",
+    colours: Colours = "fewest",
     seed: int = 0,
 ) -> KeyPlan:
     """Make the routing keys of a workload.
@@ -67,8 +68,10 @@ def plan_keys(
         The fabric and the workload.
     hosts
         int32 [ranks]: host of each rank.
-    method, seed
-        As for `weft.keys`.
+    method, colours
+        As for `weft.keys`; the first switch of each key is random.
+    seed
+        Seed of the keys.
 
     Raises
     ------
@@ -94,7 +97,12 @@ def plan_keys(
             + destination[data & (number[sends] == at)]
         )
         ends = np.divmod(pairs, fabric.num_hosts)
-        made.append(keys(fabric, *ends, method=method, name=name, seed=seed))
+        made.append(
+            keys(
+                fabric, *ends, method=method, colours=colours, first="random", name=name,
+                seed=seed + at,
+            )
+        )  # fmt: skip
     return KeyPlan(tuple(made), number, instance, manager)
 
 

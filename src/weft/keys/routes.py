@@ -81,7 +81,8 @@ class KeyedRoutes(Routes):
             begin[mine], length[mine] = offset[:-1] + size, np.diff(offset)
             parts.append(link)
             size += len(link)
-            return mine[length[mine] == 0]
+            lost: NDArray[np.intp] = mine[length[mine] == 0]
+            return lost
 
         rest = np.flatnonzero(bits == 0)
         for number in np.unique(bits[bits > 0]).tolist():
@@ -92,7 +93,8 @@ class KeyedRoutes(Routes):
         add(rest, self.base)
         ends = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
         index = np.repeat(begin - ends[:-1], length) + np.arange(ends[-1])
-        return ends, np.concatenate(parts)[index]
+        links: NDArray[np.int32] = np.concatenate(parts)[index]
+        return ends, links
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`."""

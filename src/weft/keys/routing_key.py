@@ -75,7 +75,10 @@ class RoutingKey(FrozenArrays):
     @cached_property
     def groups(self) -> Groups:
         """Demands of the groups of the key."""
-        return gather_groups(self.network.stages, self.group, self.cable, *self.subtrees)
+        groups: Groups = gather_groups(
+            self.network.stages, self.group, self.cable, *self.subtrees
+        )
+        return groups
 
     @cached_property
     def loads(self) -> NDArray[np.int32]:
@@ -113,19 +116,23 @@ class RoutingKey(FrozenArrays):
         """
         network = self.network
         offset, edges = self.paths
-        result = np.full(self.column.shape, -1, dtype=np.int32)
-        for stage in range(self.column.shape[1]):
+        flows, stages = self.column.shape
+        result = np.full((flows, stages), -1, dtype=np.int32)
+        for stage in range(stages):
             uses = np.flatnonzero(self.column[:, stage] >= 0)
             row = network.fabric.graph.edge_row[edges[offset[uses] + stage]]
             result[uses, stage] = network.fabric.graph.row_node[row]
-        return result[:, 0] if result.shape[1] == 1 else result
+        return result[:, 0] if stages == 1 else result
 
     @cached_property
     def paths(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Edges of each flow's path between its leaf switches: CSR of int64 offsets and int32."""
         network = self.network
         depth = (self.column >= 0).sum(axis=1).astype(np.int32)
-        return path_edges(network.stages, network.edge, *self.subtrees, depth, self.column)
+        offset, edges = path_edges(
+            network.stages, network.edge, *self.subtrees, depth, self.column
+        )
+        return offset, edges
 
     @cached_property
     def routes(self) -> PathRoutes:

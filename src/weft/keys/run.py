@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.keys.choice import Choice, Criterion
-from weft.keys.make import Method
+from weft.keys.make import Colours, Method
 from weft.keys.network import key_network
 from weft.keys.plan import KeyPlan, plan_keys
 from weft.keys.routes import KeyedRoutes
 from weft.keys.scheduler import Done, Place, Request, Scheduler
 from weft.routes import Routes
 from weft.workload.workload import Kind, Workload
+
+Before = Literal["wait", "base"]
 
 
 @dataclass(frozen=True)
@@ -29,18 +31,22 @@ class KeyRules:
     scheduled
         Whether a scheduler answers requests (NRK); otherwise each key keeps its paths (ARK) and
         requests take no time.
-    method
+    method, colours
         As for `weft.keys`.
     choice, criterion, latency_ns, service_ns
         As for `weft.keys.scheduler.Scheduler`.
+    before
+        What a phase does before its key is granted: ``wait``, or use the ``base`` routes.
     """
 
     scheduled: bool
     method: Method = "exact"
+    colours: Colours = "fewest"
     choice: Choice = "shift"
     criterion: Criterion = "max"
     latency_ns: float = 0.0
     service_ns: float = 0.0
+    before: Before = "wait"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +110,9 @@ class KeyRun:
         seed: int = 0,
     ) -> None:
         self.rules = rules
-        self.plan: KeyPlan = plan_keys(fabric, workload, hosts, method=rules.method, seed=seed)
+        self.plan: KeyPlan = plan_keys(
+            fabric, workload, hosts, method=rules.method, colours=rules.colours, seed=seed
+        )
         if rules.scheduled and not self.plan.requested:
             raise NotApplicable(
                 f"{workload.name or 'the workload'} requests no routing keys; use policy ark, "

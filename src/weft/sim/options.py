@@ -13,11 +13,13 @@ from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
 from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
+from weft.keys.run import KeyRules
 from weft.routes import Routes
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet.connections import Lids
 from weft.sim.packet.hardware import Hardware
+from weft.sim.packet.policies import Policy
 from weft.sim.packet.policies import policy as policies
 from weft.sim.static.loads import Ports
 
@@ -65,7 +67,10 @@ class RunSettings(Settings):
         ranks had the network to itself).
     policy
         Policy that chooses among the candidates of a packet, with options as in
-        ``flowlet:gap=10us``.
+        ``flowlet:gap=10us``. The flow level has only policies without such a choice:
+        ``deterministic``, and ``ark`` and ``nrk`` (routing keys).
+    scheduler
+        Further options of the policy ``nrk``, as in ``latency=5us,choice=optimum``.
     hardware
         Settings of switches and adapters. The flow level uses only `mtu`, `header` and
         `switch_latency`.
@@ -124,10 +129,11 @@ class RunSettings(Settings):
     policy: Annotated[
         str | None,
         Option(
-            levels=PACKET, compared="names", plural="policies",
+            levels=TIMED, compared="names", plural="policies",
             usual="the engine's own, or ecmp if routes leave a choice",
         ),
     ] = None  # fmt: skip
+    scheduler: Annotated[str | None, Option(levels=TIMED)] = None
     hardware: Annotated[
         InstanceOf[Hardware],
         Option(levels=TIMED, written=tuple[str, ...], usual="the usual"),
@@ -189,6 +195,24 @@ class RunSettings(Settings):
         """Latency of a switch: the run's setting if given, otherwise the hardware's."""
         own = self.hardware.switch_latency_ns
         return own if self.switch_latency_ns is None else self.switch_latency_ns
+
+    @property
+    def keys(self) -> KeyRules | None:
+        """How the run uses routing keys; None if its policy uses none.
+
+        Raises
+        ------
+        InputError
+            If `scheduler` is given with a policy without a scheduler.
+        """
+        spec = self.policy or NO_CHOICE
+        if self.scheduler:
+            if spec.partition(":")[0] != "nrk":
+                raise InputError(f"only policy nrk has a scheduler, not {spec}")
+            spec += ("," if ":" in spec else ":") + self.scheduler
+        entry, options = policies.parse(spec)
+        chosen: Policy = entry.function(**policies.bind(entry, options))
+        return chosen.keys
 
     @property
     def flow(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from weft.core.errors import InputError
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
+from weft.keys.run import KeyRun
 from weft.routes import Routes
 from weft.sim.flow import FlowResult, Progress, run_flows
 from weft.sim.flow.engine import host_of_rank
@@ -139,9 +140,11 @@ def simulate(
     hosts = host_of_rank(fabric, workload, placement)
     if level == "static":
         return analyse_workload(fabric, routes, workload, hosts, ports=chosen.ports)
+    rules = chosen.keys
+    keyed = KeyRun(fabric, routes, workload, hosts, rules, chosen.seed) if rules else None
     if level == "flow":
-        return run_flows(fabric, routes, workload, hosts, chosen.flow, progress)
-    return run_packets(fabric, routes, workload, hosts, chosen.packet(routes), progress)
+        return run_flows(fabric, routes, workload, hosts, chosen.flow, progress, keyed)
+    return run_packets(fabric, routes, workload, hosts, chosen.packet(routes), progress, keyed)
 
 
 document(simulate, RunSettings)

@@ -67,7 +67,7 @@ def colour_edges(left, right, colours, seed):
 
 
 @njit(cache=True)
-def colour_groups(order, start, left, right, width, seed, colour):
+def colour_groups(order, start, left, right, width, use_all, seed, colour):
     """Colour the flows of each group, with as few colours as possible up to a number of colours.
 
     Parameters
@@ -78,6 +78,8 @@ def colour_groups(order, start, left, right, width, seed, colour):
         int32 [flows]: the ends of each flow.
     width
         Most colours; with 0, a group gets as many colours as the largest degree of its vertices.
+    use_all
+        Whether to use `width` colours even if fewer suffice.
     seed
         As for `colour_edges`.
     colour
@@ -91,7 +93,7 @@ def colour_groups(order, start, left, right, width, seed, colour):
         heads, tails = left[members], right[members]
         colours = max(np.bincount(heads).max(), np.bincount(tails).max())
         if width:
-            colours = min(colours, np.int64(width))
+            colours = np.int64(width) if use_all else min(colours, np.int64(width))
         colour[members] = colour_edges(heads, tails, colours, seed)
 
 

@@ -151,7 +151,8 @@ def _subtrees(
     _, first = np.unique(component[leaf_row], return_index=True)
     number = np.full(int(component.max()) + 1, -1, dtype=np.int64)
     number[component[leaf_row[np.sort(first)]]] = np.arange(len(first))
-    return number[component]
+    subtree: NDArray[np.int64] = number[component]
+    return subtree
 
 
 def _columns(

@@ -18,6 +18,7 @@ from weft.fabrics import Fabric
 from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import DIRECT
 from weft.kernels.packet.engine import loop as loop_of
+from weft.keys.run import KeyRules
 from weft.routes import CandidateRoutes, Routes
 
 #: Function that makes a policy's state for a fabric and routes.
@@ -38,6 +39,8 @@ class Policy:
         Whether the policy may send packets via intermediates.
     keep
         Function that makes the state of the policy's kernels for a fabric and its routes.
+    keys
+        How the policy uses routing keys, None if it uses none.
     number, kept
         Number of the policy in the event loop, 0 for routes without a choice, and the state that
         `keep` made; `bind` sets both.
@@ -47,6 +50,7 @@ class Policy:
     reorders: bool = False
     by_intermediates: bool = False
     keep: Keep | None = None
+    keys: KeyRules | None = None
     number: int = 0
     kept: Any = None
 

@@ -1,0 +1,69 @@
+"""Routing keys as policies: messages of a key's flows take the paths of the key."""
+
+from __future__ import annotations
+
+from weft.core.units import Nanoseconds
+from weft.keys.choice import Choice, Criterion
+from weft.keys.make import Colours, Method
+from weft.keys.run import Before, KeyRules
+from weft.sim.packet.policies.policy_registry import Policy, policy
+
+
+@policy("ark")
+def ark(*, method: Method = "exact", colours: Colours = "fewest") -> Policy:
+    """Messages take the paths of their application's routing key; others take the routes.
+
+    Each application, or each of its phases, has one key, whose paths are free of contention if that
+    is possible and do not depend on other applications.
+
+    Parameters
+    ----------
+    method, colours
+        As for `weft.keys`.
+
+    Notes
+    -----
+    Source: Routing Keys, section II-A. The first switch of each key is drawn at random, so that the
+    keys of several applications do not all begin with the same switches.
+    """
+    return Policy(keys=KeyRules(False, method=method, colours=colours))
+
+
+@policy("nrk")
+def nrk(
+    *,
+    choice: Choice = "shift",
+    criterion: Criterion = "max",
+    method: Method = "exact",
+    colours: Colours = "fewest",
+    latency: Nanoseconds = 0.0,
+    service: Nanoseconds = 0.0,
+    before: Before = "wait",
+) -> Policy:
+    """A scheduler grants a key at the start of each phase, on the switches with the least load.
+
+    The workload must request its keys (``RODREQUEST`` in a trace, ``keys=true`` of `cartesian`).
+
+    Parameters
+    ----------
+    choice, criterion
+        How the scheduler gives switches to a key: ``shift`` or ``optimum``, by the largest load
+        (``max``) or the ``variance`` of the loads.
+    method, colours
+        As for `weft.keys`.
+    latency, service
+        Time of a message to or from the scheduler, and time in which it handles a request; requests
+        wait in order of arrival.
+    before
+        What the messages of a phase do before its key is granted: ``wait``, or take the ``base``
+        routes.
+
+    Notes
+    -----
+    Source: Routing Keys, sections II-B and III.
+    """
+    rules = KeyRules(
+        True, method=method, colours=colours, choice=choice, criterion=criterion,
+        latency_ns=latency, service_ns=service, before=before,
+    )  # fmt: skip
+    return Policy(keys=rules)
