@@ -351,7 +351,13 @@ class Experiment(Runs):
         listed: list[tuple[str, Level, Sharing | None, str | None]] = []
         for level in self.level:
             if level == "flow":
-                listed += [(engine, level, sharing, None) for sharing in self.sharing]
+                # The flow level has no candidates of packets; other policies may be listed for it.
+                settled = [spec for spec in self.policy or () if not _chooses(spec)]
+                listed += [
+                    (engine, level, sharing, policy)
+                    for sharing in self.sharing
+                    for policy in (settled or [None])
+                ]
             elif level == "packet":
                 listed += [(engine, level, None, policy) for policy in self._policies(engine)]
             else:
@@ -369,13 +375,16 @@ class Experiment(Runs):
             if not chooses:
                 return [NO_CHOICE]
             return [entry.name if entry.name in policies else "ecmp"]
-        fit = [
-            spec for spec in self.policy if (policies.parse(spec)[0].name != NO_CHOICE) == chooses
-        ]
+        fit = [spec for spec in self.policy if _chooses(spec) == chooses]
         if fit:
             return fit
         others = [name for name in self.engine if engines.parse(name)[0].facts.get("candidates")]
         return [NO_CHOICE] if others and not chooses else list(self.policy)
+
+
+def _chooses(policy: str) -> bool:
+    """Return whether a policy chooses among the candidates of a packet."""
+    return policies.parse(policy)[0].facts.get("choose") is not None
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,7 @@ class RoutingKey(FrozenArrays):
     @cached_property
     def groups(self) -> Groups:
         """Demands of the groups of the key."""
-        groups: Groups = gather_groups(
-            self.network.stages, self.group, self.cable, *self.subtrees
-        )
+        groups: Groups = gather_groups(self.network.stages, self.group, self.cable, *self.subtrees)
         return groups
 
     @cached_property
@@ -129,9 +127,7 @@ class RoutingKey(FrozenArrays):
         """Edges of each flow's path between its leaf switches: CSR of int64 offsets and int32."""
         network = self.network
         depth = (self.column >= 0).sum(axis=1).astype(np.int32)
-        offset, edges = path_edges(
-            network.stages, network.edge, *self.subtrees, depth, self.column
-        )
+        offset, edges = path_edges(network.stages, network.edge, *self.subtrees, depth, self.column)
         return offset, edges
 
     @cached_property

@@ -61,11 +61,16 @@ class NewPaths:
         int64 [routes]: number of links of each path, without the links at the hosts.
     link
         int32: these links, path after path.
+    ops, op_route
+        int32 [messages]: operations that take other routes if they have not begun, and the numbers
+        of these routes.
     """
 
     route: NDArray[np.int32]
     length: NDArray[np.int64]
     link: NDArray[np.int32]
+    ops: NDArray[np.int32]
+    op_route: NDArray[np.int32]
 
     def write(self, first: NDArray[np.integer[Any]], links: NDArray[np.int32]) -> None:
         """Write the links into an array of the links of all routes.
@@ -123,11 +128,23 @@ class KeyRun:
         self.copies = 2 if rules.scheduled else 1
         keys = tuple(key for key in self.plan.keys for _ in range(self.copies))
         self.routes = KeyedRoutes.of(fabric, routes, keys)
-        covered = self.plan.of_op >= 0
         is_message = (workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)
-        offset = 1 + self.plan.of_op * self.copies + self.plan.instance % self.copies
         #: int32 [ops]: offset of the LID to which each message is sent, as in `KeyedRoutes`.
-        self.lid_offset = np.where(covered & is_message, offset, 0).astype(np.int32)
+        self.lid_offset = np.zeros(workload.num_ops, dtype=np.int32)
+        #: int32 [later]: messages of keys that take other routes until their key is granted.
+        self._later = np.zeros(0, dtype=np.int32)
+        offset = 1 + self.plan.of_op * self.copies + self.plan.instance % self.copies
+        covered = np.flatnonzero((self.plan.of_op >= 0) & is_message)
+        if rules.before == "base":
+            self._later = covered.astype(np.int32)
+        else:
+            self.lid_offset[covered] = offset[covered]
+        pair = hosts[workload.rank[self._later]].astype(np.int64) * fabric.num_hosts
+        pair += hosts[workload.peer[self._later]]
+        #: int64: routes that the simulation needs beside those of `lid_offset`, as in `bind`.
+        self.further_pairs = (pair << self.routes.lmc) + offset[self._later]
+        self._later_route = np.zeros(0, dtype=np.int32)
+        self._changes: list[tuple[float, NewPaths]] = []
         self._workload = workload
         self._scheduler = Scheduler(
             key_network(fabric), choice=rules.choice, criterion=rules.criterion,
@@ -139,9 +156,18 @@ class KeyRun:
         self._routes: dict[tuple[int, int], NDArray[np.int32]] = {}
         self._waiting: dict[tuple[int, int], list[int]] = {}
 
-    def answer(
-        self, ops: list[int], now_ns: float
-    ) -> tuple[list[tuple[int, float]], list[NewPaths]]:
+    @property
+    def next_change_ns(self) -> float:
+        """Time of the next change of paths; infinite if none is known."""
+        return min((time for time, _ in self._changes), default=np.inf)
+
+    def due(self, now_ns: float) -> list[NewPaths]:
+        """Return the changes of paths up to the present time."""
+        changes = [paths for time, paths in self._changes if time <= now_ns]
+        self._changes = [each for each in self._changes if each[0] > now_ns]
+        return changes
+
+    def answer(self, ops: list[int], now_ns: float) -> list[tuple[int, float]]:
         """Handle requests and returns of keys that ranks have just made.
 
         Parameters
@@ -155,11 +181,9 @@ class KeyRun:
         -------
         list of tuple
             Requests that are answered, and the time at which each ends.
-        list of NewPaths
-            Changes of paths.
         """
+        waits = self.rules.before == "wait"
         ends: list[tuple[int, float]] = []
-        changes: list[NewPaths] = []
         plan, workload = self.plan, self._workload
         for op in ops:
             number, instance = int(plan.of_op[op]), int(plan.instance[op])
@@ -170,18 +194,24 @@ class KeyRun:
                     self._scheduler.handle(Done(now_ns, key.name))
                 continue
             granted = self._granted_ns[number]
+            if not waits:
+                ends.append((op, now_ns))
             if manages:
                 grant = self._scheduler.handle(Request(now_ns, key.name))
                 assert grant is not None
                 granted.append(grant.time_ns)
-                changes.append(self._paths(number, instance % self.copies, grant.column))
+                paths = self._paths(number, instance, grant.column)
+                self._changes.append((now_ns if waits else grant.time_ns, paths))
                 waiting = self._waiting.pop((number, instance), [])
-                ends += [(each, grant.time_ns) for each in (op, *waiting)]
+                if waits:
+                    ends += [(each, grant.time_ns) for each in (op, *waiting)]
+            elif not waits:
+                continue
             elif instance < len(granted):
                 ends.append((op, max(now_ns, granted[instance])))
             else:
                 self._waiting.setdefault((number, instance), []).append(op)
-        return ends, changes
+        return ends
 
     def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:
         """Note the numbers that the simulation gives to the routes of the keys.
@@ -194,6 +224,7 @@ class KeyRun:
         num_hosts
             Number of hosts.
         """
+        self._later_route = np.searchsorted(pairs, self.further_pairs).astype(np.int32)
         for number, key in enumerate(self.plan.keys):
             hosts = key.sources.astype(np.int64) * num_hosts + key.destinations
             for copy in range(self.copies):
@@ -203,12 +234,16 @@ class KeyRun:
                 known[known] = pairs[at[known]] == wanted[known]
                 self._routes[number, copy] = np.where(known, at, -1).astype(np.int32)
 
-    def _paths(self, number: int, copy: int, column: NDArray[np.int32]) -> NewPaths:
-        key = self.plan.keys[number]
+    def _paths(self, number: int, instance: int, column: NDArray[np.int32]) -> NewPaths:
+        key, plan = self.plan.keys[number], self.plan
         begin, edges = key.moved(column).paths
-        route = self._routes[number, copy]
+        route = self._routes[number, instance % self.copies]
         used = np.flatnonzero((route >= 0) & (np.diff(begin) > 0))
         length = np.diff(begin)[used]
         starts = np.cumsum(length) - length
         index = np.repeat(begin[used] - starts, length) + np.arange(int(length.sum()))
-        return NewPaths(route[used], length, key.fabric.graph.edge_link[edges[index]])
+        later = (plan.of_op[self._later] == number) & (plan.instance[self._later] == instance)
+        return NewPaths(
+            route[used], length, key.fabric.graph.edge_link[edges[index]],
+            self._later[later], self._later_route[later],
+        )  # fmt: skip

@@ -121,7 +121,8 @@ def _components(fabric: Fabric, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
     inside = kept[graph.edge_tail] & kept[graph.edge_row]
     ends = (graph.edge_tail[inside], graph.edge_row[inside])
     matrix = coo_array((np.ones(len(ends[0]), np.uint8), ends), shape=(graph.num_rows,) * 2)
-    return connected_components(matrix, directed=False)[1].astype(np.int64)
+    component: NDArray[np.int64] = connected_components(matrix, directed=False)[1]
+    return component.astype(np.int64)
 
 
 def _planes(

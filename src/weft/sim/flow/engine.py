@@ -216,7 +216,9 @@ def lay_messages(
     key = queues.source.astype(np.int64) * hosts + queues.target
     if keyed is not None:
         lmc = routes.lmc
-        pairs, route = numbered((key << lmc) + keyed.lid_offset[queues.ops], hosts**2 << lmc)
+        key = np.concatenate(((key << lmc) + keyed.lid_offset[queues.ops], keyed.further_pairs))
+        pairs, route = numbered(key, hosts**2 << lmc)
+        route = route[: len(queues.ops)]
         keyed.bind(pairs, hosts)
         offset = pairs & (1 << lmc) - 1
         ends = np.divmod(pairs >> lmc, hosts)
@@ -317,14 +319,20 @@ class _State:
         keyed: KeyRun | None = None,
     ) -> int:
         """Run to the end with reports of progress; return the kernel's reason for stopping."""
-        messages = len(workload.messages)
+        messages, rules = len(workload.messages), self.level.rules
+        limit_ns = float(rules.max_time_ns)
         instants = 1  # adapted to `REPORT_S`: Python handles interrupts between calls only
         while True:
             began = time.perf_counter()
+            change_ns = np.inf if keyed is None else keyed.next_change_ns
+            rules.max_time_ns = min(limit_ns, change_ns)
             why = kernel.run(self.ranks, self.level, *self.sharing, instants)
             raise_deferred()
-            if why == kernel.ASKED:
+            if keyed is not None and why == kernel.ASKED:
                 self._answer(keyed)
+                continue
+            if keyed is not None and why == kernel.TIME_OUT and change_ns <= limit_ns:
+                self._change_paths(keyed, change_ns)
                 continue
             if progress:
                 done = self.ranks.count
@@ -339,19 +347,24 @@ class _State:
             took = max(time.perf_counter() - began, 1e-4)
             instants = int(min(max(instants * REPORT_S / took, 1), 4 * instants, 2**30))
 
-    def _answer(self, keyed: KeyRun | None) -> None:
+    def _answer(self, keyed: KeyRun) -> None:
         """Pass requests and returns of routing keys to the scheduler."""
-        assert keyed is not None
-        ranks = self.ranks
+        ranks, now_ns = self.ranks, float(self.level.count.now_ns)
         ops = ranks.asked[: ranks.count.asked].tolist()
         ranks.count.asked = 0
-        ends, changes = keyed.answer(ops, float(self.level.count.now_ns))
-        for op, time_ns in ends:
+        for op, time_ns in keyed.answer(ops, now_ns):
             operations.answer(ranks, op, time_ns)
-        for model in self.sharing:
-            for paths in changes if model is not None else ():
-                # The first link of a route leads from the host to its switch.
-                paths.write(model.route_offset[:-1] + 1, model.route_link)
+        self._change_paths(keyed, now_ns)
+
+    def _change_paths(self, keyed: KeyRun, now_ns: float) -> None:
+        """Change the paths of routing keys that have been granted by a time."""
+        for paths in keyed.due(now_ns):
+            for model in self.sharing:
+                if model is not None:
+                    # The first link of a route leads from the host to its switch.
+                    paths.write(model.route_offset[:-1] + 1, model.route_link)
+            fresh = self.ranks.posted[paths.ops] < 0
+            self.ranks.program.route[paths.ops[fresh]] = paths.op_route[fresh]
 
 
 def deadlock_of_ranks(

@@ -81,6 +81,7 @@ def connect(
     ports: Ports = "first",
     lids: Lids | ArrayLike = "first",
     seed: int = 0,
+    further_pairs: NDArray[np.int64] | None = None,
 ) -> Connections:
     """Return routes, connections and queue pairs of the messages between hosts.
 
@@ -106,6 +107,8 @@ def connect(
         from the first LID for each operation.
     seed
         Seed of the hash.
+    further_pairs
+        More routes, as in `Connections.pairs`.
 
     Raises
     ------
@@ -128,7 +131,10 @@ def connect(
     key <<= lmc
     key += _offsets(lids, ops, workload.num_ops, pairs, number, earlier, lmc, seed)
     bound = fabric.num_hosts**2 << lmc
+    if further_pairs is not None:
+        key = np.concatenate((key, further_pairs))
     keys, route = numbered(key, bound)
+    route = route[: len(ops)]
     del key, earlier
     back = np.zeros(len(keys), dtype=np.int32)
     if with_reverse:

@@ -91,6 +91,7 @@ def run_packets(
         handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
         per_pair=bound.queue_pairs, with_reverse=hardware.congestion_control is not None,
         ports=options["ports"], lids=lids, seed=options["seed"],
+        further_pairs=None if keyed is None else keyed.further_pairs,
     )  # fmt: skip
     if keyed is not None:
         keyed.bind(connections.pairs, fabric.num_hosts)

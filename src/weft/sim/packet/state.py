@@ -144,13 +144,18 @@ class State:
 
     def step(self, instants: int) -> int:
         """Run for about `instants` instants; extend full arrays and take snapshots when due."""
-        why = loop()(self.net, self.ranks, self.next_look, instants)
+        until, keyed = self.next_look, self.keyed
+        if keyed is not None and keyed.next_change_ns < np.inf:
+            until = min(until, int(picoseconds(keyed.next_change_ns)))
+        why = loop()(self.net, self.ranks, until, instants)
         self.cut_short = why != kernel.MORE
         if why == kernel.NO_ROOM:
             self._grow()
             return kernel.MORE
         if why == kernel.PAUSED:
-            self._look()
+            if until == self.next_look:
+                self._look()
+            self._change_paths(until)
             return kernel.MORE
         if why == kernel.ASKED:
             self._answer()
@@ -174,13 +179,18 @@ class State:
         ops = ranks.asked[: ranks.count.asked].tolist()
         ranks.count.asked = 0
         now = int(net.count["now_ps"])
-        ends, changes = self.keyed.answer(ops, now / PS_PER_NS)
-        for op, time_ns in ends:
+        for op, time_ns in self.keyed.answer(ops, now / PS_PER_NS):
             operations.answer(ranks, op, max(int(picoseconds(time_ns)), now))
-        # Kernels get a read-only view of this array.
-        links = net.tables.source_routes.base
-        for paths in changes:
-            paths.write(net.adapters.routes["address"], links)
+        self._change_paths(now)
+
+    def _change_paths(self, now: int) -> None:
+        """Change the paths of routing keys that have been granted by a time, ps."""
+        net = self.net
+        for paths in self.keyed.due((now + 0.5) / PS_PER_NS) if self.keyed is not None else ():
+            # Kernels get a read-only view of the links.
+            paths.write(net.adapters.routes["address"], net.tables.source_routes.base)
+            fresh = self.ranks.posted[paths.ops] < 0
+            net.adapters.messages["route"][paths.ops[fresh]] = paths.op_route[fresh]
 
     def _last(self) -> int:
         """Return the latest recorded end or arrival."""
