@@ -1,0 +1,133 @@
+"""Kernels of routing keys against definitions: colourings, assignments, and all assignments."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import weft
+from weft.kernels.keys.assignment import (
+    add_flows,
+    assign,
+    best_planes,
+    columns_of,
+    least_limit,
+    shifted_planes,
+)
+from weft.kernels.keys.colouring import colour_edges
+from weft.keys import RoutingKey, keys
+
+
+def random_graph(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the edges of a small bipartite multigraph."""
+    left, right, edges = random.integers(1, 12, 3) * (1, 1, 6)
+    return (
+        random.integers(0, left, edges).astype(np.int32),
+        random.integers(0, right, edges).astype(np.int32),
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_colours_of_a_vertex_are_as_even_as_possible(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for case in range(40):
+        ends = random_graph(random)
+        degree = max(np.bincount(each).max() for each in ends)
+        colours = int(degree) if case % 2 else int(random.integers(1, 20))
+        colour = colour_edges(*ends, colours, np.uint64(case))
+        assert set(colour.tolist()) <= set(range(colours))
+        for each in ends:
+            count = np.zeros((each.max() + 1, colours), dtype=int)
+            np.add.at(count, (each, colour), 1)
+            assert np.all(count.max(axis=1) <= -(-count.sum(axis=1) // colours))
+
+
+def test_regular_graphs_need_every_colour_at_every_vertex() -> None:
+    """König's theorem with equality: each colour is a perfect matching."""
+    random = np.random.default_rng(1)
+    for degree in (1, 2, 3, 5, 6, 7, 12, 31):
+        left = np.repeat(np.arange(9, dtype=np.int32), degree)
+        right = np.concatenate([random.permutation(9) for _ in range(degree)]).astype(np.int32)
+        order = np.argsort(np.tile(np.arange(9), degree), kind="stable")
+        colour = colour_edges(left, right[order], degree, np.uint64(0))
+        for number in range(degree):
+            graph = nx.Graph(
+                (("s", int(u)), ("d", int(v)))
+                for u, v in zip(left[colour == number], right[order][colour == number], strict=True)
+            )
+            assert nx.is_perfect_matching(graph, set(graph.edges))
+            assert len(graph) == 18
+
+
+def test_linear_assignments_are_optimal() -> None:
+    random = np.random.default_rng(2)
+    columns = np.zeros(9, dtype=np.int64)
+    for _ in range(500):
+        rows = int(random.integers(1, 9))
+        width = int(random.integers(rows, 10))
+        cost = random.integers(0, 9, (rows, width)).astype(float)
+        total = assign(cost, rows, width, columns)
+        assert total == cost[linear_sum_assignment(cost)].sum()
+        assert len(set(columns[:rows].tolist())) == rows
+
+
+def all_assignments(key: RoutingKey) -> list[np.ndarray]:
+    """Return the columns of a key's flows for every assignment of groups to planes."""
+    network, groups = key.network, key.groups
+    stages = network.stages
+    parents = []
+    for stage, planes in enumerate(stages.planes.tolist()):
+        for parent in range(int(stages.prefixes[stage])):
+            first = int(stages.group_base[stage]) + parent * planes
+            used = [
+                g for g in range(first, first + planes) if groups.offset[g] < groups.offset[g + 1]
+            ]
+            if used:
+                parents.append((used, list(permutations(range(planes), len(used)))))
+    listed = []
+    for chosen in product(*(orders for _, orders in parents)):
+        plane = np.full(network.num_groups, -1, dtype=np.int32)
+        for (used, _), order in zip(parents, chosen, strict=True):
+            plane[used] = order
+        column = np.empty_like(key.column)
+        columns_of(stages, key.group, key.cable, plane, column)
+        listed.append(column)
+    return listed
+
+
+def loads_with(key: RoutingKey, column: np.ndarray, loads: np.ndarray) -> np.ndarray:
+    """Return the loads of the network after a key is added."""
+    total = loads.copy()
+    add_flows(key.network.stages, *key.subtrees, key.depth, column, 1, total)
+    return total
+
+
+@pytest.mark.parametrize("spec", ["xgft:2;3,4;1,3", "xgft:3;2,2,3;1,2,2", "xgft:2;3,3;1,4"])
+def test_optimum_is_the_best_of_all_assignments_and_the_shift_is_not_better(spec: str) -> None:
+    fabric = weft.fabric(spec)
+    random = np.random.default_rng(3)
+    for _ in range(12):
+        hosts = random.permutation(fabric.num_hosts)
+        flows = int(random.integers(1, fabric.num_hosts // 2 + 1))
+        key = keys(fabric, hosts[:flows], hosts[flows : 2 * flows])
+        network, groups = key.network, key.groups
+        loads = random.integers(0, 4, len(network.edge)).astype(np.int32)
+        results = [loads_with(key, column, loads) for column in all_assignments(key)]
+        least_squares = min((each.astype(int) ** 2).sum() for each in results)
+        least_maximum = min(each[each != loads].max(initial=0) for each in results)
+        plane = np.empty(network.num_groups, dtype=np.int32)
+        common = (network.stages, groups, loads, network.weight)
+        increase = best_planes(*common, np.inf, plane)
+        assert (loads.astype(int) ** 2).sum() + increase == least_squares
+        assert least_limit(*common, plane) == least_maximum
+        for by_maximum in (False, True):
+            assert shifted_planes(*common, by_maximum, plane)
+            column = np.empty_like(key.column)
+            columns_of(network.stages, key.group, key.cable, plane, column)
+            shifted = loads_with(key, column, loads)
+            assert (shifted.astype(int) ** 2).sum() >= least_squares
+            assert shifted[shifted != loads].max(initial=0) >= least_maximum

@@ -1,0 +1,171 @@
+"""The scheduler of routing keys, and runs with keys at the flow and packet levels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.keys import keys
+from weft.keys.network import key_network
+from weft.keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
+from weft.workload.jobs import Job, JobMix, combine
+
+TREE = weft.fabric("xgft:3;4,4,4;1,4,4")
+ROUTES = weft.route(TREE, "dmodk")
+
+
+def scheduler(number: int = 6, **options: object) -> Scheduler:
+    """Return a scheduler with keys k0, k1, … of 12 flows each."""
+    random = np.random.default_rng(7)
+    made = Scheduler(key_network(TREE), **options)  # type: ignore[arg-type]
+    for index in range(number):
+        ends = random.permutation(64)[:24].reshape(2, 12)
+        made.handle(Place(0.0, keys(TREE, *ends, name=f"k{index}")))
+    return made
+
+
+@pytest.mark.parametrize("choice", ["shift", "optimum", "fixed"])
+@pytest.mark.parametrize("criterion", ["max", "variance"])
+def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None:
+    state = scheduler(choice=choice, criterion=criterion)
+    random = np.random.default_rng(8)
+    log: list[Event] = []
+    for time in range(120):
+        name = f"k{random.integers(6)}"
+        event: Event = (Done if name in state.granted else Request)(float(time), name)
+        state.handle(event)
+        log.append(event)
+        fresh = sum(
+            (state.keys[each].moved(column).loads for each, column in state.granted.items()),
+            np.zeros_like(state.loads),
+        )
+        assert np.array_equal(state.loads, fresh)
+    again = scheduler(choice=choice, criterion=criterion)
+    for event in log:
+        again.handle(event)
+    assert np.array_equal(again.loads, state.loads)
+    for name in list(state.granted):
+        state.handle(Done(1e3, name))
+    assert not state.loads.any()
+
+
+def test_a_key_moves_to_switches_that_no_other_key_uses() -> None:
+    tree = weft.fabric("xgft:2;4,4;1,4")
+    state = Scheduler(key_network(tree))
+    state.handle(Place(0.0, keys(tree, [0, 1], [4, 8], name="A")))
+    state.handle(Place(0.0, keys(tree, [2], [12], name="B")))
+    first, second = (state.handle(Request(1.0, name)) for name in "AB")
+    assert first is not None
+    assert second is not None
+    assert state.loads.max() == 1
+    assert set(first.column[:, 0]) | set(second.column[:, 0]) == {0, 1, 2}
+
+
+def test_requests_wait_for_the_scheduler_in_order_of_arrival() -> None:
+    state = scheduler(latency_ns=100.0, service_ns=30.0)
+    times = [state.handle(Request(float(index), f"k{index}")) for index in range(3)]
+    assert [grant.time_ns for grant in times if isinstance(grant, Grant)] == [230.0, 260.0, 290.0]
+    state.handle(Done(500.0, "k0"))
+    grant = state.handle(Request(500.0, "k3"))
+    assert grant is not None
+    assert grant.time_ns == 730.0
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (Request(5.0, "k9"), "no key k9"),
+        (Request(5.0, "k0"), "k0 is in use"),
+        (Done(5.0, "k1"), "k1 is returned, but it is not in use"),
+        (Done(5.0, "b"), "no key b"),
+        (Leave(5.0, "b"), "no key b"),
+        (Request(0.5, "k1"), "earlier than the one before"),
+        (Place(5.0, keys(TREE, [0], [9], name="k2")), "already a key k2"),
+        (Place(5.0, keys(weft.fabric("xgft:2;4,4;1,4"), [0], [9])), "for another fabric"),
+    ],
+)
+def test_wrong_events_are_refused_and_change_nothing(event: Event, message: str) -> None:
+    state = scheduler()
+    state.handle(Request(1.0, "k0"))
+    before = state.loads.copy(), dict(state.granted), dict(state.keys)
+    with pytest.raises(weft.InputError, match=message):
+        state.handle(event)
+    assert np.array_equal(state.loads, before[0])
+    assert (state.granted, state.keys) == before[1:]
+    state.handle(Done(1.0, "k0"))
+    assert not state.loads.any()
+
+
+def mix(keyed: bool = True, jobs: int = 4) -> JobMix:
+    """Return jobs of 12 ranks with random placements."""
+    return combine(
+        [
+            Job(
+                weft.application_workload("cartesian", 12, keys=keyed, seed=seed, iterations=2),
+                name=f"job{seed}", placement=f"random:seed={seed}",
+            )
+            for seed in range(jobs)
+        ],
+        TREE,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_one_application_has_no_contention_with_its_key(level: str) -> None:
+    alone = mix(jobs=1)
+    result = weft.simulate(TREE, ROUTES, alone.workload, alone.hosts, level=level, policy="nrk")  # type: ignore[call-overload]
+    slowdown = result.messages().filter(result.messages()["size_bytes"] > 0)["slowdown"]
+    assert slowdown.max() == pytest.approx(1.0, abs=1e-3 if level == "flow" else 0.02)
+
+
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_levels_and_policies_run_the_same_programs(level: str) -> None:
+    jobs = mix()
+    spans = {}
+    for policy in ("deterministic", "ark", "nrk", "nrk:choice=optimum,criterion=variance"):
+        result = weft.simulate(TREE, ROUTES, jobs.workload, jobs.hosts, level=level, policy=policy)  # type: ignore[call-overload]
+        assert (result.messages()["arrived_ns"] >= 0).all()
+        spans[policy] = result.makespan_ns
+    assert spans["nrk"] < spans["deterministic"]
+
+
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_phases_wait_for_the_scheduler_or_take_the_base_routes(level: str) -> None:
+    jobs = mix(jobs=2)
+
+    def span(policy: str) -> float:
+        result = weft.simulate(TREE, ROUTES, jobs.workload, jobs.hosts, level=level, policy=policy)  # type: ignore[call-overload]
+        assert isinstance(result.makespan_ns, float)
+        return result.makespan_ns
+
+    # Two iterations of six phases, each of which waits twice the latency.
+    assert span("nrk:latency=20us") >= span("nrk") + 12 * 2 * 20_000 * 0.95
+    # All messages of a phase are posted before a late grant.
+    assert span("nrk:latency=1ms,before=base") == span("deterministic")
+
+
+def test_a_run_without_requests_has_keys_of_its_phases_or_is_refused() -> None:
+    jobs = mix(keyed=False)
+    ark = weft.simulate(TREE, ROUTES, jobs.workload, jobs.hosts, policy="ark")
+    assert ark.makespan_ns > 0
+    with pytest.raises(weft.NotApplicable, match="requests no routing keys"):
+        weft.simulate(TREE, ROUTES, jobs.workload, jobs.hosts, policy="nrk")
+    with pytest.raises(weft.InputError, match="only policy nrk has a scheduler"):
+        weft.simulate(
+            TREE, ROUTES, jobs.workload, jobs.hosts, policy="ark", scheduler="latency=1us"
+        )
+    with pytest.raises(weft.NotApplicable, match="leaves a choice"):
+        weft.simulate(TREE, weft.route(TREE, "ecmp"), jobs.workload, jobs.hosts, policy="ark")
+
+
+def test_keys_that_are_not_returned_are_refused() -> None:
+    builder = weft.WorkloadBuilder(2)
+    builder.key_request([0, 1], 1)
+    builder.key_request([0, 1], 2)
+    with pytest.raises(weft.InputError, match="requests a key while it holds another"):
+        weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
+    builder = weft.WorkloadBuilder(2)
+    builder.key_done([0, 1], 2)
+    with pytest.raises(weft.InputError, match="holds no key"):
+        weft.simulate(TREE, ROUTES, builder.build(), policy="ark")

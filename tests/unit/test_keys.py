@@ -1,0 +1,132 @@
+"""Routing keys: contention, bounds, paths and refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft.keys import RoutingKey, keys
+
+
+def load_between_switches(key: RoutingKey) -> int:
+    """Return the largest number of pairs on a link between switches, by the static level."""
+    fabric = key.fabric
+    pairs = np.unique(np.stack((key.sources, key.destinations)), axis=1)
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    loads = weft.link_loads(fabric, key.routes, *pairs)
+    return int(loads[fabric.graph.edge_link].max(initial=0))
+
+
+def test_the_example_of_the_paper() -> None:
+    key = keys(weft.fabric("xgft:2;4,4;1,4"), [0, 1], [4, 8])
+    assert key.lines() == ["A1: 0→4→1→DLID(4)", "A2: 0→5→2→DLID(8)"]
+    assert key.middle.tolist() == [4, 5]
+    assert (key.worst, key.bound, key.num_colours) == (1, 1, 2)
+    assert "free of contention" in repr(key)
+
+
+@pytest.mark.parametrize(
+    "spec", ["xgft:2;6,6;1,6", "xgft:3;3,4,3;1,3,4", "xgft:4;2,2,3,2;1,2,2,3", "leaf-spine:4;6;5"]
+)
+@pytest.mark.parametrize("method", ["exact", "greedy"])
+def test_keys_are_loaded_as_they_say(spec: str, method: str) -> None:
+    fabric = weft.fabric(spec)
+    random = np.random.default_rng(len(spec))
+    for case in range(20):
+        flows = int(random.integers(1, 2 * fabric.num_hosts))
+        ends = random.integers(0, fabric.num_hosts, (2, flows))
+        key = keys(fabric, *ends, method=method, seed=case)  # type: ignore[arg-type]
+        assert load_between_switches(key) == key.worst >= key.bound
+        assert weft.validate(fabric, key.routes).deadlock == "no"
+
+
+@pytest.mark.parametrize("spec", ["xgft:2;6,6;1,6", "xgft:3;3,4,3;1,3,4", "xgft:3;4,4,4;1,4,4"])
+def test_permutations_of_trees_without_slimming_are_free_of_contention(spec: str) -> None:
+    fabric = weft.fabric(spec)
+    for case in range(60):
+        random = np.random.default_rng(case)
+        flows = int(random.integers(1, fabric.num_hosts + 1))
+        sources, destinations = (random.permutation(fabric.num_hosts)[:flows] for _ in range(2))
+        key = keys(fabric, sources, destinations, first="random", seed=case)
+        leaf = fabric.graph.destination_row[key.endpoints]
+        apart = leaf[0] != leaf[1]
+        most = max(np.bincount(each[apart], minlength=1).max() for each in leaf)
+        assert key.worst == min(most, 1)
+        assert key.num_colours == most
+        for number in range(most):
+            assert all(
+                len(set(each[key.colour == number])) == (key.colour == number).sum()
+                for each in leaf
+            )
+
+
+def test_more_flows_than_switches_above_are_divided_evenly() -> None:
+    fabric = weft.fabric("xgft:2;8,4;1,3")
+    random = np.random.default_rng(4)
+    for _ in range(30):
+        ends = random.integers(0, fabric.num_hosts, (2, 60))
+        key = keys(fabric, *ends)
+        pairs = np.unique(ends, axis=1) // 8
+        pairs = pairs[:, pairs[0] != pairs[1]]
+        assert key.worst == -(-max(np.bincount(each).max() for each in pairs) // 3)
+        assert key.num_colours == max(np.bincount(each).max() for each in pairs)
+
+
+def test_greedy_matchings_can_need_more_colours_than_exact() -> None:
+    fabric = weft.fabric("xgft:2;6,6;1,6")
+    more = 0
+    for case in range(100):
+        ends = np.random.default_rng(case).integers(0, 36, (2, 40))
+        greedy, exact = (keys(fabric, *ends, method=each) for each in ("greedy", "exact"))
+        assert greedy.num_colours >= exact.num_colours
+        assert greedy.worst >= exact.worst
+        more += greedy.num_colours > exact.num_colours
+    assert more >= 5
+
+
+def test_flows_of_one_pair_share_a_path_and_flows_within_a_leaf_switch_have_none() -> None:
+    fabric = weft.fabric("xgft:2;4,4;1,4")
+    key = keys(fabric, [0, 1, 0, 2, 3], [4, 5, 4, 3, 3])
+    assert key.worst == 1
+    assert key.column[0].tolist() == key.column[2].tolist()
+    assert key.colour.tolist()[3:] == [-1, -1]
+    assert key.middle.tolist()[3:] == [-1, -1]
+    assert len(key.routes.pair) == 3  # 0 to 4, 1 to 5, 2 to 3
+
+
+def test_keys_avoid_missing_and_slow_cables() -> None:
+    fabric = weft.fabric("xgft:3;4,4,4;1,4,4")
+    random = np.random.default_rng(5)
+    for case in range(15):
+        faulty = fabric.with_faults(cables=6, seed=case)
+        hosts = np.unique(faulty.endpoint_node[: faulty.num_host_endpoints]) - faulty.num_switches
+        ends = random.permutation(hosts)[:20], random.permutation(hosts)[:20]
+        key = keys(faulty, *ends)
+        assert load_between_switches(key) == key.worst >= key.bound
+        assert key.worst <= key.bound + 1
+    slow = fabric.degraded(np.flatnonzero(fabric.link_from[::2] == 0)[4:6], 50.0)
+    key = keys(slow, [0, 1], [20, 40])
+    assert key.contention == key.contention_bound == 1.0
+
+
+def test_fabrics_that_are_not_folded_clos_networks_are_refused() -> None:
+    with pytest.raises(weft.NotApplicable, match="connects two switches of level 1"):
+        keys(weft.fabric("torus:4x4"), [0], [5])
+
+
+@pytest.mark.parametrize(
+    ("sources", "destinations", "options", "message"),
+    [
+        ([0, 1], [2], {}, "2"),
+        ([0], [99], {}, "99"),
+        ([0], [5], {"method": "best"}, "exact or greedy"),
+        ([0], [5], {"seed": -1}, "seed"),
+        ([0], [5], {"colours": "some"}, "fewest or all"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    sources: list[int], destinations: list[int], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(weft.InputError, match=message):
+        keys(weft.fabric("xgft:2;4,4;1,4"), sources, destinations, **options)  # type: ignore[arg-type]
