@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
     from weft.routing.validation.validate import Validation, validate
+    from weft.routing_keys import RoutingKey, keys
     from weft.sim.flow import FlowResult, IncompleteRun
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, StopRun, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
@@ -69,6 +70,7 @@ _HOMES = {
     "weft.fabrics.load": ("fabric",),
     "weft.fabrics.topology": ("closed_form", "format_spec"),
     "weft.fabrics.topology.measures": ("average_distance", "bisection_upper_bound", "diameter"),
+    "weft.routing_keys": ("RoutingKey", "keys"),
     "weft.machine_room": ("CostPlan", "cost"),
     "weft.opensm.live.subnet": ("live",),
     "weft.report.comparison_page": ("write_comparison_page",),
@@ -105,12 +107,13 @@ __all__ = [
     "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
     "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
     "InputError", "LinkKind", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes",
-    "PenaltyModel", "Result", "Routes", "Scheme", "StaticResult", "StaticWorkload", "StopRun",
-    "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload",
+    "PenaltyModel", "Result", "Routes", "RoutingKey", "Scheme", "StaticResult",
+    "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
+    "VlArbitration", "WeftError", "Workload",
     "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
     "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
     "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec",
-    "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
+    "keys", "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
     "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "predict",
     "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
     "route", "saturation_load", "simulate", "source_routes", "sweep", "timelines", "traffic",

@@ -19,7 +19,7 @@ from weft.kernels.keys.assignment import (
     shifted_planes,
 )
 from weft.kernels.keys.colouring import colour_edges
-from weft.keys import RoutingKey, keys
+from weft.routing_keys import RoutingKey, keys
 
 
 def random_graph(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

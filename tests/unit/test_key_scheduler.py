@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weft
-from weft.keys import keys
-from weft.keys.network import key_network
-from weft.keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
+from weft.routing_keys import keys
+from weft.routing_keys.network import key_network
+from weft.routing_keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
 from weft.workload.jobs import Job, JobMix, combine
 
 TREE = weft.fabric("xgft:3;4,4,4;1,4,4")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.keys import RoutingKey, keys
+from weft.routing_keys import RoutingKey, keys
 
 
 def load_between_switches(key: RoutingKey) -> int:

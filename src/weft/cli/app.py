@@ -51,6 +51,10 @@ COMMANDS = {
         "weft.cli.info:info_command",
         "Describe a fabric: counts, rates, diameter, bisection and irregularities.",
     ),
+    "keys": (
+        "weft.cli.keys:keys_command",
+        "Give the flows of an application paths that do not contend (routing keys).",
+    ),
     "list": (
         "weft.cli.listing:list_command",
         "List engines, topologies, patterns, policies, workloads, formats, papers, or explain one.",

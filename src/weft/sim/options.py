@@ -13,8 +13,8 @@ from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
 from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
-from weft.keys.run import KeyRules
 from weft.routes import Routes
+from weft.routing_keys.run import KeyRules
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet.connections import Lids

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from weft.core.errors import InputError
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
-from weft.keys.run import KeyRun
 from weft.routes import Routes
+from weft.routing_keys.run import KeyRun
 from weft.sim.flow import FlowResult, Progress, run_flows
 from weft.sim.flow.engine import host_of_rank
 from weft.sim.options import Level, RunSettings, check_level

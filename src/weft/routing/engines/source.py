@@ -13,6 +13,7 @@ from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric
+from weft.fabrics.formats.host_words import host_number, host_word
 from weft.fabrics.formats.records import lines_of, shown
 from weft.routes import PathRoutes, Routes
 from weft.routing.engine_registry import engine, provenance
@@ -105,8 +106,8 @@ def read_paths(fabric: Fabric, text: str, file: str = "paths") -> PathRoutes:
             )
         hops = [int(word) for word in words[2].split(",")]
         try:
-            sources.append(_host(fabric, words[0]))
-            destinations.append(_host(fabric, words[1]))
+            sources.append(host_number(fabric, words[0]))
+            destinations.append(host_number(fabric, words[1]))
         except InputError as error:
             raise InputError(error.message, file=file, line=number) from None
         ports += hops[1:] if hops[0] == 0 else hops
@@ -136,7 +137,7 @@ def write_paths(fabric: Fabric, routes: PathRoutes) -> str:
 def _lines(fabric: Fabric, routes: PathRoutes) -> Iterator[str]:
     graph = fabric.graph
     yield f"# source routes of {fabric.name} by {routes.engine}: output ports from the source on"
-    names = [_host_word(fabric, int(node)) for node in fabric.endpoint_node]
+    names = [host_word(fabric, int(node)) for node in fabric.endpoint_node]
     out_port = fabric.endpoint_port
     for i, key in enumerate(routes.pair.tolist()):
         source, destination = divmod(key, fabric.num_host_endpoints)
@@ -150,13 +151,6 @@ def _lines(fabric: Fabric, routes: PathRoutes) -> Iterator[str]:
         if last >= 0:
             ports.append(int(fabric.link_from_port[last]))
         yield f"{names[source]} {names[destination]} {','.join(map(str, ports))}"
-
-
-def _host_word(fabric: Fabric, node: int) -> str:
-    """Return a host's name, or its GUID if the name is not unique or not a single word."""
-    name = fabric.node_names[node]
-    plain = len(name.split()) == 1 and "#" not in name and fabric.find_node(name) == node
-    return name if plain else f"0x{int(fabric.node_guid[node]):016x}"
 
 
 def source_routes(
@@ -246,14 +240,6 @@ class _PathError(InputError):
 def _ends(fabric: Fabric, source: int, destination: int) -> str:
     names = fabric.host_names
     return f"{names[source]} to {names[destination]}"
-
-
-def _host(fabric: Fabric, text: str) -> int:
-    node = fabric.find_node(text)
-    host = node - fabric.num_switches
-    if not 0 <= host < fabric.num_hosts:
-        raise InputError(f"{fabric.node_names[node]} is not a host")
-    return host
 
 
 def _follow(

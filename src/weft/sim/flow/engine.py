@@ -19,8 +19,8 @@ from weft.kernels.flow.state import QueuePairs as Queues
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.keys.run import KeyRun
 from weft.routes import Routes
+from weft.routing_keys.run import KeyRun
 from weft.sim.common.programs import QueuePairs, lay_ranks, numbered, queue_pairs
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult

@@ -14,8 +14,8 @@ from weft.core.errors import InputError
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
-from weft.keys.run import KeyRun
 from weft.routes import Routes
+from weft.routing_keys.run import KeyRun
 from weft.sim.flow.engine import Progress
 from weft.sim.packet.connections import connect
 from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain

@@ -16,7 +16,7 @@ from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Ne
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.keys.run import KeyRun
+from weft.routing_keys.run import KeyRun
 from weft.sim.common.programs import lay_ranks
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from weft.core.units import Nanoseconds
-from weft.keys.choice import Choice, Criterion
-from weft.keys.make import Colours, Method
-from weft.keys.run import Before, KeyRules
+from weft.routing_keys.choice import Choice, Criterion
+from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.run import Before, KeyRules
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
 

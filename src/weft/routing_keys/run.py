@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.keys.choice import Choice, Criterion
-from weft.keys.make import Colours, Method
-from weft.keys.network import key_network
-from weft.keys.plan import KeyPlan, plan_keys
-from weft.keys.routes import KeyedRoutes
-from weft.keys.scheduler import Done, Place, Request, Scheduler
 from weft.routes import Routes
+from weft.routing_keys.choice import Choice, Criterion
+from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.network import key_network
+from weft.routing_keys.plan import KeyPlan, plan_keys
+from weft.routing_keys.routes import KeyedRoutes
+from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
 from weft.workload.workload import Kind, Workload
 
 Before = Literal["wait", "base"]
@@ -34,7 +34,7 @@ class KeyRules:
     method, colours
         As for `weft.keys`.
     choice, criterion, latency_ns, service_ns
-        As for `weft.keys.scheduler.Scheduler`.
+        As for `weft.routing_keys.scheduler.Scheduler`.
     before
         What a phase does before its key is granted: ``wait``, or use the ``base`` routes.
     """

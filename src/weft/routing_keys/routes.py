@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.keys.routing_key import RoutingKey
 from weft.routes import Routes
 from weft.routes.flows import Flows
+from weft.routing_keys.routing_key import RoutingKey
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.fabrics import Fabric
-from weft.keys.make import Colours, Method, keys
-from weft.keys.routing_key import RoutingKey
+from weft.routing_keys.make import Colours, Method, keys
+from weft.routing_keys.routing_key import RoutingKey
 from weft.workload.workload import Kind, Workload
 
 

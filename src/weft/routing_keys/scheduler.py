@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.kernels.keys.assignment import add_flows
-from weft.keys.choice import Choice, Criterion, chosen_columns
-from weft.keys.network import KeyNetwork
-from weft.keys.routing_key import RoutingKey
+from weft.routing_keys.choice import Choice, Criterion, chosen_columns
+from weft.routing_keys.network import KeyNetwork
+from weft.routing_keys.routing_key import RoutingKey
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Scheduler:
     network
         The network of all keys.
     choice, criterion
-        As for `weft.keys.choice.chosen_columns`.
+        As for `weft.routing_keys.choice.chosen_columns`.
     latency_ns
         Time of a message between an application and the scheduler, in each direction.
     service_ns

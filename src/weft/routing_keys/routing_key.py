@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.frozen import FrozenArrays
+from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric
 from weft.kernels.keys.assignment import Groups, add_flows, gather_groups, path_edges
-from weft.keys.network import KeyNetwork
 from weft.routes import PathRoutes
+from weft.routing_keys.network import KeyNetwork
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,6 +167,8 @@ class RoutingKey(FrozenArrays):
         graph = fabric.graph
         offset, edges = self.paths
         lids = fabric.lid if fabric.lid.any() else np.arange(len(fabric.lid))
+        # A name such as "A" is followed by the number as in the paper, other names by a point.
+        name = self.name if self.name.isalpha() else f"{self.name}."
         result = []
         for flow, (start, end) in enumerate(self.endpoints.T.tolist()):
             rows = [
@@ -174,16 +176,13 @@ class RoutingKey(FrozenArrays):
                 *graph.edge_row[edges[offset[flow] : offset[flow + 1]]],
             ]
             path = "→".join(str(graph.row_node[row]) for row in rows)
-            result.append(f"{self.name}{flow + 1}: {path}→DLID({lids[end]})")
+            result.append(f"{name}{flow + 1}: {path}→DLID({lids[end]})")
         return result
 
     def shared(self, column: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return columns with those of repeated flows copied from the first of the same hosts."""
-        again = np.flatnonzero((self.depth == 0) & (self.colour >= 0))
-        if len(again):
-            pair = self.endpoints[0].astype(np.int64) * (1 << 31) + self.endpoints[1]
-            first, index = np.unique(pair, return_index=True)
-            column[again] = column[index[np.searchsorted(first, pair[again])]]
+        if np.any((self.depth == 0) & (self.colour >= 0)):
+            column[:] = column[stages_used(self.network, self.endpoints)[1]]
         return column
 
     def moved(self, column: NDArray[np.int32]) -> RoutingKey:
@@ -195,6 +194,27 @@ class RoutingKey(FrozenArrays):
             f"RoutingKey({self.name!r}: {len(self.sources)} flows, {self.num_colours} colours; "
             f"{self.guarantee})"
         )
+
+
+def stages_used(
+    network: KeyNetwork, endpoints: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """Return `RoutingKey.depth`, and the first flow between the endpoints of each flow.
+
+    Parameters
+    ----------
+    network
+        The network.
+    endpoints
+        int32 [2, flows].
+    """
+    ends = [network.subtrees(each) for each in endpoints]
+    depth = (ends[0] != ends[1]).sum(axis=1).astype(np.int32)
+    pair = endpoints[0].astype(np.int64) * network.fabric.num_endpoints + endpoints[1]
+    _, first, index = np.unique(pair, return_index=True, return_inverse=True)
+    earliest = first[index]
+    depth[earliest != np.arange(len(pair))] = 0
+    return read_only(depth), earliest
 
 
 def flows_of(count: int) -> str:

@@ -16,7 +16,7 @@ from weft.kernels.keys.assignment import (
     least_limit,
     shifted_planes,
 )
-from weft.keys.routing_key import RoutingKey
+from weft.routing_keys.routing_key import RoutingKey
 
 Choice = Literal["shift", "optimum", "fixed"]
 Criterion = Literal["max", "variance"]

@@ -23,8 +23,8 @@ from weft.kernels.keys.assignment import (
     improve_paths,
 )
 from weft.kernels.keys.colouring import colour_groups
-from weft.keys.network import KeyNetwork, key_network
-from weft.keys.routing_key import RoutingKey
+from weft.routing_keys.network import KeyNetwork, key_network
+from weft.routing_keys.routing_key import RoutingKey, stages_used
 
 Method = Literal["exact", "greedy"]
 Colours = Literal["fewest", "all"]
@@ -105,13 +105,7 @@ def keys(
     network = key_network(fabric)
     endpoints = np.stack((fabric.host_endpoint[source], fabric.host_endpoint[destination]))
     ends = [network.subtrees(each) for each in endpoints]
-    depth = (ends[0] != ends[1]).sum(axis=1).astype(np.int32)
-    pair = source * np.int64(fabric.num_hosts) + destination
-    _, earliest, same = np.unique(pair, return_index=True, return_inverse=True)
-    repeated = np.ones(len(pair), dtype=bool)
-    repeated[earliest] = False
-    depth[repeated] = 0
-    read_only(depth)
+    depth, earliest = stages_used(network, endpoints)
     colour, group, cable = _coloured(network, ends, depth, method, colours, seed)
     column = np.full(group.shape, -1, dtype=np.int32)
     lost = _assign(network, ends, depth, group, cable, column, None if first == "lowest" else seed)
@@ -121,7 +115,7 @@ def keys(
             f"{fabric.name} has no path from {names[0]} to {names[1]} that goes up and then down"
         )
     for array in (colour, column):
-        array[repeated] = array[earliest[same[repeated]]]
+        array[:] = array[earliest]
     return RoutingKey(
         network, name, method, source.astype(np.int32), destination.astype(np.int32),
         endpoints.astype(np.int32), depth, colour, group, cable, column,

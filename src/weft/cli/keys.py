@@ -1,0 +1,107 @@
+"""`weft keys`: routing keys for the flows of a workload or a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.machine_output import emit
+from weft.core.errors import InputError
+from weft.core.files import read_text, write_text
+from weft.routing_keys import RoutingKey, keys
+from weft.routing_keys.files import read_flows, write_keys
+from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.plan import plan_keys
+from weft.workload import load_workload
+from weft.workload.placement import place
+
+#: Largest number of paths that are printed.
+MOST_PATHS = 50
+
+
+def keys_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    workload: Annotated[
+        str | None,
+        Parameter(
+            help="A workload as for 'weft simulate', such as cartesian or transpose. Each key that "
+            "it requests, or each phase, is one key."
+        ),
+    ] = None,
+    ranks: Annotated[
+        int | None, Parameter(help="Number of ranks of the workload; by default, of the hosts.")
+    ] = None,
+    placement: Annotated[str, Parameter(help="Placement of the ranks.")] = "linear",
+    flows: Annotated[
+        Path | None,
+        Parameter(help="A file of flows, one line SOURCE DESTINATION each, instead of a workload."),
+    ] = None,
+    method: Annotated[Method, Parameter(help="As few colours as possible, or greedy.")] = "exact",
+    colours: Annotated[
+        Colours, Parameter(help="The fewest colours, or as many as there are switches above.")
+    ] = "fewest",
+    name: Annotated[str, Parameter(help="Name of the key of a file of flows.")] = "A",
+    seed: Annotated[int, Parameter(help="Seed of the colouring.")] = 0,
+    paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
+    out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
+    options: FabricOptions = NO_OPTIONS,
+) -> int:
+    """Give each flow of an application a path so that few flows share a link.
+
+    The exit status is 1 if a key has more flows on a link than some routing could have.
+    """
+    if (workload is None) == (flows is None):
+        raise InputError("expected either --workload or --flows")
+    with announced_compile():
+        loaded = options.load(fabric)
+        made: tuple[RoutingKey, ...]
+        if flows is not None:
+            ends = read_flows(loaded, read_text(flows), str(flows))
+            made = (keys(loaded, *ends, method=method, colours=colours, name=name, seed=seed),)
+        else:
+            assert workload is not None
+            work = load_workload(workload, ranks or loaded.num_hosts)
+            hosts = place(loaded, work.num_ranks, placement)
+            made = plan_keys(loaded, work, hosts, method=method, colours=colours, seed=seed).keys
+        worst = [key.worst for key in made]
+    if out is not None:
+        write_text(out, write_keys(loaded, made))
+    emit(
+        keys=lambda: [
+            {
+                "name": key.name, "flows": len(key.sources), "colours": key.num_colours,
+                "worst": key.worst, "bound": key.bound, "contention": key.contention,
+                "contention_bound": key.contention_bound, "method": key.method,
+            }
+            for key in made
+        ],
+    )  # fmt: skip
+    screen = console()
+    screen.print(_table(made))
+    for key in made if paths else ():
+        for line in key.lines()[:MOST_PATHS]:
+            screen.print(escape(line), soft_wrap=True)
+        if len(key.sources) > MOST_PATHS:
+            screen.print(f"… and {len(key.sources) - MOST_PATHS} more paths of {escape(key.name)}")
+    if out is not None:
+        screen.print(
+            f"Wrote {len(made)} {'key' if len(made) == 1 else 'keys'} to {escape(str(out))}."
+        )
+    return 0 if all(load <= key.bound for load, key in zip(worst, made, strict=True)) else 1
+
+
+def _table(made: tuple[RoutingKey, ...]) -> Table:
+    table = Table("key", title="Routing keys", title_justify="left")
+    for heading in ("flows", "colours", "most flows on a link", "lower bound"):
+        table.add_column(heading, justify="right")
+    for key in made:
+        cells = (len(key.sources), key.num_colours, key.worst, key.bound)
+        table.add_row(escape(key.name), *(f"{value:,}" for value in cells))
+    return table

@@ -1,0 +1,216 @@
+"""Files of routing keys, and of the flows to make keys for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.fabrics.formats.host_words import host_number, host_word
+from weft.fabrics.formats.records import lines_of, shown
+from weft.kernels.keys.assignment import load_index
+from weft.routing_keys.network import KeyNetwork, key_network
+from weft.routing_keys.routing_key import RoutingKey, stages_used
+
+_KEY = re.compile(r'key "(?P<name>[^"]*)" method (?P<method>exact|greedy)')
+_PORTS = re.compile(r"(\d{1,5}(,\d{1,5})*)?", re.ASCII)
+_COLOURS = re.compile(r"-|\d{1,9}(?: \d{1,9}\.\d{1,9})*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """A flow of a file: its hosts, its columns, and its colours."""
+
+    source: int
+    destination: int
+    column: list[int]
+    colour: int
+    group: list[int]
+    cable: list[int]
+
+
+def write_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
+    """Return the text of keys, which `read_keys` reads.
+
+    A key begins with ``key "NAME" method exact``. Each of its flows is a line of four fields: the
+    path as in the paper, the two hosts, the output ports of the switches on the path, and the
+    colours: the colour at the leaf switches, then group and parallel cable at each stage; ``-`` for
+    a flow within a leaf switch.
+
+    Raises
+    ------
+    InputError
+        If a key is for another fabric, two keys have one name, or a name contains a quote.
+    """
+    lines = [f"# routing keys of {fabric.name}: path | source destination | ports | colours"]
+    names: set[str] = set()
+    for key in keys:
+        if key.fabric.digest != fabric.digest:
+            raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
+        if '"' in key.name or key.name in names:
+            raise InputError(f"key {key.name!r}: expected names that differ, without quotes")
+        names.add(key.name)
+        lines.append(f'key "{key.name}" method {key.method}')
+        offset, edges = key.paths
+        ports = fabric.graph.edge_port[edges]
+        for flow, path in enumerate(key.lines()):
+            ends = (key.sources[flow], key.destinations[flow])
+            hosts = " ".join(host_word(fabric, fabric.num_switches + int(host)) for host in ends)
+            out = ",".join(map(str, ports[offset[flow] : offset[flow + 1]]))
+            parts = zip(key.group[flow].tolist(), key.cable[flow].tolist(), strict=True)
+            colours = [str(key.colour[flow]), *(f"{g}.{c}" for g, c in parts if g >= 0)]
+            words = " ".join(colours) if key.colour[flow] >= 0 else "-"
+            lines.append(f"{path} | {hosts} | {out} | {words}")
+    return "\n".join(lines) + "\n"
+
+
+def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey, ...]:
+    """Read keys.
+
+    Parameters
+    ----------
+    fabric
+        The fabric of the keys.
+    text
+        Text as `write_keys` writes it.
+    file
+        Name of the file, for messages.
+
+    Raises
+    ------
+    InputError
+        If a line is malformed, a host is unknown, a path does not lead up and down to its
+        destination, or two keys have one name; the message gives the line.
+    NotApplicable
+        If the fabric is not a folded Clos network.
+    """
+    network = key_network(fabric)
+    index = np.full(len(fabric.graph.edge_link) + 1, -1, dtype=np.int64)
+    index[network.edge] = np.arange(len(network.edge))
+    index[-1] = -1
+    made: list[RoutingKey] = []
+    rows: list[_Flow] = []
+    head: tuple[str, str] | None = None
+    for number, line in enumerate(lines_of(text), 1):
+        plain = line.strip()
+        if not plain or plain.startswith("#"):
+            continue
+        try:
+            begins = _KEY.fullmatch(plain)
+            if begins is not None:
+                if head is not None:
+                    made.append(_key(network, *head, rows))
+                head, rows = (begins["name"], begins["method"]), []
+                if any(key.name == head[0] for key in made):
+                    raise InputError(f"there is already a key {head[0]}")
+            elif head is None:
+                raise InputError(f'expected key "NAME" method METHOD, not {shown(plain)}')
+            else:
+                rows.append(_flow(network, index, plain))
+        except InputError as error:
+            raise InputError(error.message, file=file, line=number) from None
+    if head is not None:
+        made.append(_key(network, *head, rows))
+    return tuple(made)
+
+
+def read_flows(fabric: Fabric, text: str, file: str = "flows") -> NDArray[np.int64]:
+    """Read flows, one line ``SOURCE DESTINATION`` each, int64 [2, flows].
+
+    Raises
+    ------
+    InputError
+        If a line does not name two hosts, or there is no flow; the message gives the line.
+    """
+    ends: list[tuple[int, int]] = []
+    for number, line in enumerate(lines_of(text), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            if len(words) != 2:
+                raise InputError(f"expected SOURCE DESTINATION, not {shown(' '.join(words))}")
+            ends.append((host_number(fabric, words[0]), host_number(fabric, words[1])))
+        except InputError as error:
+            raise InputError(error.message, file=file, line=number) from None
+    if not ends:
+        raise InputError("there are no flows; expected lines SOURCE DESTINATION", file=file)
+    return np.array(ends, dtype=np.int64).T
+
+
+def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
+    """Read the line of a flow."""
+    fabric, stages = network.fabric, network.stages
+    graph = fabric.graph
+    fields = [field.strip() for field in line.split("|")]
+    hosts = fields[1].split() if len(fields) == 4 else []
+    if len(hosts) != 2 or not _PORTS.fullmatch(fields[2]) or not _COLOURS.fullmatch(fields[3]):
+        raise InputError(
+            f"expected PATH | SOURCE DESTINATION | PORT,PORT,… | COLOURS, not {shown(line)}"
+        )
+    source, destination = (host_number(fabric, word) for word in hosts)
+    start, end = fabric.host_endpoint[[source, destination]]
+    ports = [int(port) for port in fields[2].split(",") if port]
+    ends = [network.subtrees(np.array([each], dtype=np.int32))[0] for each in (start, end)]
+    depth = int((ends[0] != ends[1]).sum())
+    words = fields[3].split()
+    colours = [tuple(map(int, word.split("."))) for word in words[1:]]
+    if len(ports) != 2 * depth or len(colours) != (depth if words[0] != "-" else 0):
+        raise InputError(
+            f"{hosts[0]} to {hosts[1]} has {2 * depth} links between switches, and colours at "
+            f"{depth} stages; the line has {len(ports)} and {len(colours)}"
+        )
+    row = int(graph.destination_row[start])
+    column, prefix = [], 0
+    for stage, port in enumerate(ports[:depth]):
+        slot = graph.row_base[row] + port
+        edge = int(graph.slot_edge[slot]) if port and slot < graph.row_base[row + 1] else -1
+        at = int(index[edge])
+        width = int(stages.planes[stage] * stages.parallel[stage])
+        first = load_index(stages, stage, 0, ends[0][stage], prefix, 0)
+        if not first <= at < first + width:
+            raise InputError(f"port {port} of {fabric.node_names[row]} does not lead upwards")
+        column.append(at - int(first))
+        prefix = prefix * int(stages.planes[stage]) + column[-1] % int(stages.planes[stage])
+        row = int(graph.edge_row[edge])
+    prefix, down = 0, []
+    for stage, c in enumerate(column):
+        at = load_index(stages, stage, 1, ends[1][stage], prefix, c)
+        down.append(int(graph.edge_port[network.edge[at]]))
+        prefix = prefix * int(stages.planes[stage]) + c % int(stages.planes[stage])
+    if ports[depth:] != down[::-1]:
+        raise InputError(
+            f"the ports {fields[2]} lead from {hosts[0]} not to {hosts[1]}; downwards expected "
+            f"{','.join(map(str, down[::-1]))}"
+        )
+    group, cable = [each[0] for each in colours], [each[1] for each in colours]
+    for stage in range(depth):
+        if words[0] != "-" and not (
+            group[stage] < stages.prefixes[stage + 1] and cable[stage] < stages.parallel[stage]
+        ):
+            raise InputError(f"there is no group {words[stage + 1]} at stage {stage + 1}")
+    colour = -1 if words[0] == "-" else int(words[0])
+    return _Flow(source, destination, column, colour, group, cable)
+
+
+def _key(network: KeyNetwork, name: str, method: str, flows: list[_Flow]) -> RoutingKey:
+    """Return the key of the flows of a file."""
+    shape = (len(flows), len(network.stages.planes))
+    column, group, cable = (np.full(shape, -1, dtype=np.int32) for _ in range(3))
+    for at, flow in enumerate(flows):
+        column[at, : len(flow.column)] = flow.column
+        group[at, : len(flow.group)] = flow.group
+        cable[at, : len(flow.cable)] = flow.cable
+    hosts = np.array([(f.source, f.destination) for f in flows], dtype=np.int32).reshape(-1, 2).T
+    endpoints = network.fabric.host_endpoint[hosts].astype(np.int32)
+    colour = np.array([flow.colour for flow in flows], dtype=np.int32)
+    depth, _ = stages_used(network, endpoints)
+    return RoutingKey(
+        network, name, method, hosts[0].copy(), hosts[1].copy(), endpoints, depth, colour, group,
+        cable, column,
+    )  # fmt: skip
