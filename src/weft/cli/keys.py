@@ -13,10 +13,13 @@ from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced
 from weft.cli.machine_output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
+from weft.opensm.export import export as export_routes
+from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
 from weft.routing_keys.files import read_flows, write_keys
 from weft.routing_keys.make import Colours, Method
 from weft.routing_keys.plan import plan_keys
+from weft.routing_keys.tables import key_tables
 from weft.workload import load_workload
 from weft.workload.placement import place
 
@@ -51,6 +54,13 @@ def keys_command(
     seed: Annotated[int, Parameter(help="Seed of the colouring.")] = 0,
     paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
     out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
+    export: Annotated[
+        Path | None,
+        Parameter(help="Folder for OpenSM's file engine: each flow's path has a LID of its own."),
+    ] = None,
+    engine: Annotated[
+        str, Parameter(help="Engine of the routes to the first LID of each host, for --export.")
+    ] = "dmodk",
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
     """Give each flow of an application a path so that few flows share a link.
@@ -71,6 +81,11 @@ def keys_command(
             hosts = place(loaded, work.num_ranks, placement)
             made = plan_keys(loaded, work, hosts, method=method, colours=colours, seed=seed).keys
         worst = [key.worst for key in made]
+        if export is not None:
+            tables = key_tables(loaded, route(loaded, [engine]), made)
+            text = write_keys(loaded, made, tables.offset)
+            export_routes(loaded, tables.routes, export)
+            write_text(export / "keys.txt", text)
     if out is not None:
         write_text(out, write_keys(loaded, made))
     emit(
@@ -94,6 +109,11 @@ def keys_command(
         screen.print(
             f"Wrote {len(made)} {'key' if len(made) == 1 else 'keys'} to {escape(str(out))}."
         )
+    if export is not None:
+        screen.print(
+            f"Wrote {escape(str(export))} for OpenSM: LMC {tables.routes.lmc}, {tables.entries:,} "
+            "entries per switch; keys.txt lists the LID offset of each flow.", soft_wrap=True,
+        )  # fmt: skip
     return 0 if all(load <= key.bound for load, key in zip(worst, made, strict=True)) else 1
 
 

@@ -34,13 +34,18 @@ class _Flow:
     cable: list[int]
 
 
-def write_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
+def write_keys(
+    fabric: Fabric,
+    keys: Sequence[RoutingKey],
+    offsets: Sequence[NDArray[np.int32]] | None = None,
+) -> str:
     """Return the text of keys, which `read_keys` reads.
 
     A key begins with ``key "NAME" method exact``. Each of its flows is a line of four fields: the
     path as in the paper, the two hosts, the output ports of the switches on the path, and the
     colours: the colour at the leaf switches, then group and parallel cable at each stage; ``-`` for
-    a flow within a leaf switch.
+    a flow within a leaf switch. With the LID offsets of `weft.routing_keys.tables.KeyTables`, the
+    path ends with the LID at that offset.
 
     Raises
     ------
@@ -49,7 +54,7 @@ def write_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
     """
     lines = [f"# routing keys of {fabric.name}: path | source destination | ports | colours"]
     names: set[str] = set()
-    for key in keys:
+    for number, key in enumerate(keys):
         if key.fabric.digest != fabric.digest:
             raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
         if '"' in key.name or key.name in names:
@@ -58,7 +63,7 @@ def write_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
         lines.append(f'key "{key.name}" method {key.method}')
         offset, edges = key.paths
         ports = fabric.graph.edge_port[edges]
-        for flow, path in enumerate(key.lines()):
+        for flow, path in enumerate(key.lines(None if offsets is None else offsets[number])):
             ends = (key.sources[flow], key.destinations[flow])
             hosts = " ".join(host_word(fabric, fabric.num_switches + int(host)) for host in ends)
             out = ",".join(map(str, ports[offset[flow] : offset[flow + 1]]))

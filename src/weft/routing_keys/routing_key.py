@@ -157,11 +157,12 @@ class RoutingKey(FrozenArrays):
             return f"{links}, {reason}"
         return f"{links}; no routing has less than {self.bound}"
 
-    def lines(self) -> list[str]:
+    def lines(self, lid_offset: NDArray[np.int32] | None = None) -> list[str]:
         """Return the path of each flow as in the paper: ``A1: 0→4→1→DLID(4)``.
 
         Switches have their numbers in the fabric. A destination is given by its LID, or by its
-        number among the destinations if the fabric has no LIDs.
+        number among the destinations if the fabric has no LIDs. With LID offsets (int32 [flows]),
+        it is followed by them: ``DLID(4+2)``.
         """
         fabric = self.fabric
         graph = fabric.graph
@@ -176,7 +177,8 @@ class RoutingKey(FrozenArrays):
                 *graph.edge_row[edges[offset[flow] : offset[flow + 1]]],
             ]
             path = "→".join(str(graph.row_node[row]) for row in rows)
-            result.append(f"{name}{flow + 1}: {path}→DLID({lids[end]})")
+            more = f"+{lid_offset[flow]}" if lid_offset is not None and lid_offset[flow] else ""
+            result.append(f"{name}{flow + 1}: {path}→DLID({lids[end]}{more})")
         return result
 
     def shared(self, column: NDArray[np.int32]) -> NDArray[np.int32]:

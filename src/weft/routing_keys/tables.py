@@ -1,0 +1,113 @@
+"""Routing keys in InfiniBand: forwarding tables in which a LID offset selects a key's path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.fabrics import Fabric
+from weft.kernels.keys.tables import give_offsets
+from weft.opensm.files.ports import MAX_LID
+from weft.routes import Routes, TableRoutes
+from weft.routing_keys.routing_key import RoutingKey
+
+#: Largest LMC of InfiniBand.
+_MAX_LMC = 7
+
+
+@dataclass(frozen=True, eq=False)
+class KeyTables:
+    """Forwarding tables of routing keys.
+
+    Parameters
+    ----------
+    routes
+        Tables with an LMC: LID offset 0 of a host has the base routes.
+    offset
+        For each key int32 [flows]: LID offset of the destination that gives a flow its path; 0 for
+        a flow within a leaf switch.
+    """
+
+    routes: TableRoutes
+    offset: tuple[NDArray[np.int32], ...]
+
+    @property
+    def entries(self) -> int:
+        """Entries of the forwarding table of each switch."""
+        return len(self.routes.table)
+
+
+def key_tables(fabric: Fabric, base: Routes, keys: Sequence[RoutingKey]) -> KeyTables:
+    """Return tables in which each flow of each key has a LID of its destination.
+
+    Two flows to one destination share a LID if their paths agree at every switch that both cross;
+    otherwise they get different LIDs. Switches that no path of a LID crosses have the entry of the
+    base routes; these entries lead up and then down as well.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    base
+        Routes of the first LID, without LMC, that go up and then down, such as those of ``dmodk``.
+    keys
+        The keys.
+
+    Raises
+    ------
+    InputError
+        If a key is for another fabric, or the base routes have an LMC.
+    NotApplicable
+        If the base routes are not forwarding tables, or a destination needs more LIDs than an LMC
+        of 7 gives or the unicast LIDs of InfiniBand allow for a fabric of this size.
+    """
+    base.check(fabric)
+    if not isinstance(base, TableRoutes):
+        raise NotApplicable(f"OpenSM loads forwarding tables, and {base.engine} has none")
+    if base.lmc:
+        raise InputError("the base routes of routing keys must not have an LMC")
+    for key in keys:
+        if key.fabric.digest != fabric.digest:
+            raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
+    most = most_lmc(fabric)
+    paths = [key.paths for key in keys]
+    starts = np.cumsum([0, *(len(edges) for _, edges in paths)])
+    parts = [begin[1:] + start for (begin, _), start in zip(paths, starts[:-1], strict=True)]
+    offset = np.concatenate([np.zeros(1, np.int64), *parts])
+    edge = np.concatenate([np.zeros(0, np.int32), *(edges for _, edges in paths)])
+    destination = np.concatenate([np.zeros(0, np.int32), *(key.endpoints[1] for key in keys)])
+    chosen = np.zeros(len(destination), dtype=np.int32)
+    graph = fabric.graph
+    for lmc in range(min(1, most), most + 1):
+        graph.need_memory(fabric.num_destinations << lmc, 2, "ports")
+        table = np.repeat(base.table, 1 << lmc, axis=0)
+        taken = np.zeros(table.shape, dtype=np.bool_)
+        left = give_offsets(
+            destination, offset, edge, graph.edge_tail, graph.edge_port, lmc, table, taken, chosen
+        )
+        if left < 0:
+            ends = np.cumsum([0, *(len(key.sources) for key in keys)])
+            name = f"{base.engine} with {len(keys)} routing keys"
+            return KeyTables(
+                replace(base, table=table, lmc=lmc, engine=name),
+                tuple(chosen[low:high].copy() for low, high in pairwise(ends.tolist())),
+            )
+    host = fabric.node_names[int(fabric.endpoint_node[destination[left]])]
+    raise NotApplicable(
+        f"the paths of keys to {host} need more than {1 << most} LIDs; {fabric.name} has room for "
+        f"an LMC of {most} ({MAX_LID:,} unicast LIDs, and at most {_MAX_LMC} bits)"
+    )
+
+
+def most_lmc(fabric: Fabric) -> int:
+    """Return the largest LMC for which the unicast LIDs suffice, at most 7."""
+    for lmc in range(_MAX_LMC, 0, -1):
+        # The LIDs of an endpoint begin at a multiple of their number; switches have one LID each.
+        if (fabric.num_endpoints + 1 << lmc) + fabric.num_switches <= MAX_LID:
+            return lmc
+    return 0
