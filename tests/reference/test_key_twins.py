@@ -10,16 +10,20 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import weft
+from weft.kernels.hashing import splitmix64
 from weft.kernels.keys.assignment import (
     add_flows,
     assign,
     best_planes,
     columns_of,
+    first_fit,
     least_limit,
+    load_index,
     shifted_planes,
 )
 from weft.kernels.keys.colouring import colour_edges
 from weft.routing_keys import RoutingKey, keys
+from weft.routing_keys.routing_key import HOST_RATE
 
 
 def random_graph(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -131,3 +135,63 @@ def test_optimum_is_the_best_of_all_assignments_and_the_shift_is_not_better(spec
             shifted = loads_with(key, column, loads)
             assert (shifted.astype(int) ** 2).sum() >= least_squares
             assert shifted[shifted != loads].max(initial=0) >= least_maximum
+
+
+def cables(key: RoutingKey, flow: int, columns: tuple[int, ...]) -> list[int]:
+    """Return the loads that a path of a flow uses."""
+    stages, used, prefix = key.network.stages, [], 0
+    for stage, column in enumerate(columns):
+        for side in range(2):
+            subtree = key.subtrees[side][flow, stage]
+            used.append(int(load_index(stages, stage, side, subtree, prefix, column)))
+        prefix = prefix * int(stages.planes[stage]) + column % int(stages.planes[stage])
+    return used
+
+
+def first_path(key: RoutingKey, flow: int, reserved: np.ndarray, limit: float, pair: int) -> tuple:
+    """Return the columns of the first path of a flow with room, and its loads; () if none."""
+    stages = key.network.stages
+    orders = []
+    for stage in range(key.depth[flow]):
+        width = int(stages.planes[stage] * stages.parallel[stage])
+        begin = 0
+        if pair >= 0:
+            begin = int(splitmix64(np.uint64(int(splitmix64(pair)) + stage))) % width
+        orders.append([(begin + at) % width for at in range(width)])
+    for columns in product(*orders):
+        used = cables(key, flow, columns)
+        weight = key.network.weight[used]
+        if (weight >= 0).all() and ((reserved[used] + key.demand[flow]) * weight <= limit).all():
+            return columns, used
+    return ()
+
+
+@pytest.mark.parametrize("spec", ["xgft:2;4,4;1,4", "xgft:3;3,2,3;1,2,3", "xgft:2;4,4;1,2;1,2"])
+def test_first_fit_takes_the_first_path_with_room_or_a_hashed_one(spec: str) -> None:
+    whole = weft.fabric(spec)
+    slow = whole.degraded(np.flatnonzero(whole.link_kind[::2] == 0)[:3], 50.0)
+    random = np.random.default_rng(11)
+    hashed = 0
+    for fabric in (whole, slow, whole.with_faults(cables=1, seed=1)):
+        for _ in range(10):
+            ends = random.integers(0, fabric.num_hosts, (2, int(random.integers(1, 20))))
+            key = keys(fabric, *ends)
+            limit = HOST_RATE * (1 + 1e-9)
+            reserved = random.integers(0, HOST_RATE // 2, len(key.network.edge))
+            expected, column = reserved.copy(), np.full(key.column.shape, -1, dtype=np.int32)
+            pair = random.integers(0, 2**40, len(ends[0]))
+            found = first_fit(
+                key.network.stages, reserved, key.network.weight, *key.subtrees, key.depth,
+                key.demand, limit, pair, column,
+            )  # fmt: skip
+            lost = 0
+            for flow in np.flatnonzero(key.depth).tolist():
+                fit = first_path(key, flow, expected, limit, -1)
+                lost += not fit
+                columns, used = fit or first_path(key, flow, expected, np.inf, int(pair[flow]))
+                expected[used] += key.demand[flow]
+                assert tuple(column[flow, : key.depth[flow]].tolist()) == columns
+            assert np.array_equal(reserved, expected)
+            assert found == lost
+            hashed += lost
+    assert hashed > 50

@@ -8,6 +8,7 @@ import pytest
 import weft
 from weft.routing_keys import keys
 from weft.routing_keys.network import key_network
+from weft.routing_keys.routing_key import HOST_RATE
 from weft.routing_keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
 from weft.workload.jobs import Job, JobMix, combine
 
@@ -25,7 +26,7 @@ def scheduler(number: int = 6, **options: object) -> Scheduler:
     return made
 
 
-@pytest.mark.parametrize("choice", ["shift", "optimum", "fixed"])
+@pytest.mark.parametrize("choice", ["shift", "optimum", "first-fit", "fixed"])
 @pytest.mark.parametrize("criterion", ["max", "variance"])
 def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None:
     state = scheduler(choice=choice, criterion=criterion)
@@ -41,6 +42,8 @@ def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None
             np.zeros_like(state.loads),
         )
         assert np.array_equal(state.loads, fresh)
+        # Every host has one flow of each key.
+        assert np.array_equal(state.reserved, fresh * HOST_RATE * (choice == "first-fit"))
     again = scheduler(choice=choice, criterion=criterion)
     for event in log:
         again.handle(event)
@@ -48,6 +51,22 @@ def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None
     for name in list(state.granted):
         state.handle(Done(1e3, name))
     assert not state.loads.any()
+    assert not state.reserved.any()
+
+
+def test_flows_of_a_host_share_its_rate() -> None:
+    key = keys(TREE, [0, 0, 0, 1, 2, 3, 3], [20, 24, 20, 20, 2, 40, 41])
+    assert (HOST_RATE / key.demand).round().tolist() == [2, 2, 2, 2, 1, 2, 2]
+    # Three flows of a third fit on a link; two of a half and one of a third do not.
+    tree = weft.fabric("xgft:2;4,4;1,4")
+    thirds = keys(tree, [0, 0, 0], [4, 8, 12], name="thirds")
+    halves = keys(tree, [1, 1], [5, 9], name="halves")
+    state = Scheduler(key_network(tree), choice="first-fit")
+    for key in (thirds, halves):
+        state.handle(Place(0.0, key))
+        state.handle(Request(0.0, key.name))
+    assert state.granted["thirds"][:, 0].tolist() == [0, 0, 0]
+    assert state.granted["halves"][:, 0].tolist() == [1, 1]
 
 
 def test_a_key_moves_to_switches_that_no_other_key_uses() -> None:
@@ -123,7 +142,13 @@ def test_one_application_has_no_contention_with_its_key(level: str) -> None:
 def test_levels_and_policies_run_the_same_programs(level: str) -> None:
     jobs = mix()
     spans = {}
-    for policy in ("deterministic", "ark", "nrk", "nrk:choice=optimum,criterion=variance"):
+    for policy in (
+        "deterministic",
+        "ark",
+        "nrk",
+        "nrk:choice=optimum,criterion=variance",
+        "nrk:choice=first-fit",
+    ):
         result = weft.simulate(TREE, ROUTES, jobs.workload, jobs.hosts, level=level, policy=policy)  # type: ignore[call-overload]
         assert (result.messages()["arrived_ns"] >= 0).all()
         spans[policy] = result.makespan_ns

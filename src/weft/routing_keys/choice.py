@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,19 @@ from weft.kernels.keys.assignment import (
     FORBIDDEN,
     best_planes,
     columns_of,
+    first_fit,
     improve_paths,
     least_limit,
     shifted_planes,
 )
-from weft.routing_keys.routing_key import RoutingKey
+from weft.routing_keys.routing_key import HOST_RATE, RoutingKey
 
-Choice = Literal["shift", "optimum", "fixed"]
+Choice = Literal["shift", "optimum", "first-fit", "fixed"]
 Criterion = Literal["max", "variance"]
 
 
 def chosen_columns(
-    key: RoutingKey, loads: NDArray[np.int32], choice: Choice, criterion: Criterion
+    key: RoutingKey, loads: NDArray[np.integer[Any]], choice: Choice, criterion: Criterion
 ) -> NDArray[np.int32]:
     """Return the columns of a key's flows that suit the present loads of the network.
 
@@ -32,15 +33,19 @@ def chosen_columns(
     key
         The key. Its colours stay; each colour gets another switch.
     loads
-        int32 [loads]: flows of the other keys.
+        int32 [loads]: flows of the other keys; for ``first-fit`` int64, their demands as
+        `RoutingKey.demand`.
     choice
         ``shift`` gives the colour with the most flows the best switch, then the colour with the
         second most flows the best of the others, and so on (Routing Keys, section II-B).
-        ``optimum`` is the best of all assignments of colours to switches. ``fixed`` keeps the
-        switches that the key has.
+        ``optimum`` is the best of all assignments of colours to switches. ``first-fit`` ignores the
+        colours: the flows are placed one after the other on the first path, in the order of the
+        switches, whose links all have room for the flow's demand, else on a hashed path.
+        ``fixed`` keeps the switches that the key has.
     criterion
-        ``max`` minimises the largest load of the links that the key uses, and among equal choices
-        the variance; ``variance`` minimises the variance of the loads of all links.
+        Of ``shift`` and ``optimum``. ``max`` minimises the largest load of the links that the key
+        uses, and among equal choices the variance; ``variance`` minimises the variance of the loads
+        of all links.
 
     Returns
     -------
@@ -51,11 +56,24 @@ def chosen_columns(
     -----
     If every assignment of colours uses a missing cable, the flows are routed one after the other,
     each by its least loaded path.
+
+    ``first-fit`` is Hedera's global first fit (Al-Fares et al., NSDI 2010), simplified: it places
+    all flows of a phase when the phase begins, where Hedera finds large flows by polling the
+    switches every few seconds; demands are estimated within the key and in one step; and flows that
+    fit nowhere are reserved on their hashed path.
     """
     if choice == "fixed":
         return key.column
     network = key.network
     stages, weight, groups = network.stages, network.weight, key.groups
+    column = np.full(key.column.shape, -1, dtype=np.int32)
+    if choice == "first-fit":
+        pair = key.endpoints[0].astype(np.int64) << 32 | key.endpoints[1]
+        first_fit(
+            stages, loads.copy(), weight, *key.subtrees, key.depth, key.demand,
+            HOST_RATE * (1 + 1e-9), pair, column,
+        )  # fmt: skip
+        return read_only(key.shared(column))
     plane = np.empty(network.num_groups, dtype=np.int32)
     if choice == "shift":
         possible = shifted_planes(stages, groups, loads, weight, criterion == "max", plane)
@@ -63,7 +81,6 @@ def chosen_columns(
         possible = least_limit(stages, groups, loads, weight, plane) < np.inf
     else:
         possible = best_planes(stages, groups, loads, weight, np.inf, plane) < FORBIDDEN
-    column = np.full(key.column.shape, -1, dtype=np.int32)
     if possible:
         columns_of(stages, key.group, key.cable, plane, column)
     else:

@@ -14,6 +14,9 @@ from weft.kernels.keys.assignment import Groups, add_flows, gather_groups, path_
 from weft.routes import PathRoutes
 from weft.routing_keys.network import KeyNetwork
 
+#: Unit of `RoutingKey.demand`: parts of the host rate. Sums of whole parts have no rounding errors.
+HOST_RATE = 1 << 20
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RoutingKey(FrozenArrays):
@@ -84,6 +87,21 @@ class RoutingKey(FrozenArrays):
         loads = np.zeros(len(self.network.edge), dtype=np.int32)
         add_flows(self.network.stages, *self.subtrees, self.depth, self.column, 1, loads)
         return loads
+
+    @cached_property
+    def demand(self) -> NDArray[np.int64]:
+        """Rate at which each flow could send, in parts of 1 / `HOST_RATE` of the host rate.
+
+        int64 [flows]: the host rate divided by the larger number of flows at its two hosts. These
+        are the demands of Hedera's estimator after its first step; later steps would also share out
+        what the flows of one host leave unused because of their other ends.
+        """
+        ends = self.endpoints.astype(np.int64)
+        pairs = np.unique(ends[:, ends[0] != ends[1]], axis=1)
+        counts = [np.bincount(each, minlength=self.fabric.num_endpoints) for each in pairs]
+        most = np.maximum(*(count[end] for count, end in zip(counts, ends, strict=True)))
+        demand: NDArray[np.int64] = HOST_RATE // np.maximum(most, 1)
+        return demand
 
     @property
     def worst(self) -> int:

@@ -103,6 +103,8 @@ class Scheduler:
         self.service_ns = service_ns
         #: Flows on each cable direction, as `RoutingKey.loads`.
         self.loads = np.zeros(len(network.edge), dtype=np.int32)
+        #: Demands of these flows, as `RoutingKey.demand`; zeros unless the choice is ``first-fit``.
+        self.reserved = np.zeros(len(network.edge), dtype=np.int64)
         self.keys: dict[str, RoutingKey] = {}
         #: Columns of the keys that are in use.
         self.granted: dict[str, NDArray[np.int32]] = {}
@@ -145,7 +147,7 @@ class Scheduler:
         return grant
 
     def _place(self, key: RoutingKey) -> None:
-        if key.network is not self.network:
+        if key.fabric.digest != self.network.fabric.digest:
             raise InputError(
                 f"key {key.name} is for another fabric than {self.network.fabric.name}"
             )
@@ -157,7 +159,8 @@ class Scheduler:
         key = self._known(event.name)
         if event.name in self.granted:
             raise InputError(f"key {event.name} is in use; it must be returned before a request")
-        column = chosen_columns(key, self.loads, self.choice, self.criterion)
+        loads = self.reserved if self.choice == "first-fit" else self.loads
+        column = chosen_columns(key, loads, self.choice, self.criterion)
         self._add(key, column, 1)
         self.granted[event.name] = column
         begin = max(event.time_ns + self.latency_ns, self._free_ns)
@@ -176,4 +179,9 @@ class Scheduler:
         return self.keys[name]
 
     def _add(self, key: RoutingKey, column: NDArray[np.int32], sign: int) -> None:
-        add_flows(self.network.stages, *key.subtrees, key.depth, column, sign, self.loads)
+        common = (self.network.stages, *key.subtrees)
+        add_flows(*common, key.depth, column, sign, self.loads)
+        if self.choice == "first-fit":
+            for demand in np.unique(key.demand).tolist():
+                depth = np.where(key.demand == demand, key.depth, np.int32(0))
+                add_flows(*common, depth, column, sign * demand, self.reserved)

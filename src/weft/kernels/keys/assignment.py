@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.hashing import splitmix64
 
 #: Cost of a choice that is not allowed; sums of it stay finite.
 FORBIDDEN = 1e18
@@ -553,6 +554,103 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
         if not changed:
             break
     return -1
+
+
+@njit(cache=True)
+def first_fit_path(
+    stages, reserved, weight, from_subtree, to_subtree, depth, demand, limit, pair, column
+):
+    """Find the first path of one flow whose links all have room for it.
+
+    The paths are ordered by their columns, the lowest stage most significant.
+
+    Parameters
+    ----------
+    stages, weight
+        As for `best_planes`.
+    reserved
+        int64 [loads]: demands of the flows on each cable direction.
+    from_subtree, to_subtree, depth, column
+        As for `least_loaded_path`.
+    demand
+        Demand of the flow.
+    limit
+        Largest sum of demands times `weight` of a cable with room.
+    pair
+        Number from whose hash the column is drawn with which each stage begins; -1 to begin with
+        column 0.
+
+    Returns
+    -------
+    bool
+        Whether there is such a path.
+    """
+    prefix = np.zeros(depth + 1, dtype=np.int64)
+    tried = np.zeros(depth, dtype=np.int64)
+    stage = 0
+    while 0 <= stage < depth:
+        planes = stages.planes[stage]
+        width = planes * stages.parallel[stage]
+        if tried[stage] == width:
+            tried[stage] = 0
+            stage -= 1
+            continue
+        begin = np.int64(0)
+        if pair >= 0:
+            begin = np.int64(splitmix64(splitmix64(pair) + stage) % np.uint64(width))
+        c = (begin + tried[stage]) % width
+        tried[stage] += 1
+        fits = True
+        for side in range(2):
+            subtree = from_subtree[stage] if side == 0 else to_subtree[stage]
+            index = load_index(stages, stage, side, subtree, prefix[stage], c)
+            each = weight[index]
+            fits = fits and each >= 0.0 and (reserved[index] + demand) * each <= limit
+        if fits:
+            column[stage] = c
+            prefix[stage + 1] = prefix[stage] * planes + c % planes
+            stage += 1
+    return stage == depth
+
+
+@njit(cache=True)
+def first_fit(
+    stages, reserved, weight, from_subtree, to_subtree, depth, demand, limit, pair, column
+):
+    """Place flows one after the other on the first path with room, else on a hashed path.
+
+    Parameters
+    ----------
+    stages, reserved, weight, limit
+        As for `first_fit_path`; the demands are added to `reserved`.
+    from_subtree, to_subtree, depth, column
+        As for `improve_paths`.
+    demand
+        int64 [flows]: demand of each flow.
+    pair
+        int64 [flows]: number that stands for the two ends of each flow, for the hash.
+
+    Returns
+    -------
+    int
+        Number of flows that are on a hashed path.
+    """
+    hashed = 0
+    for flow in range(len(depth)):
+        if depth[flow] == 0:
+            continue
+        ends = (from_subtree[flow], to_subtree[flow])
+        if not first_fit_path(
+            stages, reserved, weight, ends[0], ends[1], depth[flow], demand[flow], limit,
+            np.int64(-1), column[flow],
+        ):  # fmt: skip
+            hashed += 1
+            first_fit_path(
+                stages, reserved, weight, ends[0], ends[1], depth[flow], demand[flow], np.inf,
+                pair[flow], column[flow],
+            )  # fmt: skip
+        move_flow(stages, ends[0], ends[1], depth[flow], column[flow], demand[flow], reserved)
+    return hashed
 
 
 @njit(cache=True)

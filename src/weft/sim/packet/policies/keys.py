@@ -48,7 +48,8 @@ def nrk(
     ----------
     choice, criterion
         How the scheduler gives switches to a key: ``shift`` or ``optimum``, by the largest load
-        (``max``) or the ``variance`` of the loads.
+        (``max``) or the ``variance`` of the loads; or ``first-fit``, Hedera's global first fit,
+        which places single flows on the first path with room for their demand.
     method, colours
         As for `weft.keys`.
     latency, service
@@ -60,7 +61,7 @@ def nrk(
 
     Notes
     -----
-    Source: Routing Keys, sections II-B and III.
+    Source: Routing Keys, sections II-B and III; Hedera (Al-Fares et al., NSDI 2010).
     """
     rules = KeyRules(
         True, method=method, colours=colours, choice=choice, criterion=criterion,
