@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from weft.report.simulation_page import write_simulation_page
     from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing import route
+    from weft.routing.engines.sar import sar_routes
     from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
     from weft.routing.validation.validate import Validation, validate
@@ -77,6 +78,7 @@ _HOMES = {
     "weft.report.simulation_page": ("write_simulation_page",),
     "weft.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
     "weft.routing": ("route",),
+    "weft.routing.engines.sar": ("sar_routes",),
     "weft.routing.engines.source": ("source_routes",),
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
@@ -116,8 +118,8 @@ __all__ = [
     "keys", "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
     "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "predict",
     "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
-    "route", "saturation_load", "simulate", "source_routes", "sweep", "timelines", "traffic",
-    "validate", "write_comparison_page", "write_fabric", "write_simulation_page",
+    "route", "sar_routes", "saturation_load", "simulate", "source_routes", "sweep", "timelines",
+    "traffic", "validate", "write_comparison_page", "write_fabric", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import networkx as nx
 import numpy as np
 
@@ -12,8 +14,13 @@ from weft.routes import TableRoutes
 MASK = (1 << 64) - 1
 
 
-def cheapest_tables(fabric: Fabric, passes: int) -> np.ndarray:
-    """Return minhop's table: for each destination, the shortest-path tree of least total load."""
+def cheapest_tables(
+    fabric: Fabric, passes: int, pairs: Counter[tuple[int, int]] | None = None
+) -> np.ndarray:
+    """Return minhop's table: for each destination, the shortest-path tree of least total load.
+
+    With pairs of (source row, destination), each is one flow, and pairs of hosts break ties.
+    """
     rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
     row_of = {node: row for row, node in enumerate(rows)}
     graph = switch_graph(fabric)
@@ -62,6 +69,8 @@ def cheapest_tables(fabric: Fabric, passes: int) -> np.ndarray:
             table[d, goal_row[d]] = final
             if d < endpoints:
                 flow = {here: int(sources[row_of[here]]) for here in nearest}
+                for here in nearest if pairs else ():
+                    flow[here] += fabric.num_hosts**2 * pairs[row_of[here], d]
                 taken[d] = []
                 for here in nearest[:0:-1]:
                     link = next_link[here]

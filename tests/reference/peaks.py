@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import networkx as nx
 import numpy as np
 
@@ -14,7 +16,10 @@ ROUNDS, DEPTH, SHARED, SAME = 64, 6, 8, 1e-9
 class Trees:
     """Tables of minimal paths as one dictionary of links per destination."""
 
-    def __init__(self, fabric: Fabric, table: np.ndarray) -> None:
+    def __init__(
+        self, fabric: Fabric, table: np.ndarray, pairs: Counter[tuple[int, int]] | None = None
+    ) -> None:
+        self.pairs = pairs
         self.fabric, self.table = fabric, table
         self.graph = switch_graph(fabric)
         self.rows = [int(node) for node in np.flatnonzero(fabric.forwards)]
@@ -52,7 +57,10 @@ class Trees:
     def flows(self, d: int) -> dict[int, int]:
         """Return the flow that each row of a tree forwards, including the flow of rows below it."""
         goal = self.goals[d]
-        flow = {here: self.senders[here] for here in self.far[goal]}
+        flow = {
+            here: self.senders[here] if self.pairs is None else self.pairs[self.row_of[here], d]
+            for here in self.far[goal]
+        }
         for here in sorted(self.far[goal], key=self.far[goal].__getitem__, reverse=True):
             if here != goal:
                 flow[int(self.fabric.link_to[self.tree[d][here]])] += flow[here]
@@ -96,9 +104,11 @@ class Trees:
         return tree
 
 
-def lowered(fabric: Fabric, table: np.ndarray) -> np.ndarray:
+def lowered(
+    fabric: Fabric, table: np.ndarray, pairs: Counter[tuple[int, int]] | None = None
+) -> np.ndarray:
     """Return tables of minimal paths with trees rerouted around the links of peak load."""
-    trees = Trees(fabric, table)
+    trees = Trees(fabric, table, pairs)
     depth, below = 0, float("inf")
     for _ in range(ROUNDS):
         loads = {link: load * trees.price[link] for link, load in trees.load.items()}

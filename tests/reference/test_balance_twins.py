@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from weft.core.errors import InputError
 from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engine_registry import lower_worst_load, worst_load
+from weft.routing.engines.sar import sar_routes
 from weft.sim.static.effective_bisection import bisection
 
 #: Seeds for which no tree can avoid the links of peak load.
@@ -26,6 +29,22 @@ def test_minhop_takes_the_least_loaded_shortest_paths(seed: int, passes: int) ->
     if passes > 1:
         expected = peaks.lowered(fabric, expected)
     assert np.array_equal(routes.table, expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sar_takes_the_paths_on_which_the_given_flows_share_least(seed: int) -> None:
+    fabric = random_fabric(seed, others=seed % 3)
+    cabled = np.flatnonzero(fabric.host_endpoint >= 0)
+    ends = np.random.default_rng(seed).choice(cabled, (2, 30))
+    endpoint = fabric.host_endpoint[ends]
+    rows = fabric.graph.destination_row[endpoint[0]]
+    pairs = Counter(
+        (row, d)
+        for row, d, a, b in zip(rows.tolist(), endpoint[1].tolist(), *ends, strict=True)
+        if a != b
+    )
+    expected = peaks.lowered(fabric, plain.cheapest_tables(fabric, 3, pairs), pairs)
+    assert np.array_equal(sar_routes(fabric, *ends, max_vls=15).table, expected)
 
 
 @pytest.mark.parametrize("seed", range(20, 32))

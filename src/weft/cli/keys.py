@@ -13,10 +13,11 @@ from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced
 from weft.cli.machine_output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
+from weft.fabrics.formats.flows import read_flows
 from weft.opensm.export import export as export_routes
 from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.files import read_flows, write_keys
+from weft.routing_keys.files import write_keys
 from weft.routing_keys.make import Colours, Method
 from weft.routing_keys.plan import plan_keys
 from weft.routing_keys.tables import key_tables

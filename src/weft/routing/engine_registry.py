@@ -206,6 +206,7 @@ def fill_balanced(
     lmc: int = 0,
     passes: int = PASSES,
     destinations: NDArray[np.integer[Any]] | None = None,
+    flows: NDArray[np.int64] | None = None,
 ) -> None:
     """Fill tables with balanced minimal paths; see `weft.kernels.routing.tables.balanced_tables`.
 
@@ -225,20 +226,29 @@ def fill_balanced(
         of earlier trees into account, each later pass the loads of all other trees.
     destinations
         Destinations to fill, by default all.
+    flows
+        int64 [endpoints, rows]: flows that each row sends to each endpoint, if these are to be
+        balanced instead of one flow for each pair of hosts. Pairs of hosts then break ties.
     """
     graph = fabric.graph
     if destinations is None:
         destinations = np.arange(fabric.num_destinations)
     offset, listed = destinations_by_row(fabric, destinations)
     load = np.zeros(len(graph.edge_row), dtype=np.int64)
+    sources = row_sources(fabric)[None]
+    # One flow weighs more than all pairs of hosts on a link.
+    weight = max(1, fabric.num_hosts) ** 2
     balanced_tables(
         graph.edge_offset, graph.edge_row, graph.edge_port, *_order(edge_up), _edge_cost(fabric),
-        graph.row_base, graph.slot_edge, _part_sizes(fabric), row_sources(fabric), offset, listed,
+        graph.row_base, graph.slot_edge, _part_sizes(fabric),
+        sources if flows is None else flows * weight + sources, offset, listed,
         destination_ports(fabric), fabric.num_endpoints, lmc, passes,
         int(np.iinfo(table.dtype).max), load, table,
     )  # fmt: skip
+    if flows is not None:
+        load, sources = load // weight, flows
     if passes > 1 and lmc == 0:
-        _lower_peaks(fabric, table, offset, listed, load, edge_up)
+        _lower_peaks(fabric, table, sources, offset, listed, load, edge_up)
 
 
 def _order(edge_up: NDArray[np.uint8] | None) -> tuple[NDArray[np.uint8], bool]:
@@ -259,6 +269,7 @@ def _part_sizes(fabric: Fabric) -> NDArray[np.int32]:
 def _lower_peaks(
     fabric: Fabric,
     table: NDArray[np.unsignedinteger[Any]],
+    sources: NDArray[np.int64],
     offset: NDArray[np.int32],
     listed: NDArray[np.int32],
     load: NDArray[np.int64],
@@ -268,14 +279,15 @@ def _lower_peaks(
     lower_peaks(
         graph.edge_offset, graph.edge_row, graph.edge_port, *_order(edge_up), _edge_cost(fabric),
         graph.edge_tail, graph.row_base, graph.slot_edge, _part_sizes(fabric),
-        row_sources(fabric), offset, listed, fabric.num_endpoints, PEAK_ROUNDS, load, table,
+        sources, offset, listed, fabric.num_endpoints, PEAK_ROUNDS, load, table,
     )  # fmt: skip
 
 
 def lower_worst_load(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
     """Replace trees of minimal paths to relieve the most loaded links of a table with LMC 0."""
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    _lower_peaks(fabric, table, offset, listed, edge_loads(fabric, table), None)
+    loads = edge_loads(fabric, table)
+    _lower_peaks(fabric, table, row_sources(fabric)[None], offset, listed, loads, None)
 
 
 def edge_loads(

@@ -1,4 +1,4 @@
-"""Files of routing keys, and of the flows to make keys for."""
+"""Files of routing keys."""
 
 from __future__ import annotations
 
@@ -122,30 +122,6 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
     if head is not None:
         made.append(_key(network, *head, rows))
     return tuple(made)
-
-
-def read_flows(fabric: Fabric, text: str, file: str = "flows") -> NDArray[np.int64]:
-    """Read flows, one line ``SOURCE DESTINATION`` each, int64 [2, flows].
-
-    Raises
-    ------
-    InputError
-        If a line does not name two hosts, or there is no flow; the message gives the line.
-    """
-    ends: list[tuple[int, int]] = []
-    for number, line in enumerate(lines_of(text), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            if len(words) != 2:
-                raise InputError(f"expected SOURCE DESTINATION, not {shown(' '.join(words))}")
-            ends.append((host_number(fabric, words[0]), host_number(fabric, words[1])))
-        except InputError as error:
-            raise InputError(error.message, file=file, line=number) from None
-    if not ends:
-        raise InputError("there are no flows; expected lines SOURCE DESTINATION", file=file)
-    return np.array(ends, dtype=np.int64).T
 
 
 def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:

@@ -84,6 +84,7 @@ def lower_peaks(
                 if d >= num_endpoints:
                     continue
                 line = table[d]
+                sources = row_sources[d % len(row_sources)]
                 uses = False
                 for h in range(num_hot):
                     e = hot[h]
@@ -106,22 +107,22 @@ def lower_peaks(
                     )  # fmt: skip
                 for i in range(1, count):
                     before[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                _subtrees(queue, count, before, edge_row, row_sources, flow)
+                _subtrees(queue, count, before, edge_row, sources, flow)
                 used = _over(queue, count, before, flow, load, edge_cost, limit)
-                carry(queue, count, before, edge_row, row_sources, flow, load, -1)
+                carry(queue, count, before, edge_row, sources, flow, load, -1)
                 _around(
                     queue, count, first, edges, edge_row, edge_cost, load, flow, limit, cost, over,
                     chosen,
                 )  # fmt: skip
-                carry(queue, count, chosen, edge_row, row_sources, flow, load, 1)
+                carry(queue, count, chosen, edge_row, sources, flow, load, 1)
                 left = _over(queue, count, chosen, flow, load, edge_cost, limit)
                 if left == 0 and used > 0:
                     for i in range(1, count):
                         line[queue[i]] = edge_port[chosen[i]]
                     moved += 1
                 else:
-                    carry(queue, count, chosen, edge_row, row_sources, flow, load, -1)
-                    carry(queue, count, before, edge_row, row_sources, flow, load, 1)
+                    carry(queue, count, chosen, edge_row, sources, flow, load, -1)
+                    carry(queue, count, before, edge_row, sources, flow, load, 1)
         changed += moved
         if moved:
             depth, below = 0, np.inf
@@ -133,10 +134,10 @@ def lower_peaks(
 
 
 @njit(cache=True)
-def _subtrees(queue, count, chosen, edge_row, row_sources, flow):
+def _subtrees(queue, count, chosen, edge_row, sources, flow):
     """Fill the number of flows that each row of a tree sends or forwards."""
     for i in range(count):
-        flow[queue[i]] = row_sources[queue[i]]
+        flow[queue[i]] = sources[queue[i]]
     for i in range(count - 1, 0, -1):
         flow[edge_row[chosen[i]]] += flow[queue[i]]
 

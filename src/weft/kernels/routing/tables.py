@@ -34,7 +34,8 @@ def balanced_tables(
     component_size
         int32 [rows]: number of rows connected to the row.
     row_sources
-        int64 [rows]: number of hosts that send through the row.
+        int64 [1, rows]: number of hosts that send through the row to every destination, or
+        int64 [endpoints, rows]: number of flows that the row sends to each endpoint.
     target_offset, target_destination
         int32 CSR over rows: the destinations of each row, endpoints first.
     destination_port
@@ -60,7 +61,7 @@ def balanced_tables(
     cost = np.empty(rows, dtype=np.float64)
     senders = np.int64(0)
     for row in range(rows):
-        senders += row_sources[row]
+        senders += row_sources[0, row]
     # Each LID offset is balanced separately, because a flow uses only one offset.
     for round_ in range(passes << lmc):
         offset = round_ & ((1 << lmc) - 1)
@@ -84,12 +85,13 @@ def balanced_tables(
                 d = target_destination[t]
                 line = table[(d << lmc) + offset]
                 weighs = d < num_endpoints
+                sources = row_sources[d % len(row_sources)]
                 if again:
                     if not weighs:
                         continue
                     for i in range(1, count):
                         chosen[i] = slot_edge[row_base[queue[i]] + line[queue[i]]]
-                    carry(queue, count, chosen, edge_row, row_sources, flow, load, -1)
+                    carry(queue, count, chosen, edge_row, sources, flow, load, -1)
                 else:
                     line[:] = no_path
                     line[g] = destination_port[d]
@@ -103,7 +105,7 @@ def balanced_tables(
                 for i in range(1, count):
                     line[queue[i]] = edge_port[chosen[i]]
                 if weighs:
-                    carry(queue, count, chosen, edge_row, row_sources, flow, load, 1)
+                    carry(queue, count, chosen, edge_row, sources, flow, load, 1)
 
 
 @njit(cache=True)
@@ -149,13 +151,14 @@ def _unlike(
 
 
 @njit(cache=True)
-def carry(queue, count, chosen, edge_row, row_sources, flow, load, sign):
+def carry(queue, count, chosen, edge_row, sources, flow, load, sign):
     """Add a tree's flows to the loads (sign 1) or subtract them (sign -1).
 
-    queue[:count] lists the tree's rows, parents first; chosen[i] is the edge from queue[i].
+    queue[:count] lists the tree's rows, parents first; chosen[i] is the edge from queue[i], and
+    sources[row] the number of flows that a row sends to the tree's destination.
     """
     for i in range(count):
-        flow[queue[i]] = row_sources[queue[i]]
+        flow[queue[i]] = sources[queue[i]]
     for i in range(count - 1, 0, -1):
         e = chosen[i]
         load[e] += sign * flow[queue[i]]
