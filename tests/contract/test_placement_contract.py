@@ -37,7 +37,8 @@ def placed_or_none(fabric_: Fabric, ranks: int, name: str, **options: object):
 def test_most_placements_exist_on_each_fabric() -> None:
     for spec in FABRICS:
         result = [name for name in PICKING if placed_or_none(fabric(spec), 4, name) is not None]
-        assert len(result) >= len(PICKING) - 1
+        # Placement coordinates needs coordinates, and isolated needs a tree.
+        assert len(result) >= len(PICKING) - 2
 
 
 @pytest.mark.parametrize("name", PICKING)

@@ -230,11 +230,14 @@ def _placed(
     allowed = allowed_hosts(fabric, job.hosts)
     count = job.workload.num_ranks
     taken = user[allowed] >= 0
-    if overlap == "share" or is_explicit(job.placement) or not taken.any():
+    if overlap == "share" or is_explicit(job.placement):
         hosts = place(fabric, count, job.placement, hosts=job.hosts, **options)
         if overlap == "refuse":
             _refuse_shared(job, fabric, hosts, user, jobs)
         return hosts
+    options["earlier"] = [np.flatnonzero(user == number) for number in range(user.max() + 1)]
+    if not taken.any():
+        return place(fabric, count, job.placement, hosts=job.hosts, **options)
     others = ", ".join(jobs[number].name for number in np.unique(user[allowed][taken]))
     what = f"hosts of {fabric.name}" if job.hosts is None else "hosts that it may use"
     offered = f"{what} without other jobs ({np.count_nonzero(taken):,} have ranks of {others})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +48,8 @@ class PlacementRequest:
         Maximum number of ranks per host; None if not given, which means 1.
     distribution
         Distribution of consecutive ranks over the hosts; None if not given, which means ``block``.
+    earlier
+        Hosts of each job that has been placed before, none of them in `hosts`.
     """
 
     fabric: Fabric
@@ -56,6 +58,7 @@ class PlacementRequest:
     offered: str
     ranks_per_host: int | None = None
     distribution: str | None = None
+    earlier: tuple[NDArray[np.integer[Any]], ...] = ()
 
     @cached_property
     def _allowed(self) -> frozenset[int]:
@@ -177,6 +180,7 @@ def place(
     distribution: str | None = None,
     hosts: str | Sequence[str] | ArrayLike | None = None,
     offered: str | None = None,
+    earlier: Sequence[ArrayLike] = (),
     **options: Any,
 ) -> NDArray[np.int32]:
     """Return the host of each rank.
@@ -203,6 +207,8 @@ def place(
         If left out, all hosts with a cable.
     offered
         Description of `hosts` in messages.
+    earlier
+        Hosts of each job that runs already; ranks are placed on other hosts.
     **options
         Options of the placement, in addition to those in the spec.
 
@@ -222,6 +228,10 @@ def place(
     check_fabric(fabric)
     _check_counts(num_ranks, ranks_per_host)
     request = _request(fabric, num_ranks, hosts, offered, ranks_per_host, distribution)
+    if len(earlier):
+        used = tuple(fabric.host_numbers(each, "hosts of earlier jobs") for each in earlier)
+        others = request.hosts[~np.isin(request.hosts, np.concatenate(used))]
+        request = replace(request, hosts=others, earlier=used)
     if not isinstance(spec, str):
         request.refuse_distribution("a list of host numbers")
         if options:
