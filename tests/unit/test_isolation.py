@@ -11,7 +11,13 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 import weft
 from weft.routing.structure.folded_clos import find_folded_clos
-from weft.workload.isolation import Allocation, IsolatedJobs, Isolation, isolated_allocations
+from weft.workload.isolation import (
+    Allocation,
+    IsolatedJobs,
+    Isolation,
+    isolated_allocations,
+    isolated_routes,
+)
 from weft.workload.jobs import Job, combine
 
 Link = tuple[str, int, int]
@@ -228,6 +234,36 @@ def test_jobs_of_a_mix_are_isolated_or_refused() -> None:
         combine([job("a", "random:seed=1"), job("b")], fabric)
     with pytest.raises(weft.NotApplicable, match="job 2 cannot be isolated"):
         isolated_allocations(fabric, [[0, 1], [2, 4, 5, 8]])
+
+
+@pytest.mark.parametrize("method", ["jigsaw", "laas"])
+def test_jobs_on_their_own_links_take_as_long_as_alone(method: Isolation) -> None:
+    fabric = weft.fabric("xgft:3;4,4,4;1,4,4")
+    jobs = [
+        Job(
+            weft.load_workload("alltoall:size=64KiB", ranks),
+            name=f"job{at}",
+            placement=f"isolated:method={method}",
+        )
+        for at, ranks in enumerate((9, 21, 3, 7, 18))
+    ]
+    mix = combine(jobs, fabric)
+    placed = [mix.hosts[mix.job == number] for number in range(len(jobs))]
+    routes = isolated_routes(fabric, placed, method)
+    between = fabric.graph.edge_link
+    used = np.zeros(len(between), dtype=int)
+    for job, hosts in zip(jobs, placed, strict=True):
+        ends = np.array(list(permutations(hosts.tolist(), 2))).T
+        loads = weft.link_loads(fabric, routes, *ends)[between]
+        assert loads.sum() or job.workload.num_ranks < 4
+        used += loads > 0
+    assert used.max() == 1
+    together = weft.simulate(fabric, routes, mix.workload, mix.hosts).messages()["slowdown"]
+    alone = [
+        weft.simulate(fabric, routes, job.workload, hosts).messages()["slowdown"]
+        for job, hosts in zip(jobs, placed, strict=True)
+    ]
+    np.testing.assert_allclose(together, np.concatenate(alone))
 
 
 @pytest.mark.parametrize(

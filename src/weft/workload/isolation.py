@@ -16,6 +16,8 @@ With ``jigsaw`` the remainder pod may have a remainder leaf (Smith and Lowenthal
 2021; whole leaves in several pods are its restriction of its more general conditions). With
 ``laas``, jobs in several pods are rounded up to whole leaves, which makes a leaf as one host of a
 tree with a level less (Zahavi et al., "Links as a Service", ANCS 2016 and JPDC 2018).
+
+Jobs meet nowhere only if their routes use their own links, as `isolated_routes` do.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routing.structure.folded_clos import find_folded_clos
+from weft.routes import PathRoutes
+from weft.routing.engines.source import check_pairs
+from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
 
 Isolation = Literal["jigsaw", "laas"]
 
@@ -398,6 +402,92 @@ def isolated_allocations(
         state.take(allocation)
         result.append(allocation)
     return result
+
+
+def isolated_routes(
+    fabric: Fabric, jobs: Sequence[ArrayLike], method: Isolation = "jigsaw"
+) -> PathRoutes:
+    """Return routes between the hosts of each job, on the links of that job only.
+
+    They are D-mod-K on the tree that each job has: the index of the destination at its leaf selects
+    the second-level switch, and the index of its leaf in its pod the spine. Hosts of different jobs
+    have no route.
+
+    Parameters
+    ----------
+    fabric, jobs, method
+        As for `isolated_allocations`.
+
+    Raises
+    ------
+    NotApplicable
+        As `isolated_allocations`, or if there are too many hosts for source routes.
+    """
+    check_pairs(fabric)
+    clos = find_folded_clos(fabric)
+    pair: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    length: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    edges: list[NDArray[np.int32]] = [np.zeros(0, dtype=np.int32)]
+    for job, hosts in zip(isolated_allocations(fabric, jobs, method), jobs, strict=True):
+        used = np.unique(np.asarray(hosts, dtype=np.int64))
+        endpoint = fabric.host_endpoint[used].astype(np.int64)
+        leaf_of = clos.leaf_of_row[fabric.graph.destination_row[endpoint]]
+        members = {int(leaf): endpoint[leaf_of == leaf] for leaf in np.unique(leaf_of)}
+        tree = _JobTree(clos, job, list(members))
+        for start, sources in members.items():
+            for end, destinations in members.items():
+                for index, destination in enumerate(destinations.tolist()):
+                    path = tree.path(start, end, index)
+                    others = sources[sources != destination]
+                    pair.append(others * fabric.num_host_endpoints + destination)
+                    length.append(np.full(len(others), len(path)))
+                    edges.append(np.tile(np.array(path, dtype=np.int32), len(others)))
+    pairs, counts = np.concatenate(pair), np.concatenate(length)
+    order = np.argsort(pairs)
+    first = np.cumsum(counts) - counts
+    offset = np.concatenate(([0], np.cumsum(counts[order]))).astype(np.int64)
+    line = np.repeat(first[order] - offset[:-1], counts[order]) + np.arange(offset[-1])
+    return PathRoutes(
+        engine=f"isolated:method={method}", fabric_digest=fabric.digest,
+        pair=pairs[order], offset=offset, edge=np.concatenate(edges)[line],
+    )  # fmt: skip
+
+
+class _JobTree:
+    """The cables of one job as a tree of its own."""
+
+    def __init__(self, clos: FoldedClos, job: Allocation, leaves: list[int]) -> None:
+        self.clos, self.job = clos, job
+        stages = clos.stages
+        pod = stages[1].subtree if len(stages) > 1 else np.zeros(len(clos.leaf_row), dtype=np.int32)
+        self.pod_of: list[int] = pod.tolist()
+        before: dict[int, int] = {}
+        self.index: dict[int, int] = {}
+        for leaf in leaves:
+            self.index[leaf] = before.get(self.pod_of[leaf], 0)
+            before[self.pod_of[leaf]] = self.index[leaf] + 1
+
+    def path(self, start: int, end: int, index: int) -> list[int]:
+        """Return the edges from a leaf to the destination of an index at another leaf."""
+        if start == end:
+            return []
+        job, stages, reverse = self.job, self.clos.stages, self.clos.reverse
+        at = _bit(job.leaf_cables[start] & job.leaf_cables[end], index)
+        lines = [(stages[0].edge[start, 0, at], stages[0].edge[end, 0, at])]
+        pods = self.pod_of[start], self.pod_of[end]
+        if pods[0] != pods[1]:
+            common = job.pod_cables[pods[0], at] & job.pod_cables[pods[1], at]
+            spine = _bit(common, self.index[end])
+            lines.append((stages[1].edge[pods[0], at, spine], stages[1].edge[pods[1], at, spine]))
+        up = [int(edge) for edge, _ in lines]
+        return up + [int(reverse[edge]) for _, edge in reversed(lines)]
+
+
+def _bit(cables: int, index: int) -> int:
+    """Return the position of one of the bits of a number, the index modulo their number."""
+    for _ in range(index % cables.bit_count()):
+        cables &= cables - 1
+    return (cables & -cables).bit_length() - 1
 
 
 def _lowest(cables: int, count: int) -> int:

@@ -7,20 +7,21 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.workload.isolation import IsolatedJobs, Isolation
-from weft.workload.placement.placement_registry import Room, placement
+from weft.workload.placement.placement_registry import PlacementRequest, placement
 
 
 @placement("isolated", explicit=False)
-def isolated(room: Room, *, method: Isolation = "jigsaw") -> NDArray[np.int32]:
+def isolated(request: PlacementRequest, *, method: Isolation = "jigsaw") -> NDArray[np.int32]:
     """Hosts of a fat tree on which a job needs no link between switches that another job needs.
 
     Parameters
     ----------
-    room
+    request
         Allowed hosts and number of ranks.
     method
         ``jigsaw``, or ``laas``, which rounds jobs that need several pods up to whole leaf switches.
-        All jobs must be placed by one method; see `weft.workload.isolation`.
+        All jobs must be placed by one method; see `weft.workload.isolation`, whose
+        `isolated_routes` are the routes on the jobs' own links.
 
     Raises
     ------
@@ -30,19 +31,19 @@ def isolated(room: Room, *, method: Isolation = "jigsaw") -> NDArray[np.int32]:
         If the fabric is not a complete tree of two or three levels, a job with ranks already is not
         isolated, or no allocation of the job is.
     """
-    room.need(len(room.hosts))
-    state = IsolatedJobs(room.fabric, method)
-    for number, hosts in enumerate(room.earlier, 1):
+    request.need(len(request.hosts))
+    state = IsolatedJobs(request.fabric, method)
+    for number, hosts in enumerate(request.earlier, 1):
         earlier = state.adopt(hosts)
         if earlier is None:
             raise NotApplicable(f"job {number} with ranks already is not isolated by {method}")
         state.take(earlier)
-    state.allow(room.hosts)
-    count = -(-room.num_ranks // room.seats)
+    state.allow(request.hosts)
+    count = -(-request.num_ranks // request.max_ranks_per_host)
     allocation = state.find(count)
     if allocation is None:
         raise NotApplicable(
             f"no {count:,} of the {sum(map(len, state.free)):,} free hosts can be isolated by "
             f"{method}"
         )
-    return room.fill(np.array(allocation.hosts[:count], dtype=np.int32))
+    return request.fill(np.array(allocation.hosts[:count], dtype=np.int32))
