@@ -81,6 +81,14 @@ def test_a_key_moves_to_switches_that_no_other_key_uses() -> None:
     assert set(first.column[:, 0]) | set(second.column[:, 0]) == {0, 1, 2}
 
 
+def test_keys_of_an_equal_fabric_are_accepted() -> None:
+    state = Scheduler(key_network(TREE))
+    key_network.cache_clear()
+    state.handle(Place(0.0, keys(weft.fabric(TREE.name), [0, 1], [20, 40])))
+    assert state.handle(Request(1.0, "A")) is not None
+    assert state.loads.sum() == 8
+
+
 def test_requests_wait_for_the_scheduler_in_order_of_arrival() -> None:
     state = scheduler(latency_ns=100.0, service_ns=30.0)
     times = [state.handle(Request(float(index), f"k{index}")) for index in range(3)]
