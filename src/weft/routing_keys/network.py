@@ -86,15 +86,15 @@ class KeyNetwork(FrozenArrays):
         bound = 0.0
         for stage, subtrees in enumerate(self.stages.subtrees):
             first, end = self.stages.load_base[stage : stage + 2]
-            lines = weight[first:end].reshape(2, subtrees, -1)
+            lines = np.sort(weight[first:end].reshape(2, subtrees, -1), axis=2)
+            # Of the subtrees with the cables of the first one, only the busiest matters.
+            alike = (lines == lines[:, :1]).all(axis=2)
             for side, subtree in enumerate(ends):
                 flows = np.bincount(subtree[depth > stage, stage], minlength=subtrees)
-                most: dict[bytes, int] = {}
-                for line in np.flatnonzero(flows):
-                    cables = np.sort(lines[side, line]).tobytes()
-                    most[cables] = max(most.get(cables, 0), int(flows[line]))
-                for cables, count in most.items():
-                    bound = max(bound, least_load(count, np.frombuffer(cables)))
+                busiest = np.argmax(flows * alike[side])
+                for line in (busiest, *np.flatnonzero(flows * ~alike[side])):
+                    if flows[line]:
+                        bound = max(bound, least_load(int(flows[line]), lines[side, line]))
         return bound
 
 
