@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 import weft
 from weft.kernels.hashing import splitmix64
 from weft.kernels.keys.assignment import (
+    FORBIDDEN,
     add_flows,
     assign,
     best_planes,
@@ -23,6 +24,7 @@ from weft.kernels.keys.assignment import (
 )
 from weft.kernels.keys.colouring import colour_edges
 from weft.routing_keys import RoutingKey, keys
+from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import HOST_RATE
 
 
@@ -103,6 +105,14 @@ def all_assignments(key: RoutingKey) -> list[np.ndarray]:
     return listed
 
 
+def chosen(key: RoutingKey, plane: np.ndarray, loads: np.ndarray, totals: list[np.ndarray]) -> int:
+    """Return which of some loads of the network results from planes of the groups."""
+    column = np.empty_like(key.column)
+    assert columns_of(key.network.stages, key.group, key.cable, plane, column)
+    total = loads_with(key, column, loads)
+    return next(at for at, each in enumerate(totals) if np.array_equal(each, total))
+
+
 def loads_with(key: RoutingKey, column: np.ndarray, loads: np.ndarray) -> np.ndarray:
     """Return the loads of the network after a key is added."""
     total = loads.copy()
@@ -110,31 +120,51 @@ def loads_with(key: RoutingKey, column: np.ndarray, loads: np.ndarray) -> np.nda
     return total
 
 
+@pytest.mark.parametrize("weights", [(1.0,), (1.0, 1.0, 1.0, 2.0), (1.0,) * 9 + (0.5, -1.0)])
 @pytest.mark.parametrize("spec", ["xgft:2;3,4;1,3", "xgft:3;2,2,3;1,2,2", "xgft:2;3,3;1,4"])
-def test_optimum_is_the_best_of_all_assignments_and_the_shift_is_not_better(spec: str) -> None:
+def test_optimum_is_the_best_of_all_assignments_and_the_shift_is_not_better(
+    spec: str, weights: tuple[float, ...]
+) -> None:
     fabric = weft.fabric(spec)
     random = np.random.default_rng(3)
+    possible = 0
+    plane = np.empty(key_network(fabric).num_groups, dtype=np.int32)
     for _ in range(12):
         hosts = random.permutation(fabric.num_hosts)
         flows = int(random.integers(1, fabric.num_hosts // 2 + 1))
         key = keys(fabric, hosts[:flows], hosts[flows : 2 * flows])
         network, groups = key.network, key.groups
         loads = random.integers(0, 4, len(network.edge)).astype(np.int32)
-        results = [loads_with(key, column, loads) for column in all_assignments(key)]
-        least_squares = min((each.astype(int) ** 2).sum() for each in results)
-        least_maximum = min(each[each != loads].max(initial=0) for each in results)
-        plane = np.empty(network.num_groups, dtype=np.int32)
-        common = (network.stages, groups, loads, network.weight)
-        increase = best_planes(*common, np.inf, plane)
-        assert (loads.astype(int) ** 2).sum() + increase == least_squares
-        assert least_limit(*common, plane) == least_maximum
+        weight = random.choice(weights, len(loads))
+        allowed = [
+            total
+            for total in (loads_with(key, column, loads) for column in all_assignments(key))
+            if (weight[total != loads] >= 0).all()
+        ]
+        square = float(((loads * weight) ** 2).sum())
+        squares = [float(((total * weight) ** 2).sum()) - square for total in allowed]
+        maxima = [float((total * weight)[total != loads].max(initial=0)) for total in allowed]
+        common = (network.stages, groups, loads, weight)
+        increase, worst, lowest, _ = best_planes(*common, np.inf, plane)
+        limit = least_limit(*common, plane)
+        if not allowed:
+            assert increase >= FORBIDDEN
+            assert worst == limit == np.inf
+            continue
+        possible += 1
+        assert lowest <= limit == min(maxima)
+        at_limit = [each for each, most in zip(squares, maxima, strict=True) if most == limit]
+        at = chosen(key, plane, loads, allowed)
+        assert (maxima[at], squares[at]) == (limit, min(at_limit))
+        assert best_planes(*common, np.inf, plane)[:2] == (increase, worst)
+        at = chosen(key, plane, loads, allowed)
+        assert (maxima[at], squares[at]) == (worst, increase) == (worst, min(squares))
         for by_maximum in (False, True):
-            assert shifted_planes(*common, by_maximum, plane)
-            column = np.empty_like(key.column)
-            columns_of(network.stages, key.group, key.cable, plane, column)
-            shifted = loads_with(key, column, loads)
-            assert (shifted.astype(int) ** 2).sum() >= least_squares
-            assert shifted[shifted != loads].max(initial=0) >= least_maximum
+            if shifted_planes(*common, by_maximum, plane):
+                at = chosen(key, plane, loads, allowed)
+                assert squares[at] >= increase
+                assert maxima[at] >= limit
+    assert possible >= 4
 
 
 def cables(key: RoutingKey, flow: int, columns: tuple[int, ...]) -> list[int]:

@@ -80,7 +80,7 @@ def chosen_columns(
     elif criterion == "max":
         possible = least_limit(stages, groups, loads, weight, plane) < np.inf
     else:
-        possible = best_planes(stages, groups, loads, weight, np.inf, plane) < FORBIDDEN
+        possible = best_planes(stages, groups, loads, weight, np.inf, plane)[0] < FORBIDDEN
     if possible:
         columns_of(stages, key.group, key.cable, plane, column)
     else:

@@ -140,7 +140,8 @@ def _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, lar
     """Compute the cost of a group on each plane, and the largest load that it causes there.
 
     The cost is the increase of the sum of squared loads: `FORBIDDEN` if a cable is missing or its
-    load would exceed `limit`. Both are written to float64 [planes].
+    load would exceed `limit`. The load of a missing cable is infinite. Both are written to
+    float64 [planes].
     """
     planes = stages.planes[stage]
     width = planes * stages.parallel[stage]
@@ -153,14 +154,13 @@ def _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, lar
         first = (line * stages.prefixes[stage] + prefix) * width + groups.cable[at] * planes
         first += stages.load_base[stage]
         flows = groups.flows[at]
+        # Slices, because their indices are known to be positive, which lets the loop be vectorised.
+        own, each = loads[first : first + planes], weight[first : first + planes]
         for p in range(planes):
-            own, each = loads[first + p], weight[first + p]
-            load = (own + flows) * each
+            load = (own[p] + flows) * each[p] if each[p] >= 0.0 else np.inf
             largest[p] = max(largest[p], load)
-            if each < 0.0 or load > limit:
-                cost[p] = FORBIDDEN
-            else:
-                cost[p] += flows * (2.0 * own + flows) * each * each
+            increase = flows * (2.0 * own[p] + flows) * each[p] * each[p]
+            cost[p] += increase if load <= limit and load < np.inf else FORBIDDEN
     for p in range(planes):
         cost[p] = min(cost[p], FORBIDDEN)
 
@@ -251,8 +251,14 @@ def best_planes(stages, groups, loads, weight, limit, plane):
 
     Returns
     -------
-    float
+    increase
         Increase of the sum of squared loads; `FORBIDDEN` or more if no choice meets the limit.
+    worst
+        Largest load that the choice causes; infinite if no choice meets the limit.
+    lowest
+        A lower bound of `worst` for any choice: no group can be placed alone with less.
+    following
+        Least load above the limit that a group causes on a plane.
 
     Notes
     -----
@@ -268,6 +274,8 @@ def best_planes(stages, groups, loads, weight, limit, plane):
     for stage in range(depth):
         most = max(most, stages.prefixes[stage] * stages.prefixes[stage + 1])
     choice = np.full((depth, most), -1, dtype=np.int32)
+    least = np.full(stages.group_base[depth], np.inf)
+    following = np.inf
     for stage in range(depth - 1, -1, -1):
         planes, prefixes = stages.planes[stage], stages.prefixes[stage]
         base = stages.group_base[stage]
@@ -291,6 +299,10 @@ def best_planes(stages, groups, loads, weight, limit, plane):
                         stages, groups, loads, weight, limit, stage, member[at], prefix,
                         cost[at], largest,
                     )  # fmt: skip
+                    for p in range(planes):
+                        least[base + member[at]] = min(least[base + member[at]], largest[p])
+                        if largest[p] > limit:
+                            following = min(following, largest[p])
                     if stage + 1 < depth:
                         for p in range(planes):
                             value = cost[at, p] + above[member[at], prefix * planes + p]
@@ -300,10 +312,12 @@ def best_planes(stages, groups, loads, weight, limit, plane):
                     choice[stage, prefix * stages.prefixes[stage + 1] + member[at]] = of_row[at]
         above = here
     prefix_of = np.zeros(1, dtype=np.int64)
+    worst, lowest = 0.0, 0.0
     for stage in range(depth):
         planes = stages.planes[stage]
         total = stages.prefixes[stage + 1]
         after = np.zeros(total, dtype=np.int64)
+        cost, largest = np.empty(planes), np.empty(planes)
         for group in range(total):
             at = stages.group_base[stage] + group
             if groups.offset[at + 1] > groups.offset[at]:
@@ -311,8 +325,13 @@ def best_planes(stages, groups, loads, weight, limit, plane):
                 chosen = choice[stage, prefix * total + group]
                 plane[at] = chosen
                 after[group] = prefix * planes + chosen
+                _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, largest)
+                worst = max(worst, largest[chosen])
+                lowest = max(lowest, least[at])
         prefix_of = after
-    return above[0, 0]
+    if above[0, 0] >= FORBIDDEN:
+        worst = np.inf
+    return above[0, 0], worst, lowest, following
 
 
 @njit(cache=True)
@@ -385,39 +404,16 @@ def least_limit(stages, groups, loads, weight, plane):
     float
         The limit; infinite if every choice uses a missing cable.
     """
-    # At least the lowest load at which each single group could be placed.
-    limit = 0.0
-    for stage in range(len(stages.planes)):
-        for group in range(stages.prefixes[stage + 1]):
-            at = stages.group_base[stage] + group
-            if groups.offset[at + 1] > groups.offset[at]:
-                limit = max(limit, _next_load(stages, groups, loads, weight, -1.0, stage, group))
-    while limit < np.inf:
-        if best_planes(stages, groups, loads, weight, limit, plane) < FORBIDDEN:
-            break
-        following = np.inf
-        for stage in range(len(stages.planes)):
-            for group in range(stages.prefixes[stage + 1]):
-                at = stages.group_base[stage] + group
-                if groups.offset[at + 1] > groups.offset[at]:
-                    load = _next_load(stages, groups, loads, weight, limit, stage, group)
-                    following = min(following, load)
+    # The choice without limit is the best one if no other has a lower largest load.
+    _, most, limit, _ = best_planes(stages, groups, loads, weight, np.inf, plane)
+    unlimited = plane.copy()
+    while limit < most < np.inf:
+        increase, _, _, following = best_planes(stages, groups, loads, weight, limit, plane)
+        if increase < FORBIDDEN:
+            return limit
         limit = following
-    return limit
-
-
-@njit(cache=True)
-def _next_load(stages, groups, loads, weight, limit, stage, group):
-    """Return the least load above a limit that a group causes on a plane of any prefix."""
-    planes = stages.planes[stage]
-    cost, largest = np.empty(planes), np.empty(planes)
-    following = np.inf
-    for prefix in range(stages.prefixes[stage]):
-        _costs(stages, groups, loads, weight, np.inf, stage, group, prefix, cost, largest)
-        for p in range(planes):
-            if cost[p] < FORBIDDEN and largest[p] > limit:
-                following = min(following, largest[p])
-    return following
+    plane[:] = unlimited
+    return most
 
 
 @njit(cache=True)
