@@ -7,6 +7,7 @@ from itertools import permutations, product
 import networkx as nx
 import numpy as np
 import pytest
+import rustworkx as rx
 from scipy.optimize import linear_sum_assignment
 
 import weft
@@ -50,6 +51,18 @@ def test_colours_of_a_vertex_are_as_even_as_possible(seed: int) -> None:
             count = np.zeros((each.max() + 1, colours), dtype=int)
             np.add.at(count, (each, colour), 1)
             assert np.all(count.max(axis=1) <= -(-count.sum(axis=1) // colours))
+
+
+def test_colours_are_as_few_as_those_of_rustworkx() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(300):
+        left, right = random_graph(random)
+        graph = rx.PyGraph(multigraph=True)
+        graph.add_nodes_from(range(24))
+        graph.add_edges_from_no_data(list(zip(left.tolist(), (right + 12).tolist(), strict=True)))
+        theirs = len(set(rx.graph_bipartite_edge_color(graph).values()))
+        assert len(set(colour_edges(left, right, theirs, np.uint64(0)).tolist())) == theirs
+        assert theirs == max(np.bincount(each).max() for each in (left, right))
 
 
 def test_regular_graphs_need_every_colour_at_every_vertex() -> None:
