@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.fabrics.formats.format_registry import one_line
 from weft.fabrics.formats.host_words import host_number, host_word
 from weft.fabrics.formats.records import lines_of, shown
 from weft.kernels.keys.assignment import load_index
@@ -50,24 +51,30 @@ def write_keys(
     Raises
     ------
     InputError
-        If a key is for another fabric, two keys have one name, or a name contains a quote.
+        If a key is for another fabric, two keys have one name, or a name contains ``"``, ``#`` or
+        ``|``.
+    NotApplicable
+        If a name has a line break or another unprintable character.
     """
-    lines = [f"# routing keys of {fabric.name}: path | source destination | ports | colours"]
+    title = one_line(fabric.name, "the name")
+    lines = [f"# routing keys of {title}: path | source destination | ports | colours"]
     names: set[str] = set()
     for number, key in enumerate(keys):
         if key.fabric.digest != fabric.digest:
             raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
-        if '"' in key.name or key.name in names:
-            raise InputError(f"key {key.name!r}: expected names that differ, without quotes")
-        names.add(key.name)
+        if {*'"#|'} & set(key.name) or key.name in names:
+            raise InputError(f'key {key.name!r}: expected names that differ, without ", # and |')
+        names.add(one_line(key.name, "the name of a key"))
         lines.append(f'key "{key.name}" method {key.method}')
         offset, edges = key.paths
         ports = fabric.graph.edge_port[edges]
+        earliest = stages_used(key.network, key.endpoints)[1]
         for flow, path in enumerate(key.lines(None if offsets is None else offsets[number])):
             ends = (key.sources[flow], key.destinations[flow])
             hosts = " ".join(host_word(fabric, fabric.num_switches + int(host)) for host in ends)
             out = ",".join(map(str, ports[offset[flow] : offset[flow + 1]]))
-            parts = zip(key.group[flow].tolist(), key.cable[flow].tolist(), strict=True)
+            same = int(earliest[flow])
+            parts = zip(key.group[same].tolist(), key.cable[same].tolist(), strict=True)
             colours = [str(key.colour[flow]), *(f"{g}.{c}" for g, c in parts if g >= 0)]
             words = " ".join(colours) if key.colour[flow] >= 0 else "-"
             lines.append(f"{path} | {hosts} | {out} | {words}")
@@ -175,6 +182,8 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
             group[stage] < stages.prefixes[stage + 1] and cable[stage] < stages.parallel[stage]
         ):
             raise InputError(f"there is no group {words[stage + 1]} at stage {stage + 1}")
+        if words[0] != "-" and stage and group[stage] // stages.planes[stage] != group[stage - 1]:
+            raise InputError(f"group {group[stage]} is not a part of group {group[stage - 1]}")
     colour = -1 if words[0] == "-" else int(words[0])
     return _Flow(source, destination, column, colour, group, cable)
 
@@ -191,6 +200,8 @@ def _key(network: KeyNetwork, name: str, method: str, flows: list[_Flow]) -> Rou
     endpoints = network.fabric.host_endpoint[hosts].astype(np.int32)
     colour = np.array([flow.colour for flow in flows], dtype=np.int32)
     depth, _ = stages_used(network, endpoints)
+    for array in (group, cable):
+        array[depth == 0] = -1
     return RoutingKey(
         network, name, method, hosts[0].copy(), hosts[1].copy(), endpoints, depth, colour, group,
         cable, column,
