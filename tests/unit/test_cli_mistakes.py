@@ -63,7 +63,7 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
         if item.flag in names and type_of(item) in ("number", "whole number"):
             numbers[item.flag] = {int if type_of(item) == "whole number" else float}
     needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
-    if words[0] == "simulate":
+    if words[0] in ("simulate", "keys"):
         needed = ("--workload", "barrier")
     for name, kinds in numbers.items():
         kind = "a whole number" if int in kinds else "a number"

@@ -9,11 +9,20 @@ from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.common import (
+    NO_OPTIONS,
+    FabricArgument,
+    FabricOptions,
+    Whole,
+    announced_compile,
+    check_files,
+    console,
+)
 from weft.cli.machine_output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.fabrics.formats.flows import read_flows
+from weft.opensm.export import check_target
 from weft.opensm.export import export as export_routes
 from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
@@ -40,7 +49,7 @@ def keys_command(
         ),
     ] = None,
     ranks: Annotated[
-        int | None, Parameter(help="Number of ranks of the workload; by default, of the hosts.")
+        Whole | None, Parameter(help="Number of ranks of the workload; by default, of the hosts.")
     ] = None,
     placement: Annotated[str, Parameter(help="Placement of the ranks.")] = "linear",
     flows: Annotated[
@@ -52,7 +61,7 @@ def keys_command(
         Colours, Parameter(help="The fewest colours, or as many as there are switches above.")
     ] = "fewest",
     name: Annotated[str, Parameter(help="Name of the key of a file of flows.")] = "A",
-    seed: Annotated[int, Parameter(help="Seed of the colouring.")] = 0,
+    seed: Annotated[Whole, Parameter(help="Seed of the colouring.")] = 0,
     paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
     out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
     export: Annotated[
@@ -62,6 +71,9 @@ def keys_command(
     engine: Annotated[
         str, Parameter(help="Engine of the routes to the first LID of each host, for --export.")
     ] = "dmodk",
+    overwrite: Annotated[
+        bool, Parameter(help="Replace the folder of --export even if it holds other files.")
+    ] = False,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
     """Give each flow of an application a path so that few flows share a link.
@@ -70,6 +82,11 @@ def keys_command(
     """
     if (workload is None) == (flows is None):
         raise InputError("expected either --workload or --flows")
+    if flows is not None and ranks is not None:
+        raise InputError("--ranks requires --workload; a file of flows names hosts")
+    check_files(("--out", out, ()))
+    if export is not None:
+        check_target(export, overwrite)
     with announced_compile():
         loaded = options.load(fabric)
         made: tuple[RoutingKey, ...]
@@ -85,8 +102,7 @@ def keys_command(
         if export is not None:
             tables = key_tables(loaded, route(loaded, [engine]), made)
             text = write_keys(loaded, made, tables.offset)
-            export_routes(loaded, tables.routes, export)
-            write_text(export / "keys.txt", text)
+            export_routes(loaded, tables.routes, export, overwrite=overwrite, keys=text)
     if out is not None:
         write_text(out, write_keys(loaded, made))
     emit(

@@ -40,8 +40,10 @@ from weft.routing.validation.validate import Validation, validate
 
 #: The exported fabric, including its faults.
 NETWORK = "fabric.ibnetdiscover"
+#: Routing keys, whose flows have LIDs of their own.
+KEYS = "keys.txt"
 #: Files of an export; a new export can replace a folder that contains no other files.
-_OWN = {*FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY}
+_OWN = {*FILES.values(), GUID2LID, CONFIG, NETWORK, README, SUMMARY, KEYS}
 #: Debian's folder of OpenSM's persistent state.
 CACHE = "/var/cache/opensm"
 _WARNING = "WARNING: these tables were exported although they are not valid:"
@@ -161,6 +163,7 @@ def export(
     management: bool = False,
     force: bool = False,
     overwrite: bool = False,
+    keys: str = "",
 ) -> Export:
     """Write a folder from which OpenSM loads routes with its ``file`` engine.
 
@@ -182,6 +185,8 @@ def export(
         Also write invalid tables, with a warning in the folder.
     overwrite
         Replace a folder that is neither empty nor an export.
+    keys
+        Text of routing keys, to write beside the tables; empty for none.
 
     Raises
     ------
@@ -218,6 +223,7 @@ def export(
         **network,
         README: _readme(fabric, table, lids, tables, install_path, validation, commands),
         SUMMARY: _summary(fabric, table, lids, validation),
+        **({KEYS: keys} if keys else {}),
     }
     with _appearing(target) as new:
         for name, text in texts.items():
