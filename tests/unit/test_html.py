@@ -30,6 +30,9 @@ def test_fabrics_routes_verdicts_and_comparisons_are_tables() -> None:
     assert repr(result) == "Comparison('xgft:2;4,4;1,4': 2 engines, best: updn)"
     assert str(result).startswith("Best engine: updn. ")
     assert cells(weft.bisection(tree, routes, samples=2))[0] == "Bisection bandwidth"
+    key = cells(weft.keys(tree, [0, 1], [4, 8]))
+    assert key[0] == "Routing key A on xgft:2;4,4;1,4"
+    assert key[key.index("most flows on a link") + 1] == "1"
     flows = weft.analyse(tree, routes, [0, 1], [5, 6])
     assert "unrouted" in cells(flows)
 

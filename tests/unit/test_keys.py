@@ -7,6 +7,8 @@ import pytest
 
 import weft
 from weft.routing_keys import RoutingKey, keys
+from weft.routing_keys.network import key_network
+from weft.routing_keys.scheduler import Place, Request, Scheduler
 
 
 def load_between_switches(key: RoutingKey) -> int:
@@ -93,6 +95,19 @@ def test_flows_of_one_pair_share_a_path_and_flows_within_a_leaf_switch_have_none
     assert key.colour.tolist()[3:] == [-1, -1]
     assert key.middle.tolist()[3:] == [-1, -1]
     assert len(key.routes.pair) == 3  # 0 to 4, 1 to 5, 2 to 3
+
+
+@pytest.mark.parametrize("choice", ["shift", "optimum"])
+def test_one_switch_and_no_flows_have_keys_without_paths(choice: str) -> None:
+    for spec, ends in (("xgft:1;4;1", [0, 1]), ("xgft:2;4,4;1,4", [])):
+        fabric = weft.fabric(spec)
+        key = keys(fabric, ends, ends[::-1])
+        assert (key.worst, key.bound, key.num_colours) == (0, 0, 0)
+        assert load_between_switches(key) == 0
+        assert (key.middle == -1).all()
+        state = Scheduler(key_network(fabric), choice=choice)  # type: ignore[arg-type]
+        state.handle(Place(0.0, key))
+        assert state.handle(Request(0.0, "A")) is not None
 
 
 def test_keys_avoid_missing_and_slow_cables() -> None:

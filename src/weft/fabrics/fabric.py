@@ -257,7 +257,7 @@ class Fabric(FabricArrays):
         load
             float [links], as `weft.link_loads` returns it; if None, all cables have one colour.
         **options
-            ``title``, ``quantity``, ``label_busiest`` and ``size_inches``, as for
+            ``title``, ``quantity``, ``label_busiest``, ``most`` and ``size_inches``, as for
             `weft.report.picture.plot`.
 
         Returns

@@ -45,6 +45,7 @@ def plot(
     title: str = "",
     quantity: str = "load (flows per fastest host cable)",
     label_busiest: int = 3,
+    most: float = 0.0,
     size_inches: tuple[float, float] = (12.0, 6.5),
 ) -> NotebookFigure:
     """Draw a fabric; if `load` is given, colour each cable by its link of higher load.
@@ -62,6 +63,8 @@ def plot(
     label_busiest
         Number of links to label, the most loaded first. Only links between switches are labelled;
         if there are none, other links are.
+    most
+        Load of the last colour, unless the largest load exceeds it.
     size_inches
         Width and height.
 
@@ -94,12 +97,17 @@ def plot(
     axes.axis("off")
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=13, weight="bold", parse_math=False)
-    top = float(cable[shown].max(initial=0.0)) or 1.0
+    top = float(cable[shown].max(initial=most)) or 1.0
     colours = ListedColormap(scale(LIGHT_PART))
     curves = cable_curves(fabric, drawing)
     idle, shown = shown[cable[shown] == 0], shown[cable[shown] > 0]
     axes.add_collection(
-        LineCollection(list(curves[idle]), colors=LIGHT_IDLE, linewidths=0.6, zorder=0.9)
+        LineCollection(
+            list(curves[idle]),
+            colors=LIGHT_IDLE,
+            zorder=0.9,
+            linewidths=float(np.clip(900 / max(len(idle), 1), 0.15, 0.6)),
+        )
     )
     lines = LineCollection(
         list(curves[shown]),

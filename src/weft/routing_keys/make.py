@@ -215,7 +215,7 @@ def _assign(
         if seed is not None:
             random = np.random.default_rng(seed)
             orders = [random.permuted(order, axis=1) for order in orders]
-        plane[:] = np.concatenate([order.reshape(-1) for order in orders])
+        plane[:] = np.concatenate([plane[:0], *(order.reshape(-1) for order in orders)])
     else:
         groups = gather_groups(stages, group, cable, *ends)
         best_planes(stages, groups, loads, weight, np.inf, plane)

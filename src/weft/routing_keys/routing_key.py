@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.frozen import FrozenArrays, read_only
+from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.kernels.keys.assignment import Groups, add_flows, gather_groups, path_edges
 from weft.routes import PathRoutes
 from weft.routing_keys.network import KeyNetwork
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Unit of `RoutingKey.demand`: parts of the host rate. Sums of whole parts have no rounding errors.
 HOST_RATE = 1 << 20
@@ -208,6 +214,33 @@ class RoutingKey(FrozenArrays):
     def moved(self, column: NDArray[np.int32]) -> RoutingKey:
         """Return the key with its flows on other cables; the colours stay."""
         return replace(self, column=column)
+
+    def plot(self, **options: Any) -> Figure:
+        """Draw the path of each flow in the colour of its colour class; loads, if there are many.
+
+        Parameters
+        ----------
+        **options
+            ``title`` and ``size_inches``, as for `weft.report.key_picture.plot_key`.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure.
+        """
+        # Imported here and by name, because weft.report is a layer above weft.routing_keys.
+        figure: Figure = import_module("weft.report.key_picture").plot_key(self, **options)
+        return figure
+
+    def _repr_html_(self) -> str:
+        return facts_table(
+            f"Routing key {self.name} on {self.fabric.name}",
+            {
+                "flows": len(self.sources), "method": self.method, "colours": self.num_colours,
+                "most flows on a link": self.worst, "lower bound": self.bound,
+                "contention": self.contention,
+            },
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return (
