@@ -22,8 +22,8 @@ from weft.routing_keys import RoutingKey
 
 #: Largest number of flows that are drawn one by one; more are drawn as loads.
 MOST_FLOWS = 60
-#: Largest number of hosts at which the numbers of flows are written.
-MOST_NAMED = 32
+#: Largest numbers of hosts and of flows at which the numbers of flows are written.
+MOST_HOSTS_NAMED, MOST_FLOWS_NAMED = 32, 20
 #: Most colours of a column of the legend.
 _ROWS = 24
 #: Points between the lines of flows on one cable.
@@ -37,9 +37,8 @@ def plot_key(
 ) -> NotebookFigure:
     """Draw the paths of a key; if there are more than `MOST_FLOWS`, draw the loads of links.
 
-    A dot marks the source of a flow and a ring its destination; in fabrics of up to `MOST_NAMED`
-    hosts, both have the number of the flow. Flows on one cable, in either direction, are beside one
-    another.
+    A dot marks the source of a flow and a ring its destination; both have the number of the flow
+    if there are few. Flows on one cable, in either direction, are beside one another.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def _mark_ends(axes: Any, key: RoutingKey, flow: NDArray[np.int64], paint: list[
     """Mark the hosts of flows, and write the flows' numbers if there are few hosts."""
     fabric = key.fabric
     position = layout(fabric).position[fabric.num_switches :]
-    small = fabric.num_hosts <= MOST_NAMED
+    small = fabric.num_hosts <= MOST_HOSTS_NAMED and len(flow) <= MOST_FLOWS_NAMED
     for ends, ring in ((key.sources[flow], False), (key.destinations[flow], True)):
         axes.scatter(
             *position[ends].T, s=(18, 55)[ring] if small else (8, 26)[ring], zorder=3,
