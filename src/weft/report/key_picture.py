@@ -70,7 +70,7 @@ def plot_key(
         figure = plot(
             fabric, np.bincount(links, minlength=fabric.num_links), title=title, most=2.0,
             quantity="flows on a link", size_inches=size_inches,
-            label_hottest=3 if key.worst > 1 else 0,
+            label_busiest=3 if key.worst > 1 else 0,
         )  # fmt: skip
         figure.axes[1].yaxis.set_major_locator(MaxNLocator(integer=True))
         return figure

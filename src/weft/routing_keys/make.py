@@ -29,7 +29,7 @@ from weft.routing_keys.routing_key import RoutingKey, stages_used
 Method = Literal["exact", "greedy"]
 Colours = Literal["fewest", "all"]
 
-#: Largest number of passes that reroute single flows around missing or slow cables.
+#: Largest number of passes that reroute single flows, and of rounds of negotiation.
 _ROUNDS = 50
 
 
@@ -62,8 +62,8 @@ def keys(
         same two hosts share a path.
     method
         ``exact`` colours with as few colours as possible, the largest number of flows at a leaf
-        switch. ``greedy`` is the paper's method, a sequence of maximum-cardinality matchings, which
-        may need more colours.
+        switch, and then reroutes single flows if the lower bound is not reached. ``greedy`` is the
+        paper's method, a sequence of maximum-cardinality matchings, which may need more colours.
     colours
         ``fewest``, or ``all``: as many colours as there are switches, if the flows of one colour
         are then fewer. Contention within the key is the same; ``fewest`` leaves switches to others.
@@ -92,7 +92,10 @@ def keys(
     Notes
     -----
     Where cables are missing or of different rates, colours first get the switches that cost least,
-    and then single flows are rerouted until the bound is reached or no flow can be improved.
+    and flows on missing cables get their least loaded path. With ``exact``, single flows are then
+    rerouted until the bound is reached or no flow can be improved; finally, flows negotiate
+    (`improve_paths`). This is needed too where switches above the leaves have fewer cables upwards
+    than downwards, since the colours at the leaf switches do not account for them.
     Source: Routing Keys, sections II and III.
     """
     check_fabric(fabric)
@@ -108,7 +111,9 @@ def keys(
     depth, earliest = stages_used(network, endpoints)
     colour, group, cable = _coloured(network, ends, depth, method, colours, seed)
     column = np.full(group.shape, -1, dtype=np.int32)
-    lost = _assign(network, ends, depth, group, cable, column, None if first == "lowest" else seed)
+    rounds = _ROUNDS if method == "exact" else 0
+    planes = None if first == "lowest" else seed
+    lost = _assign(network, ends, depth, group, cable, column, planes, rounds)
     if lost >= 0:
         names = [fabric.host_names[int(hosts[lost])] for hosts in (source, destination)]
         raise InputError(
@@ -198,6 +203,7 @@ def _assign(
     cable: NDArray[np.int32],
     column: NDArray[np.int32],
     seed: int | None,
+    rounds: int,
 ) -> int:
     """Give each group a plane, and reroute single flows where this lowers the largest load.
 
@@ -225,5 +231,5 @@ def _assign(
     bound = network.bound(ends, depth, weight)
     if network.complete and (loads * weight).max(initial=0.0) <= bound:
         return -1
-    lost: int = improve_paths(stages, loads, weight, *ends, depth, column, bound, _ROUNDS)
+    lost: int = improve_paths(stages, loads, weight, *ends, depth, column, bound, rounds)
     return lost

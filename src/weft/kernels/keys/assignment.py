@@ -417,13 +417,15 @@ def least_limit(stages, groups, loads, weight, plane):
 
 
 @njit(cache=True)
-def least_loaded_path(stages, loads, weight, from_subtree, to_subtree, depth, limit, column):
-    """Find the path of one flow with the least increase of the sum of squared loads.
+def least_loaded_path(stages, loads, weight, price, from_subtree, to_subtree, depth, limit, column):
+    """Find the path of one flow with the least increase of the sum of squared loads and prices.
 
     Parameters
     ----------
     stages, loads, weight, limit
         As for `best_planes`.
+    price
+        float64 [loads]: cost of each cable in addition to the increase.
     from_subtree, to_subtree
         int32 [stages]: subtrees of the two ends at each stage.
     depth
@@ -434,7 +436,7 @@ def least_loaded_path(stages, loads, weight, from_subtree, to_subtree, depth, li
     Returns
     -------
     float
-        The increase; `FORBIDDEN` or more if no path meets the limit.
+        The cost; `FORBIDDEN` or more if no path meets the limit.
     """
     # Cost of the stages up to the current one, by prefix, and the column that leads there.
     before = np.zeros(1)
@@ -455,7 +457,7 @@ def least_loaded_path(stages, loads, weight, from_subtree, to_subtree, depth, li
                     if each < 0.0 or (loads[index] + 1) * each > limit:
                         value = 2 * FORBIDDEN
                         break
-                    value += (2.0 * loads[index] + 1.0) * each * each
+                    value += (2.0 * loads[index] + 1.0) * each * each + price[index]
                 at = prefix * planes + c % planes
                 if value < after[at]:
                     after[at] = value
@@ -486,7 +488,7 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
     """Route flows without a path, and reroute those on the links with the most load.
 
     A flow is rerouted if this lowers the largest load on its path; links with loads up to a bound
-    are left alone.
+    are left alone. If some loads stay above the bound, the flows negotiate.
 
     Parameters
     ----------
@@ -510,12 +512,13 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
         Index of the first flow without any path, or -1.
     """
     flows = len(depth)
+    price = np.zeros(len(loads))
     trial = np.empty(len(stages.planes), dtype=np.int32)
     for flow in range(flows):
         if depth[flow] and column[flow, 0] < 0:
             cost = least_loaded_path(
-                stages, loads, weight, from_subtree[flow], to_subtree[flow], depth[flow], np.inf,
-                column[flow],
+                stages, loads, weight, price, from_subtree[flow], to_subtree[flow], depth[flow],
+                np.inf, column[flow],
             )  # fmt: skip
             if cost >= FORBIDDEN:
                 return flow
@@ -528,19 +531,14 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
             d = depth[flow]
             if d == 0:
                 continue
-            worst = 0.0
-            prefix = np.int64(0)
-            for stage in range(d):
-                for side in range(2):
-                    subtree = from_subtree[flow, stage] if side == 0 else to_subtree[flow, stage]
-                    index = load_index(stages, stage, side, subtree, prefix, column[flow, stage])
-                    worst = max(worst, loads[index] * weight[index])
-                prefix = prefix * stages.planes[stage] + column[flow, stage] % stages.planes[stage]
+            worst = _largest_load(
+                stages, loads, weight, from_subtree[flow], to_subtree[flow], d, column[flow]
+            )
             if worst <= bound:
                 continue
             move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], -1, loads)
             cost = least_loaded_path(
-                stages, loads, weight, from_subtree[flow], to_subtree[flow], d,
+                stages, loads, weight, price, from_subtree[flow], to_subtree[flow], d,
                 worst * (1 - 1e-9), trial,
             )  # fmt: skip
             if cost < FORBIDDEN:
@@ -549,6 +547,10 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
             move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], 1, loads)
         if not changed:
             break
+    if rounds:
+        _negotiate(
+            stages, loads, weight, price, from_subtree, to_subtree, depth, column, bound, rounds
+        )
     return -1
 
 
@@ -647,6 +649,57 @@ def first_fit(
             )  # fmt: skip
         move_flow(stages, ends[0], ends[1], depth[flow], column[flow], demand[flow], reserved)
     return hashed
+
+
+@njit(cache=True)
+def _largest_load(stages, loads, weight, from_subtree, to_subtree, depth, column):
+    """Return the largest load on the path of a flow; see `least_loaded_path`."""
+    worst = 0.0
+    prefix = np.int64(0)
+    for stage in range(depth):
+        for side in range(2):
+            subtree = from_subtree[stage] if side == 0 else to_subtree[stage]
+            index = load_index(stages, stage, side, subtree, prefix, column[stage])
+            worst = max(worst, loads[index] * weight[index])
+        prefix = prefix * stages.planes[stage] + column[stage] % stages.planes[stage]
+    return worst
+
+
+@njit(cache=True)
+def _negotiate(
+    stages, loads, weight, price, from_subtree, to_subtree, depth, column, bound, rounds
+):
+    """Reroute flows on cables above a bound, whose prices rise as long as they are.
+
+    The choice with the least largest load is kept. The parameters are those of `improve_paths`.
+
+    Notes
+    -----
+    Negotiated congestion (McMurchie and Ebeling 1995, PathFinder).
+    """
+    most = (loads * weight).max()
+    kept, kept_loads = column.copy(), loads.copy()
+    for _ in range(rounds):
+        if most <= bound:
+            break
+        for index in range(len(loads)):
+            if loads[index] * weight[index] > bound:
+                price[index] += weight[index] * weight[index]
+        for flow in range(len(depth)):
+            d = depth[flow]
+            ends = from_subtree[flow], to_subtree[flow]
+            if d == 0 or _largest_load(stages, loads, weight, *ends, d, column[flow]) <= bound:
+                continue
+            move_flow(stages, *ends, d, column[flow], -1, loads)
+            least_loaded_path(stages, loads, weight, price, *ends, d, np.inf, column[flow])
+            move_flow(stages, *ends, d, column[flow], 1, loads)
+        now = (loads * weight).max()
+        if now < most:
+            most = now
+            kept[:] = column
+            kept_loads[:] = loads
+    column[:] = kept
+    loads[:] = kept_loads
 
 
 @njit(cache=True)
