@@ -53,7 +53,7 @@ COMMANDS = {
     ),
     "keys": (
         "weft.cli.keys:keys_command",
-        "Give the flows of an application paths that do not contend (routing keys).",
+        "Give the flows of an application paths that share few links (routing keys).",
     ),
     "list": (
         "weft.cli.listing:list_command",

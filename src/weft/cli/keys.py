@@ -76,7 +76,7 @@ def keys_command(
     ] = False,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
-    """Give each flow of an application a path so that few flows share a link.
+    """Give the flows of an application paths that share few links (routing keys).
 
     The exit status is 1 if a key has more flows on a link than some routing could have.
     """
