@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
     from weft.routing.validation.validate import Validation, validate
-    from weft.routing_keys import RoutingKey, keys
+    from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.flow import FlowResult, IncompleteRun
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, StopRun, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
@@ -71,7 +71,7 @@ _HOMES = {
     "weft.fabrics.load": ("fabric",),
     "weft.fabrics.topology": ("closed_form", "format_spec"),
     "weft.fabrics.topology.measures": ("average_distance", "bisection_upper_bound", "diameter"),
-    "weft.routing_keys": ("RoutingKey", "keys"),
+    "weft.routing_keys": ("KeySet", "RoutingKey", "keys", "workload_keys"),
     "weft.machine_room": ("CostPlan", "cost"),
     "weft.opensm.live.subnet": ("live",),
     "weft.report.comparison_page": ("write_comparison_page",),
@@ -108,7 +108,7 @@ _HOMES = {
 __all__ = [
     "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
     "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
-    "InputError", "LinkKind", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes",
+    "InputError", "KeySet", "LinkKind", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes",
     "PenaltyModel", "Result", "Routes", "RoutingKey", "Scheme", "StaticResult",
     "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
     "VlArbitration", "WeftError", "Workload",
@@ -119,7 +119,8 @@ __all__ = [
     "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "predict",
     "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
     "route", "sar_routes", "saturation_load", "simulate", "source_routes", "sweep", "timelines",
-    "traffic", "validate", "write_comparison_page", "write_fabric", "write_simulation_page",
+    "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
+    "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -192,6 +192,17 @@ def test_a_run_without_requests_has_keys_of_its_phases_or_is_refused() -> None:
         weft.simulate(TREE, weft.route(TREE, "ecmp"), jobs.workload, jobs.hosts, policy="ark")
 
 
+def test_keys_of_a_workload_are_listed_by_number_and_name() -> None:
+    work = weft.application_workload("cartesian", 12, keys=True)
+    made = weft.workload_keys(TREE, work, "random:seed=4")
+    assert len(made) == 6
+    assert made["world:2"] is made[2]
+    assert made.table()["worst"].to_list() == [key.worst for key in made] == [1] * 6
+    assert repr(made) == "KeySet(6 keys; at most 1 flows of a key on a link)"
+    with pytest.raises(weft.InputError, match="no key world:9"):
+        made["world:9"]
+
+
 def test_keys_that_are_not_returned_are_refused() -> None:
     builder = weft.WorkloadBuilder(2)
     builder.key_request([0, 1], 1)

@@ -27,11 +27,10 @@ from weft.opensm.export import export as export_routes
 from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
 from weft.routing_keys.files import write_keys
+from weft.routing_keys.key_set import workload_keys
 from weft.routing_keys.make import Colours, Method
-from weft.routing_keys.plan import plan_keys
 from weft.routing_keys.tables import key_tables
 from weft.workload import load_workload
-from weft.workload.placement import place
 
 #: Largest number of paths that are printed.
 MOST_PATHS = 50
@@ -96,8 +95,9 @@ def keys_command(
         else:
             assert workload is not None
             work = load_workload(workload, ranks or loaded.num_hosts)
-            hosts = place(loaded, work.num_ranks, placement)
-            made = plan_keys(loaded, work, hosts, method=method, colours=colours, seed=seed).keys
+            made = workload_keys(
+                loaded, work, placement, method=method, colours=colours, seed=seed
+            ).keys
         worst = [key.worst for key in made]
         if export is not None:
             tables = key_tables(loaded, route(loaded, [engine]), made)

@@ -12,9 +12,9 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.routing_keys.choice import Choice, Criterion
+from weft.routing_keys.key_set import KeySet, workload_keys
 from weft.routing_keys.make import Colours, Method
 from weft.routing_keys.network import key_network
-from weft.routing_keys.plan import KeyPlan, plan_keys
 from weft.routing_keys.routes import KeyedRoutes
 from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
 from weft.workload.workload import Kind, Workload
@@ -100,9 +100,9 @@ class KeyRun:
     Raises
     ------
     InputError
-        As `plan_keys`.
+        As `workload_keys`.
     NotApplicable
-        If a scheduler has no requests to answer, or as `KeyedRoutes.of` and `plan_keys`.
+        If a scheduler has no requests to answer, or as `KeyedRoutes.of` and `workload_keys`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class KeyRun:
         seed: int = 0,
     ) -> None:
         self.rules = rules
-        self.plan: KeyPlan = plan_keys(
+        self.plan: KeySet = workload_keys(
             fabric, workload, hosts, method=rules.method, colours=rules.colours, seed=seed
         )
         if rules.scheduled and not self.plan.requested:

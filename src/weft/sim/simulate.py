@@ -14,11 +14,11 @@ from weft.fabrics import Fabric, check_fabric
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRun
 from weft.sim.flow import FlowResult, Progress, run_flows
-from weft.sim.flow.engine import host_of_rank
 from weft.sim.options import Level, RunSettings, check_level
 from weft.sim.packet import PacketResult, run_packets
 from weft.sim.static.phases import StaticWorkload, analyse_workload
 from weft.workload import Workload
+from weft.workload.placement import host_of_rank
 
 Watch = Callable[[Progress], None]
 
@@ -137,7 +137,7 @@ def simulate(
     chosen = RunSettings.at(check_level(level), options)
     if level == "static" and progress is not None:
         raise InputError("the static level has no progress; only the flow and packet levels do")
-    hosts = host_of_rank(fabric, workload, placement)
+    hosts = host_of_rank(fabric, workload.num_ranks, placement)
     if level == "static":
         return analyse_workload(fabric, routes, workload, hosts, ports=chosen.ports)
     rules = chosen.keys

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from weft.core.errors import InputError, WeftError
 from weft.core.signals import raise_deferred
@@ -26,7 +26,6 @@ from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import sharing_states
 from weft.workload import Kind, Workload
-from weft.workload.placement import place
 
 #: Approximate time between two reports of progress, seconds.
 REPORT_S = 0.2
@@ -143,22 +142,6 @@ def run_flows(
         most_concurrent=int(state.level.count.peak),
         run_s=time.perf_counter() - began,
     )
-
-
-def host_of_rank(
-    fabric: Fabric, workload: Workload, placement: str | ArrayLike
-) -> NDArray[np.int32]:
-    """Return the host of each rank, int32 [ranks].
-
-    Raises
-    ------
-    InputError
-        If a rank has no host.
-    """
-    if isinstance(placement, str):
-        return place(fabric, workload.num_ranks, placement)
-    hosts = fabric.host_numbers(placement, "hosts of the ranks", count=workload.num_ranks)
-    return hosts.astype(np.int32)
 
 
 def lay_messages(

@@ -10,6 +10,11 @@ The fact `explicit` is true if the user names the hosts, and false if the placem
 the allowed hosts.
 """
 
-from weft.workload.placement.placement_registry import PlacementRequest, place, placement
+from weft.workload.placement.placement_registry import (
+    PlacementRequest,
+    host_of_rank,
+    place,
+    placement,
+)
 
-__all__ = ["PlacementRequest", "place", "placement"]
+__all__ = ["PlacementRequest", "host_of_rank", "place", "placement"]

@@ -382,6 +382,20 @@ def _need_cables(fabric: Fabric, hosts: NDArray[np.integer[Any]]) -> None:
         raise InputError(f"host {fabric.host_names[uncabled[0]]} has no cable")
 
 
+def host_of_rank(fabric: Fabric, num_ranks: int, placement: str | ArrayLike) -> NDArray[np.int32]:
+    """Return the host of each rank, int32 [ranks].
+
+    Raises
+    ------
+    InputError
+        If a rank has no host.
+    """
+    if isinstance(placement, str):
+        return place(fabric, num_ranks, placement)
+    hosts = fabric.host_numbers(placement, "hosts of the ranks", count=num_ranks)
+    return hosts.astype(np.int32)
+
+
 def _checked(request: PlacementRequest, placed: NDArray[Any], what: str) -> NDArray[np.int32]:
     """Return the hosts of the ranks as a read-only array, checked against the request."""
     placed = np.array(placed, dtype=np.int32)

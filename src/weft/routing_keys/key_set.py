@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
 
+from weft.core.columns import Column, frame_of_rows
 from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
+from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric
 from weft.routing_keys.make import Colours, Method, keys
 from weft.routing_keys.routing_key import RoutingKey
+from weft.workload.placement import host_of_rank
 from weft.workload.workload import Kind, Workload
 
+#: Columns of `KeySet.table`.
+KEY_COLUMNS = {
+    "name": Column(pl.String, "", "Name of the key"),
+    "flows": Column(pl.Int64, "", "Flows between hosts"),
+    "colours": Column(pl.Int64, "", "Colours of the flows at the leaf switches"),
+    "worst": Column(pl.Int64, "flows", "Largest number of flows on a link between switches"),
+    "bound": Column(pl.Int64, "flows", "Lower bound of that number for any routing"),
+}
 
-@dataclass(frozen=True, eq=False)
-class KeyPlan(FrozenArrays):
-    """Routing keys of a workload on a fabric.
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeySet(FrozenArrays):
+    """Routing keys of a workload on a fabric, in order; iterable, and indexed by number or name.
 
     Parameters
     ----------
@@ -46,16 +60,39 @@ class KeyPlan(FrozenArrays):
         """Whether the workload requests its keys."""
         return bool((self.manager >= 0).any())
 
+    def __len__(self) -> int:
+        return len(self.keys)
 
-def plan_keys(
+    def __iter__(self) -> Iterator[RoutingKey]:
+        return iter(self.keys)
+
+    def __getitem__(self, key: int | str) -> RoutingKey:
+        if isinstance(key, int):
+            return self.keys[key]
+        names = [each.name for each in self.keys]
+        if key not in names:
+            raise InputError(f"there is no key {key}{did_you_mean(key, names)}")
+        return self.keys[names.index(key)]
+
+    def table(self) -> pl.DataFrame:
+        """Return one row for each key; see `KEY_COLUMNS`."""
+        rows = [(k.name, len(k.sources), k.num_colours, k.worst, k.bound) for k in self.keys]
+        return frame_of_rows(KEY_COLUMNS, rows)
+
+    def __repr__(self) -> str:
+        worst = max((key.worst for key in self.keys), default=0)
+        return f"KeySet({len(self.keys)} keys; at most {worst} flows of a key on a link)"
+
+
+def workload_keys(
     fabric: Fabric,
     workload: Workload,
-    hosts: NDArray[np.int32],
+    placement: str | ArrayLike = "linear",
     *,
     method: Method = "exact",
     colours: Colours = "fewest",
     seed: int = 0,
-) -> KeyPlan:
+) -> KeySet:
     """Make the routing keys of a workload.
 
     A key covers the messages that a rank begins between the request of the key and its return. A
@@ -66,8 +103,8 @@ def plan_keys(
     ----------
     fabric, workload
         The fabric and the workload.
-    hosts
-        int32 [ranks]: host of each rank.
+    placement
+        A placement by name, with options as in ``random:seed=3``, or the host number of each rank.
     method, colours
         As for `weft.keys`; the first switch of each key is random.
     seed
@@ -80,6 +117,7 @@ def plan_keys(
     NotApplicable
         If the fabric is not a folded Clos network.
     """
+    hosts = host_of_rank(fabric, workload.num_ranks, placement)
     requests = (workload.kind == Kind.KEY_REQUEST) | (workload.kind == Kind.KEY_DONE)
     if requests.any():
         number, instance, names, manager = _requested(workload, np.flatnonzero(requests))
@@ -103,7 +141,7 @@ def plan_keys(
                 seed=seed + at,
             )
         )  # fmt: skip
-    return KeyPlan(tuple(made), number, instance, manager)
+    return KeySet(tuple(made), number, instance, manager)
 
 
 def _requested(
