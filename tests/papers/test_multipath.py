@@ -18,7 +18,8 @@ from weft.fabrics.topology import build
 from weft.routing import route
 from weft.sim.common.metrics import link_tiers, load_metrics
 from weft.sim.static.multipath import HASHES, multipath_loads
-from weft.studies.multipath.evidence import CLAIM_BASES, Evidence, excess_variation, plus_minus
+from weft.studies.claims import plus_minus
+from weft.studies.multipath.evidence import CLAIM_BASES, Evidence, excess_variation
 from weft.studies.multipath.frames import (
     BASES,
     CDF_COLUMNS,

@@ -15,7 +15,7 @@ from weft.core.errors import InputError
 from weft.core.frozen import FrozenArrays
 from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric
-from weft.routing_keys.make import Colours, Method, keys
+from weft.routing_keys.make import Colours, First, Method, keys
 from weft.routing_keys.routing_key import RoutingKey
 from weft.workload.placement import host_of_rank
 from weft.workload.workload import Kind, Workload
@@ -91,6 +91,7 @@ def workload_keys(
     *,
     method: Method = "exact",
     colours: Colours = "fewest",
+    first: First = "random",
     seed: int = 0,
 ) -> KeySet:
     """Make the routing keys of a workload.
@@ -105,8 +106,8 @@ def workload_keys(
         The fabric and the workload.
     placement
         A placement by name, with options as in ``random:seed=3``, or the host number of each rank.
-    method, colours
-        As for `weft.keys`; the first switch of each key is random.
+    method, colours, first
+        As for `weft.keys`.
     seed
         Seed of the keys.
 
@@ -137,7 +138,7 @@ def workload_keys(
         ends = np.divmod(pairs, fabric.num_hosts)
         made.append(
             keys(
-                fabric, *ends, method=method, colours=colours, first="random", name=name,
+                fabric, *ends, method=method, colours=colours, first=first, name=name,
                 seed=seed + at,
             )
         )  # fmt: skip

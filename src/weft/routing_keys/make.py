@@ -28,6 +28,7 @@ from weft.routing_keys.routing_key import RoutingKey, stages_used
 
 Method = Literal["exact", "greedy"]
 Colours = Literal["fewest", "all"]
+First = Literal["lowest", "random"]
 
 #: Largest number of passes that reroute single flows, and of rounds of negotiation.
 _ROUNDS = 50
@@ -40,7 +41,7 @@ def keys(
     *,
     method: Method = "exact",
     colours: Colours = "fewest",
-    first: Literal["lowest", "random"] = "lowest",
+    first: First = "lowest",
     name: str = "A",
     seed: int = 0,
 ) -> RoutingKey:
@@ -101,7 +102,7 @@ def keys(
     check_fabric(fabric)
     one_of(method, get_args(Method), "method")
     one_of(colours, get_args(Colours), "colours")
-    one_of(first, ("lowest", "random"), "first")
+    one_of(first, get_args(First), "first")
     whole_number(seed, "seed", 0, 2**63 - 1)
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))

@@ -13,7 +13,7 @@ from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.routing_keys.choice import Choice, Criterion
 from weft.routing_keys.key_set import KeySet, workload_keys
-from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.make import Colours, First, Method
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routes import KeyedRoutes
 from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
@@ -31,7 +31,7 @@ class KeyRules:
     scheduled
         Whether a scheduler answers requests (NRK); otherwise each key keeps its paths (ARK) and
         requests take no time.
-    method, colours
+    method, colours, first
         As for `weft.keys`.
     choice, criterion, latency_ns, service_ns
         As for `weft.routing_keys.scheduler.Scheduler`.
@@ -42,6 +42,7 @@ class KeyRules:
     scheduled: bool
     method: Method = "exact"
     colours: Colours = "fewest"
+    first: First = "random"
     choice: Choice = "shift"
     criterion: Criterion = "max"
     latency_ns: float = 0.0
@@ -116,8 +117,9 @@ class KeyRun:
     ) -> None:
         self.rules = rules
         self.plan: KeySet = workload_keys(
-            fabric, workload, hosts, method=rules.method, colours=rules.colours, seed=seed
-        )
+            fabric, workload, hosts, method=rules.method, colours=rules.colours,
+            first=rules.first, seed=seed,
+        )  # fmt: skip
         if rules.scheduled and not self.plan.requested:
             raise NotApplicable(
                 f"{workload.name or 'the workload'} requests no routing keys; use policy ark, "

@@ -77,6 +77,19 @@ def interval(values: NDArray[Any], axis: int = 0) -> tuple[NDArray[Any], NDArray
     return values.mean(axis=axis), spread * stdtrit(count - 1, (1 + CONFIDENCE) / 2)
 
 
+def show(values: NDArray[Any]) -> str:
+    """Format the mean and its 95 % half width, to two digits of the half width."""
+    return plus_minus(*(float(number) for number in interval(values)))
+
+
+def plus_minus(mean: float, half: float) -> str:
+    """Format a mean and a half width, to two digits of the half width, at most 5 decimals."""
+    if half <= NOTHING:
+        return f"{mean:.4g}"
+    places = int(np.clip(1 - np.floor(np.log10(half)), 0, 5))
+    return f"{mean:.{places}f}±{half:.{places}f}"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One condition of a claim.

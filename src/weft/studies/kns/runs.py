@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -22,6 +20,7 @@ from weft.studies.kns.benchmarks import (
     most_at_once,
 )
 from weft.studies.kns.machine import Engines, Placement
+from weft.studies.progress import Watch
 from weft.workload import Workload
 
 Level = Literal["packet", "flow"]
@@ -36,8 +35,6 @@ _ONE_PLACEMENT = frozenset({
 })  # fmt: skip
 #: Benchmarks that run with the paper's routings only.
 _PAPER_ONLY = frozenset({"pingpong-bandwidth", "graph500-paced"})
-#: Seconds between two progress lines.
-_REPORT_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -123,26 +120,6 @@ class Measured:
     network_share: float
     at_once: int
     every_pair: bool
-
-
-@dataclass
-class Watch:
-    """Progress on stderr: a line that is rewritten on a terminal, else a line every 10 s."""
-
-    _began: float = field(default_factory=time.monotonic)
-    _last_report_s: float = -_REPORT_EVERY_S
-
-    def __call__(self, done: int, runs: int) -> None:
-        """Print the number of runs that are complete, if a line is due."""
-        live = sys.stderr is not None and sys.stderr.isatty()
-        now = time.monotonic()
-        due = live or now - self._last_report_s > _REPORT_EVERY_S or done == runs
-        if sys.stderr is None or not done or not due:
-            return
-        self._last_report_s = now
-        text = f"weft: {done} of {runs} runs, {now - self._began:.0f} s"
-        end = "\n" if not live or done == runs else ""
-        print(f"\r{text}" if live else text, end=end, file=sys.stderr, flush=True)
 
 
 def study_runs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.studies.claims import Comparison, Finding, Verdict
+from weft.studies.claims import Comparison, Finding, Verdict, show
 from weft.studies.multipath.evidence import (
     BOTH,
     E_ECMP,
@@ -17,7 +17,6 @@ from weft.studies.multipath.evidence import (
     Evidence,
     ends,
     fall_shares,
-    show,
     side_by_side,
     spread,
 )

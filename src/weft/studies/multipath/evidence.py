@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from weft.sim.static.multipath import Scheme
-from weft.studies.claims import NOTHING, Comparison, interval
+from weft.studies.claims import Comparison, show
 
 PAPER = "cable"
 TIERS = ("edge-agg-up", "agg-core-up", "core-agg-down", "agg-edge-down")
@@ -100,19 +100,6 @@ NAMES = {"cv": "CV", "p90": "p90", "max": "largest load", "used": "used share", 
 
 
 # -- numbers to show -----------------------------------------------------------------------------
-
-
-def show(values: NDArray[Any]) -> str:
-    """Format the mean and its 95 % half width, to two digits of the half width."""
-    return plus_minus(*(float(number) for number in interval(values)))
-
-
-def plus_minus(mean: float, half: float) -> str:
-    """Format a mean and a half width, to two digits of the half width, at most 5 decimals."""
-    if half <= NOTHING:
-        return f"{mean:.4g}"
-    places = int(np.clip(1 - np.floor(np.log10(half)), 0, 5))
-    return f"{mean:.{places}f}±{half:.{places}f}"
 
 
 def trail(ev: Evidence, sweep: str, scheme: str, basis: str, metric: str) -> str:

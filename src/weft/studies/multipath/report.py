@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.core.columns import frame_of_rows
-from weft.studies.claims import ClaimResult, Verdict
-from weft.studies.multipath.evidence import PAPER, TIERS, plus_minus
+from weft.studies.claims import ClaimResult, Verdict, plus_minus
+from weft.studies.multipath.evidence import PAPER, TIERS
 from weft.studies.multipath.frames import CDF_COLUMNS, CLAIM_COLUMNS, RUN_COLUMNS, SUMMARY_COLUMNS
 from weft.studies.multipath.plots import STYLES, figures
 from weft.studies.reported_study import ReportedStudy, Tables

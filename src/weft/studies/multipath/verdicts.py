@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.sim.static.multipath import Scheme
-from weft.studies.claims import Claim, Comparison
+from weft.studies.claims import Claim, Comparison, show
 from weft.studies.multipath import comments as why
 from weft.studies.multipath.evidence import (
     BOTH,
@@ -28,7 +28,6 @@ from weft.studies.multipath.evidence import (
     fall_shares,
     lowest,
     reached,
-    show,
     spread,
     steps,
     trail,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from weft.core.units import Nanoseconds
 from weft.routing_keys.choice import Choice, Criterion
-from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.make import Colours, First, Method
 from weft.routing_keys.run import Before, KeyRules
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
 
 @policy("ark")
-def ark(*, method: Method = "exact", colours: Colours = "fewest") -> Policy:
+def ark(
+    *, method: Method = "exact", colours: Colours = "fewest", first: First = "random"
+) -> Policy:
     """Messages take the paths of their application's routing key; others take the routes.
 
     Each application, or each of its phases, has one key, whose paths are free of contention if that
@@ -20,13 +22,15 @@ def ark(*, method: Method = "exact", colours: Colours = "fewest") -> Policy:
     ----------
     method, colours
         As for `weft.keys`.
+    first
+        The switch of the first colour of each key. With ``random``, the keys of several
+        applications do not all begin with the same switches, as they do with ``lowest``.
 
     Notes
     -----
-    Source: Routing Keys, section II-A. The first switch of each key is drawn at random, so that the
-    keys of several applications do not all begin with the same switches.
+    Source: Routing Keys, section II-A.
     """
-    return Policy(keys=KeyRules(False, method=method, colours=colours))
+    return Policy(keys=KeyRules(False, method=method, colours=colours, first=first))
 
 
 @policy("nrk")

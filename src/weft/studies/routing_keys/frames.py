@@ -1,0 +1,138 @@
+"""Tables of the Routing Keys study: their columns, and summaries over the seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from weft.core.columns import Column, frame_of_rows
+from weft.studies.claims import ClaimResult, interval, vote
+from weft.studies.routing_keys.contention import METHODS, Size
+from weft.studies.routing_keys.runs import KIB, PAPER, Measured, Run
+
+POINT_COLUMNS = {
+    "figure": Column(
+        pl.String,
+        "",
+        "Figure of the paper, or latency (scheduler), keys (kinds of keys), faults (missing "
+        "cables)",
+    ),
+    "choice": Column(pl.String, "", "Choice that the paper leaves open (the first is the usual)"),
+    "tree": Column(pl.String, "", "Fabric"),
+    "applications": Column(pl.Int64, "", "Number of applications"),
+    "utilization": Column(pl.Float64, "", "Utilization (communication time over total time)"),
+    "size_kib": Column(pl.Int64, "KiB", "Size of all messages (null: mixed, 4 to 256 KiB)"),
+    "iterations": Column(pl.Int64, "", "Repetitions of the six phases"),
+    "missing": Column(pl.Int64, "", "Missing cables between switches"),
+    "base": Column(pl.String, "", "Engine of the base routes"),
+    "policy": Column(pl.String, "", "Policy"),
+}
+RUN_COLUMNS = {
+    **POINT_COLUMNS,
+    "seed": Column(pl.Int64, "", "Seed"),
+    "worst_us": Column(pl.Float64, "us", "Total communication time (largest of all applications)"),
+    "mean_us": Column(pl.Float64, "us", "Total communication time (mean over applications)"),
+    "packet_hops": Column(pl.Int64, "", "Number of hops of all packets"),
+}
+SUMMARY_COLUMNS = {
+    **POINT_COLUMNS,
+    "seeds": Column(pl.Int64, "", "Number of seeds"),
+    "worst_us": Column(pl.Float64, "us", "Mean over the seeds of the largest communication time"),
+    "worst_ci95": Column(pl.Float64, "us", "Half width of its 95 % interval"),
+    "ratio": Column(
+        pl.Float64, "", "Mean over the seeds of dmodk's time over this one (null without dmodk)"
+    ),
+    "ratio_ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
+}
+CONTENTION_COLUMNS = {
+    "hosts": Column(pl.Int64, "", "Number of hosts"),
+    "method": Column(pl.String, "", "Routing"),
+    "seed": Column(pl.Int64, "", "Seed"),
+    "flows": Column(pl.Int64, "flows", "Largest number of flows on a link between switches"),
+}
+CLAIM_COLUMNS = {
+    "id": Column(pl.String, "", "Short name of the claim"),
+    "section": Column(pl.String, "", "Section or figure of the paper"),
+    "claim": Column(pl.String, "", "Statement of the paper (paraphrased)"),
+    "test": Column(pl.String, "", "Test of the claim"),
+    "choice": POINT_COLUMNS["choice"],
+    "verdict": Column(pl.String, "", "Verdict with this choice"),
+    "majority": Column(pl.String, "", "Verdict of most choices"),
+    "measured": Column(pl.String, "", "Measured values (mean ± 95 % half width)"),
+    "deciding": Column(pl.String, "", "Comparison that fails or is closest to failing"),
+    "mean": Column(pl.Float64, "", "Mean of the deciding comparison"),
+    "ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
+    "comparisons": Column(pl.Int64, "", "Number of comparisons"),
+    "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
+    "comment": Column(pl.String, "", "Explanation of the result"),
+}
+
+
+def _point(run: Run) -> tuple[Any, ...]:
+    return (
+        run.figure, run.choice, run.tree, run.applications, run.utilization,
+        run.size // KIB or None, run.iterations, run.missing, run.base, run.policy,
+    )  # fmt: skip
+
+
+def runs_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+    """Return one row per run, with `RUN_COLUMNS`."""
+    return frame_of_rows(
+        RUN_COLUMNS,
+        [
+            (*_point(each.run), each.run.seed, each.worst_us, each.mean_us, each.packet_hops)
+            for each in measured
+        ],
+    )
+
+
+def summary_frame(measured: Sequence[Measured]) -> pl.DataFrame:
+    """Return one row per point and policy, with `SUMMARY_COLUMNS`."""
+    times = {each.run: each.worst_us for each in measured}
+    points: dict[Run, list[Run]] = {}
+    for run in times:
+        points.setdefault(replace(run, seed=0), []).append(run)
+    rows = []
+    for point, runs in points.items():
+        mean, half = interval(np.array([times[run] for run in runs]))
+        # A choice that only changes other policies has the usual dmodk.
+        rivals = [replace(run, policy="dmodk") for run in runs]
+        rivals = [each if each in times else replace(each, choice=PAPER) for each in rivals]
+        gain: tuple[Any, Any] = (None, None)
+        if all(each in times for each in rivals):
+            both = zip(rivals, runs, strict=True)
+            gain = interval(np.array([times[rival] / times[run] for rival, run in both]))
+        rows.append((*_point(point), len(runs), float(mean), float(half), *gain))
+    return frame_of_rows(SUMMARY_COLUMNS, rows)
+
+
+def contention_frame(measured: Mapping[Size, Mapping[str, int]]) -> pl.DataFrame:
+    """Return one row per size, seed and method of figure 4, with `CONTENTION_COLUMNS`."""
+    return frame_of_rows(
+        CONTENTION_COLUMNS,
+        [
+            (size.radix**2, method, size.seed, flows[method])
+            for size, flows in measured.items()
+            for method in METHODS
+        ],
+    )
+
+
+def claims_frame(claims: Sequence[ClaimResult]) -> pl.DataFrame:
+    """Return one row per claim and choice, with `CLAIM_COLUMNS`."""
+    rows: list[tuple[Any, ...]] = []
+    for claim in claims:
+        majority = str(vote(claim.findings).verdict)
+        for choice, each in claim.findings.items():
+            worst = each.deciding if each.conditions else None
+            rows.append((
+                claim.id, claim.section, claim.says, claim.test, choice, str(each.verdict),
+                majority, each.measured, worst.label if worst else "",
+                worst.mean if worst else None, worst.half if worst else None, each.comparisons,
+                len(each.against), claim.comment,
+            ))  # fmt: skip
+    return frame_of_rows(CLAIM_COLUMNS, rows)
