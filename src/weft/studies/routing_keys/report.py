@@ -50,7 +50,8 @@ _POINTS = {
 def how(study: KeyStudy) -> str:
     """Return one line with the parameters of the study."""
     options = study.parameters
-    seeds = f"seeds {options['seed']} to {options['seed'] + options['seeds'] - 1}"
+    last = options["seed"] + options["seeds"] - 1
+    seeds = f"seeds {options['seed']} to {last}, half of them in figure 9"
     partial = f"partial, {study.partial}, interrupted: " if study.partial else ""
     quick = ", quick" if options["quick"] else ""
     return f"{partial}{seeds}{quick}; mean and 95 % interval (Student t)"
@@ -76,7 +77,7 @@ def time_tables(study: KeyStudy) -> Iterator[Table]:
     usual = study.summary.filter(pl.col("choice") == PAPER)
     for (figure,), here in usual.group_by("figure", maintain_order=True):
         several = [name for name in _POINTS if here[name].n_unique() > 1]
-        points = here.select(several).unique(maintain_order=True).rows()
+        points = here.select(several).unique(maintain_order=True).rows() if several else [()]
         table = Table(
             title=f"{_TITLES[str(figure)]}; us, and D-mod-K's time over this one",
             box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1), collapse_padding=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
@@ -26,9 +26,6 @@ from weft.studies.routing_keys.report import KeyStudy
 from weft.studies.routing_keys.runs import CHOICES, PAPER, Measured, Run, measure_all, study_runs
 from weft.studies.routing_keys.verdicts import CLAIMS, Evidence
 
-if TYPE_CHECKING:
-    pass
-
 FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "faults")
 #: Largest network of figure 4, and its largest network in a quick study.
 MOST_HOSTS, QUICK_HOSTS = 40_000, 2_500
@@ -37,7 +34,7 @@ MOST_HOSTS, QUICK_HOSTS = 40_000, 2_500
 @paper("routing-keys", aliases=("keys",))
 def routing_keys(
     *,
-    seeds: int = 5,
+    seeds: int | None = None,
     figures: tuple[str, ...] = FIGURES,
     choices: bool = True,
     hosts: int = MOST_HOSTS,
@@ -53,7 +50,8 @@ def routing_keys(
     Parameters
     ----------
     seeds
-        Number of repetitions, each with its own placement, sizes, orders and start times.
+        Number of repetitions, each with its own placement, sizes, orders and start times; by
+        default 10, or 3 if quick. Figure 9 has half as many.
     figures
         Figures 4, 6, 7, 8 and 9; beyond the paper: latency (of the scheduler), keys (kinds of
         keys), faults (missing cables).
@@ -78,6 +76,7 @@ def routing_keys(
     KeyboardInterrupt
         If it arrives before any run is complete.
     """
+    seeds = (3 if quick else 10) if seeds is None else seeds
     _check(seeds, figures, hosts, seed, processes)
     if out is not None:
         make_folder(out)  # fails before the computation
@@ -107,15 +106,14 @@ def routing_keys(
 
 
 def made(
-    options: dict[str, object],
+    options: dict[str, Any],
     runs: Sequence[Run],
     measured: Sequence[Measured],
     flows: dict[contention.Size, dict[str, int]],
     sizes: int,
 ) -> KeyStudy:
     """Return the study of all measurements; `runs` and `sizes` are those that were asked for."""
-    first = int(str(options["seed"]))
-    numbers = range(first, first + int(str(options["seeds"])))
+    numbers = range(options["seed"], options["seed"] + options["seeds"])
     evidence = Evidence.of(measured, runs, flows, numbers)
     tested = CHOICES if options["choices"] and not options["quick"] else (PAPER,)
     return KeyStudy(
