@@ -172,7 +172,7 @@ def claims_of(
 ) -> dict[str, ClaimResult]:
     """Return the claims on made-up times, and made-up numbers of flows."""
     runs = study_runs(("6", "7", "8", "9"), SEEDS, choices=True, quick=False)
-    measured = [Measured(run, time(run) * (1 + 0.001 * run.seed), 0.0, 0) for run in runs]
+    measured = [Measured(run, time(run) * (1 + 0.001 * run.seed), 1.0, 0) for run in runs]
     sizes = {
         Size(radix, seed): {method: grows(method, radix**2) for method in METHODS}
         for radix in (10, 100)
@@ -233,7 +233,7 @@ def test_choices_count_only_where_they_matter() -> None:
 
 def test_points_with_missing_runs_are_not_measured() -> None:
     runs = study_runs(("7",), SEEDS, choices=False, quick=False)
-    measured = [Measured(run, as_claimed(run), 0.0, 0) for run in runs[:-40]]
+    measured = [Measured(run, as_claimed(run), 1.0, 0) for run in runs[:-40]]
     evidence = Evidence.of(measured, runs, {}, SEEDS)
     claims = {each.id: each for each in hold(CLAIMS, evidence, (PAPER,))}
     assert claims["gain-2.7"].findings[PAPER].verdict is Verdict.HOLDS
