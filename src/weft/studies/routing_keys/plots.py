@@ -177,5 +177,6 @@ def _draw_latency(axes: Axes, summary: pl.DataFrame) -> None:
             label, colour, _, _ = STYLES[policy]
             axes.axhline(rows[policy]["worst_us"] / 1e3, color=colour, label=label, linewidth=1.2)
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=-0.2)
+    axes.set_yscale("log")
     axes.set_xlabel("latency of the scheduler, us each way")

@@ -236,7 +236,7 @@ def _latency(quick: bool) -> Iterator[Run]:
             *PAPERS[:3],
             *(
                 f"nrk:latency={latency},before={before}"
-                for latency in ("0us", "1us", "10us", "100us", "1000us")
+                for latency in ("0us", "1us", "3us", "10us", "100us", "1000us")
                 for before in ("wait", "base")
             ),
         )
