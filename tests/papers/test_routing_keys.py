@@ -42,6 +42,7 @@ from weft.studies.routing_keys.runs import (
     Run,
     jobs_of,
     measure,
+    measure_all,
     study_runs,
 )
 from weft.studies.routing_keys.study import FIGURES, made, routing_keys
@@ -157,6 +158,15 @@ def test_a_scheduler_that_is_far_away_costs_its_latency() -> None:
     assert far.worst_us - near.worst_us > 6 * 2 * 100 * 0.9
     base = measure(None, replace(ONE, policy="nrk:latency=100us,before=base"))
     assert base.worst_us < 0.2 * far.worst_us
+
+
+def test_runs_of_several_figures_are_simulated_once() -> None:
+    seen: list[int] = []
+    runs = [replace(ONE, figure=figure, policy="dmodk") for figure in ("6", "keys")]
+    measured = measure_all(runs, 1, lambda _, tasks: seen.append(tasks))
+    assert set(seen) == {1}
+    assert [each.run for each in measured] == runs
+    assert measured[0].worst_us == measured[1].worst_us
 
 
 def test_keys_run_on_trees_with_missing_cables() -> None:

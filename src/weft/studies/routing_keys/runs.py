@@ -370,8 +370,13 @@ def measure_all(
     done
         As for `run_all`.
     """
+    # A run that is in several figures is simulated once.
+    alone = {run: replace(run, figure="") for run in runs}
     # The longest runs first, and runs on one fabric together.
-    tasks = sorted(runs, key=lambda run: (-len(run.tree), -run.iterations, run.missing, run.seed))
+    tasks = sorted(
+        dict.fromkeys(alone.values()),
+        key=lambda run: (-len(run.tree), -run.iterations, run.missing, run.seed),
+    )
     measured, _ = run_all(measure, None, tasks, processes or cores(), done)
     results = {each.run: each for each in measured if each is not None}
-    return [results[run] for run in runs if run in results]
+    return [replace(results[alone[run]], run=run) for run in runs if alone[run] in results]
