@@ -358,14 +358,13 @@ def _comment(
 
 def _means(ev: Evidence) -> str:
     """Compare the means over applications, which the number of phases does not bias."""
-    return "Mean over applications instead of the largest, same ratio: " + "; ".join(
-        f"{LABELS[policy]} {show(ev.means[large] / ev.means[small])} with {large.applications}"
-        for policy, small, large in (
-            (policy, *(replace(each, policy=policy) for each in ends))
-            for policy, *ends in _larger(ev, PAPER)
-        )
-        if small in ev.means and large in ev.means
-    )
+    parts = []
+    for policy, small, large in _larger(ev, PAPER):
+        ends = [ev.means.get(replace(point, policy=policy)) for point in (small, large)]
+        if ends[0] is not None and ends[1] is not None:
+            ratio = show(ends[1] / ends[0])
+            parts.append(f"{LABELS[policy]} {ratio} with {large.applications}")
+    return f"Ratio of the means over applications instead of the largest: {'; '.join(parts)}."
 
 
 _ONE_SIZE = (
