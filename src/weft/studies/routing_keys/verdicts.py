@@ -164,11 +164,20 @@ def _gains(
 
 def _trail(ev: Evidence, points: Sequence[Run], pairs: Iterable[tuple[str, str]]) -> str:
     """Format the ratios of times at points."""
-    return "; ".join(
+    several = len({point.applications for point in points}) > 1
+    names = [
+        f"{point.applications}, {point.utilization:.0%}" if several else f"{point.utilization:.0%}"
+        for point in points
+    ]
+    text = "; ".join(
         f"{LABELS[other]} / {LABELS[ours]} "
-        + ", ".join(f"{show(ev.gain(point, other, ours))} at {where(point)}" for point in points)
+        + ", ".join(
+            f"{show(ev.gain(point, other, ours))} ({name})"
+            for point, name in zip(points, names, strict=True)
+        )
         for other, ours in pairs
     )
+    return f"{text} [{'applications, ' * several}utilization]"
 
 
 def _simple(
