@@ -182,6 +182,7 @@ _SOURCES = {
     "weft.contention": "Contention model",
     "weft.experiment": "weft simulate",
     "weft.machine_room": "weft cost",
+    "weft.routing_keys": "Routing keys",
     "weft.sim.common": "Flow and packet level",
     "weft.sim.common.metrics": "Metrics",
     "weft.sim.flow": "Flow level",
@@ -192,6 +193,7 @@ _SOURCES = {
     "weft.studies.contention": "Study contention-model",
     "weft.studies.kns": "Study kns-infiniband",
     "weft.studies.multipath": "Study multipath-ecmp",
+    "weft.studies.routing_keys": "Study routing-keys",
 }
 
 

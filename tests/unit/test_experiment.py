@@ -217,9 +217,9 @@ def test_defaults_are_those_of_simulate() -> None:
     levels = ["static", "flow", "packet"]
     experiment = check({"fabric": "x", "level": levels, "job": [{"workload": "y"}]})
     options_of = {run.level: experiment.options(run) for run in experiment.runs}
-    for options in options_of.values():
+    for level, options in options_of.items():
         usual = {name: defaults[name] for name in options}
-        if "policy" in options:  # its default depends on the routes
+        if level == "packet":  # the default policy depends on the routes
             usual["policy"] = "deterministic"
         assert options == usual
     missing = defaults.keys() - options_of["flow"].keys() - options_of["packet"].keys()

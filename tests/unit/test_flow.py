@@ -301,7 +301,7 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"seed": 2**63}, "seed: 9.22e.18 does not fit: expected a number less than 9223372"),
         ({"seed": -1}, "seed: -1 does not fit: expected 0 or more"),
         ({"coefficients": 3}, "coefficients: 3 does not fit: expected a PenaltyModel"),
-        ({"policy": "ecmp"}, "the flow level has no policy; the packet level has it"),
+        ({"policy": "ecmp"}, "the flow level has no policy ecmp; the packet level has it"),
         ({"level": "packet", "tolerance": 0.1}, "has no tolerance; the flow level has it"),
         ({"level": "static", "seed": 1}, "the flow and the packet level have it"),
         ({"level": "static", "progress": print}, "the static level has no progress"),

@@ -22,6 +22,10 @@ from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric, SwitchGraph
 from weft.fabrics.arrays import FabricArrays
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routing.structure.folded_clos import FoldedClos, Stage, find_folded_clos
+from weft.routing_keys import KeySet, RoutingKey
+from weft.routing_keys.network import KeyNetwork, key_network
+from weft.routing_keys.routes import KeyedRoutes
 from weft.workload import Workload, load_workload
 from weft.workload.jobs import Job, JobMix, combine
 from weft.workload.patterns.pattern_registry import Pairs, traffic
@@ -57,6 +61,14 @@ EXAMPLES: dict[type, Callable[[], FrozenArrays]] = {
     Workload: lambda: load_workload("pingpong:sizes=8", 2),
     JobMix: lambda: combine([Job(load_workload("pingpong:sizes=8", 2), start_ns=5.0)], tree()),
     Pairs: lambda: traffic(4, "shift"),
+    KeyedRoutes: lambda: KeyedRoutes(
+        "keys", "0", weft.route(tree(), "updn"), (), sl=np.zeros(3, dtype=np.uint8)
+    ),
+    Stage: lambda: find_folded_clos(tree()).stages[0],
+    FoldedClos: lambda: find_folded_clos(tree()),
+    KeyNetwork: lambda: key_network(tree()),
+    RoutingKey: lambda: weft.keys(tree(), [0, 1], [2, 3]),
+    KeySet: lambda: weft.workload_keys(tree(), load_workload("pingpong:sizes=8", 2)),
     Measurement: lambda: Measurement(
         "pair", [0], [1], [8], [1.0], statistics={"min_s": np.array([0.5])}
     ),

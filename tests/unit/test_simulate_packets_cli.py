@@ -272,7 +272,10 @@ def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsy
 def test_packet_options_need_the_packet_level(capsys, words) -> None:
     status, out, err = run(capsys, TREE, "--workload", EXCHANGE, *words)
     assert (status, out) == (2, "")
-    assert f"{words[0]} requires --level packet" in err
+    what = (
+        "policy spray requires level" if words[0] == "--policy" else f"{words[0]} requires --level"
+    )
+    assert f"{what} packet" in err
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,8 @@ class SweepOptions(_Options):  # type: ignore[misc]
             else:
                 one = ",".join(value) if item.option.compared else value
                 values[item.field] = convert(one, item.hint, item.flag)
+            if item.field == "policy" and level != "packet":
+                raise InputError("--policy requires --level packet")
             if not item.of(level):
                 raise InputError(f"{item.flag} requires --level {' or '.join(item.option.levels)}")
         return values

@@ -34,7 +34,7 @@ from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.routing import engine as engines
 from weft.sim.flow.sharing import Sharing
-from weft.sim.options import NO_CHOICE, Level, RunSettings
+from weft.sim.options import NO_CHOICE, Level, RunSettings, chooses
 from weft.sim.packet.hardware import LONGEST_NS, WRITTEN, hardware_of
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.packet.policies import policy as policies
@@ -297,7 +297,11 @@ class Experiment(Runs):
             for item in settings(RunSettings)
             if item.of(run.level) and item.field not in ("coefficients", "trace")
         }
-        own = {"hardware": self.hardware.instance, "sharing": run.sharing, "policy": run.policy}
+        keyed = run.policy is not None and policies.parse(run.policy)[0].name == "nrk"
+        own = {
+            "hardware": self.hardware.instance, "sharing": run.sharing, "policy": run.policy,
+            "scheduler": self.scheduler if keyed else None,
+        }  # fmt: skip
         return {name: own.get(name, value) for name, value in given.items()}
 
     @model_validator(mode="after")
@@ -306,6 +310,16 @@ class Experiment(Runs):
             "flow" in self.level and "penalty" in self.sharing
         ):
             raise ValueError("coefficients require level flow with sharing penalty")
+        return self
+
+    @model_validator(mode="after")
+    def _policies_are_used(self) -> Self:
+        listed = self.policy or ()
+        for spec in listed:
+            if "packet" not in self.level and chooses(spec):
+                raise ValueError(f"policy {spec} requires level packet")
+        if self.scheduler and not any(spec.partition(":")[0] == "nrk" for spec in listed):
+            raise ValueError("scheduler requires policy nrk")
         return self
 
     @model_validator(mode="before")
@@ -352,7 +366,7 @@ class Experiment(Runs):
         for level in self.level:
             if level == "flow":
                 # The flow level has no candidates of packets; other policies may be listed for it.
-                settled = [spec for spec in self.policy or () if not _chooses(spec)]
+                settled = [spec for spec in self.policy or () if not chooses(spec)]
                 listed += [
                     (engine, level, sharing, policy)
                     for sharing in self.sharing
@@ -370,21 +384,16 @@ class Experiment(Runs):
         An engine without candidates has a run even if only policies for candidates are listed.
         """
         entry, _ = engines.parse(engine)
-        chooses = bool(entry.facts.get("candidates"))
+        several = bool(entry.facts.get("candidates"))
         if self.policy is None:
-            if not chooses:
+            if not several:
                 return [NO_CHOICE]
             return [entry.name if entry.name in policies else "ecmp"]
-        fit = [spec for spec in self.policy if _chooses(spec) == chooses]
+        fit = [spec for spec in self.policy if chooses(spec) == several]
         if fit:
             return fit
         others = [name for name in self.engine if engines.parse(name)[0].facts.get("candidates")]
-        return [NO_CHOICE] if others and not chooses else list(self.policy)
-
-
-def _chooses(policy: str) -> bool:
-    """Return whether a policy chooses among the candidates of a packet."""
-    return policies.parse(policy)[0].facts.get("choose") is not None
+        return [NO_CHOICE] if others and not several else list(self.policy)
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,9 @@ class RunSettings(Settings):
         known = [item for item in settings(cls) if item.of(level)]
         known_fields(given, known, f"the {level} level", levels_with)
         chosen = cls(**given)
+        if level == "flow" and chosen.policy is not None and chooses(chosen.policy):
+            name = chosen.policy.partition(":")[0]
+            raise InputError(f"the flow level has no policy {name}; the packet level has it")
         if chosen.coefficients != INFINIBAND and chosen.sharing != "penalty":
             raise InputError(f"coefficients go with sharing 'penalty', not '{chosen.sharing}'")
         return chosen
@@ -260,6 +263,11 @@ def check_level(level: object) -> Level:
     if level not in LEVELS:
         raise InputError(f"unknown level {level!r}; there are {', '.join(LEVELS)}")
     return level
+
+
+def chooses(policy: str) -> bool:
+    """Return whether a policy chooses among the candidates of a packet."""
+    return policies.parse(policy)[0].facts.get("choose") is not None
 
 
 def usual_policy(routes: Routes) -> str:

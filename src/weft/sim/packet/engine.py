@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.arguments import whole_numbers
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
@@ -83,6 +83,8 @@ def run_packets(
         routes, lids = keyed.routes, keyed.lid_offset
     routes.check(fabric)
     bound = bind(policy, fabric, routes)
+    if bound.keys is not None and keyed is None:
+        raise NotApplicable(f"policy {policy} needs a workload with phases, as in weft.simulate")
     _check_lanes(routes, hardware)
     check_fabric_times(fabric, hardware)
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)

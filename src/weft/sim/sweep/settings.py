@@ -42,8 +42,8 @@ LOAD_STEP = 1e-6
 #: Settings of runs that a sweep does not have: its messages need no receive, each host has one
 #: rank, and the sweep itself limits the time of runs.
 OWN = (
-    "eager_bytes", "handshake", "local_gbps", "local_latency_ns", "max_time_ns", "snapshot_ns",
-    "trace",
+    "eager_bytes", "handshake", "local_gbps", "local_latency_ns", "max_time_ns", "scheduler",
+    "snapshot_ns", "trace",
 )  # fmt: skip
 
 #: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.
@@ -182,8 +182,8 @@ class Study:
         names = [item.field for item in for_traffic]
         of_traffic = {name: value for name, value in given.items() if name in names}
         of_runs = {name: value for name, value in given.items() if name not in names}
-        if policy is not None:
-            RunSettings.at(level, {"policy": ""})
+        if policy is not None and level != "packet":
+            raise InputError("the flow level has no policy; the packet level has it")
         chosen = RunSettings.at(level, {**of_runs, "seed": seed})
         traffic = resolved(fabric, TrafficSettings(**of_traffic), level)
         engine_list = _listed("routes", routes)
