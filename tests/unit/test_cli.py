@@ -1,3 +1,5 @@
+"""Commands: tables, recommendations, warnings and what they say of engines that do not fit."""
+
 from __future__ import annotations
 
 import io

@@ -1,3 +1,5 @@
+"""Congestion trees: root, cause, members and victims in snapshots of buffers."""
+
 from itertools import pairwise
 from types import SimpleNamespace
 

@@ -1,3 +1,5 @@
+"""Contention graphs: penalties and completion times against the closed forms of the model."""
+
 from __future__ import annotations
 
 import re

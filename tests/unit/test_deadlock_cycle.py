@@ -1,3 +1,5 @@
+"""The deadlock proof: cycles of channel dependencies, found and explained."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Engine dor: dimension order on grids, tori and their faulty forms."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Fabric and FabricBuilder: numbering, names, faults and copies."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -198,7 +198,7 @@ def test_keys_of_a_workload_are_listed_by_number_and_name() -> None:
     assert len(made) == 6
     assert made["world:2"] is made[2]
     assert made.table()["worst"].to_list() == [key.worst for key in made] == [1] * 6
-    assert repr(made) == "KeySet(6 keys; at most 1 flows of a key on a link)"
+    assert repr(made) == "KeySet(6 keys; at most 1 flow of a key on a link)"
     with pytest.raises(weft.InputError, match="no key world:9"):
         made["world:9"]
 

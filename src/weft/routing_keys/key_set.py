@@ -16,7 +16,7 @@ from weft.core.frozen import FrozenArrays
 from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric
 from weft.routing_keys.make import Colours, First, Method, keys
-from weft.routing_keys.routing_key import RoutingKey
+from weft.routing_keys.routing_key import RoutingKey, flows_of
 from weft.workload.placement import host_of_rank
 from weft.workload.workload import Kind, Workload
 
@@ -81,7 +81,7 @@ class KeySet(FrozenArrays):
 
     def __repr__(self) -> str:
         worst = max((key.worst for key in self.keys), default=0)
-        return f"KeySet({len(self.keys)} keys; at most {worst} flows of a key on a link)"
+        return f"KeySet({len(self.keys)} keys; at most {flows_of(worst)} of a key on a link)"
 
 
 def workload_keys(

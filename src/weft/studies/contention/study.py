@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -33,9 +32,6 @@ from weft.studies.contention.report import (
     Printed,
 )
 from weft.studies.paper_registry import paper
-
-if TYPE_CHECKING:
-    pass
 
 Edges = tuple[tuple[int, int], ...]
 

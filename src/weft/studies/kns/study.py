@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
@@ -29,9 +28,6 @@ from weft.studies.kns.machine import CORES, Engines, check_ranks
 from weft.studies.kns.report import KnsStudy
 from weft.studies.kns.runs import Level, Measured, Run, Setting, measure_all, study_runs
 from weft.studies.paper_registry import paper
-
-if TYPE_CHECKING:
-    pass
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
 

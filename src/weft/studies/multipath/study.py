@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -44,9 +44,6 @@ from weft.studies.multipath.frames import (
 from weft.studies.multipath.report import StudyResult
 from weft.studies.multipath.verdicts import CLAIMS
 from weft.studies.paper_registry import paper
-
-if TYPE_CHECKING:
-    pass
 
 #: The paper's parameters.
 QPS = (1, 2, 4, 8, 16, 30)
