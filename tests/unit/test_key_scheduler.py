@@ -192,6 +192,18 @@ def test_a_run_without_requests_has_keys_of_its_phases_or_is_refused() -> None:
         weft.simulate(TREE, weft.route(TREE, "ecmp"), jobs.workload, jobs.hosts, policy="ark")
 
 
+@pytest.mark.parametrize("level", ["flow", "packet"])
+def test_paths_of_messages_under_way_do_not_change(level: str) -> None:
+    """The first phase has a long message; the third must not change its path."""
+    builder = weft.WorkloadBuilder(2)
+    for size in (10_000_000, 1, 1):
+        builder.key_request([0, 1], 1)
+        builder.put(0, 1, size, after=[])
+        builder.key_done([0, 1], 1)
+    with pytest.raises(weft.InputError, match="end each phase with a barrier"):
+        weft.simulate(TREE, ROUTES, builder.build(), [0, 60], level=level, policy="nrk")  # type: ignore[call-overload]
+
+
 def test_keys_of_a_workload_are_listed_by_number_and_name() -> None:
     work = weft.application_workload("cartesian", 12, keys=True)
     made = weft.workload_keys(TREE, work, "random:seed=4")

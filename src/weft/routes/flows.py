@@ -50,6 +50,15 @@ class Flows:
         staying: NDArray[np.bool_] = (self.sources == self.destinations) & (self.sources >= 0)
         return staying
 
+    def loads_on(
+        self, fabric: Fabric, offset: NDArray[np.int64], link: NDArray[np.int32]
+    ) -> tuple[NDArray[Any], int]:
+        """Return the loads of the links that `Routes.links` lists, and the flows without a path."""
+        count = np.diff(offset)
+        weights = np.repeat(self.weights, count) if len(self.weights) else None
+        loads = np.bincount(link, weights, minlength=fabric.num_links)
+        return loads, int((count == 0).sum() - self.staying.sum())
+
     def loads_of(self, fabric: Fabric) -> NDArray[Any]:
         """Return one zero per link, as float64 if the flows have weights, else as int64."""
         return np.zeros(fabric.num_links, dtype=np.float64 if len(self.weights) else np.int64)

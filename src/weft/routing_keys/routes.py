@@ -98,16 +98,12 @@ class KeyedRoutes(Routes):
 
     def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
         """See `Routes.link_loads`."""
-        offset, link = self.links(fabric, flows)
-        count = np.diff(offset)
-        weights = np.repeat(flows.weights, count) if len(flows.weights) else None
-        loads = np.bincount(link, weights, minlength=fabric.num_links)
-        return loads, int((count == 0).sum() - flows.staying.sum())
+        return flows.loads_on(fabric, *self.links(fabric, flows))
 
     def add_dependencies(
-        self, fabric: Fabric, management: bool, found: tuple[NDArray[Any], ...]
+        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
     ) -> None:
         """See `Routes.add_dependencies`."""
-        self.base.add_dependencies(fabric, management, found)
+        self.base.add_dependencies(fabric, management, dependencies)
         for key in self.keys:
-            key.routes.add_dependencies(fabric, management, found)
+            key.routes.add_dependencies(fabric, management, dependencies)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.routing_keys.choice import Choice, Criterion
@@ -131,6 +131,7 @@ class KeyRun:
         keys = tuple(key for key in self.plan.keys for _ in range(self.copies))
         self.routes = KeyedRoutes.of(fabric, routes, keys)
         is_message = (workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)
+        self._is_message = is_message
         #: int32 [ops]: offset of the LID to which each message is sent, as in `KeyedRoutes`.
         self.lid_offset = np.zeros(workload.num_ops, dtype=np.int32)
         #: int32 [later]: messages of keys that take other routes until their key is granted.
@@ -169,7 +170,9 @@ class KeyRun:
         self._changes = [each for each in self._changes if each[0] > now_ns]
         return changes
 
-    def answer(self, ops: list[int], now_ns: float) -> list[tuple[int, float]]:
+    def answer(
+        self, ops: list[int], now_ns: float, arrived: NDArray[Any]
+    ) -> list[tuple[int, float]]:
         """Handle requests and returns of keys that ranks have just made.
 
         Parameters
@@ -178,11 +181,19 @@ class KeyRun:
             Operations, in the order in which they started.
         now_ns
             The present time.
+        arrived
+            [ops]: time at which each message arrived, below 0 if it has not.
 
         Returns
         -------
         list of tuple
             Requests that are answered, and the time at which each ends.
+
+        Raises
+        ------
+        InputError
+            If a key is requested again while messages of the phase before its last one are under
+            way, whose paths would change.
         """
         waits = self.rules.before == "wait"
         ends: list[tuple[int, float]] = []
@@ -199,6 +210,12 @@ class KeyRun:
             if not waits:
                 ends.append((op, now_ns))
             if manages:
+                before = (plan.of_op == number) & (plan.instance == instance - self.copies)
+                if np.any(arrived[before & self._is_message] < 0):
+                    raise InputError(
+                        f"{workload.describe(op)}: messages of the request {self.copies} earlier "
+                        "are under way; end each phase with a barrier before the return of its key"
+                    )
                 grant = self._scheduler.handle(Request(now_ns, key.name))
                 assert grant is not None
                 granted.append(grant.time_ns)

@@ -335,7 +335,7 @@ class _State:
         ranks, now_ns = self.ranks, float(self.level.count.now_ns)
         ops = ranks.asked[: ranks.count.asked].tolist()
         ranks.count.asked = 0
-        for op, time_ns in keyed.answer(ops, now_ns):
+        for op, time_ns in keyed.answer(ops, now_ns, ranks.arrived):
             operations.answer(ranks, op, time_ns)
         self._change_paths(keyed, now_ns)
 

@@ -179,7 +179,7 @@ class State:
         ops = ranks.asked[: ranks.count.asked].tolist()
         ranks.count.asked = 0
         now = int(net.count["now_ps"])
-        for op, time_ns in self.keyed.answer(ops, now / PS_PER_NS):
+        for op, time_ns in self.keyed.answer(ops, now / PS_PER_NS, ranks.arrived):
             operations.answer(ranks, op, max(int(picoseconds(time_ns)), now))
         self._change_paths(now)
 
