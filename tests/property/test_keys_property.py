@@ -127,6 +127,17 @@ def test_damaged_keys_are_read_or_refused_with_file_and_line(
         assert 1 <= error.line <= text.count("\n") + 1
 
 
+def test_a_file_with_two_paths_between_the_same_hosts_is_refused() -> None:
+    fabric = FABRICS[0]
+    text = write_keys(fabric, [keys(fabric, [0, 0], [fabric.num_hosts - 1] * 2)])
+    other = write_keys(fabric, [keys(fabric, [1, 0], [fabric.num_hosts - 2, fabric.num_hosts - 1])])
+    assert read_keys(fabric, text)[0].worst == 1
+    damaged = "\n".join([*text.splitlines()[:-1], other.splitlines()[-1]])
+    with pytest.raises(InputError, match="another path or colour") as refused:
+        read_keys(fabric, damaged)
+    assert refused.value.line == 4
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -7,6 +7,7 @@ import pytest
 
 import weft
 from weft.routing_keys import keys
+from weft.routing_keys.choice import Choice, chosen_columns
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import HOST_RATE
 from weft.routing_keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
@@ -225,3 +226,32 @@ def test_keys_that_are_not_returned_are_refused() -> None:
     builder.key_done([0, 1], 2)
     with pytest.raises(weft.InputError, match="holds no key"):
         weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
+
+
+@pytest.mark.parametrize("choice", ["shift", "optimum"])
+@pytest.mark.parametrize("spec", ["xgft:3;4,4,4;1,4,2", "xgft:4;3,3,3,3;1,3,2,1"])
+def test_a_moved_key_keeps_its_own_contention(spec: str, choice: Choice) -> None:
+    tree = weft.fabric(spec)
+    random = np.random.default_rng(3)
+    for _ in range(20):
+        key = keys(tree, *(random.integers(0, tree.num_hosts, tree.num_hosts) for _ in range(2)))
+        loads = random.integers(0, 3, len(key.loads)).astype(np.int32)
+        moved = key.moved(chosen_columns(key, loads, choice, "max"))
+        assert moved.worst == key.worst
+        assert np.array_equal(moved.colour, key.colour)
+
+
+@pytest.mark.parametrize("choice", ["shift", "optimum"])
+def test_a_key_moves_on_a_tree_with_missing_cables(choice: Choice) -> None:
+    tree = TREE.with_faults(cables=12, seed=2)
+    random = np.random.default_rng(4)
+    changed = 0
+    for _ in range(20):
+        key = keys(tree, *random.permutation(64)[:32].reshape(2, 16))
+        loads = random.integers(0, 3, len(key.loads)).astype(np.int32)
+        moved = key.moved(chosen_columns(key, loads, choice, "max"))
+        assert (key.network.weight[moved.loads > 0] > 0).all()
+        most = [(loads + each.loads)[each.loads > 0].max() for each in (key, moved)]
+        assert most[1] <= most[0] or choice == "shift"
+        changed += not np.array_equal(moved.column, key.column)
+    assert changed

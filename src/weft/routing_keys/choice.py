@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from weft.core.frozen import read_only
 from weft.kernels.keys.assignment import (
-    FORBIDDEN,
     best_planes,
     columns_of,
     first_fit,
-    improve_paths,
     least_limit,
     shifted_planes,
 )
@@ -31,7 +29,7 @@ def chosen_columns(
     Parameters
     ----------
     key
-        The key. Its colours stay; each colour gets another switch.
+        The key. The flows that share a switch stay together; each such colour gets another switch.
     loads
         int32 [loads]: flows of the other keys; for ``first-fit`` int64, their demands as
         `RoutingKey.demand`.
@@ -54,8 +52,8 @@ def chosen_columns(
 
     Notes
     -----
-    If every assignment of colours uses a missing cable, the flows are routed one after the other,
-    each by its least loaded path.
+    Where cables are missing, ``shift`` may find no switch for its last colours; the best of all
+    assignments takes its place. There is always one, since the key's own switches are possible.
 
     ``first-fit`` is Hedera's global first fit (Al-Fares et al., NSDI 2010), simplified: it places
     all flows of a phase when the phase begins, where Hedera finds large flows by polling the
@@ -75,14 +73,11 @@ def chosen_columns(
         )  # fmt: skip
         return read_only(key.shared(column))
     plane = np.empty(network.num_groups, dtype=np.int32)
-    if choice == "shift":
-        possible = shifted_planes(stages, groups, loads, weight, criterion == "max", plane)
-    elif criterion == "max":
-        possible = least_limit(stages, groups, loads, weight, plane) < np.inf
-    else:
-        possible = best_planes(stages, groups, loads, weight, np.inf, plane)[0] < FORBIDDEN
-    if possible:
-        columns_of(stages, key.group, key.cable, plane, column)
-    else:
-        improve_paths(stages, loads.copy(), weight, *key.subtrees, key.depth, column, np.inf, 0)
+    by_maximum = criterion == "max"
+    if choice != "shift" or not shifted_planes(stages, groups, loads, weight, by_maximum, plane):
+        if by_maximum:
+            least_limit(stages, groups, loads, weight, plane)
+        else:
+            best_planes(stages, groups, loads, weight, np.inf, plane)
+    columns_of(stages, key.group, key.cable, plane, column)
     return read_only(key.shared(column))

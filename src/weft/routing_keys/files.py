@@ -20,19 +20,17 @@ from weft.routing_keys.routing_key import RoutingKey, stages_used
 
 _KEY = re.compile(r'key "(?P<name>[^"]*)" method (?P<method>exact|greedy)')
 _PORTS = re.compile(r"(\d{1,5}(,\d{1,5})*)?", re.ASCII)
-_COLOURS = re.compile(r"-|\d{1,9}(?: \d{1,9}\.\d{1,9})*", re.ASCII)
+_COLOUR = re.compile(r"-|\d{1,9}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class _Flow:
-    """A flow of a file: its hosts, its columns, and its colours."""
+    """A flow of a file: its hosts, its columns, and its colour."""
 
     source: int
     destination: int
     column: list[int]
     colour: int
-    group: list[int]
-    cable: list[int]
 
 
 def write_keys(
@@ -44,9 +42,8 @@ def write_keys(
 
     A key begins with ``key "NAME" method exact``. Each of its flows is a line of four fields: the
     path as in the paper, the two hosts, the output ports of the switches on the path, and the
-    colours: the colour at the leaf switches, then group and parallel cable at each stage; ``-`` for
-    a flow within a leaf switch. With the LID offsets of `weft.routing_keys.tables.KeyTables`, the
-    path ends with the LID at that offset.
+    colour, ``-`` for a flow within a leaf switch. With the LID offsets of
+    `weft.routing_keys.tables.KeyTables`, the path ends with the LID at that offset.
 
     Raises
     ------
@@ -57,7 +54,7 @@ def write_keys(
         If a name has a line break or another unprintable character.
     """
     title = one_line(fabric.name, "the name")
-    lines = [f"# routing keys of {title}: path | source destination | ports | colours"]
+    lines = [f"# routing keys of {title}: path | source destination | ports | colour"]
     names: set[str] = set()
     for number, key in enumerate(keys):
         if key.fabric.digest != fabric.digest:
@@ -68,16 +65,12 @@ def write_keys(
         lines.append(f'key "{key.name}" method {key.method}')
         offset, edges = key.paths
         ports = fabric.graph.edge_port[edges]
-        earliest = stages_used(key.network, key.endpoints)[1]
         for flow, path in enumerate(key.lines(None if offsets is None else offsets[number])):
             ends = (key.sources[flow], key.destinations[flow])
             hosts = " ".join(host_word(fabric, fabric.num_switches + int(host)) for host in ends)
             out = ",".join(map(str, ports[offset[flow] : offset[flow + 1]]))
-            same = int(earliest[flow])
-            parts = zip(key.group[same].tolist(), key.cable[same].tolist(), strict=True)
-            colours = [str(key.colour[flow]), *(f"{g}.{c}" for g, c in parts if g >= 0)]
-            words = " ".join(colours) if key.colour[flow] >= 0 else "-"
-            lines.append(f"{path} | {hosts} | {out} | {words}")
+            colour = key.colour[flow] if key.colour[flow] >= 0 else "-"
+            lines.append(f"{path} | {hosts} | {out} | {colour}")
     return "\n".join(lines) + "\n"
 
 
@@ -107,6 +100,7 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
     index[-1] = -1
     made: list[RoutingKey] = []
     rows: list[_Flow] = []
+    first: dict[tuple[int, int], _Flow] = {}
     head: tuple[str, str] | None = None
     for number, line in enumerate(lines_of(text), 1):
         plain = line.strip()
@@ -117,13 +111,17 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
             if begins is not None:
                 if head is not None:
                     made.append(_key(network, *head, rows))
-                head, rows = (begins["name"], begins["method"]), []
+                head, rows, first = (begins["name"], begins["method"]), [], {}
                 if any(key.name == head[0] for key in made):
                     raise InputError(f"there is already a key {head[0]}")
             elif head is None:
                 raise InputError(f'expected key "NAME" method METHOD, not {shown(plain)}')
             else:
-                rows.append(_flow(network, index, plain))
+                flow = _flow(network, index, plain)
+                ends = (flow.source, flow.destination)
+                if first.setdefault(ends, flow) != flow:
+                    raise InputError("an earlier flow of these hosts has another path or colour")
+                rows.append(flow)
         except InputError as error:
             raise InputError(error.message, file=file, line=number) from None
     if head is not None:
@@ -137,21 +135,20 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
     graph = fabric.graph
     fields = [field.strip() for field in line.split("|")]
     hosts = fields[1].split() if len(fields) == 4 else []
-    if len(hosts) != 2 or not _PORTS.fullmatch(fields[2]) or not _COLOURS.fullmatch(fields[3]):
+    if len(hosts) != 2 or not _PORTS.fullmatch(fields[2]) or not _COLOUR.fullmatch(fields[3]):
         raise InputError(
-            f"expected PATH | SOURCE DESTINATION | PORT,PORT,… | COLOURS, not {shown(line)}"
+            f"expected PATH | SOURCE DESTINATION | PORT,PORT,… | COLOUR, not {shown(line)}"
         )
     source, destination = (host_number(fabric, word) for word in hosts)
     start, end = fabric.host_endpoint[[source, destination]]
     ports = [int(port) for port in fields[2].split(",") if port]
     ends = [network.subtrees(np.array([each], dtype=np.int32))[0] for each in (start, end)]
     depth = int((ends[0] != ends[1]).sum())
-    words = fields[3].split()
-    colours = [tuple(map(int, word.split("."))) for word in words[1:]]
-    if len(ports) != 2 * depth or len(colours) != (depth if words[0] != "-" else 0):
+    if len(ports) != 2 * depth or (fields[3] == "-") != (depth == 0):
         raise InputError(
-            f"{hosts[0]} to {hosts[1]} has {2 * depth} links between switches, and colours at "
-            f"{depth} stages; the line has {len(ports)} and {len(colours)}"
+            f"{hosts[0]} to {hosts[1]} has {2 * depth} links between switches and "
+            f"{'a' if depth else 'no'} colour; the line has {len(ports)} ports and "
+            f"colour {fields[3]}"
         )
     row = int(graph.destination_row[start])
     column, prefix = [], 0
@@ -176,33 +173,20 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
             f"the ports {fields[2]} lead from {hosts[0]} not to {hosts[1]}; downwards expected "
             f"{','.join(map(str, down[::-1]))}"
         )
-    group, cable = [each[0] for each in colours], [each[1] for each in colours]
-    for stage in range(depth):
-        if words[0] != "-" and not (
-            group[stage] < stages.prefixes[stage + 1] and cable[stage] < stages.parallel[stage]
-        ):
-            raise InputError(f"there is no group {words[stage + 1]} at stage {stage + 1}")
-        if words[0] != "-" and stage and group[stage] // stages.planes[stage] != group[stage - 1]:
-            raise InputError(f"group {group[stage]} is not a part of group {group[stage - 1]}")
-    colour = -1 if words[0] == "-" else int(words[0])
-    return _Flow(source, destination, column, colour, group, cable)
+    return _Flow(source, destination, column, -1 if fields[3] == "-" else int(fields[3]))
 
 
 def _key(network: KeyNetwork, name: str, method: str, flows: list[_Flow]) -> RoutingKey:
     """Return the key of the flows of a file."""
     shape = (len(flows), len(network.stages.planes))
-    column, group, cable = (np.full(shape, -1, dtype=np.int32) for _ in range(3))
+    column = np.full(shape, -1, dtype=np.int32)
     for at, flow in enumerate(flows):
         column[at, : len(flow.column)] = flow.column
-        group[at, : len(flow.group)] = flow.group
-        cable[at, : len(flow.cable)] = flow.cable
     hosts = np.array([(f.source, f.destination) for f in flows], dtype=np.int32).reshape(-1, 2).T
     endpoints = network.fabric.host_endpoint[hosts].astype(np.int32)
     colour = np.array([flow.colour for flow in flows], dtype=np.int32)
     depth, _ = stages_used(network, endpoints)
-    for array in (group, cable):
-        array[depth == 0] = -1
     return RoutingKey(
-        network, name, method, hosts[0].copy(), hosts[1].copy(), endpoints, depth, colour, group,
-        cable, column,
+        network, name, method, hosts[0].copy(), hosts[1].copy(), endpoints, depth, colour,
+        column,
     )  # fmt: skip

@@ -124,7 +124,7 @@ def keys(
         array[:] = array[earliest]
     return RoutingKey(
         network, name, method, source.astype(np.int32), destination.astype(np.int32),
-        endpoints.astype(np.int32), depth, colour, group, cable, column,
+        endpoints.astype(np.int32), depth, colour, column,
     )  # fmt: skip
 
 

@@ -46,9 +46,6 @@ class RoutingKey(FrozenArrays):
     colour
         int32 [flows]: colour of each flow at the leaf switches, -1 within a leaf switch. Flows of
         one colour have different leaf switches at both ends.
-    group, cable
-        int32 [flows, stages]: group of each flow (see `weft.kernels.keys.assignment`) and parallel
-        cable; -1 for a stage that the flow does not use.
     column
         int32 [flows, stages]: column of `Stage.edge` by which a flow leaves each stage; -1 for a
         stage that it does not use.
@@ -62,8 +59,6 @@ class RoutingKey(FrozenArrays):
     endpoints: NDArray[np.int32]
     depth: NDArray[np.int32]
     colour: NDArray[np.int32]
-    group: NDArray[np.int32]
-    cable: NDArray[np.int32]
     column: NDArray[np.int32]
 
     @property
@@ -80,6 +75,28 @@ class RoutingKey(FrozenArrays):
     def subtrees(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Subtrees of both ends of each flow at each stage, int32 [flows, stages] each."""
         return self.network.subtrees(self.endpoints[0]), self.network.subtrees(self.endpoints[1])
+
+    @cached_property
+    def group(self) -> NDArray[np.int32]:
+        """Group of each flow at each stage (see `weft.kernels.keys.assignment`).
+
+        int32 [flows, stages]: the flows of a group ascend to switches of one plane, which NRK
+        exchanges for another plane; -1 for a stage that the flow does not use, and for a flow that
+        repeats the hosts of an earlier one.
+        """
+        group = np.full(self.column.shape, -1, dtype=np.int32)
+        prefix = np.zeros(len(self.depth), dtype=np.int32)
+        for stage, planes in enumerate(self.network.stages.planes.tolist()):
+            uses = self.depth > stage
+            prefix = prefix * planes + self.column[:, stage] % planes
+            group[uses, stage] = prefix[uses]
+        return read_only(group)
+
+    @cached_property
+    def cable(self) -> NDArray[np.int32]:
+        """Parallel cable of each flow at each stage, int32 [flows, stages], -1 as in `group`."""
+        cable = self.column // self.network.stages.planes.astype(np.int32)
+        return read_only(np.where(self.group >= 0, cable, np.int32(-1)))
 
     @cached_property
     def groups(self) -> Groups:
