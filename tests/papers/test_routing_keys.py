@@ -40,6 +40,7 @@ from weft.studies.routing_keys.runs import (
     SMALL,
     Measured,
     Run,
+    _routes_of,
     jobs_of,
     measure,
     measure_all,
@@ -47,6 +48,7 @@ from weft.studies.routing_keys.runs import (
 )
 from weft.studies.routing_keys.study import FIGURES, made, routing_keys
 from weft.studies.routing_keys.verdicts import CLAIMS, Evidence
+from weft.workload.jobs import combine
 
 SEEDS = range(3)
 ONE = Run("6", SMALL, 6, 0.5, 4 * KIB, 1, "nrk", 0)
@@ -119,6 +121,31 @@ def test_jobs_share_all_hosts_and_start_within_a_phase() -> None:
     assert np.array_equal(np.asarray(near[1].placement), np.arange(36, 72))
 
 
+def test_isolated_jobs_share_no_link_and_keys_end_their_own_contention() -> None:
+    isolated = replace(ONE, figure="placement", policy="dmodk", placement="isolated")
+    near = replace(isolated, placement="contiguous")
+    times = [measure(None, each).worst_us for each in (isolated, near, replace(near, policy="ark"))]
+    # Each of the six jobs has a pod of its own, and its ranks are in the order of the hosts.
+    assert times[0] == pytest.approx(times[1], rel=0.02)
+    assert times[1] == pytest.approx(times[2], rel=0.02)
+    odd = replace(isolated, tree=LARGE, applications=32, size=256 * KIB, utilization=0.1)
+    alone = replace(odd, placement="contiguous", policy="ark")
+    assert measure(None, odd).mean_us > 1.2 * measure(None, alone).mean_us
+
+
+def test_sar_is_balanced_over_the_messages_of_the_jobs() -> None:
+    run = replace(ONE, policy="sar", size=256 * KIB)
+    fabric = weft.fabric(SMALL)
+    mix = combine(jobs_of(run, 216), fabric)
+    messages = mix.workload.messages[mix.workload.size_bytes[mix.workload.messages] > 0]
+    ends = (mix.hosts[mix.workload.rank[messages]], mix.hosts[mix.workload.peer[messages]])
+    worst = [
+        link_loads(fabric, routes, *ends)[fabric.graph.edge_link].max()
+        for routes in (_routes_of(run, fabric, mix, "sar", 0), weft.route(fabric, "dfsssp"))
+    ]
+    assert worst[0] < worst[1]
+
+
 def test_the_data_of_figure_9_does_not_depend_on_the_size() -> None:
     runs = study_runs(("9",), SEEDS, choices=False, quick=False)
     assert {run.size for run in runs} == set(SIZES)
@@ -146,7 +173,7 @@ def test_points_are_the_papers() -> None:
     assert {run.tree for run in quick} == {SMALL}
     for run in runs:
         policy = CHOICES[run.choice].policies.get(run.policy, POLICIES.get(run.policy, ("", ""))[1])
-        assert policy or run.policy.startswith("nrk:latency=")
+        assert policy or run.policy.startswith(("nrk:latency=", "ark:lmc="))
     assert set(POLICIES) <= set(STYLES)
     assert set(METHODS) <= set(STYLES)
 

@@ -10,7 +10,9 @@ from weft.routing_keys import keys
 from weft.routing_keys.choice import Choice, chosen_columns
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import HOST_RATE
+from weft.routing_keys.run import KeyRules, KeyRun
 from weft.routing_keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
+from weft.routing_keys.tables import key_tables
 from weft.workload.jobs import Job, JobMix, combine
 
 TREE = weft.fabric("xgft:3;4,4,4;1,4,4")
@@ -226,6 +228,31 @@ def test_keys_that_are_not_returned_are_refused() -> None:
     builder.key_done([0, 1], 2)
     with pytest.raises(weft.InputError, match="holds no key"):
         weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
+
+
+def test_flows_without_a_lid_take_the_base_routes() -> None:
+    jobs = mix(keyed=False)
+    work, hosts = jobs.workload, jobs.hosts
+    free = KeyRun(TREE, ROUTES, work, hosts, KeyRules(scheduled=False))
+    lost = {}
+    for lmc in (1, 2, 5):
+        run = KeyRun(TREE, ROUTES, work, hosts, KeyRules(scheduled=False, lmc=lmc))
+        tables = key_tables(TREE, ROUTES, tuple(run.plan), lmc)
+        without = {
+            (number, int(key.sources[flow]), int(key.destinations[flow]))
+            for number, (key, given) in enumerate(zip(run.plan, tables.offset, strict=True))
+            for flow in np.flatnonzero(given < 0)
+        }
+        lost[lmc] = len(without)
+        for op in work.messages.tolist():
+            ends = (int(hosts[work.rank[op]]), int(hosts[work.peer[op]]))
+            missing = (int(run.plan.of_op[op]), *ends) in without
+            assert run.lid_offset[op] == (0 if missing else free.lid_offset[op])
+    assert lost[1] > lost[2] > lost[5] == 0
+    with pytest.raises(weft.NotApplicable, match="room for an LMC of 7, not 8"):
+        weft.simulate(TREE, ROUTES, work, hosts, policy="ark:lmc=8")
+    with pytest.raises(weft.InputError, match="lmc"):
+        weft.simulate(TREE, ROUTES, work, hosts, policy="ark:lmc=-1")
 
 
 @pytest.mark.parametrize("choice", ["shift", "optimum"])

@@ -17,6 +17,7 @@ from weft.routing_keys.make import Colours, First, Method
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routes import KeyedRoutes
 from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
+from weft.routing_keys.tables import key_tables
 from weft.workload.workload import Kind, Workload
 
 Before = Literal["wait", "base"]
@@ -37,6 +38,9 @@ class KeyRules:
         As for `weft.routing_keys.scheduler.Scheduler`.
     before
         What a phase does before its key is granted: ``wait``, or use the ``base`` routes.
+    lmc
+        Without a scheduler: LMC of the subnet, where a flow that finds no LID for its path uses the
+        base routes; 0 for no limit.
     """
 
     scheduled: bool
@@ -48,6 +52,7 @@ class KeyRules:
     latency_ns: float = 0.0
     service_ns: float = 0.0
     before: Before = "wait"
+    lmc: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +147,14 @@ class KeyRun:
             self._later = covered.astype(np.int32)
         else:
             self.lid_offset[covered] = offset[covered]
+        if rules.lmc:
+            tables = key_tables(fabric, routes, self.plan.keys, rules.lmc)
+            pair = hosts[workload.rank] * np.int64(fabric.num_hosts) + hosts[workload.peer]
+            for number, (key, given) in enumerate(zip(self.plan.keys, tables.offset, strict=True)):
+                lost = np.flatnonzero(given < 0)
+                lost_pairs = key.sources[lost] * np.int64(fabric.num_hosts) + key.destinations[lost]
+                mine = covered[self.plan.of_op[covered] == number]
+                self.lid_offset[mine[np.isin(pair[mine], lost_pairs)]] = 0
         pair = hosts[workload.rank[self._later]].astype(np.int64) * fabric.num_hosts
         pair += hosts[workload.peer[self._later]]
         #: int64: routes that the simulation needs beside those of `lid_offset`, as in `bind`.

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.arguments import whole_number
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.keys.tables import give_offsets
@@ -30,7 +31,7 @@ class KeyTables:
         Tables with an LMC: LID offset 0 of a host has the base routes.
     offset
         For each key int32 [flows]: LID offset of the destination that gives a flow its path; 0 for
-        a flow within a leaf switch.
+        a flow within a leaf switch, -1 for a flow that found no LID.
     """
 
     routes: TableRoutes
@@ -42,7 +43,9 @@ class KeyTables:
         return len(self.routes.table)
 
 
-def key_tables(fabric: Fabric, base: Routes, keys: Sequence[RoutingKey]) -> KeyTables:
+def key_tables(
+    fabric: Fabric, base: Routes, keys: Sequence[RoutingKey], lmc: int | None = None
+) -> KeyTables:
     """Return tables in which each flow of each key has a LID of its destination.
 
     Two flows to one destination share a LID if their paths agree at every switch that both cross;
@@ -57,6 +60,9 @@ def key_tables(fabric: Fabric, base: Routes, keys: Sequence[RoutingKey]) -> KeyT
         Routes of the first LID, without LMC, that go up and then down, such as those of ``dmodk``.
     keys
         The keys.
+    lmc
+        LMC of the tables, with which some flows may find no LID; by default the least with which
+        all find one.
 
     Raises
     ------
@@ -64,7 +70,8 @@ def key_tables(fabric: Fabric, base: Routes, keys: Sequence[RoutingKey]) -> KeyT
         If a key is for another fabric, or the base routes have an LMC.
     NotApplicable
         If the base routes are not forwarding tables, or a destination needs more LIDs than an LMC
-        of 7 gives or the unicast LIDs of InfiniBand allow for a fabric of this size.
+        of 7 gives or the unicast LIDs of InfiniBand allow for a fabric of this size, or these do
+        not allow the LMC.
     """
     base.check(fabric)
     if not isinstance(base, TableRoutes):
@@ -75,6 +82,10 @@ def key_tables(fabric: Fabric, base: Routes, keys: Sequence[RoutingKey]) -> KeyT
         if key.fabric.digest != fabric.digest:
             raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
     most = most_lmc(fabric)
+    if lmc is not None:
+        whole_number(lmc, "lmc", 1)
+        if lmc > most:
+            raise NotApplicable(f"{fabric.name} has room for an LMC of {most}, not {lmc}")
     paths = [key.paths for key in keys]
     starts = np.cumsum([0, *(len(edges) for _, edges in paths)])
     parts = [begin[1:] + start for (begin, _), start in zip(paths, starts[:-1], strict=True)]
@@ -83,18 +94,18 @@ def key_tables(fabric: Fabric, base: Routes, keys: Sequence[RoutingKey]) -> KeyT
     destination = np.concatenate([np.zeros(0, np.int32), *(key.endpoints[1] for key in keys)])
     chosen = np.zeros(len(destination), dtype=np.int32)
     graph = fabric.graph
-    for lmc in range(min(1, most), most + 1):
-        graph.need_memory(fabric.num_destinations << lmc, 2, "ports")
-        table = np.repeat(base.table, 1 << lmc, axis=0)
+    for size in range(min(1, most), most + 1) if lmc is None else (lmc,):
+        graph.need_memory(fabric.num_destinations << size, 2, "ports")
+        table = np.repeat(base.table, 1 << size, axis=0)
         taken = np.zeros(table.shape, dtype=np.bool_)
         left = give_offsets(
-            destination, offset, edge, graph.edge_tail, graph.edge_port, lmc, table, taken, chosen
+            destination, offset, edge, graph.edge_tail, graph.edge_port, size, table, taken, chosen
         )
-        if left < 0:
+        if left < 0 or lmc is not None:
             ends = np.cumsum([0, *(len(key.sources) for key in keys)])
             name = f"{base.engine} with {len(keys)} routing keys"
             return KeyTables(
-                replace(base, table=table, lmc=lmc, engine=name),
+                replace(base, table=table, lmc=size, engine=name),
                 tuple(chosen[low:high].copy() for low, high in pairwise(ends.tolist())),
             )
     host = fabric.node_names[int(fabric.endpoint_node[destination[left]])]

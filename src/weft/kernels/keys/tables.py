@@ -28,8 +28,9 @@ def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, ta
 
     Returns
     -------
-    int: the first flow for which no offset is left, or -1.
+    int: the first flow for which no offset is left, or -1. Such flows get offset -1.
     """
+    left = -1
     for flow in range(len(destination)):
         chosen[flow] = 0
         if offset[flow] == offset[flow + 1]:
@@ -50,5 +51,6 @@ def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, ta
                 chosen[flow] = o
                 break
         if chosen[flow] == 0:
-            return flow
-    return -1
+            chosen[flow] = -1
+            left = flow if left < 0 else left
+    return left

@@ -12,14 +12,14 @@ import polars as pl
 from weft.core.columns import Column, frame_of_rows
 from weft.studies.claims import ClaimResult, interval, vote
 from weft.studies.routing_keys.contention import METHODS, Size
-from weft.studies.routing_keys.runs import KIB, PAPER, Measured, Run
+from weft.studies.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
 
 POINT_COLUMNS = {
     "figure": Column(
         pl.String,
         "",
-        "Figure of the paper, or latency (scheduler), keys (kinds of keys), faults (missing "
-        "cables)",
+        "Figure of the paper, or latency (scheduler), keys (kinds of keys), lmc, placement, "
+        "faults (missing cables)",
     ),
     "choice": Column(pl.String, "", "Choice that the paper leaves open (the first is the usual)"),
     "tree": Column(pl.String, "", "Fabric"),
@@ -29,6 +29,7 @@ POINT_COLUMNS = {
     "iterations": Column(pl.Int64, "", "Repetitions of the six phases"),
     "missing": Column(pl.Int64, "", "Missing cables between switches"),
     "base": Column(pl.String, "", "Engine of the base routes"),
+    "placement": Column(pl.String, "", "Hosts of the applications"),
     "policy": Column(pl.String, "", "Policy"),
 }
 RUN_COLUMNS = {
@@ -75,7 +76,8 @@ CLAIM_COLUMNS = {
 def _point(run: Run) -> tuple[Any, ...]:
     return (
         run.figure, run.choice, run.tree, run.applications, run.utilization,
-        run.size // KIB or None, run.iterations, run.missing, run.base, run.policy,
+        run.size // KIB or None, run.iterations, run.missing, run.base,
+        run.placement or CHOICES[run.choice].placement, run.policy,
     )  # fmt: skip
 
 

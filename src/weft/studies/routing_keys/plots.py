@@ -31,6 +31,8 @@ STYLES: dict[str, tuple[str, str, str, str]] = {
     "adaptive": ("adaptive", "#56B4E9", "h", "-"),
     "spray": ("spray", "#CC79A7", "p", "-"),
     "dfsssp": ("DFSSSP", "#555555", "x", "-"),
+    "sar": ("SAR", "#555555", "+", "--"),
+    "hedera": ("global first fit", "#F0E442", "s", "--"),
 }
 
 _TITLES = {

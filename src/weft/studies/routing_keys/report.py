@@ -38,12 +38,14 @@ _TITLES = {
     "9": "Figure 9: the same data in messages of one size",
     "latency": "Latency of the scheduler: NRK until its key is granted",
     "keys": "Kinds of keys",
+    "lmc": "LMC: ARK where a flow that finds no LID takes the base routes",
+    "placement": "Placement; isolated: Jigsaw's, with D-mod-K on the links of each application",
     "faults": "Missing cables, over base routes that allow them",
 }
 #: Columns that tell the points of a figure apart, and their headings.
 _POINTS = {
     "applications": "applications", "utilization": "utilization", "size_kib": "KiB",
-    "missing": "missing cables", "base": "base routes",
+    "missing": "missing cables", "base": "base routes", "placement": "placement",
 }  # fmt: skip
 
 

@@ -15,11 +15,13 @@ from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routes import Routes
 from weft.routing import route
+from weft.routing.engines.sar import sar_routes
 from weft.sim.packet.hardware import Hardware
 from weft.sim.simulate import simulate
 from weft.workload.apps import application_workload
 from weft.workload.apps.cartesian import MIXED
-from weft.workload.jobs import Job, combine
+from weft.workload.isolation import isolated_routes
+from weft.workload.jobs import Job, JobMix, combine
 
 SMALL, LARGE = "xgft:3;6,6,6;1,6,6;rate=4xFDR10", "xgft:3;12,12,12;1,12,12;rate=4xFDR10"
 #: Data rate of 4xFDR10, the paper's 40 Gb/s.
@@ -46,12 +48,14 @@ POLICIES: dict[str, tuple[str, str]] = {
     "adaptive": ("ecmp", "adaptive"),
     "spray": ("ecmp", "spray"),
     "dfsssp": ("dfsssp", "deterministic"),
+    "sar": ("sar", "deterministic"),
+    "hedera": ("", "nrk:choice=first-fit"),
     "ark-lowest": ("", "ark:first=lowest"),
     "ark-all": ("", "ark:colours=all"),
     "nrk-all": ("", "nrk:colours=all"),
 }
 PAPERS = ("dmodk", "conga", "ark", "nrk")
-RIVALS = tuple(list(POLICIES)[4:11])
+RIVALS = tuple(list(POLICIES)[4:13])
 #: Base routes of trees with missing cables, where ``dmodk`` does not apply.
 FAULTY_BASES = ("updn", "dfsssp")
 
@@ -64,8 +68,9 @@ class Choice:
     ----------
     sizes
         Sizes of mixed messages in bytes, drawn with equal probability.
-    contiguous
-        Whether each application has neighbouring hosts instead of random ones.
+    placement
+        Hosts of an application: ``random``, ``contiguous``, or ``isolated``, with links between
+        switches that no other application has.
     together
         Whether all applications start at once, instead of at random times within a phase.
     calc_spread
@@ -79,7 +84,7 @@ class Choice:
     """
 
     sizes: tuple[int, ...] = MIXED
-    contiguous: bool = False
+    placement: str = "random"
     together: bool = False
     calc_spread: float = 0.0
     eager_bytes: int = 16 * KIB
@@ -92,7 +97,7 @@ PAPER = "as the paper"
 CHOICES: dict[str, Choice] = {
     PAPER: Choice(),
     "mostly small": Choice(sizes=(4 * KIB,) * 4 + (8 * KIB,) * 2 + (16 * KIB, 64 * KIB, 256 * KIB)),
-    "contiguous": Choice(contiguous=True),
+    "contiguous": Choice(placement="contiguous"),
     "start together": Choice(together=True),
     "uneven calculation": Choice(calc_spread=0.1),
     "eager": Choice(eager_bytes=KIB * KIB),
@@ -130,6 +135,8 @@ class Run:
         Random cables between switches that are missing.
     base
         Engine of the base routes.
+    placement
+        As for `Choice`; empty for that of the choice.
     """
 
     figure: str
@@ -143,6 +150,7 @@ class Run:
     choice: str = PAPER
     missing: int = 0
     base: str = "dmodk"
+    placement: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,7 +182,7 @@ def study_runs(
     Parameters
     ----------
     figures
-        ``6`` to ``9``, ``latency``, ``keys``, ``faults``.
+        ``6`` to ``9``, ``latency``, ``keys``, ``lmc``, ``placement``, ``faults``.
     seeds
         Seeds of the repetitions; figure 9 has the first half of them.
     choices
@@ -184,7 +192,8 @@ def study_runs(
     """
     parts = {
         "6": _figure_6, "7": _figure_7, "8": _figure_8, "9": _figure_9,
-        "latency": _latency, "keys": _keys, "faults": _faults,
+        "latency": _latency, "keys": _keys, "lmc": _lmc, "placement": _placement,
+        "faults": _faults,
     }  # fmt: skip
     points = [run for figure in figures if figure in parts for run in parts[figure](quick)]
     if choices:
@@ -252,6 +261,20 @@ def _keys(quick: bool) -> Iterator[Run]:
         yield Run("keys", tree, count, 0.1, 0, 1, policy, 0)
 
 
+def _lmc(quick: bool) -> Iterator[Run]:
+    # Offset 0 of each LID has the base routes, so an LMC of 3 has room for the keys of 6 phases.
+    for util in (0.1,) if quick else (0.1, 0.5):
+        for policy in ("dmodk", *(f"ark:lmc={lmc}" for lmc in (1, 2, 3)), "ark"):
+            yield Run("lmc", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
+
+
+def _placement(quick: bool) -> Iterator[Run]:
+    tree, count = (SMALL, 6) if quick else (LARGE, APPLICATIONS[-1])
+    for placement in ("", "contiguous", "isolated"):
+        for policy in ("dmodk",) if placement == "isolated" else ("dmodk", "ark", "nrk"):
+            yield Run("placement", tree, count, 0.1, 0, 1, policy, 0, placement=placement)
+
+
 def _faults(quick: bool) -> Iterator[Run]:
     for missing, base in product(
         (22,) if quick else (0, 4, 22, 43), FAULTY_BASES[: 1 if quick else 2]
@@ -287,7 +310,7 @@ def _routes(tree: str, missing: int, seed: int, engine: str) -> Routes:
 
 
 def jobs_of(run: Run, hosts: int) -> list[Job]:
-    """Return the applications of a run, with random or contiguous hosts and start times.
+    """Return the applications of a run, with their hosts and start times.
 
     Parameters
     ----------
@@ -297,8 +320,9 @@ def jobs_of(run: Run, hosts: int) -> list[Job]:
         Number of hosts.
     """
     choice = CHOICES[run.choice]
+    placement = run.placement or choice.placement
     random = np.random.default_rng(run.seed)
-    place = np.arange(hosts) if choice.contiguous else random.permutation(hosts)
+    place = random.permutation(hosts) if placement == "random" else np.arange(hosts)
     sizes = (run.size,) if run.size else choice.sizes
     # Duration of a phase with its calculation, on a network without contention.
     phase_ns = float(np.mean(sizes)) * 8 / RATE_GBPS / run.utilization
@@ -311,11 +335,23 @@ def jobs_of(run: Run, hosts: int) -> list[Job]:
                 utilization=run.utilization, rate_gbps=RATE_GBPS, calc_spread=choice.calc_spread,
                 seed=int(np.random.SeedSequence([run.seed, number]).generate_state(1)[0]),
             ),
-            name=f"job{number}", placement=place[number * ranks : (number + 1) * ranks],
+            name=f"job{number}",
+            placement="isolated" if placement == "isolated"
+            else place[number * ranks : (number + 1) * ranks],
             start_ns=float(starts[number]),
         )
         for number in range(run.applications)
     ]  # fmt: skip
+
+
+def _routes_of(run: Run, fabric: Fabric, mix: JobMix, engine: str, seed: int) -> Routes:
+    if run.placement == "isolated":
+        return isolated_routes(fabric, np.split(mix.hosts, mix.first_rank[1:-1]))
+    if engine == "sar":
+        ops = mix.workload.messages[mix.workload.size_bytes[mix.workload.messages] > 0]
+        ends = (mix.hosts[of[ops]] for of in (mix.workload.rank, mix.workload.peer))
+        return sar_routes(fabric, *ends)
+    return _routes(run.tree, run.missing, seed, engine)
 
 
 def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
@@ -338,7 +374,7 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     work = mix.workload
     engine, policy = POLICIES.get(run.policy, ("", run.policy))
     result = simulate(
-        fabric, _routes(run.tree, run.missing, fault_seed, engine or run.base), work, mix.hosts,
+        fabric, _routes_of(run, fabric, mix, engine or run.base, fault_seed), work, mix.hosts,
         level="packet", policy=choice.policies.get(run.policy, policy), seed=run.seed,
         eager_bytes=choice.eager_bytes, progress=watch,
         hardware=Hardware(queues="voq", buffer_bytes=choice.buffer_bytes),

@@ -1,9 +1,10 @@
 """Routing Keys: ARK and NRK against D-mod-K, CONGA and other routings, at the packet level.
 
 Figures 4 and 6 to 9 are reproduced and each claim is tested; beyond the paper are the latency of
-the scheduler, the kinds of keys, and trees with missing cables. The paper does not print the sizes
-of figure 4, the distribution of mixed sizes, the utilization of figure 9, the numbers of
-iterations, or the settings of switches and of CONGA; `runs.CHOICES` varies what matters.
+the scheduler, the kinds of keys, the LMC, the placement, and trees with missing cables. The paper
+does not print the sizes of figure 4, the distribution of mixed sizes, the utilization of figure 9,
+the numbers of iterations, or the settings of switches and of CONGA; `runs.CHOICES` varies what
+matters.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from weft.studies.routing_keys.report import KeyStudy
 from weft.studies.routing_keys.runs import CHOICES, PAPER, Measured, Run, measure_all, study_runs
 from weft.studies.routing_keys.verdicts import CLAIMS, Evidence
 
-FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "faults")
+FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "lmc", "placement", "faults")
 #: Largest network of figure 4, and its largest network in a quick study.
 MOST_HOSTS, QUICK_HOSTS = 40_000, 2_500
 
@@ -54,7 +55,7 @@ def routing_keys(
         default 10, or 3 if quick. Figure 9 has half as many.
     figures
         Figures 4, 6, 7, 8 and 9; beyond the paper: latency (of the scheduler), keys (kinds of
-        keys), faults (missing cables).
+        keys), lmc (LIDs for the keys' paths), placement, faults (missing cables).
     choices
         Whether to vary what the paper leaves open, at some points of figures 6 to 8.
     hosts

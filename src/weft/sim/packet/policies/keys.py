@@ -11,7 +11,11 @@ from weft.sim.packet.policies.policy_registry import Policy, policy
 
 @policy("ark")
 def ark(
-    *, method: Method = "exact", colours: Colours = "fewest", first: First = "random"
+    *,
+    method: Method = "exact",
+    colours: Colours = "fewest",
+    first: First = "random",
+    lmc: int = 0,
 ) -> Policy:
     """Messages take the paths of their application's routing key; others take the routes.
 
@@ -25,12 +29,15 @@ def ark(
     first
         The switch of the first colour of each key. With ``random``, the keys of several
         applications do not all begin with the same switches, as they do with ``lowest``.
+    lmc
+        LMC of the subnet, where a flow that finds no LID for its path takes the routes; 0 for no
+        limit.
 
     Notes
     -----
     Source: Routing Keys, section II-A.
     """
-    return Policy(keys=KeyRules(False, method=method, colours=colours, first=first))
+    return Policy(keys=KeyRules(False, method=method, colours=colours, first=first, lmc=lmc))
 
 
 @policy("nrk")
