@@ -1,10 +1,12 @@
 """The scheduler of routing keys: a state machine without clock or network.
 
-Events go in, decisions come out. The simulators call it while they run; its log can be replayed.
+Events go in, decisions come out. The simulators call it while they run. Its log can be replayed,
+also by a scheduler with other rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,6 +107,8 @@ class Scheduler:
         self.loads = np.zeros(len(network.edge), dtype=np.int32)
         #: Demands of these flows, as `RoutingKey.demand`; zeros unless the choice is ``first-fit``.
         self.reserved = np.zeros(len(network.edge), dtype=np.int64)
+        #: Events handled so far, in order; `replay` gives the decisions again.
+        self.log: list[Event] = []
         self.keys: dict[str, RoutingKey] = {}
         #: Columns of the keys that are in use.
         self.granted: dict[str, NDArray[np.int32]] = {}
@@ -144,7 +148,23 @@ class Scheduler:
                     self._release(event.name)
                 del self.keys[event.name]
         self._now_ns = event.time_ns
+        self.log.append(event)
         return grant
+
+    def replay(self, log: Iterable[Event]) -> list[Grant]:
+        """Handle recorded events, for example those of a scheduler with another `choice`.
+
+        Returns
+        -------
+        list of Grant
+            The answers to the requests, in order.
+
+        Raises
+        ------
+        InputError
+            As `handle`.
+        """
+        return [grant for event in log if (grant := self.handle(event)) is not None]
 
     def _place(self, key: RoutingKey) -> None:
         if key.fabric.digest != self.network.fabric.digest:
