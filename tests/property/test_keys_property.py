@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import product
 
 import numpy as np
 import pytest
@@ -125,6 +126,22 @@ def test_damaged_keys_are_read_or_refused_with_file_and_line(
         assert error.file == "x.keys"
         assert error.line is not None
         assert 1 <= error.line <= text.count("\n") + 1
+
+
+def test_a_file_with_a_path_over_a_missing_cable_is_refused() -> None:
+    fabric = weft.fabric("xgft:2;3,4;1,3").with_faults(cables=2, seed=0)
+    refused = set()
+    for source, destination in product(range(3), range(3, 12)):
+        names = [fabric.host_names[at] for at in (source, destination)]
+        for up, down in product(range(1, 8), repeat=2):
+            line = f"x | {names[0]} {names[1]} | {up},{down} | 0\n"
+            try:
+                (key,) = read_keys(fabric, f'key "A" method exact\n{line}')
+                assert key.paths[1].min() >= 0
+                assert key.routes.edge.min() >= 0
+            except InputError as error:
+                refused.add(error.message.split(" on ")[0].split(" to ")[0])
+    assert "a cable downwards" in refused
 
 
 def test_a_file_with_two_paths_between_the_same_hosts_is_refused() -> None:

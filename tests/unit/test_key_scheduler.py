@@ -11,7 +11,16 @@ from weft.routing_keys.choice import Choice, chosen_columns
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import HOST_RATE
 from weft.routing_keys.run import KeyRules, KeyRun
-from weft.routing_keys.scheduler import Done, Event, Grant, Leave, Place, Request, Scheduler
+from weft.routing_keys.scheduler import (
+    Done,
+    Event,
+    Grant,
+    Leave,
+    Place,
+    Request,
+    Scheduler,
+    Tick,
+)
 from weft.routing_keys.tables import key_tables
 from weft.workload.jobs import Job, JobMix, combine
 
@@ -34,11 +43,11 @@ def scheduler(number: int = 6, **options: object) -> Scheduler:
 def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None:
     state = scheduler(choice=choice, criterion=criterion)
     random = np.random.default_rng(8)
-    grants: list[Grant | None] = []
+    grants: list[Grant] = []
     for time in range(120):
         name = f"k{random.integers(6)}"
         event: Event = (Done if name in state.granted else Request)(float(time), name)
-        grants.append(state.handle(event))
+        grants += state.handle(event)
         fresh = sum(
             (state.keys[each].moved(column).loads for each, column in state.granted.items()),
             np.zeros_like(state.loads),
@@ -48,8 +57,7 @@ def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None
         assert np.array_equal(state.reserved, fresh * HOST_RATE * (choice == "first-fit"))
     again = Scheduler(key_network(TREE), choice=choice, criterion=criterion)  # type: ignore[arg-type]
     answers = again.replay(state.log)
-    given = [grant for grant in grants if grant is not None]
-    for one, other in zip(answers, given, strict=True):
+    for one, other in zip(answers, grants, strict=True):
         assert (one.name, one.time_ns) == (other.name, other.time_ns)
         assert np.array_equal(one.column, other.column)
     assert np.array_equal(again.loads, state.loads)
@@ -80,9 +88,7 @@ def test_a_key_moves_to_switches_that_no_other_key_uses() -> None:
     state = Scheduler(key_network(tree))
     state.handle(Place(0.0, keys(tree, [0, 1], [4, 8], name="A")))
     state.handle(Place(0.0, keys(tree, [2], [12], name="B")))
-    first, second = (state.handle(Request(1.0, name)) for name in "AB")
-    assert first is not None
-    assert second is not None
+    (first,), (second,) = (state.handle(Request(1.0, name)) for name in "AB")
     assert state.loads.max() == 1
     assert set(first.column[:, 0]) | set(second.column[:, 0]) == {0, 1, 2}
 
@@ -91,18 +97,39 @@ def test_keys_of_an_equal_fabric_are_accepted() -> None:
     state = Scheduler(key_network(TREE))
     key_network.cache_clear()
     state.handle(Place(0.0, keys(weft.fabric(TREE.name), [0, 1], [20, 40])))
-    assert state.handle(Request(1.0, "A")) is not None
+    assert len(state.handle(Request(1.0, "A"))) == 1
     assert state.loads.sum() == 8
 
 
 def test_requests_wait_for_the_scheduler_in_order_of_arrival() -> None:
     state = scheduler(latency_ns=100.0, service_ns=30.0)
-    times = [state.handle(Request(float(index), f"k{index}")) for index in range(3)]
-    assert [grant.time_ns for grant in times if isinstance(grant, Grant)] == [230.0, 260.0, 290.0]
+    grants = [grant for at in range(3) for grant in state.handle(Request(float(at), f"k{at}"))]
+    assert [grant.time_ns for grant in grants] == [230.0]
+    assert state.next_decision_ns == 30.0
+    grants = state.handle(Tick(60.0))
+    assert [(grant.name, grant.time_ns) for grant in grants] == [("k1", 260.0), ("k2", 290.0)]
+    assert state.next_decision_ns == np.inf
     state.handle(Done(500.0, "k0"))
-    grant = state.handle(Request(500.0, "k3"))
-    assert grant is not None
+    (grant,) = state.handle(Request(500.0, "k3"))
     assert grant.time_ns == 730.0
+
+
+def test_a_request_is_decided_when_it_is_served_and_withdrawn_by_an_earlier_return() -> None:
+    tree = weft.fabric("xgft:2;4,4;1,2")
+    state = Scheduler(key_network(tree), service_ns=100.0)
+    for name, source in zip("ABCD", range(4), strict=True):
+        state.handle(Place(0.0, keys(tree, [source], [source + 4], name=name)))
+    requests = zip(range(4), "ABCD", strict=True)
+    grants = [grant for at, name in requests for grant in state.handle(Request(float(at), name))]
+    assert [grant.name for grant in grants] == ["A"]
+    with pytest.raises(weft.InputError, match="C is in use"):
+        state.handle(Request(5.0, "C"))
+    (second,) = state.handle(Done(110.0, "B"))  # served from 100 ns
+    state.handle(Done(120.0, "C"))
+    (last,) = state.handle(Tick(250.0))  # D follows B, because C is withdrawn
+    assert (second.name, second.time_ns, last.name, last.time_ns) == ("B", 200.0, "D", 300.0)
+    assert last.column[0, 0] == second.column[0, 0] != grants[0].column[0, 0]
+    assert state.loads.max() == 1
 
 
 @pytest.mark.parametrize(
@@ -114,6 +141,7 @@ def test_requests_wait_for_the_scheduler_in_order_of_arrival() -> None:
         (Done(5.0, "b"), "no key b"),
         (Leave(5.0, "b"), "no key b"),
         (Request(0.5, "k1"), "earlier than the one before"),
+        (Request(float("nan"), "k1"), "nan ns"),
         (Place(5.0, keys(TREE, [0], [9], name="k2")), "already a key k2"),
         (Place(5.0, keys(weft.fabric("xgft:2;4,4;1,4"), [0], [9])), "for another fabric"),
     ],
@@ -180,8 +208,20 @@ def test_phases_wait_for_the_scheduler_or_take_the_base_routes(level: str) -> No
 
     # Two iterations of six phases, each of which waits twice the latency.
     assert span("nrk:latency=20us") >= span("nrk") + 12 * 2 * 20_000 * 0.95
+    # With one scheduler for both jobs, requests wait for each other.
+    assert span("nrk:service=20us") >= span("nrk") + 12 * 20_000 * 0.95
     # All messages of a phase are posted before a late grant.
     assert span("nrk:latency=1ms,before=base") == span("deterministic")
+
+
+@pytest.mark.parametrize(("level", "before"), [("flow", "wait"), ("packet", "base")])
+def test_many_requests_wait_for_a_slow_scheduler(level: str, before: str) -> None:
+    jobs = mix(jobs=5)
+    policy = f"nrk:service=3us,latency=1us,before={before}"
+    result = weft.simulate(TREE, ROUTES, jobs.workload, jobs.hosts, level=level, policy=policy)  # type: ignore[call-overload]
+    assert (result.messages()["arrived_ns"] >= 0).all()
+    if before == "wait":  # 60 requests of 3 us, one after the other
+        assert result.makespan_ns >= 60 * 3_000
 
 
 def test_a_run_without_requests_has_keys_of_its_phases_or_is_refused() -> None:

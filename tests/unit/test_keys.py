@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import weft
+from weft.routes import VirtualLanes
 from weft.routing_keys import RoutingKey, keys
 from weft.routing_keys.network import key_network
 from weft.routing_keys.scheduler import Place, Request, Scheduler
+from weft.routing_keys.tables import key_tables
 
 
 def load_between_switches(key: RoutingKey) -> int:
@@ -136,6 +140,62 @@ def test_keys_avoid_missing_and_slow_cables() -> None:
     assert key.contention == key.contention_bound == 1.0
 
 
+def test_random_switches_are_random_with_missing_cables_too() -> None:
+    tree = weft.fabric("xgft:2;8,8;1,8").with_faults(cables=1, seed=0)
+    first = {
+        int(keys(tree, [0], [60], first="random", seed=seed).column[0, 0]) for seed in range(9)
+    }
+    assert len(first) > 3
+    random = np.random.default_rng(3)
+    for seed in range(30):
+        ends = random.permutation(64)[:40], random.permutation(64)[:40]
+        lowest, key = keys(tree, *ends), keys(tree, *ends, first="random", seed=seed)
+        assert key.contention <= max(lowest.contention, key.contention_bound)
+
+
+def test_parts_that_are_cut_off_are_refused_and_hosts_without_a_cable() -> None:
+    tree = weft.fabric("xgft:2;4,4;1,4")
+    faulty = tree.with_faults(switches=1, seed=1)
+    lost = np.flatnonzero(faulty.host_endpoint < 0)
+    assert len(lost) == 4
+    with pytest.raises(weft.InputError, match=f"host h{lost[0]} of .* has no cable"):
+        keys(faulty, [0], [int(lost[0])])
+    counts = {"made": 0, "refused": 0}
+    whole = weft.fabric("xgft:3;2,2,3;1,2,2")
+    for seed in range(60):
+        cut = whole.with_faults(cables=int(3 + seed % 9), seed=seed)
+        hosts = np.flatnonzero(cut.host_endpoint >= 0)
+        ends = np.random.default_rng(seed).choice(hosts, (2, 6))
+        try:
+            key = keys(cut, *ends, first="random", seed=seed)
+            assert (key.network.weight[key.loads > 0] > 0).all()
+            assert load_between_switches(key) == key.worst >= key.bound
+            counts["made"] += 1
+        except (weft.InputError, weft.NotApplicable):
+            counts["refused"] += 1
+    assert min(counts.values()) >= 10
+
+
+def test_the_guarantee_names_slow_links_and_repeated_flows() -> None:
+    tree = weft.fabric("xgft:2;4,4;1,4")
+    slow = keys(tree.degraded(np.unique(tree.graph.edge_link >> 1), 10.0), [0], [4])
+    assert slow.guarantee.endswith("which have less than the hosts' rate")
+    twice = keys(weft.fabric("xgft:2;4,4;1,4"), [0, 0], [4, 4])
+    assert "flows between the same hosts count once" in twice.guarantee
+
+
+def test_tables_have_no_service_levels_of_the_base_routes() -> None:
+    tree = weft.fabric("xgft:3;3,3,3;1,3,3")
+    key = keys(tree, [0, 1, 2], [9, 18, 26])
+    tables = key_tables(tree, weft.route(tree, "dfsssp"), [key])
+    assert weft.validate(tree, tables.routes).ok
+    tree = weft.fabric("xgft:2;4,4;1,4")
+    base = weft.route(tree, "dmodk")
+    two = replace(base, sl=np.ones((), np.uint8), lanes=VirtualLanes.uniform([0, 1]))
+    with pytest.raises(weft.NotApplicable, match="one virtual lane"):
+        key_tables(tree, two, [])
+
+
 def test_fabrics_that_are_not_folded_clos_networks_are_refused() -> None:
     with pytest.raises(weft.NotApplicable, match="connects two switches of level 1"):
         keys(weft.fabric("torus:4x4"), [0], [5])
@@ -149,6 +209,7 @@ def test_fabrics_that_are_not_folded_clos_networks_are_refused() -> None:
         ([0], [5], {"method": "best"}, "exact or greedy"),
         ([0], [5], {"seed": -1}, "seed"),
         ([0], [5], {"colours": "some"}, "fewest or all"),
+        ([0], [5], {"name": 3}, "must be text, not 3"),
     ],
 )
 def test_wrong_arguments_are_refused(

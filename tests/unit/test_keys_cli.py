@@ -104,11 +104,16 @@ def test_wrong_lines_of_flows_are_refused(capsys, flows: Path, line: str, messag
 
 
 def test_wrong_words_are_refused(capsys, flows: Path) -> None:
-    either = "expected either --workload or --flows"
+    either = "expected one of --workload, --flows and --read"
     from_file = ("--flows", str(flows))
     assert refused(capsys, TREE) == either
     assert refused(capsys, TREE, *from_file, "--workload", "cartesian") == either
     assert refused(capsys, TREE, *from_file, "--ranks", "4").startswith("--ranks requires --work")
+    phases = ("--workload", "cartesian")
+    assert refused(capsys, TREE, *phases, "--name", "B").startswith("--name requires --flows")
+    assert "0" in refused(capsys, TREE, *phases, "--ranks", "0")
+    assert "--placement" in refused(capsys, TREE, *from_file, "--placement", "random")
+    assert "--read has keys" in refused(capsys, TREE, "--read", "a.keys", "--seed", "1")
     assert refused(capsys, TREE, "--flows", "none.txt").startswith("none.txt: ")
     assert refused(capsys, TREE, *from_file, "--name", 'a"', "--out", "a.keys").startswith(
         "key 'a\"': expected names"
@@ -117,6 +122,15 @@ def test_wrong_words_are_refused(capsys, flows: Path) -> None:
     assert "connects two switches of level 1" in refused(capsys, "torus:4x4", *from_file)
     flows.write_text("# none\n")
     assert "there are no flows" in refused(capsys, TREE, *from_file)
+
+
+def test_keys_that_were_written_are_read(capsys, flows: Path) -> None:
+    assert main(["keys", TREE, "--flows", str(flows), "--name", "B", "--out", "a.keys"]) == 0
+    capsys.readouterr()
+    assert main(["keys", TREE, "--read", "a.keys", "--paths", "--export", "new"]) == 0
+    assert "B1: 0→4→1→DLID(4)\nB2: 0→5→2→DLID(8)\nWrote new for" in capsys.readouterr().out
+    Path("a.keys").write_text("B1: 0→4→1→DLID(4) | h0 h4 | 5,9 | 0\n")
+    assert refused(capsys, TREE, "--read", "a.keys").startswith("a.keys:1: expected key")
 
 
 def test_more_lids_than_an_lmc_gives_are_refused(capsys, flows: Path) -> None:

@@ -26,7 +26,7 @@ from weft.opensm.export import check_target
 from weft.opensm.export import export as export_routes
 from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.files import write_keys
+from weft.routing_keys.files import read_keys, write_keys
 from weft.routing_keys.key_set import workload_keys
 from weft.routing_keys.make import Colours, Method
 from weft.routing_keys.tables import key_tables
@@ -55,11 +55,16 @@ def keys_command(
         Path | None,
         Parameter(help="A file of flows, one line SOURCE DESTINATION each, instead of a workload."),
     ] = None,
+    read: Annotated[
+        Path | None, Parameter(help="A file of keys, as --out writes it, instead of a workload.")
+    ] = None,
     method: Annotated[Method, Parameter(help="As few colours as possible, or greedy.")] = "exact",
     colours: Annotated[
         Colours, Parameter(help="The fewest colours, or as many as there are switches above.")
     ] = "fewest",
-    name: Annotated[str, Parameter(help="Name of the key of a file of flows.")] = "A",
+    name: Annotated[
+        str | None, Parameter(help="Name of the key of a file of flows; by default A.")
+    ] = None,
     seed: Annotated[Whole, Parameter(help="Seed of the colouring.")] = 0,
     paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
     out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
@@ -79,10 +84,16 @@ def keys_command(
 
     The exit status is 1 if a key has more contention than the lower bound for any routing.
     """
-    if (workload is None) == (flows is None):
-        raise InputError("expected either --workload or --flows")
-    if flows is not None and ranks is not None:
-        raise InputError("--ranks requires --workload; a file of flows names hosts")
+    if [workload, flows, read].count(None) != 2:
+        raise InputError("expected one of --workload, --flows and --read")
+    if workload is None and ranks is not None:
+        raise InputError("--ranks requires --workload; a file of flows or keys names hosts")
+    if workload is None and placement != "linear":
+        raise InputError("--placement requires --workload; a file of flows or keys names hosts")
+    if read is not None and (method != "exact" or colours != "fewest" or seed):
+        raise InputError("--method, --colours and --seed make keys; --read has keys already")
+    if flows is None and name is not None:
+        raise InputError("--name requires --flows; other keys have names")
     check_files(("--out", out, ()))
     if export is not None:
         check_target(export, overwrite)
@@ -91,10 +102,14 @@ def keys_command(
         made: tuple[RoutingKey, ...]
         if flows is not None:
             ends = read_flows(loaded, read_text(flows), str(flows))
-            made = (keys(loaded, *ends, method=method, colours=colours, name=name, seed=seed),)
+            made = (
+                keys(loaded, *ends, method=method, colours=colours, name=name or "A", seed=seed),
+            )
+        elif read is not None:
+            made = read_keys(loaded, read_text(read), str(read))
         else:
             assert workload is not None
-            work = load_workload(workload, ranks or loaded.num_hosts)
+            work = load_workload(workload, loaded.num_hosts if ranks is None else ranks)
             made = workload_keys(
                 loaded, work, placement, method=method, colours=colours, seed=seed
             ).keys

@@ -42,8 +42,8 @@ def chosen_columns(
         ``fixed`` keeps the switches that the key has.
     criterion
         Of ``shift`` and ``optimum``. ``max`` minimises the largest load of the links that the key
-        uses, and among equal choices the variance; ``variance`` minimises the variance of the loads
-        of all links.
+        uses, and among equal choices the sum of squared loads; ``variance`` minimises the sum of
+        squared loads of all links, and thus their variance where all links have one rate.
 
     Returns
     -------

@@ -141,6 +141,8 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
         )
     source, destination = (host_number(fabric, word) for word in hosts)
     start, end = fabric.host_endpoint[[source, destination]]
+    if min(start, end) < 0:
+        raise InputError(f"{hosts[0 if start < 0 else 1]} has no cable")
     ports = [int(port) for port in fields[2].split(",") if port]
     ends = [network.subtrees(np.array([each], dtype=np.int32))[0] for each in (start, end)]
     depth = int((ends[0] != ends[1]).sum())
@@ -165,8 +167,10 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
         row = int(graph.edge_row[edge])
     prefix, down = 0, []
     for stage, c in enumerate(column):
-        at = load_index(stages, stage, 1, ends[1][stage], prefix, c)
-        down.append(int(graph.edge_port[network.edge[at]]))
+        edge = int(network.edge[load_index(stages, stage, 1, ends[1][stage], prefix, c)])
+        if edge < 0:
+            raise InputError(f"a cable downwards to {hosts[1]} on this path is missing")
+        down.append(int(graph.edge_port[edge]))
         prefix = prefix * int(stages.planes[stage]) + c % int(stages.planes[stage])
     if ports[depth:] != down[::-1]:
         raise InputError(

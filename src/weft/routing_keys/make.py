@@ -85,14 +85,14 @@ def keys(
     Raises
     ------
     InputError
-        If a host does not exist, the numbers of sources and destinations differ, or two hosts are
-        not connected by a path that goes up and then down.
+        If a host does not exist or has no cable, the numbers of sources and destinations differ, or
+        two hosts are not connected by a path that goes up and then down.
     NotApplicable
         If the fabric is not a folded Clos network; the message names the reason.
 
     Notes
     -----
-    Where cables are missing or of different rates, colours first get the switches that cost least,
+    Where cables are missing or of different rates, colours get the switches that cost least,
     and flows on missing cables get their least loaded path. With ``exact``, single flows are then
     rerouted until the bound is reached or no flow can be improved; finally, flows negotiate
     (`improve_paths`). This is needed too where switches above the leaves have fewer cables upwards
@@ -107,7 +107,13 @@ def keys(
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))
     network = key_network(fabric)
+    if not isinstance(name, str):
+        raise InputError(f"the name of a key must be text, not {name!r}")
     endpoints = np.stack((fabric.host_endpoint[source], fabric.host_endpoint[destination]))
+    if (endpoints < 0).any():
+        at = int(np.argmax((endpoints < 0).any(axis=0)))
+        host = (source if endpoints[0, at] < 0 else destination)[at]
+        raise InputError(f"host {fabric.host_names[host]} of {fabric.name} has no cable")
     ends = [network.subtrees(each) for each in endpoints]
     depth, earliest = stages_used(network, endpoints)
     colour, group, cable = _coloured(network, ends, depth, method, colours, seed)
@@ -208,13 +214,26 @@ def _assign(
 ) -> int:
     """Give each group a plane, and reroute single flows where this lowers the largest load.
 
-    With a seed, the groups get random planes of a uniform network, otherwise the lowest. Return the
+    With a seed, the groups get random planes, otherwise the lowest. In a network that is not
+    uniform, they get the planes that cost least if the bound is not reached otherwise. Return the
     first flow without a path, or -1.
     """
     stages, weight = network.stages, network.weight
     loads = np.zeros(len(weight), dtype=np.int32)
+    bound = network.bound(ends, depth, weight)
     plane = np.empty(network.num_groups, dtype=np.int32)
-    if network.uniform:
+
+    def use_planes() -> int:
+        columns_of(stages, group, cable, plane, column)
+        drop_broken(stages, weight, *ends, depth, column)
+        loads[:] = 0
+        add_flows(stages, *ends, depth, read_only(column.view()), 1, loads)
+        if network.complete and (loads * weight).max(initial=0.0) <= bound:
+            return -1
+        lost: int = improve_paths(stages, loads, weight, *ends, depth, column, bound, rounds)
+        return lost
+
+    if network.uniform or seed is not None:
         orders = [
             np.tile(np.arange(p), (n, 1))
             for n, p in zip(stages.prefixes[:-1].tolist(), stages.planes.tolist(), strict=True)
@@ -223,14 +242,10 @@ def _assign(
             random = np.random.default_rng(seed)
             orders = [random.permuted(order, axis=1) for order in orders]
         plane[:] = np.concatenate([plane[:0], *(order.reshape(-1) for order in orders)])
-    else:
-        groups = gather_groups(stages, group, cable, *ends)
-        best_planes(stages, groups, loads, weight, np.inf, plane)
-    columns_of(stages, group, cable, plane, column)
-    drop_broken(stages, weight, *ends, depth, column)
-    add_flows(stages, *ends, depth, read_only(column.view()), 1, loads)
-    bound = network.bound(ends, depth, weight)
-    if network.complete and (loads * weight).max(initial=0.0) <= bound:
-        return -1
-    lost: int = improve_paths(stages, loads, weight, *ends, depth, column, bound, rounds)
-    return lost
+        lost = use_planes()
+        if network.uniform or lost >= 0 or (loads * weight).max(initial=0.0) <= bound:
+            return lost
+        loads[:] = 0
+    groups = gather_groups(stages, group, cable, *ends)
+    best_planes(stages, groups, loads, weight, np.inf, plane)
+    return use_planes()

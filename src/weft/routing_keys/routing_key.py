@@ -192,7 +192,11 @@ class RoutingKey(FrozenArrays):
     @property
     def guarantee(self) -> str:
         """What the key promises, in words."""
-        links = f"at most {flows_of(self.worst)} on a link between switches"
+        pairs = np.unique(self.endpoints, axis=1).shape[1]
+        once = " (flows between the same hosts count once)" if pairs < len(self.sources) else ""
+        links = f"at most {flows_of(self.worst)} on a link between switches{once}"
+        if self.worst <= 1 < self.contention:
+            return f"{links}, which have less than the hosts' rate"
         if self.worst == self.bound:
             reason = "free of contention" if self.worst <= 1 else "the least that is possible"
             return f"{links}, {reason}"

@@ -16,7 +16,7 @@ from weft.routing_keys.key_set import KeySet, workload_keys
 from weft.routing_keys.make import Colours, First, Method
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routes import KeyedRoutes
-from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
+from weft.routing_keys.scheduler import Done, Event, Place, Request, Scheduler, Tick
 from weft.routing_keys.tables import key_tables
 from weft.workload.workload import Kind, Workload
 
@@ -168,20 +168,26 @@ class KeyRun:
         )  # fmt: skip
         for key in self.plan.keys if rules.scheduled else ():
             self._scheduler.handle(Place(0.0, key))
-        self._granted_ns: list[list[float]] = [[] for _ in self.plan.keys]
-        self._routes: dict[tuple[int, int], NDArray[np.int32]] = {}
+        #: By number and instance of a key: time of its grant, and requests that wait for it.
+        self._granted_ns: dict[tuple[int, int], float] = {}
         self._waiting: dict[tuple[int, int], list[int]] = {}
+        #: Number and present instance of each key, by name.
+        self._requested: dict[str, tuple[int, int]] = {}
+        self._routes: dict[tuple[int, int], NDArray[np.int32]] = {}
 
     @property
     def next_change_ns(self) -> float:
-        """Time of the next change of paths; infinite if none is known."""
-        return min((time for time, _ in self._changes), default=np.inf)
+        """Time of the next change of paths or decision; infinite if none is known."""
+        return min([time for time, _ in self._changes] + [self._scheduler.next_decision_ns])
 
-    def due(self, now_ns: float) -> list[NewPaths]:
-        """Return the changes of paths up to the present time."""
+    def due(self, now_ns: float) -> tuple[list[NewPaths], list[tuple[int, float]]]:
+        """Return the changes of paths up to the present time, and answers as `answer` does."""
+        ends: list[tuple[int, float]] = []
+        while (decision_ns := self._scheduler.next_decision_ns) <= now_ns:
+            ends += self._handle(Tick(decision_ns))
         changes = [paths for time, paths in self._changes if time <= now_ns]
         self._changes = [each for each in self._changes if each[0] > now_ns]
-        return changes
+        return changes, ends
 
     def answer(
         self, ops: list[int], now_ns: float, arrived: NDArray[Any]
@@ -211,17 +217,22 @@ class KeyRun:
         waits = self.rules.before == "wait"
         ends: list[tuple[int, float]] = []
         plan, workload = self.plan, self._workload
+        # The engines' clocks are rounded to their units.
+        now_ns = max(now_ns, self._scheduler.now_ns)
         for op in ops:
             number, instance = int(plan.of_op[op]), int(plan.instance[op])
             key = plan.keys[number]
             manages = workload.rank[op] == plan.manager[number]
             if workload.kind[op] == Kind.KEY_DONE:
                 if manages:
-                    self._scheduler.handle(Done(now_ns, key.name))
+                    ends += self._handle(Done(now_ns, key.name))
                 continue
-            granted = self._granted_ns[number]
             if not waits:
                 ends.append((op, now_ns))
+            elif (number, instance) in self._granted_ns:
+                ends.append((op, max(now_ns, self._granted_ns[number, instance])))
+            else:
+                self._waiting.setdefault((number, instance), []).append(op)
             if manages:
                 before = (plan.of_op == number) & (plan.instance == instance - self.copies)
                 if np.any(arrived[before & self._is_message] < 0):
@@ -229,20 +240,22 @@ class KeyRun:
                         f"{workload.describe(op)}: messages of the request {self.copies} earlier "
                         "are under way; end each phase with a barrier before the return of its key"
                     )
-                grant = self._scheduler.handle(Request(now_ns, key.name))
-                assert grant is not None
-                granted.append(grant.time_ns)
-                paths = self._paths(number, instance, grant.column)
-                self._changes.append((now_ns if waits else grant.time_ns, paths))
-                waiting = self._waiting.pop((number, instance), [])
-                if waits:
-                    ends += [(each, grant.time_ns) for each in (op, *waiting)]
-            elif not waits:
-                continue
-            elif instance < len(granted):
-                ends.append((op, max(now_ns, granted[instance])))
-            else:
-                self._waiting.setdefault((number, instance), []).append(op)
+                self._requested[key.name] = (number, instance)
+                ends += self._handle(Request(now_ns, key.name))
+        return ends
+
+    def _handle(self, event: Event) -> list[tuple[int, float]]:
+        """Pass an event to the scheduler, and note the changes of paths that it decides."""
+        ends: list[tuple[int, float]] = []
+        for grant in self._scheduler.handle(event):
+            number, instance = self._requested[grant.name]
+            self._granted_ns[number, instance] = grant.time_ns
+            paths = self._paths(number, instance, grant.column)
+            # Paths may change before the answer arrives if no message is sent until then.
+            change_ns = event.time_ns if self.rules.before == "wait" else grant.time_ns
+            self._changes.append((change_ns, paths))
+            waiting = self._waiting.pop((number, instance), [])
+            ends += [(each, grant.time_ns) for each in waiting]
         return ends
 
     def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:

@@ -6,12 +6,15 @@ also by a scheduler with other rules.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.arguments import one_of
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.kernels.keys.assignment import add_flows
@@ -52,7 +55,14 @@ class Leave:
     name: str
 
 
-Event = Place | Request | Done | Leave
+@dataclass(frozen=True)
+class Tick:
+    """Time passes; requests that are due are decided."""
+
+    time_ns: float
+
+
+Event = Place | Request | Done | Leave | Tick
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +87,9 @@ class Grant:
 class Scheduler:
     """Grants routing keys, each on the switches that suit the keys in use at that time.
 
+    Times of events are those at which applications send them; all arrive after the same latency.
+    A request is decided when the scheduler begins to handle it, with the keys that are in use then.
+
     Parameters
     ----------
     network
@@ -87,6 +100,11 @@ class Scheduler:
         Time of a message between an application and the scheduler, in each direction.
     service_ns
         Time in which the scheduler handles one request; requests wait in order of arrival.
+
+    Raises
+    ------
+    InputError
+        If `choice` or `criterion` is none of those, or a time is below 0.
     """
 
     def __init__(
@@ -98,6 +116,11 @@ class Scheduler:
         latency_ns: float = 0.0,
         service_ns: float = 0.0,
     ) -> None:
+        one_of(choice, get_args(Choice), "choice")
+        one_of(criterion, get_args(Criterion), "criterion")
+        for what, time_ns in (("latency", latency_ns), ("service time", service_ns)):
+            if not 0 <= time_ns < np.inf:
+                raise InputError(f"the {what} of a scheduler must be at least 0 ns, not {time_ns}")
         self.network = network
         self.choice: Choice = choice
         self.criterion: Criterion = criterion
@@ -112,44 +135,59 @@ class Scheduler:
         self.keys: dict[str, RoutingKey] = {}
         #: Columns of the keys that are in use.
         self.granted: dict[str, NDArray[np.int32]] = {}
-        self._now_ns = 0.0
+        #: Time of the last event.
+        self.now_ns = 0.0
         self._free_ns = 0.0
+        self._waiting: deque[Request] = deque()
+        self._decided: list[Grant] = []
 
-    def handle(self, event: Event) -> Grant | None:
-        """Handle an event.
+    @property
+    def next_decision_ns(self) -> float:
+        """Time at which the next waiting request is decided; infinite if none waits."""
+        if not self._waiting:
+            return np.inf
+        return max(self._waiting[0].time_ns, self._free_ns - self.latency_ns)
+
+    def handle(self, event: Event) -> list[Grant]:
+        """Handle an event, after the decisions that are due before it.
+
+        A `Done` or `Leave` before the decision withdraws the request.
 
         Returns
         -------
-        Grant or None
-            The answer to a request.
+        list of Grant
+            The answers to the requests that have been decided, in order.
 
         Raises
         ------
         InputError
             If the event is earlier than the one before, a name is unknown or not unique, a request
-            names a key in use, or a key is returned that is not in use. The state stays as it was.
+            names a key that is requested or in use, or a key is returned that is neither. The event
+            changes nothing; decisions before it are returned with the next event.
         """
-        if event.time_ns < self._now_ns:
+        if not self.now_ns <= event.time_ns < np.inf:
             raise InputError(
                 f"the event at {event.time_ns:g} ns is earlier than the one before, at "
-                f"{self._now_ns:g} ns"
+                f"{self.now_ns:g} ns"
             )
-        grant = None
+        self._decide(event.time_ns)
         match event:
             case Place():
                 self._place(event.key)
             case Request():
-                grant = self._grant(event)
+                self._request(event)
             case Done():
                 self._release(event.name)
             case Leave():
                 self._known(event.name)
-                if event.name in self.granted:
+                if self._uses(event.name):
                     self._release(event.name)
                 del self.keys[event.name]
-        self._now_ns = event.time_ns
+        self.now_ns = event.time_ns
         self.log.append(event)
-        return grant
+        self._decide(event.time_ns)
+        decided, self._decided = self._decided, []
+        return decided
 
     def replay(self, log: Iterable[Event]) -> list[Grant]:
         """Handle recorded events, for example those of a scheduler with another `choice`.
@@ -164,7 +202,7 @@ class Scheduler:
         InputError
             As `handle`.
         """
-        return [grant for event in log if (grant := self.handle(event)) is not None]
+        return [grant for event in log for grant in self.handle(event)]
 
     def _place(self, key: RoutingKey) -> None:
         if key.fabric.digest != self.network.fabric.digest:
@@ -175,23 +213,35 @@ class Scheduler:
             raise InputError(f"there is already a key {key.name}; expected a new name")
         self.keys[key.name] = key
 
-    def _grant(self, event: Request) -> Grant:
-        key = self._known(event.name)
-        if event.name in self.granted:
+    def _uses(self, name: str) -> bool:
+        return name in self.granted or any(request.name == name for request in self._waiting)
+
+    def _request(self, event: Request) -> None:
+        self._known(event.name)
+        if self._uses(event.name):
             raise InputError(f"key {event.name} is in use; it must be returned before a request")
-        loads = self.reserved if self.choice == "first-fit" else self.loads
-        column = chosen_columns(key, loads, self.choice, self.criterion)
-        self._add(key, column, 1)
-        self.granted[event.name] = column
-        begin = max(event.time_ns + self.latency_ns, self._free_ns)
-        self._free_ns = begin + self.service_ns
-        return Grant(self._free_ns + self.latency_ns, event.name, column)
+        self._waiting.append(event)
+
+    def _decide(self, now_ns: float) -> None:
+        while self.next_decision_ns <= now_ns:
+            request = self._waiting.popleft()
+            key = self.keys[request.name]
+            loads = self.reserved if self.choice == "first-fit" else self.loads
+            column = chosen_columns(key, loads, self.choice, self.criterion)
+            self._add(key, column, 1)
+            self.granted[request.name] = column
+            begin_ns = max(request.time_ns + self.latency_ns, self._free_ns)
+            self._free_ns = begin_ns + self.service_ns
+            self._decided.append(Grant(self._free_ns + self.latency_ns, request.name, column))
 
     def _release(self, name: str) -> None:
         key = self._known(name)
-        if name not in self.granted:
+        if not self._uses(name):
             raise InputError(f"key {name} is returned, but it is not in use")
-        self._add(key, self.granted.pop(name), -1)
+        if name in self.granted:
+            self._add(key, self.granted.pop(name), -1)
+        else:
+            self._waiting = deque(each for each in self._waiting if each.name != name)
 
     def _known(self, name: str) -> RoutingKey:
         if name not in self.keys:

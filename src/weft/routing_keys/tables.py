@@ -69,15 +69,19 @@ def key_tables(
     InputError
         If a key is for another fabric, or the base routes have an LMC.
     NotApplicable
-        If the base routes are not forwarding tables, or a destination needs more LIDs than an LMC
-        of 7 gives or the unicast LIDs of InfiniBand allow for a fabric of this size, or these do
-        not allow the LMC.
+        If the base routes are not forwarding tables or use several virtual lanes, a destination
+        needs more LIDs than an LMC of 7 gives or the unicast LIDs of InfiniBand allow for a fabric
+        of this size, or these do not allow the LMC.
     """
     base.check(fabric)
     if not isinstance(base, TableRoutes):
         raise NotApplicable(f"OpenSM loads forwarding tables, and {base.engine} has none")
     if base.lmc:
         raise InputError("the base routes of routing keys must not have an LMC")
+    if base.num_vls > 1:
+        raise NotApplicable(
+            f"routing keys use one virtual lane; the {base.engine} routes use {base.num_vls}"
+        )
     for key in keys:
         if key.fabric.digest != fabric.digest:
             raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
@@ -105,7 +109,7 @@ def key_tables(
             ends = np.cumsum([0, *(len(key.sources) for key in keys)])
             name = f"{base.engine} with {len(keys)} routing keys"
             return KeyTables(
-                replace(base, table=table, lmc=size, engine=name),
+                replace(base, table=table, lmc=size, engine=name, sl=np.zeros((), np.uint8)),
                 tuple(chosen[low:high].copy() for low, high in pairwise(ends.tolist())),
             )
     host = fabric.node_names[int(fabric.endpoint_node[destination[left]])]

@@ -174,7 +174,8 @@ def _columns(
     up, key = up[order], key[order]
     cable = np.arange(len(up)) - np.searchsorted(key, key, side="left")
     parallel = int(cable.max(initial=0)) + 1
-    shape = (int(subtree[level == low].max()) + 1, prefixes, parallel * planes)
+    # All subtrees, also those without a switch at level `low`.
+    shape = (int(subtree[level <= low].max()) + 1, prefixes, parallel * planes)
     edge = np.full(shape, -1, dtype=np.int32)
     tail = graph.edge_tail[up]
     edge[subtree[tail], prefix[tail], cable * planes + key % planes] = up

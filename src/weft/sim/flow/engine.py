@@ -341,7 +341,10 @@ class _State:
 
     def _change_paths(self, keyed: KeyRun, now_ns: float) -> None:
         """Change the paths of routing keys that have been granted by a time."""
-        for paths in keyed.due(now_ns):
+        changes, ends = keyed.due(now_ns)
+        for op, time_ns in ends:
+            operations.answer(self.ranks, op, time_ns)
+        for paths in changes:
             for model in self.sharing:
                 if model is not None:
                     # The first link of a route leads from the host to its switch.

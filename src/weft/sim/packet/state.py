@@ -179,14 +179,22 @@ class State:
         ops = ranks.asked[: ranks.count.asked].tolist()
         ranks.count.asked = 0
         now = int(net.count["now_ps"])
-        for op, time_ns in self.keyed.answer(ops, now / PS_PER_NS, ranks.arrived):
-            operations.answer(ranks, op, max(int(picoseconds(time_ns)), now))
+        self._end_requests(self.keyed.answer(ops, now / PS_PER_NS, ranks.arrived), now)
         self._change_paths(now)
+
+    def _end_requests(self, ends: list[tuple[int, float]], now: int) -> None:
+        """End requests of routing keys at the times, ns, of their answers."""
+        for op, time_ns in ends:
+            operations.answer(self.ranks, op, max(int(picoseconds(time_ns)), now))
 
     def _change_paths(self, now: int) -> None:
         """Change the paths of routing keys that have been granted by a time, ps."""
+        if self.keyed is None:
+            return
         net = self.net
-        for paths in self.keyed.due((now + 0.5) / PS_PER_NS) if self.keyed is not None else ():
+        changes, ends = self.keyed.due((now + 0.5) / PS_PER_NS)
+        self._end_requests(ends, now)
+        for paths in changes:
             # Kernels get a read-only view of the links.
             paths.write(net.adapters.routes["address"], net.tables.source_routes.base)
             fresh = self.ranks.posted[paths.ops] < 0

@@ -53,7 +53,9 @@ def how(study: KeyStudy) -> str:
     """Return one line with the parameters of the study."""
     options = study.parameters
     last = options["seed"] + options["seeds"] - 1
-    seeds = f"seeds {options['seed']} to {last}, half of them in figure 9"
+    seeds = f"seeds {options['seed']} to {last}"
+    if options["seeds"] > 5:
+        seeds += f", {max(5, options['seeds'] // 2)} of them in figure 9"
     partial = f"partial, {study.partial}, interrupted: " if study.partial else ""
     quick = ", quick" if options["quick"] else ""
     return f"{partial}{seeds}{quick}; mean and 95 % interval (Student t)"

@@ -184,7 +184,7 @@ def study_runs(
     figures
         ``6`` to ``9``, ``latency``, ``keys``, ``lmc``, ``placement``, ``faults``.
     seeds
-        Seeds of the repetitions; figure 9 has the first half of them.
+        Seeds of the repetitions; figure 9 has the first half of them, but at least 5.
     choices
         Whether to vary what the paper leaves open.
     quick
@@ -200,7 +200,7 @@ def study_runs(
         points += [replace(run, choice=each) for run, each in _varied(points)]
     points = list(dict.fromkeys(points))
     # Figure 9 has by far the longest runs, and each repeats its phases most.
-    half = seeds[: max(2, len(seeds) // 2)]
+    half = seeds[: max(5, len(seeds) // 2)]
     return tuple(
         replace(run, seed=seed) for run in points for seed in (half if run.figure == "9" else seeds)
     )
