@@ -10,16 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-import jinja2
 import numpy as np
-from markupsafe import Markup
 
 from weft.core.files import write_text
 from weft.fabrics import Fabric
 from weft.report.comparison_data import LinkUsers, Page, PatternRun, Ranking
 from weft.report.layout import Layout, layout
-from weft.report.packing import coded, packed, script_json
-from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
+from weft.report.packing import coded, packed
+from weft.report.parts import drawing_facts, fabric_blob, render_page
 from weft.report.summary import (
     STATISTICS,
     Scope,
@@ -33,7 +31,7 @@ from weft.report.summary import (
     user_line,
 )
 
-SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "main.js")
+SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "main.js")
 
 
 class HasPage(Protocol):
@@ -76,10 +74,17 @@ def render(page: Page) -> str:
     scope = scope_of(fabric)
     drawing = layout(fabric)
     opening = default_run(page)
-    style = template("style.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    text = environment.from_string(template("page.html")).render(
+    blobs = {"weft-fabric": fabric_blob(fabric, drawing)}
+    blobs |= {f"weft-run-{number}": _run_blob(run) for number, run in enumerate(page.runs)}
+    return render_page(
+        "page.html",
+        ("style.css",),
+        SCRIPTS,
+        _data(page, scope, drawing, opening),
+        blobs,
+        title=page.title,
+        facts=page.facts,
+        notes=page.notes,
         page=page,
         # The engine is the heading of each row, not a column.
         columns={name: text for name, text in page.columns.items() if name.lower() != "engine"},
@@ -91,16 +96,7 @@ def render(page: Page) -> str:
         busiest=_plain_busiest(fabric, opening, scope),
         default_run=opening,
         load_text=_load_text(fabric),
-        data=Markup(script_json(_data(page, scope, drawing, opening))),
-        fabric_blob=Markup(fabric_blob(fabric, drawing)),
-        run_blobs=[Markup(_run_blob(run)) for run in page.runs],
-        style=Markup(style),
-        style_hash=content_hash(style),
-        script=Markup(script),
-        script_hash=content_hash(script),
     )
-    # Names from files may contain lone surrogates, which UTF-8 lacks; they become question marks.
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _check(fabric: Fabric, run: PatternRun) -> None:

@@ -10,16 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
 import polars as pl
-from markupsafe import Markup
 
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.report.layout import layout
-from weft.report.packing import script_json
-from weft.report.parts import content_hash, drawing_facts, fabric_blob, template
+from weft.report.parts import drawing_facts, fabric_blob, render_page
 from weft.report.simulation_data import (
     busiest_links,
     frames_blob,
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
 SCRIPTS = (
-    "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "simulation_data.js",
+    "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "simulation_data.js",
     "simulation_drawing.js", "simulation_time.js", "simulation_main.js",
 )  # fmt: skip
 #: Number of rows of the table of busiest links.
@@ -110,10 +107,12 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         "hostNames": fabric.host_names,
     }
     spots = HotSpots(result, 0, only=shown.chosen.tolist())
-    style = template("style.css") + template("simulation.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(map(template, SCRIPTS)) + "})();\n"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    text = environment.from_string(template("simulation.html")).render(
+    return render_page(
+        "simulation.html",
+        ("style.css", "simulation.css"),
+        SCRIPTS,
+        data,
+        blobs,
         title=title or f"{result.workload.name or 'Workload'} on {fabric.name}",
         facts=facts(result),
         partial=not result.complete,
@@ -122,15 +121,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         phases=_phases(result),
         hot_spots=spots.text(most_trees=12, most_nodes=24),
         notes=[*_notes(result), *shown.notes],
-        data=Markup(script_json(data)),
-        blobs={name: Markup(blob) for name, blob in blobs.items()},
-        style=Markup(style),
-        style_hash=content_hash(style),
-        script=Markup(script),
-        script_hash=content_hash(script),
     )
-    # Names from files may contain lone surrogates, which UTF-8 lacks; they become question marks.
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def facts(result: PacketResult) -> list[tuple[str, str]]:

@@ -1,20 +1,13 @@
 // The state of the page: the chosen engine, pattern and selection, and the elements that show them.
 
-class App {
+class App extends PageApp {
   constructor(page, fabric) {
-    Object.assign(this, { page, fabric, run: null, selection: null, automatic: true });
+    super(page, fabric);
+    Object.assign(this, { run: null, automatic: true });
     this.loaded = new Map();
-    this.drawing = new Drawing(byId("canvas"), fabric, page.colours, {
-      hover: (what, x, y) => this.hover(what, x, y),
-      pick: (what) => this.pick(what),
-      step: (by) => this.step(by),
-      drawn: (text) => { if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text; },
-    });
     this.details = new Details(byId("details"), this);
     this.busiest = new BusiestList(byId("busiest"), this);
     this.chart = new Chart(byId("chart"), byId("chart-key"), (engine) => this.choose({ engine }));
-    this.search = new Search(byId("search"), byId("found"), this);
-    this.theme = matchMedia("(prefers-color-scheme: dark)");
     this.controls();
   }
 
@@ -32,31 +25,16 @@ class App {
     for (const button of document.querySelectorAll("[data-choose]")) {
       button.addEventListener("click", () => this.choose({ engine: button.dataset.choose }));
     }
-    byId("zoom-in").addEventListener("click", () => this.drawing.zoom(1.5));
-    byId("zoom-out").addEventListener("click", () => this.drawing.zoom(1 / 1.5));
-    byId("zoom-all").addEventListener("click", () => this.drawing.fit());
     byId("same-scale").addEventListener("change", () => this.colour());
-    byId("show-hosts").addEventListener("change", (event) => { this.drawing.setHosts(event.target.checked); this.colour(); });
-    byId("show-names").addEventListener("change", (event) => { this.drawing.showNames = event.target.checked; this.drawing.draw(); });
     byId("all-links").addEventListener("change", () => this.listBusiest());
     byId("log-load").addEventListener("change", () => { this.scaleChosen = true; this.showChart(); });
-    if (!page.hostsDrawn || !page.hosts) {
-      byId("show-hosts").checked = false;
-      byId("hosts-option").hidden = true;
-    }
     if (page.scopeIsAll) byId("all-links").parentElement.hidden = true;
-    this.theme.addEventListener("change", () => this.retheme(this.theme.matches));
     const refused = document.querySelector("details.refused");
+    if (!refused) return;
     let open = false;
-    window.addEventListener("beforeprint", () => {
-      this.retheme(false);
-      if (refused) [open, refused.open] = [refused.open, true]; // it cannot be unfolded on paper
-    });
-    window.addEventListener("afterprint", () => {
-      this.retheme(this.theme.matches);
-      if (refused) refused.open = open;
-    });
-    this.drawing.dark = this.theme.matches;
+    // It cannot be unfolded on paper.
+    window.addEventListener("beforeprint", () => { [open, refused.open] = [refused.open, true]; });
+    window.addEventListener("afterprint", () => { refused.open = open; });
   }
 
   retheme(dark) {
@@ -128,42 +106,13 @@ class App {
 
   colour() {
     this.drawing.setRun(this.run, this.topLoad());
-    const colours = this.page.colours[this.drawing.mode()];
     byId("legend-title").textContent = "Load of the busier direction";
-    byId("ramp").style.background = `linear-gradient(to right, ${colours.scale.join(", ")})`;
-    byId("idle-swatch").style.background = colours.idle;
     const top = this.drawing.top;
     const ticks = [...niceTicks(top, 4).filter((value) => value < top * 0.82), top];
-    showTicks(byId("ramp-ticks"), ticks, top, compact);
+    this.showRamp(ticks, top, compact);
   }
 
   // -- selection --------------------------------------------------------------------------------
-
-  linkSelection(link) { return { kind: "cable", cable: link >> 1, link }; }
-
-  selectLink(link, look = false) {
-    this.selection = this.linkSelection(link);
-    this.automatic = false;
-    this.reveal(this.fabric.toHost(link >> 1));
-    this.showSelection();
-    if (look) this.drawing.lookAtCable(link >> 1);
-  }
-
-  selectNode(node, look = false) {
-    this.selection = { kind: "node", node };
-    this.automatic = false;
-    this.reveal(this.fabric.kind[node] !== 0 && !this.fabric.forwards[node]);
-    this.showSelection();
-    if (look) this.drawing.lookAtNode(node);
-  }
-
-  // Show the hosts if a host is selected and the page can draw hosts.
-  reveal(host) {
-    if (!host || this.drawing.showHosts || !this.page.hostsDrawn) return;
-    byId("show-hosts").checked = true;
-    this.drawing.setHosts(true);
-    this.colour();
-  }
 
   pick(what) {
     this.automatic = false;
@@ -216,15 +165,10 @@ class App {
     return low ? `hotter than ${percent(Math.floor((1000 * low) / this.sorted.length) / 1000)} of ${this.page.scope}` : "";
   }
 
-  hover(what, x, y) {
-    const box = byId("hover");
-    byId("canvas").classList.toggle("over", Boolean(what));
-    box.hidden = !what;
-    if (!what) return;
+  about(what) {
     const fabric = this.fabric, lines = [];
     if (what.kind === "cable") {
       const cable = what.cable;
-      if (what.bundle) lines.push(element("div", {}, what.bundle), element("div", {}, "Its busiest cable:"));
       lines.push(element("b", {}, fabric.cableName(cable)), element("div", {}, fabric.rate(cable)));
       for (const link of this.run ? [2 * cable, 2 * cable + 1] : []) {
         const arrow = link & 1 ? "<-" : "->";
@@ -238,12 +182,7 @@ class App {
       lines.push(element("b", {}, fabric.names[what.node]), element("div", {}, fabric.kindName(what.node)));
       if (fabric.kind[what.node] === 0 && hosts) lines.push(element("div", {}, plural(hosts, "host cable")));
     }
-    box.replaceChildren(...lines);
-    const frame = box.parentElement.getBoundingClientRect();
-    const left = Math.min(x + 16, frame.width - box.offsetWidth - 6);
-    const above = y + 18 + box.offsetHeight > frame.height;
-    box.style.left = `${Math.max(6, left)}px`;
-    box.style.top = `${above ? Math.max(4, y - box.offsetHeight - 12) : y + 18}px`;
+    return lines;
   }
 
   // -- lists and the chart ----------------------------------------------------------------------
@@ -287,24 +226,11 @@ class App {
     const mark = this.run && link !== undefined && this.fabric.inScope(link >> 1) ? { value: this.run.load[link], text: "selected" } : null;
     this.chart.show(curves, this.page.scope, byId("log-load").checked, mark);
   }
-
-  // Where a cable is drawn, in pixels of the window: for scripts that drive the page.
-  cablePoint(cable, share = 0.5) {
-    const box = byId("canvas").getBoundingClientRect();
-    const [x, y] = this.drawing.onCable(cable, share);
-    return { x: box.left + x, y: box.top + y };
-  }
 }
 
-async function start() {
-  const page = JSON.parse(byId("weft-page").textContent);
-  if (typeof DecompressionStream === "undefined") {
-    throw new Error("this browser is too old to unpack the drawing (it lacks DecompressionStream); the tables above are complete");
-  }
+startPage("The drawing", async (page) => {
   for (const [index, run] of page.runs.entries()) run.index = index;
-  document.documentElement.classList.add("ready");
   const app = new App(page, new FabricData(await unpack("weft-fabric"), page));
-  window.weftReport = app;
   const first = page.runs[page.defaultRun];
   if (first) await app.choose({ engine: first.engineName, pattern: first.patternName });
   else {
@@ -314,13 +240,5 @@ async function start() {
     for (const id of ["engine", "pattern"]) byId(id).disabled = true;
     byId("spread").hidden = true;
   }
-  document.documentElement.dataset.state = "done";
-}
-
-start().catch((error) => {
-  document.documentElement.classList.remove("ready");
-  const box = byId("failure");
-  box.textContent = `The drawing cannot be shown: ${error.message}`;
-  box.hidden = false;
-  console.error(error);
+  return app;
 });

@@ -7,21 +7,13 @@ const QUANTITIES = {
 };
 const LISTED_NODES = 150;
 
-class Simulation {
+class Simulation extends PageApp {
   constructor(page, fabric, moments, trees, ranks) {
-    Object.assign(this, { page, fabric, moments, trees, ranks, selection: null, chosenTree: null, quantity: "use", playing: false });
+    super(page, fabric, SimulationDrawing);
+    Object.assign(this, { moments, trees, ranks, chosenTree: null, quantity: "use", playing: false });
     this.frame = page.firstFrame;
     this.openTrees = new Set();
-    this.drawing = new SimulationDrawing(byId("canvas"), fabric, page.colours, {
-      hover: (what, x, y) => this.hover(what, x, y),
-      pick: (what) => this.pick(what),
-      step: (by) => this.stepTree(by),
-      drawn: (text) => { if (byId("drawing-text").textContent !== text) byId("drawing-text").textContent = text; },
-    });
-    this.theme = matchMedia("(prefers-color-scheme: dark)");
-    this.drawing.dark = this.theme.matches;
     this.chart = new TimeChart(byId("time-canvas"), this);
-    this.search = new Search(byId("search"), byId("found"), this);
     this.controls();
     this.setStrips();
   }
@@ -32,22 +24,10 @@ class Simulation {
     slider.addEventListener("input", () => { this.pause(); this.show(Number(slider.value)); });
     byId("play").addEventListener("click", () => this.toggle());
     byId("quantity").addEventListener("change", (event) => { this.quantity = event.target.value; this.show(this.frame); });
-    byId("zoom-in").addEventListener("click", () => this.drawing.zoom(1.5));
-    byId("zoom-out").addEventListener("click", () => this.drawing.zoom(1 / 1.5));
-    byId("zoom-all").addEventListener("click", () => this.drawing.fit());
     byId("time-in").addEventListener("click", () => this.chart.zoom(2));
     byId("time-out").addEventListener("click", () => this.chart.zoom(0.5));
-    byId("show-hosts").addEventListener("change", (event) => { this.drawing.setHosts(event.target.checked); this.show(this.frame); });
-    byId("show-names").addEventListener("change", (event) => { this.drawing.showNames = event.target.checked; this.drawing.draw(); });
     byId("show-trees").addEventListener("change", () => this.show(this.frame));
-    if (!this.page.hostsDrawn || !this.page.hosts) {
-      byId("show-hosts").checked = false;
-      byId("hosts-option").hidden = true;
-    }
     for (const button of document.querySelectorAll("[data-link]")) button.addEventListener("click", () => this.selectLink(Number(button.dataset.link), true));
-    this.theme.addEventListener("change", () => this.retheme(this.theme.matches));
-    window.addEventListener("beforeprint", () => this.retheme(false));
-    window.addEventListener("afterprint", () => this.retheme(this.theme.matches));
     document.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -64,6 +44,8 @@ class Simulation {
     else return;
     event.preventDefault();
   }
+
+  colour() { this.show(this.frame); }
 
   retheme(dark) {
     this.drawing.dark = dark;
@@ -135,10 +117,8 @@ class Simulation {
     const colours = this.page.colours[this.drawing.mode()], share = this.quantity !== "waiting";
     byId("legend-title").textContent = QUANTITIES[this.quantity][0];
     byId("idle-text").textContent = QUANTITIES[this.quantity][1];
-    byId("ramp").style.background = `linear-gradient(to right, ${colours.scale.join(", ")})`;
-    byId("idle-swatch").style.background = colours.idle;
     const ticks = share ? [0, 0.25, 0.5, 0.75, 1] : [...niceTicks(top, 4).filter((value) => value < top * 0.82), top];
-    showTicks(byId("ramp-ticks"), ticks, top, (value) => (share ? percent(value) : compact(Number(value.toPrecision(3)))));
+    this.showRamp(ticks, top, (value) => (share ? percent(value) : compact(Number(value.toPrecision(3)))));
     for (const swatch of document.querySelectorAll("[data-series]")) swatch.style.background = colours.series[Number(swatch.dataset.series)];
   }
 
@@ -222,7 +202,7 @@ class Simulation {
     this.listTrees();
   }
 
-  stepTree(by) {
+  step(by) {
     const trees = this.trees.at(this.frame);
     if (!trees.length) return;
     const at = trees.findIndex((tree) => tree.root === this.chosenTree);
@@ -234,26 +214,8 @@ class Simulation {
 
   selectLink(link, look = false) {
     const inside = this.drawing.insideNode(link);
-    if (inside >= 0) { this.selectNode(inside, look); return; }
-    this.selection = { kind: "cable", cable: link >> 1, link };
-    this.reveal(this.fabric.toHost(link >> 1));
-    if (look) this.drawing.lookAtCable(link >> 1);
-    this.setStrips();
-    this.showSelection();
-  }
-
-  selectNode(node, look = false) {
-    this.selection = { kind: "node", node };
-    this.reveal(this.fabric.kind[node] !== 0 && !this.fabric.forwards[node]);
-    if (look) this.drawing.lookAtNode(node);
-    this.setStrips();
-    this.showSelection();
-  }
-
-  reveal(host) {
-    if (!host || this.drawing.showHosts || !this.page.hostsDrawn) return;
-    byId("show-hosts").checked = true;
-    this.drawing.setHosts(true);
+    if (inside >= 0) this.selectNode(inside, look);
+    else super.selectLink(link, look);
   }
 
   pick(what) {
@@ -302,51 +264,22 @@ class Simulation {
     return found.slice(0, 4);
   }
 
-  hover(what, x, y) {
-    const box = byId("hover"), { fabric } = this;
-    byId("canvas").classList.toggle("over", Boolean(what));
-    box.hidden = !what;
-    if (!what) return;
-    const lines = [];
+  about(what) {
+    const { fabric } = this, lines = [];
     if (what.kind === "cable") {
-      if (what.bundle) lines.push(element("div", {}, what.bundle), element("div", {}, "Its busiest cable:"));
       for (const link of [2 * what.cable, 2 * what.cable + 1]) {
         lines.push(element("b", {}, fabric.linkName(link)), ...this.linkLines(link, this.frame).map((text) => element("div", {}, text)),
           ...this.treesOf(link).map((text) => element("div", {}, text)));
       }
     } else lines.push(element("b", {}, fabric.names[what.node]), element("div", {}, fabric.kindName(what.node)));
-    box.replaceChildren(...lines);
-    const frame = box.parentElement.getBoundingClientRect();
-    box.style.left = `${Math.max(6, Math.min(x + 16, frame.width - box.offsetWidth - 6))}px`;
-    box.style.top = `${y + 18 + box.offsetHeight > frame.height ? Math.max(4, y - box.offsetHeight - 12) : y + 18}px`;
-  }
-
-  // Where a cable is drawn, in pixels of the window: for scripts that drive the page.
-  cablePoint(cable, share = 0.5) {
-    const box = byId("canvas").getBoundingClientRect();
-    const [x, y] = this.drawing.onCable(cable, share);
-    return { x: box.left + x, y: box.top + y };
+    return lines;
   }
 }
 
-async function start() {
-  const page = JSON.parse(byId("weft-page").textContent);
-  if (typeof DecompressionStream === "undefined") {
-    throw new Error("this browser is too old to unpack the data (it lacks DecompressionStream); the tables below are complete");
-  }
-  document.documentElement.classList.add("ready");
+startPage("The run over time", async (page) => {
   const [fabric, frames, trees, ranks] = await Promise.all(["fabric", "frames", "trees", "ranks"].map((name) => unpack(`weft-${name}`)));
   const numLinks = 2 * fabric.aNode.length + Object.keys(page.insideNames).length;
   const app = new Simulation(page, new FabricData(fabric, page), new Moments(frames, numLinks), new Trees(trees), new RankData(ranks));
-  window.weftReport = app;
   app.show(app.frame);
-  document.documentElement.dataset.state = "done";
-}
-
-start().catch((error) => {
-  document.documentElement.classList.remove("ready");
-  const box = byId("failure");
-  box.textContent = `The run over time cannot be shown: ${error.message}`;
-  box.hidden = false;
-  console.error(error);
+  return app;
 });
