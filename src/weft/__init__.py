@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from weft.machine_room import CostPlan, cost
     from weft.opensm.live.subnet import live
     from weft.report.comparison_page import write_comparison_page
+    from weft.report.key_page import write_key_page
     from weft.report.simulation_page import write_simulation_page
     from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing import route
@@ -75,6 +76,7 @@ _HOMES = {
     "weft.machine_room": ("CostPlan", "cost"),
     "weft.opensm.live.subnet": ("live",),
     "weft.report.comparison_page": ("write_comparison_page",),
+    "weft.report.key_page": ("write_key_page",),
     "weft.report.simulation_page": ("write_simulation_page",),
     "weft.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
     "weft.routing": ("route",),
@@ -120,7 +122,7 @@ __all__ = [
     "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
     "route", "sar_routes", "saturation_load", "simulate", "source_routes", "sweep", "timelines",
     "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
-    "write_simulation_page",
+    "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

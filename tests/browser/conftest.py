@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ class Report:
 
     def settle(self) -> None:
         """Wait until requested frames are painted."""
-        self.ask("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
+        settle(self.tab)
 
     def choose(self, engine: str | None = None, pattern: str | None = None) -> None:
         for selector, value in (("#engine", engine), ("#pattern", pattern)):
@@ -97,6 +98,36 @@ class Report:
         fabric = self.page.fabric
         run = next(r for r in self.page.runs if (r.engine, r.pattern) == (engine, pattern))
         return busiest_links(run.load, scope_of(fabric).links)
+
+
+@contextmanager
+def opened_page(browser: Browser, path: Path, **options: Any) -> Iterator[Tab]:
+    """Open a page without network; fail if it makes a request or an error occurs in it."""
+    context = browser.new_context(
+        offline=True, **{"viewport": {"width": 1280, "height": 900}} | options
+    )
+    context.set_default_timeout(LIMIT_MS)
+    tab, wrong, requests = context.new_page(), [], []
+    tab.on(
+        "console",
+        lambda message: (
+            wrong.append(message.text) if message.type in {"error", "warning"} else None
+        ),
+    )
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto(path.as_uri())
+    tab.wait_for_selector("html[data-state=done]", state="attached")
+    settle(tab)
+    yield tab
+    assert wrong == []
+    assert requests == [path.as_uri()]
+    context.close()
+
+
+def settle(tab: Tab) -> None:
+    """Wait until requested frames are painted."""
+    tab.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import LIMIT_MS
+from tests.browser.conftest import opened_page, settle
 from weft.fabrics.topology import build
 from weft.report.simulation_page import write_simulation_page
 from weft.routing import route
@@ -41,32 +41,8 @@ def result() -> PacketResult:
 def tab(browser: Browser, result: PacketResult, tmp_path: Path) -> Any:
     path = tmp_path / "run.html"
     write_simulation_page(result, path)
-    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(LIMIT_MS)
-    page = context.new_page()
-    wrong: list[str] = []
-    requests: list[str] = []
-    page.on(
-        "console",
-        lambda message: (
-            wrong.append(message.text) if message.type in {"error", "warning"} else None
-        ),
-    )
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-state=done]", state="attached")
-    settle(page)
-    yield page
-    assert wrong == []
-    assert len(requests) == 1
-    assert requests[0].startswith("file:")
-    context.close()
-
-
-def settle(tab: Page) -> None:
-    """Wait until requested frames are painted."""
-    tab.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 200))")
+    with opened_page(browser, path) as page:
+        yield page
 
 
 def frame(tab: Page) -> int:

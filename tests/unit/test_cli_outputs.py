@@ -25,6 +25,7 @@ FILES = [
     (("convert", "barrier", "--ranks", "4"), "-o", ".goal"),
     (("cost", TREE), "--cables", ".csv"),
     (("keys", TREE, "--workload", "barrier"), "--out", ".keys"),
+    (("keys", TREE, "--workload", "barrier"), "--report", ".html"),
     (("calibrate", "times.csv"), "--out", ".toml"),
     (("calibrate", "times.csv"), "--penalties", ".csv"),
     (PACKETS, "--html", ".html"),

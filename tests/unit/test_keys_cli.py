@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from weft.cli import main
+from weft.report.key_page import render_keys
 from weft.routing_keys.files import read_keys
 
 TREE = "xgft:2;4,4;1,4"
@@ -42,6 +43,13 @@ def test_the_example_of_the_paper(capsys, flows: Path) -> None:
     assert "A1: 0→4→1→DLID(4)\nA2: 0→5→2→DLID(8)\nWrote 1 key to a.keys." in out
     (key,) = read_keys(weft.fabric(TREE), Path("a.keys").read_text())
     assert key.lines() == ["A1: 0→4→1→DLID(4)", "A2: 0→5→2→DLID(8)"]
+
+
+def test_a_page_is_written(capsys, flows: Path) -> None:
+    assert main(["keys", TREE, "--flows", str(flows), "--report", "a.html"]) == 0
+    assert capsys.readouterr().out.endswith("report: a.html\n")
+    fabric = weft.fabric(TREE)
+    assert Path("a.html").read_text() == render_keys(fabric, [weft.keys(fabric, [0, 1], [4, 8])])
 
 
 def test_json_has_the_figures_of_each_key(capsys, flows: Path) -> None:

@@ -24,6 +24,7 @@ from weft.core.files import read_text, write_text
 from weft.fabrics.formats.flows import read_flows
 from weft.opensm.export import check_target
 from weft.opensm.export import export as export_routes
+from weft.report.key_page import write_key_page
 from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
 from weft.routing_keys.files import read_keys, write_keys
@@ -68,6 +69,7 @@ def keys_command(
     seed: Annotated[Whole, Parameter(help="Seed of the colouring.")] = 0,
     paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
     out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
+    report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
     export: Annotated[
         Path | None,
         Parameter(help="Folder for OpenSM's file engine: each flow's path has a LID of its own."),
@@ -94,7 +96,7 @@ def keys_command(
         raise InputError("--method, --colours and --seed make keys; --read has keys already")
     if flows is None and name is not None:
         raise InputError("--name requires --flows; other keys have names")
-    check_files(("--out", out, ()))
+    check_files(("--out", out, ()), ("--report", report, ()))
     if export is not None:
         check_target(export, overwrite)
     with announced_compile():
@@ -120,6 +122,8 @@ def keys_command(
             export_routes(loaded, tables.routes, export, overwrite=overwrite, keys=text)
     if out is not None:
         write_text(out, write_keys(loaded, made))
+    if report is not None:
+        write_key_page(loaded, made, report)
     emit(
         keys=lambda: [
             {
@@ -141,6 +145,8 @@ def keys_command(
         screen.print(
             f"Wrote {len(made)} {'key' if len(made) == 1 else 'keys'} to {escape(str(out))}."
         )
+    if report is not None:
+        screen.print(f"report: {escape(str(report))}")
     if export is not None:
         screen.print(
             f"Wrote {escape(str(export))} for OpenSM: LMC {tables.routes.lmc}, {tables.entries:,} "

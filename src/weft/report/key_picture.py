@@ -57,14 +57,7 @@ def plot_key(
     fabric = key.fabric
     if title is None:
         title = f"{fabric.name}, routing key {key.name}: {key.guarantee}"
-    # Flows between the same two hosts share a path, and one within a host has none.
-    moving = np.flatnonzero(key.endpoints[0] != key.endpoints[1])
-    _, first = np.unique(key.endpoints[:, moving], axis=1, return_index=True)
-    flow = np.sort(moving[first])
-    ends = key.endpoints[:, flow]
-    none = np.zeros(0, dtype=np.int32)
-    flows = Flows(ends[0], ends[1], none, np.arange(len(flow), dtype=np.int32), np.zeros(0))
-    offset, links = key.routes.links(fabric, flows)
+    flow, offset, links = drawn_paths(key)
     if len(flow) > MOST_FLOWS:
         # One flow alone on a link has not the colour of the most loaded links.
         figure = plot(
@@ -83,7 +76,7 @@ def plot_key(
     _mark_ends(axes, key, flow, paint)
     handles: list[Any] = [
         Line2D([], [], color=paints[colour], linewidth=2.5, label=label)
-        for colour, label in enumerate(_labels(key))
+        for colour, label in enumerate(colour_labels(key))
     ]
     if np.any(key.colour[flow] < 0):
         handles.append(Line2D([], [], color=_WITHIN, linewidth=2.5, label="within a leaf switch"))
@@ -95,6 +88,27 @@ def plot_key(
         ncols=-(-len(handles) // _ROWS),
     )  # fmt: skip
     return figure
+
+
+def drawn_paths(key: RoutingKey) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int32]]:
+    """Return the flows that have a path of their own, and the links of these paths.
+
+    Flows between the same two hosts share a path, and a flow within a host has none.
+
+    Returns
+    -------
+    flow
+        int64 [paths]: the first flow of each path.
+    offset, links
+        int [paths + 1], and int32: links of each path, path after path.
+    """
+    moving = np.flatnonzero(key.endpoints[0] != key.endpoints[1])
+    _, first = np.unique(key.endpoints[:, moving], axis=1, return_index=True)
+    flow = np.sort(moving[first])
+    ends = key.endpoints[:, flow]
+    none = np.zeros(0, dtype=np.int32)
+    flows = Flows(ends[0], ends[1], none, np.arange(len(flow), dtype=np.int32), np.zeros(0))
+    return flow, *key.routes.links(key.fabric, flows)
 
 
 def _draw_paths(
@@ -152,7 +166,7 @@ def _paints(count: int) -> list[str]:
     return [matplotlib.colors.to_hex(each) for each in some]
 
 
-def _labels(key: RoutingKey) -> list[str]:
+def colour_labels(key: RoutingKey) -> list[str]:
     """Return the label of each colour: its number, and its switch if there is only one."""
     names = short_names(key.fabric.node_names)
     first = np.atleast_2d(key.middle.T)[:1].reshape(-1)
