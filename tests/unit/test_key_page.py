@@ -1,4 +1,4 @@
-"""The page of routing keys."""
+"""The page of routing keys, and the list of keys on the page of a simulation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from tests.unit.test_report_html import HOSTILE, Document, unpacked
 import weft
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.report import key_page
+from weft.report import key_page, simulation_page
 from weft.report.key_page import render_keys
+from weft.report.simulation_page import render_simulation
+from weft.workload import load_workload
 
 TREE = weft.fabric("xgft:2;4,4;1,4")
 
@@ -114,3 +116,23 @@ def test_a_page_of_many_flows_stays_small() -> None:
     one, two = (len(render_keys(fabric, [key] * count)) for count in (1, 2))
     assert two - one < 20_000
     assert one < 150_000
+
+
+def test_page_of_a_simulation_lists_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, routes = load_workload("cartesian:keys=true", 16), weft.route(TREE, "dmodk")
+    pages = []
+    for policy in ("deterministic", "nrk"):
+        run = weft.simulate(
+            TREE, routes, work, "random:seed=1", level="packet", policy=policy, snapshot_ns=1000
+        )
+        pages.append(Document(render_simulation(run)))
+    assert run.keys is not None
+    assert len(run.keys) == 6
+    assert ["Routing keys" in page.texts["h2"] for page in pages] == [False, True]
+    figures = [str(value) for row in run.keys.table().rows() for value in row[1:]]
+    cells = pages[1].texts["td"]
+    assert any(cells[at : at + len(figures)] == figures for at in range(len(cells)))
+    assert pages[1].texts["th"][-6:] == [key.name for key in run.keys]
+    monkeypatch.setattr(simulation_page, "PHASES", 2)
+    notes = Document(render_simulation(run)).texts["li"]
+    assert "The first 2 of 6 routing keys are listed." in notes

@@ -35,7 +35,7 @@ SCRIPTS = (
 )  # fmt: skip
 #: Number of rows of the table of busiest links.
 BUSIEST = 20
-#: Number of rows of the table of phases.
+#: Number of rows of the tables of phases and of routing keys.
 PHASES = 60
 
 
@@ -119,6 +119,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         end=time_text(result.end_ps / 1e3),
         links=_busiest(result),
         phases=_phases(result),
+        keys=[] if result.keys is None else result.keys.keys[:PHASES],
         hot_spots=spots.text(most_trees=12, most_nodes=24),
         notes=[*_notes(result), *shown.notes],
     )
@@ -222,11 +223,16 @@ def _notes(result: PacketResult) -> list[str]:
     hardware = ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None)
     options = ", ".join(f"{key} {value}" for key, value in result.options.items())
     phases = sum(name != "" for name in result.workload.phase_names)
+    keys = 0 if result.keys is None else len(result.keys)
     return [
         f"Hardware: {hardware}.",
         *([f"Options: {options}."] if options else []),
         f"{np.count_nonzero(shots.time_ps):,} snapshots after the start, the last at "
         f"{time_text(shots.time_ps[-1] / 1e3)}. Utilisation and waits cover the interval before a "
         "snapshot; buffers and congestion trees are those at the snapshot.",
-        *([f"The first {PHASES} of {phases:,} phases are listed."] if phases > PHASES else []),
+        *(
+            f"The first {PHASES} of {count:,} {name} are listed."
+            for count, name in ((phases, "phases"), (keys, "routing keys"))
+            if count > PHASES
+        ),
     ]

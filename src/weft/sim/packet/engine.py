@@ -125,6 +125,7 @@ def run_packets(
         network=network, connections=connections, **state.outcome(complete),
         complete=complete, conservation=conservation, run_s=took,
         deadlock="" if complete else deadlock_in_part(fabric, state),
+        keys=None if keyed is None else keyed.plan,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
+from weft.routing_keys.key_set import KeySet
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import Replay, ratio, totals
 from weft.sim.packet.congestion_control import CongestionRecord
@@ -177,6 +178,9 @@ class PacketResult(Replay):
     num_hops, num_events, run_s
         Number of hops of all packets, number of events of the loop, and wall-clock time of the
         simulation.
+    keys
+        Routing keys of the workload as they were made, before a scheduler moves them; None if the
+        policy uses no keys.
     """
 
     fabric: Fabric
@@ -211,6 +215,7 @@ class PacketResult(Replay):
     num_hops: int
     num_events: int
     run_s: float
+    keys: KeySet | None
 
     @property
     def posted_ns(self) -> NDArray[np.float64]:
