@@ -68,7 +68,12 @@ def render_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
         arrays = _arrays(key)
         links += len(arrays["port"])
         blobs[f"weft-key-{number}"] = packed(arrays, {})
-        facts.append({"name": key.name, "text": key.guarantee, "labels": colour_labels(key)})
+        facts.append(
+            {
+                "name": key.name, "flows": len(key.sources), "text": key.guarantee,
+                "labels": colour_labels(key),
+            }
+        )  # fmt: skip
     notes = []
     if len(facts) < len(keys):
         notes.append(f"The paths of the first {len(facts):,} of {len(keys):,} keys are drawn.")

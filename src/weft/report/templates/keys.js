@@ -171,7 +171,8 @@ class KeyApp extends PageApp {
     const { data, listed, selection, fabric } = this;
     const where = !selection ? "" : selection.kind === "node" ? ` through ${fabric.names[selection.node]}` : ` on ${selection.link === undefined ? fabric.cableName(selection.cable) : fabric.linkName(selection.link)}`;
     byId("flows-text").textContent = plural(listed.length, "flow") + where
-      + (listed.length > LISTED_FLOWS ? `; the first ${LISTED_FLOWS} are listed. Select a host, a switch or a cable for its flows.` : ".");
+      + (listed.length > LISTED_FLOWS ? `; the first ${LISTED_FLOWS} are listed. Select a host, a switch or a cable for its flows.` : ".")
+      + (!selection && data.flows > data.count ? ` Not listed: ${plural(data.flows - data.count, "flow")} within a host, or between the same hosts as another.` : "");
     byId("all-flows").hidden = !selection && this.flow === null;
     const rows = new Set(listed.slice(0, LISTED_FLOWS));
     if (this.flow !== null) rows.add(this.flow);
