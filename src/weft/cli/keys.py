@@ -24,6 +24,7 @@ from weft.core.files import read_text, write_text
 from weft.fabrics.formats.flows import read_flows
 from weft.opensm.export import check_target
 from weft.opensm.export import export as export_routes
+from weft.opensm.files.lids import predict_lids
 from weft.report.key_page import write_key_page
 from weft.routing import route
 from weft.routing_keys import RoutingKey, keys
@@ -102,6 +103,7 @@ def keys_command(
     with announced_compile():
         loaded = options.load(fabric)
         made: tuple[RoutingKey, ...]
+        note = ""
         if flows is not None:
             ends = read_flows(loaded, read_text(flows), str(flows))
             made = (
@@ -112,13 +114,17 @@ def keys_command(
         else:
             assert workload is not None
             work = load_workload(workload, loaded.num_hosts if ranks is None else ranks)
-            made = workload_keys(
+            several = workload_keys(
                 loaded, work, placement, method=method, colours=colours, seed=seed
-            ).keys
+            )
+            made = several.keys
+            if len(work.phase_names) == 1 and not several.requested:
+                note = "The workload has no phases; all its messages are taken as concurrent."
         reached = [key.contention <= key.contention_bound * (1 + 1e-9) for key in made]
         if export is not None:
             tables = key_tables(loaded, route(loaded, [engine]), made)
-            text = write_keys(loaded, made, tables.offset)
+            base = predict_lids(loaded, lmc=tables.routes.lmc).base
+            text = write_keys(loaded, made, tables.lids(made, base))
             export_routes(loaded, tables.routes, export, overwrite=overwrite, keys=text)
     if out is not None:
         write_text(out, write_keys(loaded, made))
@@ -136,6 +142,13 @@ def keys_command(
     )  # fmt: skip
     screen = console()
     screen.print(_table(made))
+    for key, least in zip(made, reached, strict=True):
+        if not least:
+            screen.print(
+                f"{escape(key.name)}: the most loaded link has {key.contention:.3g} times the rate "
+                f"of a host; the lower bound is {key.contention_bound:.3g}", soft_wrap=True,
+            )  # fmt: skip
+    screen.print(note, end="\n" * bool(note))
     for key in made if paths else ():
         for line in key.lines()[:MOST_PATHS]:
             screen.print(escape(line), soft_wrap=True)
@@ -150,16 +163,22 @@ def keys_command(
     if export is not None:
         screen.print(
             f"Wrote {escape(str(export))} for OpenSM: LMC {tables.routes.lmc}, {tables.entries:,} "
-            "entries per switch; keys.txt lists the LID offset of each flow.", soft_wrap=True,
+            "entries per switch; keys.txt lists the LID to which each flow must be sent.",
+            soft_wrap=True,
         )  # fmt: skip
     return 0 if all(reached) else 1
 
 
 def _table(made: tuple[RoutingKey, ...]) -> Table:
+    # Where links are slower than hosts or than one another, loads say more than numbers of flows.
+    rates = any((key.contention, key.contention_bound) != (key.worst, key.bound) for key in made)
     table = Table("key", title="Routing keys", title_justify="left")
     for heading in ("flows", "colours", "most flows on a link", "lower bound"):
         table.add_column(heading, justify="right")
+    for heading in ("largest load", "lower bound") if rates else ():
+        table.add_column(heading, justify="right")
     for key in made:
-        cells = (len(key.sources), key.num_colours, key.worst, key.bound)
-        table.add_row(escape(key.name), *(f"{value:,}" for value in cells))
+        cells = [f"{v:,}" for v in (len(key.sources), key.num_colours, key.worst, key.bound)]
+        loads = [f"{v:.3g}" for v in (key.contention, key.contention_bound)] if rates else []
+        table.add_row(escape(key.name), *cells, *loads)
     return table

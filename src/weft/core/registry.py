@@ -264,7 +264,8 @@ class Registry:
                 if not token:
                     raise InputError(f"{spec}: empty argument")
                 if equals and not (_KEY.fullmatch(key) and value):
-                    raise InputError(f"{spec}: {token!r} is not a key=value pair")
+                    more = f"; another {self.kind} needs an option of its own" if ":" in key else ""
+                    raise InputError(f"{spec}: {token!r} is not a key=value pair{more}")
                 if not equals and values is not None:
                     values.append(token)
                     continue

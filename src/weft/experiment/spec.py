@@ -345,9 +345,16 @@ class Experiment(Runs):
             If there are more than `MAX_RUNS` combinations.
         """
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
-        methods = list(
-            itertools.chain.from_iterable(map(self._methods, dict.fromkeys(self.engine)))
-        )  # fmt: skip
+        used = list(dict.fromkeys(self.engine))
+        methods = list(itertools.chain.from_iterable(map(self._methods, used)))
+        # A policy that fits no engine has a run with each, whose outcome says why.
+        alone = {*(self.policy or ())} - {policy for *_, policy in methods}
+        methods += [
+            (engine, "packet", None, policy)
+            for policy in self.policy or ()
+            if policy in alone
+            for engine in used
+        ]
         count = len(methods)
         for choices in jobs:
             count *= len(choices)

@@ -221,7 +221,9 @@ def export(
         **tables.files,
         CONFIG: config,
         **network,
-        README: _readme(fabric, table, lids, tables, install_path, validation, commands),
+        README: _readme(
+            fabric, table, lids, tables, install_path, validation, commands, bool(keys)
+        ),
         SUMMARY: _summary(fabric, table, lids, validation),
         **({KEYS: keys} if keys else {}),
     }
@@ -420,6 +422,7 @@ def _readme(
     place: Path,
     validation: Validation,
     commands: str,
+    keyed: bool,
 ) -> str:
     about = {
         LFTS: "forwarding tables, for OpenSM's engine file (-R file -U)",
@@ -429,8 +432,9 @@ def _readme(
         "the same routes",
         POLICY: "service level of each pair of ports (-Q -Y)",
         SUMMARY: "the facts above for programs",
+        KEYS: "paths of routing keys, with the LID to which each flow must be sent",
     }
-    present = {*tables.files, CONFIG, SUMMARY}
+    present = {*tables.files, CONFIG, SUMMARY, *([KEYS] if keyed else [])}
     files = [f"  {name:<16}{text}" for name, text in about.items() if name in present]
     hold: tuple[str, ...] = (
         "The tables are valid for exactly these switches, adapters and cables. Other switches get",

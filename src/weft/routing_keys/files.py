@@ -36,14 +36,14 @@ class _Flow:
 def write_keys(
     fabric: Fabric,
     keys: Sequence[RoutingKey],
-    offsets: Sequence[NDArray[np.int32]] | None = None,
+    lids: Sequence[NDArray[np.int64]] | None = None,
 ) -> str:
     """Return the text of keys, which `read_keys` reads.
 
     A key begins with ``key "NAME" method exact``. Each of its flows is a line of four fields: the
     path as in the paper, the two hosts, the output ports of the switches on the path, and the
-    colour, ``-`` for a flow within a leaf switch. With the LID offsets of
-    `weft.routing_keys.tables.KeyTables`, the path ends with the LID at that offset.
+    colour, ``-`` for a flow within a leaf switch. The path ends with the LID of `lids`, int64
+    [flows] for each key, to which the flow is sent, or as in `RoutingKey.lines`.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def write_keys(
         lines.append(f'key "{key.name}" method {key.method}')
         offset, edges = key.paths
         ports = fabric.graph.edge_port[edges]
-        for flow, path in enumerate(key.lines(None if offsets is None else offsets[number])):
+        for flow, path in enumerate(key.lines(None if lids is None else lids[number])):
             ends = (key.sources[flow], key.destinations[flow])
             hosts = " ".join(host_word(fabric, fabric.num_switches + int(host)) for host in ends)
             out = ",".join(map(str, ports[offset[flow] : offset[flow + 1]]))

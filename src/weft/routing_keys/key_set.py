@@ -158,7 +158,7 @@ def _requested(
         for at in range(first, end):
             odd = (at - first) % 2
             if begins[at] == bool(odd) or (odd and key[at] != key[at - 1]):
-                what = "requests a key while it holds another" if odd else "holds no key"
+                what = "requests a key while it holds another" if begins[at] else "does not hold it"
                 raise InputError(f"{workload.describe(int(ops[at]))}: the rank {what}")
     number = np.full(workload.num_ops, -1, dtype=np.int32)
     instance = np.zeros(workload.num_ops, dtype=np.int32)

@@ -202,28 +202,34 @@ class RoutingKey(FrozenArrays):
             return f"{links}, {reason}"
         return f"{links}; no routing has less than {self.bound}"
 
-    def lines(self, lid_offset: NDArray[np.int32] | None = None) -> list[str]:
+    def lines(self, lids: NDArray[np.integer[Any]] | None = None) -> list[str]:
         """Return the path of each flow as in the paper: ``A1: 0→4→1→DLID(4)``.
 
-        Switches have their numbers in the fabric. A destination is given by its LID, or by its
-        number among the destinations if the fabric has no LIDs. With LID offsets (int32 [flows]),
-        it is followed by them: ``DLID(4+2)``.
+        Switches have their numbers in the fabric.
+
+        Parameters
+        ----------
+        lids
+            int [flows]: LID to which each flow is sent; by default the first LID of its
+            destination, or its number among the destinations if the fabric has no LIDs.
         """
         fabric = self.fabric
         graph = fabric.graph
         offset, edges = self.paths
-        lids = fabric.lid if fabric.lid.any() else np.arange(len(fabric.lid))
+        if lids is None:
+            lids = (fabric.lid if fabric.lid.any() else np.arange(len(fabric.lid)))[
+                self.endpoints[1]
+            ]
         # A name such as "A" is followed by the number as in the paper, other names by a point.
         name = self.name if self.name.isalpha() else f"{self.name}."
         result = []
-        for flow, (start, end) in enumerate(self.endpoints.T.tolist()):
+        for flow, start in enumerate(self.endpoints[0].tolist()):
             rows = [
                 graph.destination_row[start],
                 *graph.edge_row[edges[offset[flow] : offset[flow + 1]]],
             ]
             path = "→".join(str(graph.row_node[row]) for row in rows)
-            more = f"+{lid_offset[flow]}" if lid_offset is not None and lid_offset[flow] else ""
-            result.append(f"{name}{flow + 1}: {path}→DLID({lids[end]}{more})")
+            result.append(f"{name}{flow + 1}: {path}→DLID({lids[flow]})")
         return result
 
     def shared(self, column: NDArray[np.int32]) -> NDArray[np.int32]:

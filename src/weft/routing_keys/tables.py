@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,23 @@ class KeyTables:
 
     routes: TableRoutes
     offset: tuple[NDArray[np.int32], ...]
+
+    def lids(
+        self, keys: Sequence[RoutingKey], base: NDArray[np.integer[Any]]
+    ) -> list[NDArray[np.int64]]:
+        """Return the LID to which each flow of each key is sent.
+
+        Parameters
+        ----------
+        keys
+            The keys of the tables.
+        base
+            int [endpoints]: first LID of each endpoint.
+        """
+        return [
+            base[key.endpoints[1]].astype(np.int64) + np.maximum(offset, 0)
+            for key, offset in zip(keys, self.offset, strict=True)
+        ]
 
     @property
     def entries(self) -> int:
@@ -107,9 +125,13 @@ def key_tables(
         )
         if left < 0 or lmc is not None:
             ends = np.cumsum([0, *(len(key.sources) for key in keys)])
-            name = f"{base.engine} with {len(keys)} routing keys"
+            name = f"{base.engine} with {len(keys)} routing key{'s' * (len(keys) != 1)}"
+            routes = replace(
+                base, table=table, lmc=size, engine=name, sl=np.zeros((), np.uint8),
+                options={**base.options, "lmc": size},
+            )  # fmt: skip
             return KeyTables(
-                replace(base, table=table, lmc=size, engine=name, sl=np.zeros((), np.uint8)),
+                routes,
                 tuple(chosen[low:high].copy() for low, high in pairwise(ends.tolist())),
             )
     host = fabric.node_names[int(fabric.endpoint_node[destination[left]])]

@@ -192,6 +192,7 @@ def _refuse_twins(
     for at in np.flatnonzero(twins)[:1]:
         one, other = (fabric.node_names[fabric.graph.row_node[order[at + k]]] for k in (0, 1))
         raise NotApplicable(
-            f"this is not a folded Clos network: switches {one} and {other} have a common subtree "
-            "below and a common plane above them"
+            f"this is not a folded Clos network: switches {one} and {other} lead down to the same "
+            "leaf switches, and the levels above connect them; expected one switch for each part "
+            "of the tree below in each of the parts above"
         )
