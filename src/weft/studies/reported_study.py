@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import polars as pl
 from rich.console import Console, RenderableType
@@ -29,26 +29,45 @@ class ReportedStudy(ABC):
 
     Parameters
     ----------
+    parameters
+        All options, resolved.
+    asked, done
+        Number of runs that were requested, and of those completed before an interrupt.
     files
         Files written.
     """
 
     #: Default line width of the text in characters.
     width: ClassVar[int] = 120
+    #: What `asked` and `done` count.
+    counted: ClassVar[str] = "runs"
+    #: Name of a table -> its columns; the table is the attribute NAME_frame, or else NAME.
+    columns: ClassVar[Mapping[str, Mapping[str, Column]]]
 
+    parameters: dict[str, Any]
+    asked: int = 0
+    done: int = 0
     files: tuple[Path, ...] = ()
+
+    @property
+    def partial(self) -> str:
+        """Number of runs completed before an interrupt; empty if complete."""
+        return f"{self.done} of {self.asked} {self.counted}" if self.done < self.asked else ""
 
     @abstractmethod
     def parts(self) -> Iterable[RenderableType]:
         """Return the parts of the text: claims with measured values, and tables."""
 
     @abstractmethod
-    def tables(self) -> Tables:
-        """Return the tables that are written as Parquet and CSV."""
-
-    @abstractmethod
     def figures(self) -> Iterable[tuple[str, Figure]]:
         """Return the figures (written as PNG), each with the name of its file."""
+
+    def tables(self) -> Tables:
+        """Return the tables that are written as Parquet and CSV."""
+        return {
+            name: (getattr(self, f"{name}_frame" if hasattr(self, f"{name}_frame") else name), each)
+            for name, each in self.columns.items()
+        }
 
     def text(self, width: int | None = None) -> str:
         """Return the paper's claims with measured values, and the tables, as plain text."""

@@ -187,12 +187,6 @@ class PacketComparison:
     coefficients: pl.DataFrame
     fitted: pl.DataFrame
 
-    @property
-    def partial(self) -> str:
-        """Number of variants completed before an interrupt; empty if complete."""
-        done = self.variants.height
-        return f"{done} of {len(VARIANTS)} variants" if done < len(VARIANTS) else ""
-
     def tables(self) -> dict[str, tuple[pl.DataFrame, Mapping[str, Column]]]:
         """Return the tables and their columns by file name."""
         return {

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from rich import box
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from weft.contention import PAPER_INVERSE_BANDWIDTH
 from weft.core.columns import Column, frame_of_rows
+from weft.studies.claim_report import titled_table
 from weft.studies.reported_study import ReportedStudy, Tables
 
 if TYPE_CHECKING:
@@ -66,6 +69,12 @@ SHAPE_COLUMNS: dict[str, Column] = {
     "distinct": Column(pl.Int64, "", "Number of different times"),
     "times": Column(pl.String, "T_ref", "Times as fractions"),
 }
+TABLES = {
+    "printed": PRINTED_COLUMNS,
+    "times": TIME_COLUMNS,
+    "spread": SPREAD_COLUMNS,
+    "shapes": SHAPE_COLUMNS,
+}
 
 
 NOTES = (
@@ -106,14 +115,15 @@ WITHOUT_PACKETS = (
 )
 
 
+_table = partial(titled_table, box=box.HEAVY_HEAD, title_justify="center")
+
+
 def _figures(study: ContentionStudy) -> Table:
     """Return a table of the printed numbers; edges with equal numbers share a row."""
-    table = Table(title="Printed numbers and those of the model")
-    for name in ("figure", "edges", "quantity"):
-        table.add_column(name)
-    for name in ("step", "printed", "ours", "difference", "relative"):
-        table.add_column(name, justify="right")
-    table.add_column("agrees")
+    table = _table(
+        "Printed numbers and those of the model", ("figure", "edges", "quantity"),
+        ("step", "printed", "ours", "difference", "relative"), ("agrees",),
+    )  # fmt: skip
     rows: dict[tuple[str, ...], list[str]] = {}
     for number in study.numbers:
         value = float(number.printed)
@@ -140,9 +150,8 @@ def _figures(study: ContentionStudy) -> Table:
 
 
 def _spread(study: ContentionStudy) -> Table:
-    table = Table(title="Figure 5: predicted times of random graphs, in T_ref")
-    for name in study.spread.columns:
-        table.add_column(name, justify="right")
+    title = "Figure 5: predicted times of random graphs, in T_ref"
+    table = _table(title, (), study.spread.columns)
     for row in study.spread.iter_rows():
         edges, graphs, *values, distinct = row
         table.add_row(str(edges), str(graphs), *(f"{v:.3f}" for v in values), str(distinct))
@@ -150,10 +159,8 @@ def _spread(study: ContentionStudy) -> Table:
 
 
 def _shapes(study: ContentionStudy) -> Table:
-    table = Table(title="All connected graphs: predicted times, in T_ref")
-    for name in ("edges", "shapes", "distinct"):
-        table.add_column(name, justify="right")
-    table.add_column("times")
+    title = "All connected graphs: predicted times, in T_ref"
+    table = _table(title, (), ("edges", "shapes", "distinct"), ("times",))
     for edges, shapes, distinct, times in study.shapes.iter_rows():
         listed = times.split(", ")
         shown = ", ".join(listed) if len(listed) <= 40 else f"{', '.join(listed[:39])}, ..."
@@ -161,66 +168,60 @@ def _shapes(study: ContentionStudy) -> Table:
     return table
 
 
-def _packets(comparison: PacketComparison) -> list[Table]:
-    variants = Table(
-        title=f"Packet level: {comparison.graphs} random graphs of 2 to 12 communications"
-    )
-    variants.add_column("variant")
-    shown = ("alone Gb/s", "mean %", "p95 %", "max %", "bias %", "max-min mean %", "max-min max %")
-    for name in shown:
-        variants.add_column(name, justify="right")
+def _by_variant(
+    title: str,
+    frame: pl.DataFrame,
+    left: Sequence[str],
+    right: Sequence[str],
+    head: Callable[[dict[str, Any]], Sequence[str]],
+    cell: Callable[[dict[str, Any]], str],
+) -> Table:
+    """Return a table with a column per variant: `cell` of its rows, beside `head` of the first."""
+    variants = frame.partition_by("variant", maintain_order=True)
+    table = _table(title, left, (*right, *(str(each["variant"][0]) for each in variants)))
+    for rows in zip(*(each.iter_rows(named=True) for each in variants), strict=True):
+        table.add_row(*head(rows[0]), *map(cell, rows))
+    return table
+
+
+def _measured(row: dict[str, Any]) -> tuple[str, ...]:
+    error = 100 * (row["model"] / row["measured"] - 1)
+    return row["figure"], row["edge"], f"{row['measured']:.3f}", f"{row['model']:.3f} {error:+.1f}"
+
+
+def _packets(comparison: PacketComparison) -> Iterator[Table]:
+    table = _table(
+        f"Packet level: {comparison.graphs} random graphs of 2 to 12 communications", ("variant",),
+        ("alone Gb/s", "mean %", "p95 %", "max %", "bias %", "max-min mean %", "max-min max %"),
+    )  # fmt: skip
     for variant, *values in comparison.variants.iter_rows():
-        variants.add_row(variant, *(f"{value:.2f}" for value in values))
-    errors = Table(
-        title="The paper's coefficients by number of communications: mean and max error, %"
-    )
-    by_variant = comparison.errors.partition_by("variant", maintain_order=True)
-    for name in ("edges", "graphs", *(str(each["variant"][0]) for each in by_variant)):
-        errors.add_column(name, justify="right")
-    for rows in zip(*(each.iter_rows(named=True) for each in by_variant), strict=True):
-        errors.add_row(
-            str(rows[0]["edges"]),
-            str(rows[0]["graphs"]),
-            *(f"{row['mean_error']:.1f} / {row['max_error']:.0f}" for row in rows),
-        )
-    measured = Table(
-        title="Times measured in the paper, of its model and of the packet level: T_ref, error %"
-    )
-    for name in ("figure", "edge"):
-        measured.add_column(name)
-    measured_by_variant = comparison.measured.partition_by("variant", maintain_order=True)
-    for name in ("measured", "model", *(str(each["variant"][0]) for each in measured_by_variant)):
-        measured.add_column(name, justify="right")
-    for rows in zip(*(each.iter_rows(named=True) for each in measured_by_variant), strict=True):
-        first = rows[0]
-        model = 100 * (first["model"] / first["measured"] - 1)
-        measured.add_row(
-            first["figure"],
-            first["edge"],
-            f"{first['measured']:.3f}",
-            f"{first['model']:.3f} {model:+.1f}",
-            *(f"{row['packets']:.3f} {row['error']:+.1f}" for row in rows),
-        )
-    coefficients = Table(title="Coefficients fitted to the packet level")
-    coefficients.add_column("coefficient")
-    fits = comparison.coefficients.partition_by("variant", maintain_order=True)
-    for name in ("paper", *(str(each["variant"][0]) for each in fits)):
-        coefficients.add_column(name, justify="right")
-    for rows in zip(*(each.iter_rows(named=True) for each in fits), strict=True):
-        coefficients.add_row(
-            rows[0]["coefficient"],
-            f"{rows[0]['infiniband']:g}",
-            *(f"{row['value']:.3f} +- {row['deviation']:.2g}" for row in rows),
-        )
-    fitted = Table(title="Errors with the paper's and with fitted coefficients: mean and max, %")
-    for name in ("variant", "graphs"):
-        fitted.add_column(name)
-    for name in ("the paper's", "fitted"):
-        fitted.add_column(name, justify="right")
+        table.add_row(variant, *(f"{value:.2f}" for value in values))
+    yield table
+    yield _by_variant(
+        "The paper's coefficients by number of communications: mean and max error, %",
+        comparison.errors, (), ("edges", "graphs"),
+        lambda row: (str(row["edges"]), str(row["graphs"])),
+        lambda row: f"{row['mean_error']:.1f} / {row['max_error']:.0f}",
+    )  # fmt: skip
+    yield _by_variant(
+        "Times measured in the paper, of its model and of the packet level: T_ref, error %",
+        comparison.measured, ("figure", "edge"), ("measured", "model"), _measured,
+        lambda row: f"{row['packets']:.3f} {row['error']:+.1f}",
+    )  # fmt: skip
+    yield _by_variant(
+        "Coefficients fitted to the packet level",
+        comparison.coefficients, ("coefficient",), ("paper",),
+        lambda row: (row["coefficient"], f"{row['infiniband']:g}"),
+        lambda row: f"{row['value']:.3f} +- {row['deviation']:.2g}",
+    )  # fmt: skip
+    table = _table(
+        "Errors with the paper's and with fitted coefficients: mean and max, %",
+        ("variant", "graphs"), ("the paper's", "fitted"),
+    )  # fmt: skip
     for variant, graphs, *values in comparison.fitted.iter_rows():
         before, after = (f"{values[i]:.2f} / {values[i + 1]:.0f}" for i in (0, 2))
-        fitted.add_row(variant, graphs, before, after)
-    return [variants, errors, measured, coefficients, fitted]
+        table.add_row(variant, graphs, before, after)
+    yield table
 
 
 def figure_5(study: ContentionStudy) -> Figure:
@@ -305,8 +306,6 @@ class ContentionStudy(ReportedStudy):
 
     Parameters
     ----------
-    parameters
-        All options.
     numbers
         Every number printed in the paper, and its value in weft.
     times, spread
@@ -315,21 +314,16 @@ class ContentionStudy(ReportedStudy):
         Predicted times of all connected graphs by number of edges.
     packets
         Errors relative to the packet level, or None.
-    files
-        Files written.
     """
 
-    parameters: dict[str, int]
+    counted = "variants"
+    columns = TABLES
+
     numbers: tuple[Printed, ...]
     times: pl.DataFrame
     spread: pl.DataFrame
     shapes: pl.DataFrame
     packets: PacketComparison | None = None
-
-    @property
-    def partial(self) -> str:
-        """Number of packet-level variants completed before an interrupt; empty if complete."""
-        return self.packets.partial if self.packets is not None else ""
 
     @property
     def printed(self) -> pl.DataFrame:
@@ -374,14 +368,7 @@ class ContentionStudy(ReportedStudy):
 
     def tables(self) -> Tables:
         """Return the tables that are written as Parquet and CSV."""
-        more = {} if self.packets is None else self.packets.tables()
-        return {
-            "printed": (self.printed, PRINTED_COLUMNS),
-            "times": (self.times, TIME_COLUMNS),
-            "spread": (self.spread, SPREAD_COLUMNS),
-            "shapes": (self.shapes, SHAPE_COLUMNS),
-            **more,
-        }
+        return {**super().tables(), **({} if self.packets is None else self.packets.tables())}
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Return figure 5 with predicted times only."""

@@ -108,6 +108,7 @@ def contention_model(
     if out is not None:
         make_folder(out)  # fails before the computation
     times = _random_times(edges, graphs, nodes, seed)
+    packets = _packets(packet_graphs, nodes, seed)
     return ContentionStudy(
         parameters={
             "edges": edges, "graphs": graphs, "nodes": nodes, "shapes": shapes,
@@ -117,7 +118,9 @@ def contention_model(
         times=times,
         spread=_spread(times),
         shapes=_shapes(shapes),
-        packets=_packets(packet_graphs, nodes, seed),
+        packets=packets,
+        asked=len(packet.VARIANTS) if packets else 0,
+        done=packets.variants.height if packets else 0,
     ).written(out)  # fmt: skip
 
 

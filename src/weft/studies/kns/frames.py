@@ -116,6 +116,13 @@ CHOICE_COLUMNS = {
     "mean": Column(pl.Float64, "", "Mean over placements (deciding comparison)"),
     "ci95": Column(pl.Float64, "", "Half width of the 95 % interval (deciding comparison)"),
 }
+TABLES = {
+    "results": RESULT_COLUMNS,
+    "runs": RUN_COLUMNS,
+    "lanes": LANE_COLUMNS,
+    "claims": CLAIM_COLUMNS,
+    "choices": CHOICE_COLUMNS,
+}
 
 
 def _key(run: Run) -> tuple[str | int, ...]:

@@ -6,38 +6,32 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
-from rich import box
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weft.studies.claims import ClaimResult, Verdict, headline, reason, spread_over, vote
+from weft.studies.claim_report import (
+    claim_parts,
+    claims_table,
+    explained,
+    titled_table,
+    verdict_counts,
+    verdict_text,
+)
+from weft.studies.claims import ClaimResult, headline, reason, spread_over, vote
 from weft.studies.kns.benchmarks import METRICS
 from weft.studies.kns.evidence import AXES, shown
-from weft.studies.kns.frames import (
-    CHOICE_COLUMNS,
-    CLAIM_COLUMNS,
-    LANE_COLUMNS,
-    RESULT_COLUMNS,
-    RUN_COLUMNS,
-    choices_frame,
-    claims_frame,
-)
+from weft.studies.kns.frames import TABLES, choices_frame, claims_frame
 from weft.studies.kns.machine import PAPER_ENGINES
 from weft.studies.kns.plots import BEYOND, by_placement, figures
 from weft.studies.kns.runs import PLACEMENTS
-from weft.studies.reported_study import ReportedStudy, Tables
+from weft.studies.reported_study import ReportedStudy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_COLOURS = {
-    Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.UNDECIDED: "yellow",
-    Verdict.FAILS: "red", Verdict.NOT_MEASURED: "dim",
-}  # fmt: skip
 
 
 def how(study: KnsStudy) -> str:
@@ -53,16 +47,12 @@ def how(study: KnsStudy) -> str:
     )
 
 
-def _verdict(verdict: Verdict) -> Text:
-    return Text(str(verdict), style=_COLOURS[verdict])
-
-
 def _cell(result: ClaimResult | None) -> Text:
     """Return verdict, majority, range of the deciding values, and claimed range."""
     if result is None:
         return Text("–")
     voted = vote(result.findings)
-    text = Text.assemble(_verdict(voted.verdict), f"\n{voted}")
+    text = Text.assemble(verdict_text(voted.verdict), f"\n{voted}")
     low, high = spread_over(result)
     if low is not None and high is not None:
         first = headline(result).deciding
@@ -73,14 +63,8 @@ def _cell(result: ClaimResult | None) -> Text:
     return text
 
 
-def claims_table(study: KnsStudy) -> Table:
-    """Return a table of the claims with measured values and majority verdicts."""
-    table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
-    table.add_column("section", ratio=8)
-    table.add_column("the paper says", ratio=22)
-    table.add_column("measured for the headline choice (linear -> random)", ratio=38)
-    for ranks in study.claims:
-        table.add_column(f"{ranks} per node: deciding value\n(claimed range)", ratio=15)
+def _claim_rows(study: KnsStudy) -> Iterator[tuple[RenderableType, ...]]:
+    """Yield section, statement, measured values, and a cell per number of ranks."""
     by_id = {ranks: {each.id: each for each in results} for ranks, results in study.claims.items()}
     for name in dict.fromkeys(each for claims in by_id.values() for each in claims):
         results = [claims.get(name) for claims in by_id.values()]
@@ -88,22 +72,15 @@ def claims_table(study: KnsStudy) -> Table:
         measured = Text(headline(first).measured)
         if reason(first):
             measured.append(f"\n{reason(first)}", style="italic")
-        table.add_row(first.section, first.says, measured, *map(_cell, results))
-        table.add_row()
-    return table
+        yield first.section, first.says, measured, *map(_cell, results)
 
 
 def lanes_table(study: KnsStudy) -> Table:
     """Return table 2 of the paper with the lengths and loads of the paths."""
-    table = Table(
-        title="Table 2: virtual lanes of each routing, and its paths between all hosts",
-        box=box.SIMPLE_HEAD, title_justify="left",
+    table = titled_table(
+        "Table 2: virtual lanes of each routing, and its paths between all hosts",
+        ("network", "routing"), ("lanes", "mean links", "paths on the busiest cable"), ("notes",),
     )  # fmt: skip
-    for head in ("network", "routing"):
-        table.add_column(head)
-    for head in ("lanes", "mean links", "paths on the busiest cable"):
-        table.add_column(head, justify="right")
-    table.add_column("notes")
     last = ""
     for row in study.lanes.iter_rows(named=True):
         table.add_row(
@@ -117,15 +94,15 @@ def lanes_table(study: KnsStudy) -> Table:
 def result_tables(study: KnsStudy) -> Iterator[Table]:
     """Yield tables of all metrics of the paper's routings, one per number of ranks per node."""
     for (ranks,), here in study.results.group_by("ranks_per_node", maintain_order=True):
-        table = Table(
-            title=f"{ranks} rank(s) on each node", box=box.SIMPLE_HEAD, title_justify="left",
-            padding=(0, 1), collapse_padding=True,
+        routings = [
+            f"{network}\n{engine}"
+            for network, engines in PAPER_ENGINES.items()
+            for engine in engines
+        ]
+        table = titled_table(
+            f"{ranks} rank(s) on each node", ("metric", "placement"), routings,
+            collapse_padding=True,
         )  # fmt: skip
-        table.add_column("metric")
-        table.add_column("placement")
-        for network, engines in PAPER_ENGINES.items():
-            for engine in engines:
-                table.add_column(f"{network}\n{engine}", justify="right")
         values = by_placement(here)
         for metric in here["metric"].unique(maintain_order=True):
             unit = METRICS[metric].unit
@@ -154,13 +131,10 @@ def beyond_table(study: KnsStudy) -> Table | None:
     metrics = [name for name, _ in BEYOND if any(key[3] == name for key in values)]
     if not rows or not metrics:
         return None
-    table = Table(
-        title="Beyond the paper (linear / random)", box=box.SIMPLE_HEAD, title_justify="left",
+    table = titled_table(
+        "Beyond the paper (linear / random)", ("network", "routing"),
+        [f"{metric},\n{METRICS[metric].unit}" for metric in metrics],
     )  # fmt: skip
-    table.add_column("network")
-    table.add_column("routing")
-    for metric in metrics:
-        table.add_column(f"{metric},\n{METRICS[metric].unit}", justify="right")
     last = ""
     for network, engine in rows:
         cells = []
@@ -172,26 +146,12 @@ def beyond_table(study: KnsStudy) -> Table | None:
     return table
 
 
-def comments(study: KnsStudy) -> Group:
-    """Return the test of each claim, the choices by verdict, and the explanation of the result."""
-    lines: list[RenderableType] = []
-    for ranks, results in study.claims.items():
-        for result in results:
-            lines.append(
-                Text.assemble((result.says, "bold"), f" ({result.section}; {ranks} per node)")
-            )
-            lines.append(Text(f"  test: {result.test}"))
-            lines += _by_verdict(result)
-            lines += [Text(f"  {result.comment}"), Text("")]
-    return Group(*lines)
-
-
 def _by_verdict(result: ClaimResult) -> Iterator[Text]:
     """Yield each verdict, with its deciding condition and the number of choices that give it."""
     every = result.findings
     for verdict in vote(every).counts:
         chosen = [choice for choice in every if every[choice].verdict is verdict]
-        line = Text.assemble(f"  {len(chosen)} of {len(every)} ", _verdict(verdict))
+        line = Text.assemble(f"  {len(chosen)} of {len(every)} ", verdict_text(verdict))
         if every[chosen[0]].conditions:
             line.append(f" ({every[chosen[0]].deciding})")
         yield line
@@ -210,32 +170,19 @@ class KnsStudy(ReportedStudy):
 
     Parameters
     ----------
-    parameters
-        All options, resolved.
     results, runs, lanes
         Frames of `RESULT_COLUMNS`, `RUN_COLUMNS` and `LANE_COLUMNS`.
     claims
         Ranks per node -> the paper's claims with the findings under every choice.
-    asked
-        Number of requested runs; after an interrupt fewer runs are complete.
-    files
-        Files written.
     """
 
     width = 150
+    columns = TABLES
 
-    parameters: dict[str, Any]
     results: pl.DataFrame
     runs: pl.DataFrame
     lanes: pl.DataFrame
     claims: Mapping[int, tuple[ClaimResult, ...]]
-    asked: int
-
-    @property
-    def partial(self) -> str:
-        """Number of runs completed before an interrupt; empty if complete."""
-        done = self.runs.height
-        return f"{done} of {self.asked} runs" if done < self.asked else ""
 
     @property
     def claims_frame(self) -> pl.DataFrame:
@@ -255,20 +202,18 @@ class KnsStudy(ReportedStudy):
         beyond = beyond_table(self)
         if beyond is not None:
             yield beyond
-        yield "The paper's claims"
-        yield claims_table(self)
-        yield "Tests and explanations of the results\n"
-        yield comments(self)
-
-    def tables(self) -> Tables:
-        """Return the tables that are written as Parquet and CSV."""
-        return {
-            "results": (self.results, RESULT_COLUMNS),
-            "runs": (self.runs, RUN_COLUMNS),
-            "lanes": (self.lanes, LANE_COLUMNS),
-            "claims": (self.claims_frame, CLAIM_COLUMNS),
-            "choices": (self.choices_frame, CHOICE_COLUMNS),
-        }
+        headings = {
+            "section": 8, "the paper says": 22,
+            "measured for the headline choice (linear -> random)": 38,
+            **{f"{ranks} per node: deciding value\n(claimed range)": 15 for ranks in self.claims},
+        }  # fmt: skip
+        comments = (
+            line
+            for ranks, results in self.claims.items()
+            for each in results
+            for line in explained(each, _by_verdict(each), where=f"; {ranks} per node")
+        )
+        yield from claim_parts(claims_table(headings, _claim_rows(self)), comments)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Return the figures with complete data."""
@@ -276,6 +221,5 @@ class KnsStudy(ReportedStudy):
         return figures(self.results, first, how(self))
 
     def __repr__(self) -> str:
-        counts = self.claims_frame["verdict"].value_counts(sort=True)
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.rows())
+        verdicts = verdict_counts(self.claims_frame["verdict"])
         return f"KnsStudy({self.parameters['level']} level: {verdicts or 'no claims'})"

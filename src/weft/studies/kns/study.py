@@ -107,6 +107,7 @@ def kns_infiniband(
         lanes=lanes_frame(engines),
         claims=_claims(measured, runs, ranks_per_node, choices),
         asked=len(runs),
+        done=len(measured),
     ).written(out)  # fmt: skip
 
 

@@ -90,6 +90,12 @@ CLAIM_COLUMNS = {
     "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
     "comment": Column(pl.String, "", "Explanation of the result"),
 }
+TABLES = {
+    "runs": RUN_COLUMNS,
+    "summary": SUMMARY_COLUMNS,
+    "cdf": CDF_COLUMNS,
+    "claims": CLAIM_COLUMNS,
+}
 
 
 def summarise(runs: pl.DataFrame) -> pl.DataFrame:

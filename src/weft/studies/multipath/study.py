@@ -178,7 +178,8 @@ def multipath_ecmp(
         summary=summarise(runs),
         cdf=distributions(loads),
         claims=hold(CLAIMS, evidence, CLAIM_BASES),
-        seeds=done,
+        asked=seeds,
+        done=len(done),
     ).written(out)
 
 

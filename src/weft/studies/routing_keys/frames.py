@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from weft.core.columns import Column, frame_of_rows
-from weft.studies.claims import ClaimResult, interval, vote
+from weft.studies.claims import interval
 from weft.studies.routing_keys.contention import METHODS, Size
 from weft.studies.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
 
@@ -71,6 +71,12 @@ CLAIM_COLUMNS = {
     "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
     "comment": Column(pl.String, "", "Explanation of the result"),
 }
+TABLES = {
+    "runs": RUN_COLUMNS,
+    "summary": SUMMARY_COLUMNS,
+    "contention": CONTENTION_COLUMNS,
+    "claims": CLAIM_COLUMNS,
+}
 
 
 def _point(run: Run) -> tuple[Any, ...]:
@@ -122,19 +128,3 @@ def contention_frame(measured: Mapping[Size, Mapping[str, int]]) -> pl.DataFrame
             for method in METHODS
         ],
     )
-
-
-def claims_frame(claims: Sequence[ClaimResult]) -> pl.DataFrame:
-    """Return one row per claim and choice, with `CLAIM_COLUMNS`."""
-    rows: list[tuple[Any, ...]] = []
-    for claim in claims:
-        majority = str(vote(claim.findings).verdict)
-        for choice, each in claim.findings.items():
-            worst = each.deciding if each.conditions else None
-            rows.append((
-                claim.id, claim.section, claim.says, claim.test, choice, str(each.verdict),
-                majority, each.measured, worst.label if worst else "",
-                worst.mean if worst else None, worst.half if worst else None, each.comparisons,
-                len(each.against), claim.comment,
-            ))  # fmt: skip
-    return frame_of_rows(CLAIM_COLUMNS, rows)

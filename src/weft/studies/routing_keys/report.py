@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
-from rich import box
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from weft.studies.claims import ClaimResult, Verdict, headline, plus_minus, show, vote
-from weft.studies.reported_study import ReportedStudy, Tables
-from weft.studies.routing_keys.frames import (
-    CLAIM_COLUMNS,
-    CONTENTION_COLUMNS,
-    RUN_COLUMNS,
-    SUMMARY_COLUMNS,
-    claims_frame,
+from weft.studies.claim_report import (
+    claim_parts,
+    claims_table,
+    explained,
+    findings_frame,
+    titled_table,
+    verdict_counts,
+    verdict_text,
 )
+from weft.studies.claims import ClaimResult, headline, plus_minus, show, vote
+from weft.studies.reported_study import ReportedStudy
+from weft.studies.routing_keys.frames import TABLES
 from weft.studies.routing_keys.plots import STYLES, figures
 from weft.studies.routing_keys.runs import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_COLOURS = {
-    Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.UNDECIDED: "yellow",
-    Verdict.FAILS: "red", Verdict.NOT_MEASURED: "dim",
-}  # fmt: skip
 _TITLES = {
     "6": "Figure 6: 216 hosts, 6 applications, mixed sizes",
     "7": "Figure 7: mixed sizes",
@@ -63,13 +61,9 @@ def how(study: KeyStudy) -> str:
 
 def contention_table(study: KeyStudy) -> Table:
     """Return figure 4 as a table."""
-    table = Table(
-        title="Figure 4: flows on the most loaded link", box=box.SIMPLE_HEAD, title_justify="left"
-    )
-    table.add_column("hosts", justify="right")
     methods = study.contention["method"].unique(maintain_order=True).to_list()
-    for method in methods:
-        table.add_column(STYLES[method][0], justify="right")
+    labels = [STYLES[method][0] for method in methods]
+    table = titled_table("Figure 4: flows on the most loaded link", (), ("hosts", *labels))
     for (hosts,), here in study.contention.group_by("hosts", maintain_order=True):
         values = (here.filter(pl.col("method") == each)["flows"].to_numpy() for each in methods)
         table.add_row(f"{hosts:,}", *(show(each.astype(float)) for each in values))
@@ -83,15 +77,11 @@ def time_tables(study: KeyStudy) -> Iterator[Table]:
         several = [name for name in _POINTS if here[name].n_unique() > 1]
         points = here.select(several).unique(maintain_order=True).rows() if several else [()]
         rival = "the base routes" if figure == "faults" else "D-mod-K"
-        table = Table(
-            title=f"{_TITLES[str(figure)]}; gain: time of {rival} over this one",
-            box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1), collapse_padding=True,
+        table = titled_table(
+            f"{_TITLES[str(figure)]}; gain: time of {rival} over this one",
+            (), [_POINTS[name] for name in several], ("policy",), ("time, us", "gain"),
+            collapse_padding=True,
         )  # fmt: skip
-        for name in several:
-            table.add_column(_POINTS[name], justify="right")
-        table.add_column("policy")
-        table.add_column("time, us", justify="right")
-        table.add_column("gain", justify="right")
         for point in points:
             at = here
             for name, value in zip(several, point, strict=True):
@@ -109,42 +99,23 @@ def time_tables(study: KeyStudy) -> Iterator[Table]:
         yield table
 
 
-def _verdict(verdict: Verdict) -> Text:
-    return Text(str(verdict), style=_COLOURS[verdict])
+def _claim_row(claim: ClaimResult) -> tuple[RenderableType, ...]:
+    """Return section, statement, measured values, verdict, and verdict of most choices."""
+    first, voted = headline(claim), vote(claim.findings)
+    most = Text.assemble(verdict_text(voted.verdict), f"\n{voted}")
+    return (
+        claim.section, claim.says, Text(first.measured), verdict_text(first.verdict),
+        most if len(claim.findings) > 1 else "",
+    )  # fmt: skip
 
 
-def claims_table(study: KeyStudy) -> Table:
-    """Return a table of the claims with measured values and verdicts."""
-    table = Table(box=box.SIMPLE_HEAD, show_lines=False, padding=(0, 1), expand=True)
-    table.add_column("section", ratio=8)
-    table.add_column("the paper says", ratio=22)
-    table.add_column("measured", ratio=48)
-    table.add_column("verdict", ratio=9)
-    table.add_column("of most choices", ratio=12)
-    for claim in study.claims:
-        first, voted = headline(claim), vote(claim.findings)
-        most = Text.assemble(_verdict(voted.verdict), f"\n{voted}")
-        table.add_row(
-            claim.section, claim.says, Text(first.measured), _verdict(first.verdict),
-            most if len(claim.findings) > 1 else "",
-        )  # fmt: skip
-        table.add_row()
-    return table
-
-
-def comments(study: KeyStudy) -> Group:
-    """Return the test of each claim, its deciding comparisons, and the explanation."""
-    lines: list[RenderableType] = []
-    for claim in study.claims:
-        lines.append(Text.assemble((claim.says, "bold"), f" ({claim.section})"))
-        lines.append(Text(f"  test: {claim.test}"))
-        for choice, finding in claim.findings.items():
-            line = Text.assemble(f"  {choice}: ", _verdict(finding.verdict))
-            if finding.conditions:
-                line.append(f"; closest: {finding.deciding}")
-            lines.append(line)
-        lines += [Text(f"  {claim.comment}")] * bool(claim.comment) + [Text("")]
-    return Group(*lines)
+def _by_choice(claim: ClaimResult) -> Iterator[Text]:
+    """Yield the verdict with each choice, and its deciding comparison."""
+    for choice, finding in claim.findings.items():
+        line = Text.assemble(f"  {choice}: ", verdict_text(finding.verdict))
+        if finding.conditions:
+            line.append(f"; closest: {finding.deciding}")
+        yield line
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,39 +124,28 @@ class KeyStudy(ReportedStudy):
 
     Parameters
     ----------
-    parameters
-        All options, resolved.
     runs, summary, contention
         Frames of `RUN_COLUMNS`, `SUMMARY_COLUMNS` and `CONTENTION_COLUMNS`.
     claims
         The paper's claims with the findings under every choice.
-    asked
-        Number of requested runs, those of figure 4 included.
-    done
-        Number of complete runs.
-    files
-        Files written.
+
+    Notes
+    -----
+    `asked` and `done` include the networks of figure 4.
     """
 
     width = 150
+    columns = TABLES
 
-    parameters: dict[str, Any]
     runs: pl.DataFrame
     summary: pl.DataFrame
     contention: pl.DataFrame
     claims: tuple[ClaimResult, ...]
-    asked: int
-    done: int
-
-    @property
-    def partial(self) -> str:
-        """Number of runs completed before an interrupt; empty if complete."""
-        return f"{self.done} of {self.asked} runs" if self.done < self.asked else ""
 
     @property
     def claims_frame(self) -> pl.DataFrame:
         """Table of `CLAIM_COLUMNS` with one row per claim and choice."""
-        return claims_frame(self.claims)
+        return findings_frame(self.columns["claims"], self.claims, "choice", "mean")
 
     def parts(self) -> Iterator[RenderableType]:
         """Yield the parts of the text: tables of the figures, and claims with measured values."""
@@ -194,25 +154,17 @@ class KeyStudy(ReportedStudy):
             yield contention_table(self)
         yield from time_tables(self)
         if self.claims:
-            yield "The paper's claims"
-            yield claims_table(self)
-            yield "Tests and explanations of the results\n"
-            yield comments(self)
-
-    def tables(self) -> Tables:
-        """Return the tables that are written as Parquet and CSV."""
-        return {
-            "runs": (self.runs, RUN_COLUMNS),
-            "summary": (self.summary, SUMMARY_COLUMNS),
-            "contention": (self.contention, CONTENTION_COLUMNS),
-            "claims": (self.claims_frame, CLAIM_COLUMNS),
-        }
+            headings = {
+                "section": 8, "the paper says": 22, "measured": 48, "verdict": 9,
+                "of most choices": 12,
+            }  # fmt: skip
+            comments = (line for each in self.claims for line in explained(each, _by_choice(each)))
+            yield from claim_parts(claims_table(headings, map(_claim_row, self.claims)), comments)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Draw the paper's figures from the measured values."""
         return figures(self.summary, self.contention, how(self))
 
     def __repr__(self) -> str:
-        counts = self.claims_frame.filter(pl.col("choice") == PAPER)["verdict"].value_counts()
-        verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.rows()))
-        return f"KeyStudy({verdicts or 'no claims'})"
+        usual = self.claims_frame.filter(pl.col("choice") == PAPER)
+        return f"KeyStudy({verdict_counts(usual['verdict']) or 'no claims'})"
