@@ -483,6 +483,17 @@ def test_claims_whose_runs_are_missing_are_not_measured(seed: int) -> None:
     assert 0 < verdicts.count(Verdict.NOT_MEASURED) < len(verdicts)
 
 
+def test_an_explanation_may_need_runs_that_are_missing() -> None:
+    full = doctored({})
+    key = (TREE, "lash", "random", "hpcg-waiting", "")
+    values = {each: value for each, value in full.values.items() if each != key}
+    assert len(values) < len(full.values)
+    partial = replace(full, values=values, missing=frozenset({key}))
+    result = held(partial, "hpcg-kns-random")["hpcg-kns-random"]
+    assert result.findings[ALONE].conditions
+    assert result.comment == "The study was interrupted before runs that explain this result."
+
+
 # -- choices -------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -80,12 +81,12 @@ def explained(
     yield Text("")
 
 
-def claim_parts(table: Table, comments: Iterable[Text]) -> Iterator[RenderableType]:
+def claim_parts(table: Table, comments: Iterable[Iterable[Text]]) -> Iterator[RenderableType]:
     """Yield the parts of a text on claims: their table, then tests and explanations."""
     yield "The paper's claims"
     yield table
     yield "Tests and explanations of the results\n"
-    yield from comments
+    yield from chain.from_iterable(comments)
 
 
 def findings_frame(

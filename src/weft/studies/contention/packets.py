@@ -28,7 +28,7 @@ from weft.contention.calibration import (
 )
 from weft.contention.measurements import Measurement
 from weft.contention.shapes import all_shapes
-from weft.core.columns import Column, frame
+from weft.core.columns import Column, frame_of_rows
 from weft.core.pool import run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
@@ -384,11 +384,11 @@ def compare(
     details = [more for _, more in results if more is not None]
     return PacketComparison(
         len(graphs),
-        _table(VARIANT_COLUMNS, [row for row, _ in results]),
-        pl.concat([_table(PACKET_ERROR_COLUMNS, []), *(each.errors for each in details)]),
-        _table(PACKET_MEASURED_COLUMNS, [row for each in details for row in each.measured]),
-        _table(PACKET_FIT_COLUMNS, [row for each in details for row in each.coefficients]),
-        _table(PACKET_FITTED_COLUMNS, [row for each in details for row in each.fitted]),
+        frame_of_rows(VARIANT_COLUMNS, [row for row, _ in results]),
+        pl.concat([frame_of_rows(PACKET_ERROR_COLUMNS, []), *(each.errors for each in details)]),
+        frame_of_rows(PACKET_MEASURED_COLUMNS, [row for each in details for row in each.measured]),
+        frame_of_rows(PACKET_FIT_COLUMNS, [row for each in details for row in each.coefficients]),
+        frame_of_rows(PACKET_FITTED_COLUMNS, [row for each in details for row in each.fitted]),
     )
 
 
@@ -442,10 +442,4 @@ def _compared(
         _measured_rows(shared.figure_4, variant, watch),
         coefficients,
         fitted,
-    )
-
-
-def _table(columns: Mapping[str, Column], rows: list[list[object]]) -> pl.DataFrame:
-    return frame(
-        columns, {name: [row[index] for row in rows] for index, name in enumerate(columns)}
     )

@@ -50,6 +50,10 @@ class Times:
     arrived_ns: Floats
 
 
+#: Function (workload, times) that returns metric -> value.
+Measure = Callable[[Workload, Times], Mapping[str, float]]
+
+
 @dataclass(frozen=True)
 class Metric:
     """A number that a benchmark reports.
@@ -103,7 +107,7 @@ class Benchmark:
     name: str
     spec: Mapping[int, str]
     full: Mapping[int, str]
-    measure: Callable[[Workload, Times], Mapping[str, float]]
+    measure: Measure
     metrics: Mapping[str, Metric]
     orders: Mapping[int, int] | None = None
     draws: bool = False
@@ -177,22 +181,22 @@ def _round_trips(work: Workload, times: Times) -> Floats:
     return trips
 
 
-def _ping_pong_latency(work: Workload, times: Times) -> Mapping[str, float]:
-    one_way = _round_trips(work, times) / 2e3
+def _extremes(name: str, values: Floats) -> Mapping[str, float]:
+    """Return the minimum, mean and maximum of a metric."""
     return {
-        "pingpong-latency-min": float(one_way.min()),
-        "pingpong-latency-avg": float(one_way.mean()),
-        "pingpong-latency-max": float(one_way.max()),
+        f"{name}-min": float(values.min()),
+        f"{name}-avg": float(values.mean()),
+        f"{name}-max": float(values.max()),
     }
+
+
+def _ping_pong_latency(work: Workload, times: Times) -> Mapping[str, float]:
+    return _extremes("pingpong-latency", _round_trips(work, times) / 2e3)
 
 
 def _ping_pong_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
     rate = BANDWIDTH_BYTES / (_round_trips(work, times) / 2)
-    return {
-        "pingpong-bandwidth-min": float(rate.min()),
-        "pingpong-bandwidth-avg": float(rate.mean()),
-        "pingpong-bandwidth-max": float(rate.max()),
-    }
+    return _extremes("pingpong-bandwidth", rate)
 
 
 def _ring_times(work: Workload, times: Times) -> Floats:
@@ -218,20 +222,12 @@ def geometric_mean(values: Sequence[float] | Floats) -> float:
     return float(values[0]) if len(values) == 1 else float(np.exp(np.log(values).mean()))
 
 
-def _natural_latency(work: Workload, times: Times) -> Mapping[str, float]:
-    return {"natural-ring-latency": geometric_mean(_ring_times(work, times)) / 1e3}
+def _ring_latency(name: str) -> Measure:
+    return lambda work, times: {name: geometric_mean(_ring_times(work, times)) / 1e3}
 
 
-def _natural_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
-    return {"natural-ring-bandwidth": BANDWIDTH_BYTES / geometric_mean(_ring_times(work, times))}
-
-
-def _random_latency(work: Workload, times: Times) -> Mapping[str, float]:
-    return {"random-ring-latency": geometric_mean(_ring_times(work, times)) / 1e3}
-
-
-def _random_bandwidth(work: Workload, times: Times) -> Mapping[str, float]:
-    return {"random-ring-bandwidth": BANDWIDTH_BYTES / geometric_mean(_ring_times(work, times))}
+def _ring_bandwidth(name: str) -> Measure:
+    return lambda work, times: {name: BANDWIDTH_BYTES / geometric_mean(_ring_times(work, times))}
 
 
 def _span_ns(work: Workload, times: Times) -> float:
@@ -241,7 +237,7 @@ def _span_ns(work: Workload, times: Times) -> float:
     return float(end - times.posted_ns[measured].min())
 
 
-def _random_access(name: str) -> Callable[[Workload, Times], Mapping[str, float]]:
+def _random_access(name: str) -> Measure:
     def measure(work: Workload, times: Times) -> Mapping[str, float]:
         table = _option(work.name, "table")
         return {name: work.num_ranks * table * UPDATES_PER_BYTE / _span_ns(work, times)}
@@ -270,7 +266,7 @@ def _hpcg(work: Workload, times: Times) -> Mapping[str, float]:
     return {"hpcg": float(operations / span), "hpcg-waiting": float(100 * (1 - slowest / span))}
 
 
-def _graph500(name: str) -> Callable[[Workload, Times], Mapping[str, float]]:
+def _graph500(name: str) -> Measure:
     def measure(work: Workload, times: Times) -> Mapping[str, float]:
         scale = _option(work.name, "scale")
         return {name: EDGE_FACTOR * 2.0**scale / _span_ns(work, times)}
@@ -296,14 +292,18 @@ def _latency(meaning: str, figure: str) -> Metric:
     return Metric("us", meaning, figure, "less")
 
 
+def _both(spec: str) -> Mapping[int, str]:
+    return dict.fromkeys((1, 8), spec)
+
+
 _PAIRS = "over ping-pong pairs, one pair at a time"
 BENCHMARKS: Mapping[str, Benchmark] = {
     benchmark.name: benchmark
     for benchmark in (
         Benchmark(
             "pingpong-latency",
-            {1: "pingpong:sizes=8", 8: "pingpong:sizes=8"},
-            {1: "pingpong:sizes=8", 8: "pingpong:sizes=8"},
+            _both("pingpong:sizes=8"),
+            _both("pingpong:sizes=8"),
             _ping_pong_latency,
             {
                 "pingpong-latency-min": _latency(f"HPCC: minimum latency {_PAIRS}", "10c"),
@@ -324,16 +324,16 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "natural-ring-latency",
-            dict.fromkeys((1, 8), f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            dict.fromkeys((1, 8), f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            _natural_latency,
+            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
+            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
+            _ring_latency("natural-ring-latency"),
             {"natural-ring-latency": _latency("HPCC: latency of the naturally ordered ring", "12")},
         ),
         Benchmark(
             "random-ring-latency",
-            dict.fromkeys((1, 8), f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            dict.fromkeys((1, 8), f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
-            _random_latency,
+            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
+            _both(f"natural-ring:sizes=8,repetitions={RING_REPETITIONS}"),
+            _ring_latency("random-ring-latency"),
             {
                 "random-ring-latency": _latency(
                     "HPCC: latency of randomly ordered rings, geometric mean", "13"
@@ -344,9 +344,9 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "natural-ring-bandwidth",
-            dict.fromkeys((1, 8), "natural-ring:sizes=2000000"),
-            dict.fromkeys((1, 8), "natural-ring:sizes=2000000"),
-            _natural_bandwidth,
+            _both("natural-ring:sizes=2000000"),
+            _both("natural-ring:sizes=2000000"),
+            _ring_bandwidth("natural-ring-bandwidth"),
             {
                 "natural-ring-bandwidth": _bandwidth(
                     "HPCC: bandwidth per rank in the naturally ordered ring", ""
@@ -356,8 +356,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         Benchmark(
             "random-ring-bandwidth",
             {1: "random-ring:sizes=2000000,rings=10", 8: "random-ring:sizes=2000000,rings=2"},
-            dict.fromkeys((1, 8), "random-ring:sizes=2000000,rings=10"),
-            _random_bandwidth,
+            _both("random-ring:sizes=2000000,rings=10"),
+            _ring_bandwidth("random-ring-bandwidth"),
             {
                 "random-ring-bandwidth": _bandwidth(
                     "HPCC: bandwidth per rank in randomly ordered rings, geometric mean", ""
@@ -397,8 +397,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "ptrans",
-            dict.fromkeys((1, 8), f"ptrans:order={PTRANS_ORDER}"),
-            dict.fromkeys((1, 8), f"ptrans:order={3 * PTRANS_ORDER}"),
+            _both(f"ptrans:order={PTRANS_ORDER}"),
+            _both(f"ptrans:order={3 * PTRANS_ORDER}"),
             _ptrans,
             {
                 "ptrans": _bandwidth(
@@ -415,7 +415,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
                 1: f"hpcg:iterations=5,gflops={CORE_GFLOPS:g}",
                 8: f"hpcg:iterations=1,gflops={CORE_GFLOPS:g}",
             },
-            dict.fromkeys((1, 8), f"hpcg:iterations=50,gflops={CORE_GFLOPS:g}"),
+            _both(f"hpcg:iterations=50,gflops={CORE_GFLOPS:g}"),
             _hpcg,
             {
                 "hpcg": Metric("GFLOPS", "HPCG at 0.85 GFLOPS per rank", "15"),
@@ -426,8 +426,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "graph500",
-            dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE}"),
-            dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE + 3}"),
+            _both(f"graph500:scale={GRAPH_SCALE}"),
+            _both(f"graph500:scale={GRAPH_SCALE + 3}"),
             _graph500("graph500"),
             {
                 "graph500": Metric(
@@ -439,8 +439,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         ),
         Benchmark(
             "graph500-paced",
-            dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE}"),
-            dict.fromkeys((1, 8), f"graph500:scale={GRAPH_SCALE + 3}"),
+            _both(f"graph500:scale={GRAPH_SCALE}"),
+            _both(f"graph500:scale={GRAPH_SCALE + 3}"),
             _graph500("graph500-paced"),
             {
                 "graph500-paced": Metric(
@@ -461,7 +461,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
         Benchmark(
             "ebb",
             {1: "ebb:rounds=50", 8: "ebb:rounds=3"},
-            dict.fromkeys((1, 8), "ebb:rounds=1000"),
+            _both("ebb:rounds=1000"),
             _ebb,
             {
                 "ebb": _bandwidth("Netgauge: effective bisection bandwidth per rank", "17"),

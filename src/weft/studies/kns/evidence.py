@@ -356,18 +356,87 @@ def spread(values: Floats) -> Floats:
 
 
 Conditions = Callable[[Evidence], Sequence[Comparison]]
+#: (ratio, smallest difference) -> the condition.
+Condition = Callable[[Ratio, float], Comparison]
+#: Network and engine.
+Routing = tuple[str, str]
 
 
-def each_routing(
-    make: Callable[[Evidence, str, str], Comparison],
-    networks: Sequence[str] = (machine.KNS, machine.TREE),
-) -> Conditions:
-    """Return conditions, one for each of the paper's routings of the networks."""
-    return lambda evidence: [
-        make(evidence, network, engine)
+def routings(*networks: str, without: str = "") -> list[Routing]:
+    """Return the paper's routings of some networks, but for one engine."""
+    return [
+        (network, engine)
         for network in networks
         for engine in machine.PAPER_ENGINES[network]
+        if engine != without
     ]
+
+
+def rivals(network: str, engine: str) -> list[tuple[Routing, Routing]]:
+    """Return an engine with each other routing of the paper on the same network."""
+    return [((network, engine), other) for other in routings(network, without=engine)]
+
+
+def ratios(
+    pairs: Iterable[tuple[Routing, Routing]],
+    make: Condition,
+    *metrics: str,
+    placements: Sequence[str] = PLACEMENTS,
+    by: float | None = None,
+) -> Conditions:
+    """Return conditions on the ratios of one routing to another with the same placement.
+
+    Parameters
+    ----------
+    pairs, metrics, placements
+        The values, in the order of metrics, pairs and placements.
+    make
+        `above`, `below` or the like.
+    by
+        Smallest difference that counts; by default that of the choice.
+    """
+    ends = [
+        (metric, (*one, placed), (*other, placed))
+        for metric, (one, other), placed in product(metrics, pairs, placements)
+    ]
+    return lambda evidence: [
+        make(evidence.ratio(*each), evidence.better if by is None else by) for each in ends
+    ]
+
+
+def random_over_linear(
+    where: Iterable[Routing],
+    make: Condition,
+    *metrics: str,
+    by: float | None = None,
+) -> Conditions:
+    """Return conditions, as `ratios`, on values of random over those of linear placement."""
+    every = list(product(metrics, where))
+    return lambda evidence: [
+        make(against_linear(evidence, metric, *routing), evidence.better if by is None else by)
+        for metric, routing in every
+    ]
+
+
+def levels(
+    metric: str,
+    where: Iterable[Routing],
+    placements: Sequence[str],
+    low: float,
+    high: float = math.inf,
+    *,
+    because: str,
+) -> Conditions:
+    """Return the conditions that values are in a range: necessary, not sufficient for a claim."""
+    every = list(product(where, placements))
+    return lambda evidence: [
+        Comparison.of(
+            f"{metric}, {network} {engine} {placed}, {METRICS[metric].unit}",
+            evidence.get(metric, network, engine, placed), (low, high), settles=False,
+            because=because,
+        )
+        for (network, engine), placed in every
+    ]  # fmt: skip
 
 
 def spread_of(metric: str, network: str, within: float) -> Conditions:
@@ -401,13 +470,6 @@ def kept(ratio: Ratio, within: float = SAME) -> Comparison:
     return ratio.within(low=1 / (1 + within))
 
 
-def level(
-    label: str, values: Floats, low: float, high: float = math.inf, *, because: str
-) -> Comparison:
-    """Return the condition that values are in a range, necessary but not sufficient for a claim."""
-    return Comparison.of(label, values, (low, high), settles=False, because=because)
-
-
 def against_linear(evidence: Evidence, metric: str, network: str, engine: str) -> Ratio:
     """Return a metric under random placement divided by that under linear placement."""
     return evidence.ratio(metric, (network, engine, "random"), (network, engine, "linear"))
@@ -420,7 +482,7 @@ def claim(
     test: str,
     conditions: Conditions,
     measured: Callable[[Evidence], str],
-    comment: Callable[[Evidence, Finding], str],
+    comment: str | Callable[[Evidence, Finding], str],
 ) -> Claim[Evidence]:
     """Return a claim; its functions get the evidence under a choice, `comment` also a finding."""
 
@@ -439,7 +501,11 @@ def claim(
     def why(evidence: Evidence, findings: Mapping[Choice, Finding]) -> str:
         for choice, finding in findings.items():
             if finding.conditions:
-                return comment(evidence.at(choice), finding)
+                at = evidence.at(choice)
+                try:
+                    return comment if isinstance(comment, str) else comment(at, finding)
+                except NotMeasured:
+                    return "The study was interrupted before runs that explain this result."
         return "The study was interrupted before the runs of this claim."
 
     return Claim(

@@ -208,10 +208,9 @@ class KnsStudy(ReportedStudy):
             **{f"{ranks} per node: deciding value\n(claimed range)": 15 for ranks in self.claims},
         }  # fmt: skip
         comments = (
-            line
+            explained(each, _by_verdict(each), where=f"; {ranks} per node")
             for ranks, results in self.claims.items()
             for each in results
-            for line in explained(each, _by_verdict(each), where=f"; {ranks} per node")
         )
         yield from claim_parts(claims_table(headings, _claim_rows(self)), comments)
 

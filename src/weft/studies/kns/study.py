@@ -15,18 +15,13 @@ from weft.core.errors import InputError
 from weft.core.files import make_folder
 from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
-from weft.studies.claims import ClaimResult
 from weft.studies.kns.benchmarks import BENCHMARKS
 from weft.studies.kns.claims import OF_APPLICATIONS, OF_HPCC, OF_MESSAGES
 from weft.studies.kns.evidence import Evidence, every_choice, hold
-from weft.studies.kns.frames import (
-    lanes_frame,
-    results_frame,
-    runs_frame,
-)
+from weft.studies.kns.frames import lanes_frame, results_frame, runs_frame
 from weft.studies.kns.machine import CORES, Engines, check_ranks
 from weft.studies.kns.report import KnsStudy
-from weft.studies.kns.runs import Level, Measured, Run, Setting, measure_all, study_runs
+from weft.studies.kns.runs import Level, Setting, measure_all, study_runs
 from weft.studies.paper_registry import paper
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
@@ -105,19 +100,15 @@ def kns_infiniband(
         results=results_frame(measured),
         runs=runs_frame(measured, full),
         lanes=lanes_frame(engines),
-        claims=_claims(measured, runs, ranks_per_node, choices),
+        claims={
+            ranks: tuple(
+                hold(CLAIMS, Evidence.of(measured, ranks, runs), every_choice(ranks, choices))
+            )
+            for ranks in ranks_per_node
+        },
         asked=len(runs),
         done=len(measured),
     ).written(out)  # fmt: skip
-
-
-def _claims(
-    measured: Sequence[Measured], runs: Sequence[Run], ranks_per_node: Sequence[int], vary: bool
-) -> dict[int, tuple[ClaimResult, ...]]:
-    return {
-        ranks: tuple(hold(CLAIMS, Evidence.of(measured, ranks, runs), every_choice(ranks, vary)))
-        for ranks in ranks_per_node
-    }
 
 
 def _check(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -171,17 +172,12 @@ def constant(ev: Evidence, basis: str, metric: str) -> list[Comparison]:
 
 
 def below_first(
-    ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme
+    ev: Evidence, basis: str, metric: str, sweeps: Sequence[str], scheme: Scheme
 ) -> list[Comparison]:
-    """Compare every point of a sweep with the first, for a decrease."""
-    first = ev.xs[sweep][0]
-    start = ev.at(sweep, first, scheme, basis, metric)
+    """Compare every point of sweeps with the first, for a decrease."""
     return [
-        Comparison.of(
-            f"{NAMES[metric]} of {scheme.label} at {x} minus at {first}, {sweep}",
-            ev.at(sweep, x, scheme, basis, metric) - start,
-            "below",
-        )
+        _change(ev, basis, metric, sweep, scheme, ev.xs[sweep][0], x, "below")
+        for sweep in sweeps
         for x in ev.xs[sweep][1:]
     ]
 
@@ -191,13 +187,19 @@ def steps(
 ) -> list[Comparison]:
     """Compare every point of a sweep with the one before."""
     return [
-        Comparison.of(
-            f"{NAMES[metric]} of {scheme.label} at {x} minus at {before}, {sweep}",
-            ev.at(sweep, x, scheme, basis, metric) - ev.at(sweep, before, scheme, basis, metric),
-            wanted,
-        )
-        for before, x in zip(ev.xs[sweep][:-1], ev.xs[sweep][1:], strict=True)
+        _change(ev, basis, metric, sweep, scheme, before, x, wanted)
+        for before, x in pairwise(ev.xs[sweep])
     ]
+
+
+def _change(
+    ev: Evidence, basis: str, metric: str, sweep: str, scheme: Scheme, a: int, b: int, wanted: Side
+) -> Comparison:
+    return Comparison.of(
+        f"{NAMES[metric]} of {scheme.label} at {b} minus at {a}, {sweep}",
+        ev.at(sweep, b, scheme, basis, metric) - ev.at(sweep, a, scheme, basis, metric),
+        wanted,
+    )
 
 
 def reached(
@@ -232,7 +234,7 @@ def fall_shares(ev: Evidence, basis: str, sweep: str, scheme: Scheme) -> str:
 def used_falls(ev: Evidence, basis: str) -> list[Comparison]:
     """Compare ECMP's used share at each k with the k before, unless it is 1 at both."""
     comparisons = []
-    for before, x in zip(ev.xs["k"][:-1], ev.xs["k"][1:], strict=True):
+    for before, x in pairwise(ev.xs["k"]):
         start, end = (ev.at("k", size, ECMP, basis, "used") for size in (before, x))
         if min(start.min(), end.min()) < 1:
             label = f"used share of ECMP at {x} minus at {before}, k"

@@ -147,12 +147,9 @@ class StudyResult(ReportedStudy):
             for claim in self.claims
         ]  # fmt: skip
         comments = (
-            line
+            explained(claim, [Text(f"  deciding: {finding.deciding}")], verdict=finding.verdict)
             for claim in self.claims
             for finding in [claim.findings[PAPER]]
-            for line in explained(
-                claim, [Text(f"  deciding: {finding.deciding}")], verdict=finding.verdict
-            )
         )
         yield from claim_parts(claims_table(headings, rows), comments)
 

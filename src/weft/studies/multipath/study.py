@@ -34,13 +34,7 @@ from weft.sim.static.loads import link_loads
 from weft.sim.static.multipath import HashName, Scheme, multipath_loads
 from weft.studies.claims import hold
 from weft.studies.multipath.evidence import CLAIM_BASES, EQUAL, Evidence
-from weft.studies.multipath.frames import (
-    BASES,
-    RUN_COLUMNS,
-    SCHEMES,
-    distributions,
-    summarise,
-)
+from weft.studies.multipath.frames import BASES, RUN_COLUMNS, SCHEMES, distributions, summarise
 from weft.studies.multipath.report import StudyResult
 from weft.studies.multipath.verdicts import CLAIMS
 from weft.studies.paper_registry import paper

@@ -158,7 +158,7 @@ class KeyStudy(ReportedStudy):
                 "section": 8, "the paper says": 22, "measured": 48, "verdict": 9,
                 "of most choices": 12,
             }  # fmt: skip
-            comments = (line for each in self.claims for line in explained(each, _by_choice(each)))
+            comments = (explained(each, _by_choice(each)) for each in self.claims)
             yield from claim_parts(claims_table(headings, map(_claim_row, self.claims)), comments)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
