@@ -55,7 +55,7 @@ def chosen_columns(
     Where cables are missing, ``shift`` may find no switch for its last colours; the best of all
     assignments takes its place. There is always one, since the key's own switches are possible.
 
-    ``first-fit`` is Hedera's global first fit (Al-Fares et al., NSDI 2010), simplified: it places
+    ``first-fit`` has the idea of Hedera's global first fit (Al-Fares et al., NSDI 2010): it places
     all flows of a phase when the phase begins, where Hedera finds large flows by polling the
     switches every few seconds; demands are estimated within the key and in one step; and flows that
     fit nowhere are reserved on their hashed path.

@@ -12,10 +12,12 @@ In a tree with two or three levels of switches, a job has one of these shapes:
   pod has cables to the same L spines, and the remainder pod to as many of them as leaves of the job
   have cables to that switch.
 
-With ``jigsaw`` the remainder pod may have a remainder leaf (Smith and Lowenthal, "Jigsaw", HPDC
-2021; whole leaves in several pods are its restriction of its more general conditions). With
-``laas``, jobs in several pods are rounded up to whole leaves, which makes a leaf as one host of a
-tree with a level less (Zahavi et al., "Links as a Service", ANCS 2016 and JPDC 2018).
+With ``jigsaw`` the remainder pod may have a remainder leaf: the idea of Smith and Lowenthal,
+"Jigsaw", HPDC 2021; the order of the search is not theirs. With ``laas``, jobs in several pods are
+rounded up to whole leaves, which makes a leaf as one host of a tree with a level less, as in the
+authors' program for Zahavi et al., "Links as a Service", ANCS 2016. One detail differs: if only one
+leaf is not the remainder, that program gives it as many cables as the remainder leaf has hosts,
+and likewise for pods; here each leaf has a cable for each host.
 
 Jobs meet nowhere only if their routes use their own links, as `isolated_routes` do.
 """

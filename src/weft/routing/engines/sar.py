@@ -91,9 +91,9 @@ def sar_routes(
 
     Notes
     -----
-    Source: Domke and Hoefler, "Scheduling-Aware Routing for Supercomputers", SC 2016. There the
-    flows are all pairs of nodes within each job of the batch system, on the paths of dfsssp; here
-    each destination's paths are also chosen again after all others, as for `dfsssp`.
+    The idea is that of Domke and Hoefler, "Scheduling-Aware Routing for Supercomputers", SC 2016:
+    routes from the present state of the batch system. The details are not theirs: the flows are the
+    caller's, and each destination's paths are chosen again after all others, as for `dfsssp`.
 
     Examples
     --------

@@ -59,8 +59,8 @@ def nrk(
     ----------
     choice, criterion
         How the scheduler gives switches to a key: ``shift`` or ``optimum``, by the largest load
-        (``max``) or the ``variance`` of the loads; or ``first-fit``, Hedera's global first fit,
-        which places single flows on the first path with room for their demand.
+        (``max``) or the ``variance`` of the loads; or ``first-fit``, after Hedera's global first
+        fit, which places single flows on the first path with room for their demand.
     method, colours
         As for `weft.keys`.
     latency, service
