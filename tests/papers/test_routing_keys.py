@@ -298,7 +298,7 @@ def test_frames(small: KeyStudy) -> None:
     ):  # fmt: skip
         assert small.tables()[name][0].columns == list(columns)
     assert small.summary["seeds"].sum() == len(small.runs)
-    assert set(small.summary.filter(figure="9")["seeds"]) == {2}
+    assert set(small.summary.filter(figure="9")["seeds"]) == {3}
     assert small.summary["ratio"].null_count() == 0
     here = small.summary.filter(figure="8", policy="ark", choice=PAPER, applications=2)
     assert here["ratio"].to_list() == pytest.approx([1.05] * len(here))

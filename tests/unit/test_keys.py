@@ -217,3 +217,22 @@ def test_wrong_arguments_are_refused(
 ) -> None:
     with pytest.raises(weft.InputError, match=message):
         keys(weft.fabric("xgft:2;4,4;1,4"), sources, destinations, **options)  # type: ignore[arg-type]
+
+
+def test_several_colourings_are_tried_until_the_bound_is_reached() -> None:
+    tree = weft.fabric("xgft:3;3,3,3;1,3,2")
+    destinations = [11, 3, 7, 18, 16, 14, 5, 21, 19, 13, 9, 24, 10, 23, 4, 22, 8, 12, 20, 6, 15, 17]
+    destinations += [0, 1, 2, 26, 25]
+    for seed in range(10):
+        key = keys(tree, range(27), destinations, seed=seed)
+        assert key.worst == key.bound == 1
+
+
+def test_switches_without_cables_are_left_out() -> None:
+    for spec, cables in (
+        ("xgft:2;4,4;1,4", ["s1-0[5]", "s1-1[5]", "s1-2[5]", "s1-3[5]"]),
+        ("xgft:3;2,2,2;1,2,2", ["s2-0[3]", "s2-2[3]"]),
+    ):
+        tree = weft.fabric(spec).without(cables=cables)
+        key = keys(tree, [0, 1, 2], [tree.num_hosts - 1, 5, 6])
+        assert load_between_switches(key) == key.worst == key.bound == 1

@@ -51,14 +51,21 @@ class FatTree:
     down_edges: tuple[NDArray[np.int32], ...]
 
 
-def find_levels(fabric: Fabric) -> NDArray[np.int16]:
+def find_levels(fabric: Fabric, *, idle: bool = False) -> NDArray[np.int16]:
     """Return the level of each row: 1 plus the hops to the nearest switch with hosts.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric.
+    idle
+        Whether to allow switches that are connected to no host, with level 0.
 
     Raises
     ------
     NotApplicable
         If a cable connects two switches of one level, a host forwards, or part of the fabric has
-        no host.
+        no host and `idle` is not set.
     """
     graph = fabric.graph
     if graph.num_rows == 0 or fabric.num_hosts == 0:
@@ -79,10 +86,11 @@ def find_levels(fabric: Fabric) -> NDArray[np.int16]:
             break
         level[heads] = at + 1
     unreached = np.flatnonzero(level == 0)
-    if len(unreached):
+    if len(unreached) and not idle:
         name = fabric.node_names[graph.row_node[unreached[0]]]
         raise NotApplicable(f"switch {name} is not connected to any host")
-    flat = np.flatnonzero(level[graph.edge_row] == level[graph.edge_tail])
+    same = level[graph.edge_row] == level[graph.edge_tail]
+    flat = np.flatnonzero(same & (level[graph.edge_row] > 0))
     if len(flat):
         link = int(graph.edge_link[flat[0]])
         at = level[graph.edge_row[flat[0]]]

@@ -83,14 +83,14 @@ def find_folded_clos(fabric: Fabric) -> FoldedClos:
     Raises
     ------
     NotApplicable
-        If a cable connects two switches of one level, a host forwards, part of the fabric has no
-        host, or two switches have the same subtree and plane. The message names the first case.
+        If a cable connects two switches of one level, a host forwards, or two switches have the
+        same subtree and plane. The message names the first case.
 
     Notes
     -----
     Leaf-spine networks, XGFT and PGFT have such coordinates, also slimmed ones.
     """
-    level = find_levels(fabric)
+    level = find_levels(fabric, idle=True)
     graph = fabric.graph
     height = int(level.max())
     leaf_row = np.flatnonzero(level == 1).astype(np.int32)
