@@ -29,6 +29,7 @@ METHODS: dict[str, tuple[Any, Any] | None] = {
     "ark-lowest": None,
     "ark": None,
     "nrk": ("shift", "max"),
+    "nrk-greedy": ("shift", "max"),
     "nrk-variance": ("shift", "variance"),
     "nrk-optimum": ("optimum", "max"),
     "nrk-optimum-variance": ("optimum", "variance"),
@@ -102,12 +103,13 @@ def measure(_: None, size: Size, watch: Callable[[Any], None]) -> dict[str, int]
         watch(None)
         flows = (fabric, sources[first:last], destinations[first:last])
         lowest = keys(*flows, seed=number)
+        greedy = keys(*flows, method="greedy", seed=number)
         _add(network, lowest, lowest.column, loads["ark-lowest"])
         _add(network, lowest, keys(*flows, first="random", seed=number).column, loads["ark"])
         for method, rules in METHODS.items():
             if rules is not None:
-                chosen = chosen_columns(lowest, loads[method], *rules)
-                _add(network, lowest, chosen, loads[method])
+                key = greedy if method == "nrk-greedy" else lowest
+                _add(network, key, chosen_columns(key, loads[method], *rules), loads[method])
     return {method: int(each.max()) for method, each in loads.items()}
 
 

@@ -23,6 +23,7 @@ STYLES: dict[str, tuple[str, str, str, str]] = {
     "ark-lowest": ("ARK, lowest first", "#0072B2", "v", ":"),
     "ark-all": ("ARK, all colours", "#0072B2", "<", "--"),
     "nrk": ("NRK shift, max", "#009E73", "D", "-"),
+    "nrk-greedy": ("NRK shift, greedy colours", "#009E73", "1", ":"),
     "nrk-variance": ("NRK shift, variance", "#009E73", "d", "--"),
     "nrk-optimum": ("NRK optimum, max", "#009E73", "P", ":"),
     "nrk-optimum-variance": ("NRK optimum, variance", "#009E73", "X", "-."),

@@ -52,7 +52,7 @@ def routing_keys(
     ----------
     seeds
         Number of repetitions, each with its own placement, sizes, orders and start times; by
-        default 10, or 3 if quick. Figure 9 has half as many, but at least 5.
+        default 5, or 3 if quick. Figure 9 has half as many, but at least 5.
     figures
         Figures 4, 6, 7, 8 and 9; beyond the paper: latency (of the scheduler), keys (kinds of
         keys), lmc (LIDs for the keys' paths), placement, faults (missing cables).
@@ -77,7 +77,7 @@ def routing_keys(
     KeyboardInterrupt
         If it arrives before any run is complete.
     """
-    seeds = (3 if quick else 10) if seeds is None else seeds
+    seeds = (3 if quick else 5) if seeds is None else seeds
     _check(seeds, figures, hosts, seed, processes)
     if out is not None:
         make_folder(out)  # fails before the computation
