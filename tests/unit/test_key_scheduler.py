@@ -267,10 +267,13 @@ def test_keys_that_are_not_returned_are_refused() -> None:
     builder.key_request([0, 1], 2)
     with pytest.raises(weft.InputError, match="requests a key while it holds another"):
         weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
-    builder = weft.WorkloadBuilder(2)
-    builder.key_done([0, 1], 2)
-    with pytest.raises(weft.InputError, match="holds no key"):
-        weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
+    for requested in ((), (1,)):
+        builder = weft.WorkloadBuilder(2)
+        for key in requested:
+            builder.key_request([0, 1], key)
+        builder.key_done([0, 1], 2)
+        with pytest.raises(weft.InputError, match="return of routing key 2.*does not hold it"):
+            weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
 
 
 def test_flows_without_a_lid_take_the_base_routes() -> None:

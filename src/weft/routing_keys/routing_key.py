@@ -166,9 +166,13 @@ class RoutingKey(FrozenArrays):
     @cached_property
     def paths(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Edges of each flow's path between its leaf switches: CSR of int64 offsets and int32."""
+        return self.paths_on(self.column)
+
+    def paths_on(self, column: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return `paths` for other columns of the same flows."""
         network = self.network
-        depth = (self.column >= 0).sum(axis=1).astype(np.int32)
-        offset, edges = path_edges(network.stages, network.edge, *self.subtrees, depth, self.column)
+        depth = (column >= 0).sum(axis=1).astype(np.int32)
+        offset, edges = path_edges(network.stages, network.edge, *self.subtrees, depth, column)
         return offset, edges
 
     @cached_property

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.kernels.program.operations import REQUEST
 from weft.routes import Routes
 from weft.routing_keys.choice import Choice, Criterion
 from weft.routing_keys.key_set import KeySet, workload_keys
@@ -21,6 +22,8 @@ from weft.routing_keys.tables import key_tables
 from weft.workload.workload import Kind, Workload
 
 Before = Literal["wait", "base"]
+#: Requests of keys, int32 [ranks], and the time at which they end.
+Answers = list[tuple[NDArray[np.int32], float]]
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,6 @@ class KeyRun:
         keys = tuple(key for key in self.plan.keys for _ in range(self.copies))
         self.routes = KeyedRoutes.of(fabric, routes, keys)
         is_message = (workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)
-        self._is_message = is_message
         #: int32 [ops]: offset of the LID to which each message is sent, as in `KeyedRoutes`.
         self.lid_offset = np.zeros(workload.num_ops, dtype=np.int32)
         #: int32 [later]: messages of keys that take other routes until their key is granted.
@@ -168,31 +170,56 @@ class KeyRun:
         )  # fmt: skip
         for key in self.plan.keys if rules.scheduled else ():
             self._scheduler.handle(Place(0.0, key))
-        #: By number and instance of a key: time of its grant, and requests that wait for it.
-        self._granted_ns: dict[tuple[int, int], float] = {}
-        self._waiting: dict[tuple[int, int], list[int]] = {}
+        #: int32 ops, by number and instance of a key: its requests, and its messages.
+        self._requests = self._grouped(workload.kind == Kind.KEY_REQUEST)
+        self._messages = self._grouped(is_message & (self.plan.of_op >= 0))
         #: Number and present instance of each key, by name.
         self._requested: dict[str, tuple[int, int]] = {}
         self._routes: dict[tuple[int, int], NDArray[np.int32]] = {}
+
+    def _grouped(self, chosen: NDArray[np.bool_]) -> dict[tuple[int, int], NDArray[np.int32]]:
+        """Return the chosen operations of each key and instance, in ascending order."""
+        ops = np.flatnonzero(chosen).astype(np.int32)
+        if not len(ops):
+            return {}
+        pairs = np.stack((self.plan.of_op[ops], self.plan.instance[ops]))
+        order = np.lexsort((ops, pairs[1], pairs[0]))
+        names, first = np.unique(pairs[:, order], axis=1, return_index=True)
+        parts = zip(names.T.tolist(), np.split(ops[order], first[1:]), strict=True)
+        return {(number, instance): part for (number, instance), part in parts}
+
+    def mark(self, sends: NDArray[np.uint8], left: NDArray[Any]) -> None:
+        """Mark the requests and returns that the scheduler handles, and requests that do not wait.
+
+        Parameters
+        ----------
+        sends, left
+            As in `weft.kernels.program.state.Ranks`; changed.
+        """
+        if not self.rules.scheduled:
+            return
+        keyed = np.flatnonzero(self._workload.kind >= Kind.KEY_REQUEST)
+        manager = self.plan.manager[self.plan.of_op[keyed]]
+        sends[keyed[self._workload.rank[keyed] == manager]] = REQUEST
+        if self.rules.before == "base":
+            left[self._workload.kind == Kind.KEY_REQUEST] = 0
 
     @property
     def next_change_ns(self) -> float:
         """Time of the next change of paths or decision; infinite if none is known."""
         return min([time for time, _ in self._changes] + [self._scheduler.next_decision_ns])
 
-    def due(self, now_ns: float) -> tuple[list[NewPaths], list[tuple[int, float]]]:
+    def due(self, now_ns: float) -> tuple[list[NewPaths], Answers]:
         """Return the changes of paths up to the present time, and answers as `answer` does."""
-        ends: list[tuple[int, float]] = []
+        ends: Answers = []
         while (decision_ns := self._scheduler.next_decision_ns) <= now_ns:
             ends += self._handle(Tick(decision_ns))
         changes = [paths for time, paths in self._changes if time <= now_ns]
         self._changes = [each for each in self._changes if each[0] > now_ns]
         return changes, ends
 
-    def answer(
-        self, ops: list[int], now_ns: float, arrived: NDArray[Any]
-    ) -> list[tuple[int, float]]:
-        """Handle requests and returns of keys that ranks have just made.
+    def answer(self, ops: list[int], now_ns: float, arrived: NDArray[Any]) -> Answers:
+        """Handle requests and returns of keys that have just started; see `mark`.
 
         Parameters
         ----------
@@ -206,7 +233,7 @@ class KeyRun:
         Returns
         -------
         list of tuple
-            Requests that are answered, and the time at which each ends.
+            Requests, int32 [ranks], and the time at which they end.
 
         Raises
         ------
@@ -214,48 +241,38 @@ class KeyRun:
             If a key is requested again while messages of the phase before its last one are under
             way, whose paths would change.
         """
-        waits = self.rules.before == "wait"
-        ends: list[tuple[int, float]] = []
+        ends: Answers = []
         plan, workload = self.plan, self._workload
         # The engines' clocks are rounded to their units.
         now_ns = max(now_ns, self._scheduler.now_ns)
+        none = np.zeros(0, dtype=np.int32)
         for op in ops:
             number, instance = int(plan.of_op[op]), int(plan.instance[op])
-            key = plan.keys[number]
-            manages = workload.rank[op] == plan.manager[number]
+            name = plan.keys[number].name
             if workload.kind[op] == Kind.KEY_DONE:
-                if manages:
-                    ends += self._handle(Done(now_ns, key.name))
+                ends += self._handle(Done(now_ns, name))
                 continue
-            if not waits:
-                ends.append((op, now_ns))
-            elif (number, instance) in self._granted_ns:
-                ends.append((op, max(now_ns, self._granted_ns[number, instance])))
-            else:
-                self._waiting.setdefault((number, instance), []).append(op)
-            if manages:
-                before = (plan.of_op == number) & (plan.instance == instance - self.copies)
-                if np.any(arrived[before & self._is_message] < 0):
-                    raise InputError(
-                        f"{workload.describe(op)}: messages of the request {self.copies} earlier "
-                        "are under way; end each phase with a barrier before the return of its key"
-                    )
-                self._requested[key.name] = (number, instance)
-                ends += self._handle(Request(now_ns, key.name))
+            before = self._messages.get((number, instance - self.copies), none)
+            if np.any(arrived[before] < 0):
+                raise InputError(
+                    f"{workload.describe(op)}: messages of the request {self.copies} earlier "
+                    "are under way; end each phase with a barrier before the return of its key"
+                )
+            self._requested[name] = (number, instance)
+            ends += self._handle(Request(now_ns, name))
         return ends
 
-    def _handle(self, event: Event) -> list[tuple[int, float]]:
+    def _handle(self, event: Event) -> Answers:
         """Pass an event to the scheduler, and note the changes of paths that it decides."""
-        ends: list[tuple[int, float]] = []
+        ends: Answers = []
         for grant in self._scheduler.handle(event):
             number, instance = self._requested[grant.name]
-            self._granted_ns[number, instance] = grant.time_ns
             paths = self._paths(number, instance, grant.column)
             # Paths may change before the answer arrives if no message is sent until then.
-            change_ns = event.time_ns if self.rules.before == "wait" else grant.time_ns
-            self._changes.append((change_ns, paths))
-            waiting = self._waiting.pop((number, instance), [])
-            ends += [(each, grant.time_ns) for each in waiting]
+            waits = self.rules.before == "wait"
+            self._changes.append((event.time_ns if waits else grant.time_ns, paths))
+            if waits:
+                ends.append((self._requests[number, instance], grant.time_ns))
         return ends
 
     def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:
@@ -280,14 +297,16 @@ class KeyRun:
                 self._routes[number, copy] = np.where(known, at, -1).astype(np.int32)
 
     def _paths(self, number: int, instance: int, column: NDArray[np.int32]) -> NewPaths:
-        key, plan = self.plan.keys[number], self.plan
-        begin, edges = key.moved(column).paths
+        key = self.plan.keys[number]
+        begin, edges = key.paths_on(column)
         route = self._routes[number, instance % self.copies]
         used = np.flatnonzero((route >= 0) & (np.diff(begin) > 0))
         length = np.diff(begin)[used]
         starts = np.cumsum(length) - length
         index = np.repeat(begin[used] - starts, length) + np.arange(int(length.sum()))
-        later = (plan.of_op[self._later] == number) & (plan.instance[self._later] == instance)
+        later = np.zeros(0, dtype=np.int64)
+        if len(self._later) and (number, instance) in self._messages:
+            later = np.searchsorted(self._later, self._messages[number, instance])
         return NewPaths(
             route[used], length, key.fabric.graph.edge_link[edges[index]],
             self._later[later], self._later_route[later],

@@ -218,10 +218,15 @@ def starts(ranks, op, now, until):
     posted[op] = now
     freed(ranks, op, True, now)
     if rules.scheduled and kind >= KEY_REQUEST:
-        ranks.asked[ranks.count.asked] = op
-        ranks.count.asked += 1
+        if sends[op] == REQUEST:
+            ranks.asked[ranks.count.asked] = op
+            ranks.count.asked += 1
         if kind == KEY_REQUEST:
-            return  # the scheduler's answer ends it
+            if ranks.left[op] > until:
+                push_event(ranks.heap, ranks.left[op], event(END, op))
+            elif ranks.left[op] >= 0:
+                ends(ranks, op, now)
+            return  # without an answer yet, `answer` ends it
     if kind == RECV:
         send = np.int64(program.match[op])
         if size[send] <= rules.eager_bytes:
@@ -331,6 +336,9 @@ def next_start(ranks, never):
 
 
 @lean_njit()
-def answer(ranks, op, time):
-    """End an operation that waits for the scheduler of routing keys at `time`, now or later."""
-    push_event(ranks.heap, time, event(END, op))
+def answer(ranks, ops, time):
+    """End requests of a routing key at `time`, now or later, or when they start after it."""
+    for op in ops:
+        ranks.left[op] = time
+        if ranks.posted[op] >= 0:
+            push_event(ranks.heap, time, event(END, np.int64(op)))

@@ -102,7 +102,8 @@ class Ranks(NamedTuple):
         int32 [ops + 1]: queue of operations to start.
     posted, ended, left, arrived
         *unit* [ops]: time when an operation started, when it ended, when its data began to depart,
-        and when its message arrived; -1 until then.
+        and when its message arrived; -1 until then. Of a request of a routing key, `left` is the
+        time of the answer.
     busy_until, first_waiting
         *unit* and int32 [ranks, processors]: when a processor becomes free, and the first operation
         that waits for the processor, counted from 1; 0 for none.
@@ -110,7 +111,8 @@ class Ranks(NamedTuple):
         int32 [ops]: children, counted from 1, in the skew heap of operations that wait for a
         processor.
     sends
-        uint8 [ops]: what an operation sends at present (NOTHING, REQUEST, DATA or ANSWER).
+        uint8 [ops]: what an operation sends at present (NOTHING, REQUEST, DATA or ANSWER). A
+        request or return of a routing key that the scheduler must handle sends REQUEST.
     joining
         int32 [ops + 1]: operations that join their queue pairs at the present time.
     asked

@@ -135,7 +135,7 @@ def run_flows(
         options=options,
         posted_ns=state.ranks.posted,
         ended_ns=state.ranks.ended,
-        left_ns=state.ranks.left,
+        left_ns=np.where(workload.kind < Kind.KEY_REQUEST, state.ranks.left, -1.0),
         arrived_ns=state.ranks.arrived,
         num_shares=int(state.level.count.solves),
         num_rate_changes=int(state.level.count.changes),
@@ -302,6 +302,8 @@ class _State:
         keyed: KeyRun | None = None,
     ) -> int:
         """Run to the end with reports of progress; return the kernel's reason for stopping."""
+        if keyed is not None:
+            keyed.mark(self.ranks.sends, self.ranks.left)
         messages, rules = len(workload.messages), self.level.rules
         limit_ns = float(rules.max_time_ns)
         instants = 1  # adapted to `REPORT_S`: Python handles interrupts between calls only
@@ -335,15 +337,15 @@ class _State:
         ranks, now_ns = self.ranks, float(self.level.count.now_ns)
         ops = ranks.asked[: ranks.count.asked].tolist()
         ranks.count.asked = 0
-        for op, time_ns in keyed.answer(ops, now_ns, ranks.arrived):
-            operations.answer(ranks, op, time_ns)
+        for requests, time_ns in keyed.answer(ops, now_ns, ranks.arrived):
+            operations.answer(ranks, requests, time_ns)
         self._change_paths(keyed, now_ns)
 
     def _change_paths(self, keyed: KeyRun, now_ns: float) -> None:
         """Change the paths of routing keys that have been granted by a time."""
         changes, ends = keyed.due(now_ns)
-        for op, time_ns in ends:
-            operations.answer(self.ranks, op, time_ns)
+        for requests, time_ns in ends:
+            operations.answer(self.ranks, requests, time_ns)
         for paths in changes:
             for model in self.sharing:
                 if model is not None:

@@ -16,7 +16,7 @@ from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Ne
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.routing_keys.run import KeyRun
+from weft.routing_keys.run import Answers, KeyRun
 from weft.sim.common.programs import lay_ranks
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
@@ -89,6 +89,8 @@ class State:
                 "scheduled": keyed is not None and keyed.rules.scheduled,
             },
         )
+        if keyed is not None:
+            keyed.mark(ranks.sends, ranks.left)
         snapshot_ps = 0
         if options["snapshot_ns"] is not None:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
@@ -182,10 +184,10 @@ class State:
         self._end_requests(self.keyed.answer(ops, now / PS_PER_NS, ranks.arrived), now)
         self._change_paths(now)
 
-    def _end_requests(self, ends: list[tuple[int, float]], now: int) -> None:
+    def _end_requests(self, ends: Answers, now: int) -> None:
         """End requests of routing keys at the times, ns, of their answers."""
-        for op, time_ns in ends:
-            operations.answer(self.ranks, op, max(int(picoseconds(time_ns)), now))
+        for ops, time_ns in ends:
+            operations.answer(self.ranks, ops, max(int(picoseconds(time_ns)), now))
 
     def _change_paths(self, now: int) -> None:
         """Change the paths of routing keys that have been granted by a time, ps."""
@@ -261,8 +263,9 @@ class State:
             # Times after the stop that were recorded in advance are not part of the result.
             ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
+        left = np.where(self.ranks.program.kind < operations.KEY_REQUEST, self.ranks.left, -1)
         return {
-            "posted_ps": self.ranks.posted, "ended_ps": ended, "left_ps": self.ranks.left,
+            "posted_ps": self.ranks.posted, "ended_ps": ended, "left_ps": left,
             "arrived_ps": arrived,
             "end_ps": end, "num_vls": int(self.net.rules["lanes"]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,

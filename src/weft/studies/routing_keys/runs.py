@@ -344,6 +344,13 @@ def jobs_of(run: Run, hosts: int) -> list[Job]:
     ]  # fmt: skip
 
 
+@lru_cache(maxsize=2)
+def _mix(run: Run) -> JobMix:
+    """Return the applications of a run; policies and base routes do not matter."""
+    fabric = _network(run.tree, run.missing, run.seed + 1 if run.missing else 0)
+    return combine(jobs_of(run, fabric.num_hosts), fabric)
+
+
 def _routes_of(run: Run, fabric: Fabric, mix: JobMix, engine: str, seed: int) -> Routes:
     if run.placement == "isolated":
         return isolated_routes(fabric, np.split(mix.hosts, mix.first_rank[1:-1]))
@@ -370,7 +377,7 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     choice = CHOICES[run.choice]
     fault_seed = run.seed + 1 if run.missing else 0
     fabric = _network(run.tree, run.missing, fault_seed)
-    mix = combine(jobs_of(run, fabric.num_hosts), fabric)
+    mix = _mix(replace(run, figure="", policy="", base=""))
     work = mix.workload
     engine, policy = POLICIES.get(run.policy, ("", run.policy))
     result = simulate(
