@@ -272,7 +272,7 @@ def test_keys_that_are_not_returned_are_refused() -> None:
         for key in requested:
             builder.key_request([0, 1], key)
         builder.key_done([0, 1], 2)
-        with pytest.raises(weft.InputError, match="return of routing key 2.*does not hold it"):
+        with pytest.raises(weft.InputError, match=r"return of routing key 2.*does not hold it"):
             weft.simulate(TREE, ROUTES, builder.build(), policy="ark")
 
 
