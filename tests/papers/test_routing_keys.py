@@ -55,7 +55,7 @@ ONE = Run("6", SMALL, 6, 0.5, 4 * KIB, 1, "nrk", 0)
 
 
 def quiet(_: object) -> None:
-    """Stand for a watch that nobody reads."""
+    """Take the place of a progress display."""
 
 
 # -- figure 4 ------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_one_application_takes_the_time_of_its_messages() -> None:
 
 
 @pytest.mark.parametrize("choice", ["uneven calculation", "start together"])
-def test_calculations_and_starts_do_not_count(choice: str) -> None:
+def test_calculations_and_start_times_are_not_communication_time(choice: str) -> None:
     alone = replace(ONE, applications=1, utilization=0.05, choice=choice)
     assert measure(None, alone).worst_us == pytest.approx(
         measure(None, replace(alone, utilization=1.0)).worst_us, rel=0.35
@@ -121,7 +121,7 @@ def test_jobs_share_all_hosts_and_start_within_a_phase() -> None:
     assert np.array_equal(np.asarray(near[1].placement), np.arange(36, 72))
 
 
-def test_isolated_jobs_share_no_link_and_keys_end_their_own_contention() -> None:
+def test_isolated_jobs_contend_with_no_other_job_but_within_themselves() -> None:
     isolated = replace(ONE, figure="placement", policy="dmodk", placement="isolated")
     near = replace(isolated, placement="contiguous")
     times = [measure(None, each).worst_us for each in (isolated, near, replace(near, policy="ark"))]
@@ -152,7 +152,7 @@ def test_the_data_of_figure_9_does_not_depend_on_the_size() -> None:
     assert {run.size * run.iterations for run in runs} == {SIZES[-1]}
 
 
-def test_points_are_the_papers() -> None:
+def test_points_are_those_of_the_paper() -> None:
     runs = study_runs(FIGURES, SEEDS, choices=True, quick=False)
     assert len(set(runs)) == len(runs)
     assert {run.seed for run in runs} == set(SEEDS)
@@ -178,7 +178,7 @@ def test_points_are_the_papers() -> None:
     assert set(METHODS) <= set(STYLES)
 
 
-def test_a_scheduler_that_is_far_away_costs_its_latency() -> None:
+def test_phases_that_wait_for_their_key_take_the_latency_longer() -> None:
     near = measure(None, replace(ONE, policy="nrk:latency=0us,before=wait"))
     assert near == replace(measure(None, ONE), run=near.run)
     far = measure(None, replace(ONE, policy="nrk:latency=100us,before=wait"))
@@ -207,7 +207,7 @@ def test_keys_run_on_trees_with_missing_cables() -> None:
 def claims_of(
     time: Callable[[Run], float], grows: Callable[[str, int], int] = lambda method, hosts: 2
 ) -> dict[str, ClaimResult]:
-    """Return the claims on made-up times, and made-up numbers of flows."""
+    """Test the claims on made-up times and numbers of flows."""
     runs = study_runs(("6", "7", "8", "9"), SEEDS, choices=True, quick=False)
     measured = [Measured(run, time(run) * (1 + 0.001 * run.seed), 1.0, 0) for run in runs]
     sizes = {
@@ -259,7 +259,7 @@ def test_claims_fail_on_measurements_that_do_not_fit(
     assert failing <= {name for name, each in verdicts.items() if each is Verdict.FAILS}, verdicts
 
 
-def test_choices_count_only_where_they_matter() -> None:
+def test_choices_are_tested_only_where_they_matter() -> None:
     claims = claims_of(as_claimed)
     assert "conga in µs" in claims["conga-worse"].findings
     assert "conga in µs" not in claims["few-applications"].findings

@@ -1,4 +1,4 @@
-"""Routing keys: colours of both methods, and files that come back or are refused."""
+"""Routing keys: colours of both methods, and files that are read back or refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FABRICS = (
     weft.fabric("xgft:3;2,3,3;1,2,3"),
     weft.fabric("xgft:3;3,3,3;1,3,3").with_faults(cables=4, seed=1),
 )
-#: Replacement pieces: words of the files, and texts that occur nowhere in them.
+#: Text to put in place of other text: words that the files contain, and text that they do not.
 PIECES = [*'\n |,.→#"-é', "-1", "0", "9" * 9, "9" * 25, "key", 'key "A" method exact\n', ""]
 
 
@@ -80,7 +80,7 @@ def test_greedy_sometimes_needs_more_colours_than_the_largest_degree() -> None:
 
 
 @given(drawn=sets_of_keys())
-def test_keys_come_back(drawn: tuple[weft.Fabric, list[RoutingKey]]) -> None:
+def test_written_keys_are_read_back(drawn: tuple[weft.Fabric, list[RoutingKey]]) -> None:
     fabric, made = drawn
     try:
         text = write_keys(fabric, made)

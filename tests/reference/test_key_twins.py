@@ -1,4 +1,4 @@
-"""Kernels of routing keys against definitions: colourings, assignments, and all assignments."""
+"""Kernels of routing keys against definitions: colourings, and the best of all assignments."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def all_assignments(key: RoutingKey) -> list[np.ndarray]:
 
 
 def chosen(key: RoutingKey, plane: np.ndarray, loads: np.ndarray, totals: list[np.ndarray]) -> int:
-    """Return which of some loads of the network results from planes of the groups."""
+    """Return the index in `totals` of the loads that result if the groups get these planes."""
     column = np.empty_like(key.column)
     assert columns_of(key.network.stages, key.group, key.cable, plane, column)
     total = loads_with(key, column, loads)
@@ -127,7 +127,7 @@ def chosen(key: RoutingKey, plane: np.ndarray, loads: np.ndarray, totals: list[n
 
 
 def loads_with(key: RoutingKey, column: np.ndarray, loads: np.ndarray) -> np.ndarray:
-    """Return the loads of the network after a key is added."""
+    """Return the loads of the network after adding a key."""
     total = loads.copy()
     add_flows(key.network.stages, *key.subtrees, key.depth, column, 1, total)
     return total
@@ -181,7 +181,7 @@ def test_optimum_is_the_best_of_all_assignments_and_the_shift_is_not_better(
 
 
 def cables(key: RoutingKey, flow: int, columns: tuple[int, ...]) -> list[int]:
-    """Return the loads that a path of a flow uses."""
+    """Return the indices of the loads on a path of a flow."""
     stages, used, prefix = key.network.stages, [], 0
     for stage, column in enumerate(columns):
         for side in range(2):
@@ -192,7 +192,7 @@ def cables(key: RoutingKey, flow: int, columns: tuple[int, ...]) -> list[int]:
 
 
 def first_path(key: RoutingKey, flow: int, reserved: np.ndarray, limit: float, pair: int) -> tuple:
-    """Return the columns of the first path of a flow with room, and its loads; () if none."""
+    """Return columns and load indices of the first path of a flow with room; () if none."""
     stages = key.network.stages
     orders = []
     for stage in range(key.depth[flow]):

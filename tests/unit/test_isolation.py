@@ -230,7 +230,7 @@ def test_jobs_of_a_mix_are_isolated_or_refused() -> None:
     threes = [job(f"three{at}", ranks=3) for at in range(16)]
     with pytest.raises(weft.NotApplicable, match=r"job last: .* no 5 of the 16 free hosts"):
         combine([*threes, job("last", ranks=5)], tree)
-    with pytest.raises(weft.NotApplicable, match="job 1 with ranks already is not isolated"):
+    with pytest.raises(weft.NotApplicable, match="job 1, already placed, is not isolated"):
         combine([job("a", "random:seed=1"), job("b")], fabric)
     with pytest.raises(weft.NotApplicable, match="job 2 cannot be isolated"):
         isolated_allocations(fabric, [[0, 1], [2, 4, 5, 8]])

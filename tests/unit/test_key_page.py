@@ -67,7 +67,7 @@ def test_repeated_flows_are_drawn_once_and_flows_within_a_host_not_at_all() -> N
     assert render_keys(TREE, [weft.keys(TREE, [0, 1, 0, 3], [4, 8, 4, 3])]) == text
 
 
-def test_keys_are_listed_with_their_figures_and_names_stay_text() -> None:
+def test_keys_are_listed_with_their_numbers_and_names_are_escaped() -> None:
     made = [weft.keys(TREE, [0, 1, 2, 3, 4], [5, 6, 7, 8, 9], name=name) for name in HOSTILE]
     document = Document(render_keys(TREE, made))
     assert document.texts["th"][5:] == [""] * len(made)  # each holds a button

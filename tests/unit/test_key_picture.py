@@ -19,7 +19,7 @@ TREE = weft.fabric("xgft:2;4,4;1,4")
 
 
 def drawn(key: weft.RoutingKey) -> set[tuple[int, str]]:
-    """Return the cables that are drawn above the fabric, each with its colour."""
+    """Return the cables with paths in the drawing, each with the colour of the path."""
     middles = cable_curves(key.fabric, layout(key.fabric)).mean(axis=1)
     found = set()
     for lines in plot_key(key).axes[0].collections:
@@ -49,7 +49,7 @@ def test_each_path_has_the_colour_of_its_flow() -> None:
     assert not {"3→", "5→"} & written
 
 
-def test_flows_on_one_cable_are_beside_one_another() -> None:
+def test_flows_on_one_cable_are_drawn_side_by_side() -> None:
     key = weft.keys(weft.fabric("xgft:2;4,2;1,1"), [0, 1, 2], [4, 5, 6])
     figure = plot_key(key)
     paths = [each for each in figure.axes[0].collections if isinstance(each, LineCollection)][2:]
@@ -63,7 +63,7 @@ def test_flows_on_one_cable_are_beside_one_another() -> None:
     assert len(starts) == 6
 
 
-def test_many_flows_are_drawn_as_loads_with_one_flow_below_the_last_colour() -> None:
+def test_many_flows_are_drawn_as_loads_on_a_scale_of_at_least_two_flows() -> None:
     fabric = weft.fabric("xgft:2;10,10;1,10")
     order = np.random.default_rng(0).permutation(100)
     few, many = (
@@ -80,7 +80,7 @@ def test_many_flows_are_drawn_as_loads_with_one_flow_below_the_last_colour() -> 
 
 
 @pytest.mark.parametrize("spec", ["xgft:1;4;1", "xgft:3;2,2,2;1,2,2"])
-def test_keys_without_flows_or_colours_and_a_title_are_drawn_alike_each_time(
+def test_drawings_of_keys_without_flows_or_colours_are_reproducible(
     tmp_path: Path, spec: str
 ) -> None:
     fabric = weft.fabric(spec)

@@ -208,9 +208,9 @@ def test_phases_wait_for_the_scheduler_or_take_the_base_routes(level: str) -> No
 
     # Two iterations of six phases, each of which waits twice the latency.
     assert span("nrk:latency=20us") >= span("nrk") + 12 * 2 * 20_000 * 0.95
-    # With one scheduler for both jobs, requests wait for each other.
+    # Both jobs have the same scheduler, so their requests wait for each other.
     assert span("nrk:service=20us") >= span("nrk") + 12 * 20_000 * 0.95
-    # All messages of a phase are posted before a late grant.
+    # The grant comes after all messages of the phase have been posted, so it has no effect.
     assert span("nrk:latency=1ms,before=base") == span("deterministic")
 
 

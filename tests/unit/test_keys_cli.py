@@ -1,4 +1,4 @@
-"""`weft keys`: tables, JSON and files, and refusals of wrong input."""
+"""`weft keys`: tables, JSON and files, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOWS = "h0 h4\nh1 h8\n"
 
 @pytest.fixture
 def flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file with the flows of the paper's example, in the working folder."""
+    """Make a file with the flows of the paper's example in the working folder."""
     monkeypatch.chdir(tmp_path)
     path = Path("flows.txt")
     path.write_text(FLOWS)
@@ -27,7 +27,7 @@ def flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the only line of a command that fails and writes nothing."""
+    """Run a command that must fail and write nothing, and return its one line of error."""
     there = sorted(Path().rglob("*"))
     status = main(["keys", *words])
     out, err = capsys.readouterr()
@@ -52,7 +52,7 @@ def test_a_page_is_written(capsys, flows: Path) -> None:
     assert Path("a.html").read_text() == render_keys(fabric, [weft.keys(fabric, [0, 1], [4, 8])])
 
 
-def test_json_has_the_figures_of_each_key(capsys, flows: Path) -> None:
+def test_json_has_the_numbers_of_each_key(capsys, flows: Path) -> None:
     assert main(["keys", TREE, "--flows", str(flows), "--name", "B", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "keys": [
@@ -72,7 +72,7 @@ def test_each_phase_of_a_workload_is_a_key(capsys) -> None:
     assert all(key["worst"] <= 1 for key in found)
 
 
-def test_a_key_above_the_bound_is_status_1(capsys, flows: Path) -> None:
+def test_a_key_above_the_bound_gives_status_1(capsys, flows: Path) -> None:
     fabric = weft.fabric("xgft:2;6,6;1,6")
     for seed in range(100):
         ends = np.random.default_rng(seed).integers(0, 36, (2, 40))
@@ -111,7 +111,7 @@ def test_wrong_lines_of_flows_are_refused(capsys, flows: Path, line: str, messag
     assert refused(capsys, TREE, "--flows", str(flows)).startswith(message)
 
 
-def test_wrong_words_are_refused(capsys, flows: Path) -> None:
+def test_wrong_options_are_refused(capsys, flows: Path) -> None:
     either = "expected one of --workload, --flows and --read"
     from_file = ("--flows", str(flows))
     assert refused(capsys, TREE) == either
@@ -124,7 +124,7 @@ def test_wrong_words_are_refused(capsys, flows: Path) -> None:
     assert "--read has keys" in refused(capsys, TREE, "--read", "a.keys", "--seed", "1")
     assert refused(capsys, TREE, "--flows", "none.txt").startswith("none.txt: ")
     assert refused(capsys, TREE, *from_file, "--name", 'a"', "--out", "a.keys").startswith(
-        "key 'a\"': expected names"
+        "key 'a\"': expected a unique name"
     )
     flows.write_text("h0.0 h3.0\n")
     assert "connects two switches of level 1" in refused(capsys, "torus:4x4", *from_file)
@@ -132,7 +132,7 @@ def test_wrong_words_are_refused(capsys, flows: Path) -> None:
     assert "there are no flows" in refused(capsys, TREE, *from_file)
 
 
-def test_keys_that_were_written_are_read(capsys, flows: Path) -> None:
+def test_written_keys_are_read(capsys, flows: Path) -> None:
     assert main(["keys", TREE, "--flows", str(flows), "--name", "B", "--out", "a.keys"]) == 0
     capsys.readouterr()
     assert main(["keys", TREE, "--read", "a.keys", "--paths", "--export", "new"]) == 0

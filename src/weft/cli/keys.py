@@ -1,4 +1,4 @@
-"""`weft keys`: routing keys for the flows of a workload or a file."""
+"""`weft keys`: routing keys for the flows of a workload or of a file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def keys_command(
         ),
     ] = None,
     ranks: Annotated[
-        Whole | None, Parameter(help="Number of ranks of the workload; by default, of the hosts.")
+        Whole | None, Parameter(help="Number of ranks of the workload; by default, one per host.")
     ] = None,
     placement: Annotated[str, Parameter(help="Placement of the ranks.")] = "linear",
     flows: Annotated[
@@ -60,20 +60,24 @@ def keys_command(
     read: Annotated[
         Path | None, Parameter(help="A file of keys, as --out writes it, instead of a workload.")
     ] = None,
-    method: Annotated[Method, Parameter(help="As few colours as possible, or greedy.")] = "exact",
+    method: Annotated[
+        Method, Parameter(help="exact: the fewest colours possible; greedy: as in the paper.")
+    ] = "exact",
     colours: Annotated[
-        Colours, Parameter(help="The fewest colours, or as many as there are switches above.")
+        Colours, Parameter(help="fewest, or all: spread the flows over all switches above.")
     ] = "fewest",
     name: Annotated[
         str | None, Parameter(help="Name of the key of a file of flows; by default A.")
     ] = None,
-    seed: Annotated[Whole, Parameter(help="Seed of the colouring.")] = 0,
+    seed: Annotated[Whole, Parameter(help="Seed of the keys.")] = 0,
     paths: Annotated[bool, Parameter(help="Print the path of each flow.")] = False,
     out: Annotated[Path | None, Parameter(help="File to write the keys to.")] = None,
     report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
     export: Annotated[
         Path | None,
-        Parameter(help="Folder for OpenSM's file engine: each flow's path has a LID of its own."),
+        Parameter(
+            help="Folder for OpenSM's engine file; a LID of the destination selects a flow's path."
+        ),
     ] = None,
     engine: Annotated[
         str, Parameter(help="Engine of the routes to the first LID of each host, for --export.")
@@ -94,9 +98,9 @@ def keys_command(
     if workload is None and placement != "linear":
         raise InputError("--placement requires --workload; a file of flows or keys names hosts")
     if read is not None and (method != "exact" or colours != "fewest" or seed):
-        raise InputError("--method, --colours and --seed make keys; --read has keys already")
+        raise InputError("--method, --colours and --seed are for new keys; --read has keys already")
     if flows is None and name is not None:
-        raise InputError("--name requires --flows; other keys have names")
+        raise InputError("--name requires --flows; other keys have names already")
     check_files(("--out", out, ()), ("--report", report, ()))
     if export is not None:
         check_target(export, overwrite)
@@ -145,8 +149,8 @@ def keys_command(
     for key, least in zip(made, reached, strict=True):
         if not least:
             screen.print(
-                f"{escape(key.name)}: the most loaded link has {key.contention:.3g} times the rate "
-                f"of a host; the lower bound is {key.contention_bound:.3g}", soft_wrap=True,
+                f"{escape(key.name)}: flows can send {key.contention:.3g} times the rate of the "
+                f"most loaded link; the lower bound is {key.contention_bound:.3g}", soft_wrap=True,
             )  # fmt: skip
     screen.print(note, end="\n" * bool(note))
     for key in made if paths else ():
@@ -170,7 +174,7 @@ def keys_command(
 
 
 def _table(made: tuple[RoutingKey, ...]) -> Table:
-    # Where links are slower than hosts or than one another, loads say more than numbers of flows.
+    # Where links differ in rate from hosts or from one another, loads say more than flow numbers.
     rates = any((key.contention, key.contention_bound) != (key.worst, key.bound) for key in made)
     table = Table("key", title="Routing keys", title_justify="left")
     for heading in ("flows", "colours", "most flows on a link", "lower bound"):

@@ -1,8 +1,8 @@
 """`write_key_page`: routing keys on a fabric as one self-contained HTML file.
 
-The paths of a key are drawn in the colours of its colour classes; if there are many, the loads of
-links are drawn, and the paths of one host, switch or cable when it is selected. Like the other
-pages, this one holds all its data and makes no network requests.
+The paths of a key are drawn in one colour for each of its colour classes. If there are many paths,
+the loads of links are drawn instead, and the paths of a host, switch or cable when it is selected.
+Like the other pages, this one holds all its data and makes no network requests.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from weft.report.parts import drawing_facts, fabric_blob, render_page
 from weft.routing_keys import RoutingKey
 
 SCRIPTS = ("data.js", "view.js", "drawing.js", "panels.js", "app.js", "keys.js")
-#: Number of links on the paths of a page after which no further key is drawn.
+#: Number of links on the drawn paths of a page from which on no further key is drawn.
 MOST_LINKS = 500_000
 #: Largest number of keys that are listed.
 MOST_KEYS = 1000
 
 
 def write_key_page(fabric: Fabric, keys: Iterable[RoutingKey], path: str | Path) -> None:
-    """Write a page that lists keys and draws the paths of a chosen one, atomically.
+    """Write, atomically, a page that lists keys and draws the paths of a selected one.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def render_keys(fabric: Fabric, keys: Sequence[RoutingKey]) -> str:
 
 
 def _arrays(key: RoutingKey) -> dict[str, NDArray[Any]]:
-    """Return the flows of a key, and the output ports on their paths, for `KeyData`."""
+    """Return the flows of a key, and the output ports on their paths, as `KeyData` reads them."""
     nodes = key.fabric.host_nodes.astype(np.int32)
     flow, offset, links = drawn_paths(key)
     return {

@@ -1,4 +1,4 @@
-"""`plot_key`: drawing of a routing key, each flow's path in the colour of its colour class."""
+"""`plot_key`: drawing of a routing key, with each flow's path in a colour for its class."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from weft.routing_keys import RoutingKey
 
 #: Largest number of flows that are drawn one by one; more are drawn as loads.
 MOST_FLOWS = 60
-#: Largest numbers of hosts and of flows at which the numbers of flows are written.
+#: Largest numbers of hosts and of flows for which the hosts are marked with the flow numbers.
 MOST_HOSTS_NAMED, MOST_FLOWS_NAMED = 32, 20
-#: Most colours of a column of the legend.
+#: Largest number of entries in a column of the legend.
 _ROWS = 24
 #: Points between the lines of flows on one cable.
 _APART = 3.0
@@ -37,8 +37,8 @@ def plot_key(
 ) -> NotebookFigure:
     """Draw the paths of a key; if there are more than `MOST_FLOWS`, draw the loads of links.
 
-    A dot marks the source of a flow and a ring its destination; both have the number of the flow
-    if there are few. Flows on one cable, in either direction, are beside one another.
+    A dot marks the source of a flow, and a ring its destination; if there are few flows, the number
+    of the flow is beside both. Flows on one cable, in either direction, are drawn side by side.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def plot_key(
         title = f"{fabric.name}, routing key {key.name}: {key.guarantee}"
     flow, offset, links = drawn_paths(key)
     if len(flow) > MOST_FLOWS:
-        # One flow alone on a link has not the colour of the most loaded links.
+        # The scale goes to 2 at least, so that a single flow does not look like the largest load.
         figure = plot(
             fabric, np.bincount(links, minlength=fabric.num_links), title=title, most=2.0,
             quantity="flows on a link", size_inches=size_inches,
@@ -118,7 +118,7 @@ def _draw_paths(
     links: NDArray[np.int32],
     paint: list[str],
 ) -> None:
-    """Draw the links of flows, those on one cable side by side."""
+    """Draw the links of flows, with those on one cable side by side."""
     curves = cable_curves(key.fabric, layout(key.fabric))
     cable = links >> 1
     order = np.lexsort((owner, links))
@@ -159,7 +159,7 @@ def _mark_ends(axes: Any, key: RoutingKey, flow: NDArray[np.int64], paint: list[
 
 
 def _paints(count: int) -> list[str]:
-    """Return a colour for each number, those of charts if they suffice."""
+    """Return a number of different colours, those of charts if there are enough."""
     if count < len(LIGHT_SERIES):
         return list(LIGHT_SERIES[:count])
     some = matplotlib.colormaps["turbo"](np.linspace(0.04, 0.96, count))

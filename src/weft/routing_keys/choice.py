@@ -1,4 +1,4 @@
-"""Choice of the switches of a key against the other keys in the network (NRK)."""
+"""Choose the switches of a key, given the other keys in use (NRK)."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ Criterion = Literal["max", "variance"]
 def chosen_columns(
     key: RoutingKey, loads: NDArray[np.integer[Any]], choice: Choice, criterion: Criterion
 ) -> NDArray[np.int32]:
-    """Return the columns of a key's flows that suit the present loads of the network.
+    """Choose the columns of a key's flows for the present loads of the network.
 
     Parameters
     ----------
     key
-        The key. The flows that share a switch stay together; each such colour gets another switch.
+        The key. Flows that share a switch still share one afterwards, except with ``first-fit``;
+        flows on different switches stay on different ones.
     loads
-        int32 [loads]: flows of the other keys; for ``first-fit`` int64, their demands as
-        `RoutingKey.demand`.
+        int32 [loads]: number of flows of the other keys on each link; for ``first-fit`` int64
+        [loads]: the sum of their demands (see `RoutingKey.demand`).
     choice
         ``shift`` gives the colour with the most flows the best switch, then the colour with the
-        second most flows the best of the others, and so on (Routing Keys, section II-B).
+        second most flows the best of the remaining switches, and so on (Routing Keys, section
+        II-B).
         ``optimum`` is the best of all assignments of colours to switches. ``first-fit`` ignores the
-        colours: the flows are placed one after the other on the first path, in the order of the
-        switches, whose links all have room for the flow's demand, else on a hashed path.
+        colours: it places the flows one after the other, each on the first path (in the order of
+        the switches) whose links all have room for the flow's demand. A flow that fits on no path
+        gets one that a hash of its two ends selects.
         ``fixed`` keeps the switches that the key has.
     criterion
-        Of ``shift`` and ``optimum``. ``max`` minimises the largest load of the links that the key
-        uses, and among equal choices the sum of squared loads; ``variance`` minimises the sum of
-        squared loads of all links, and thus their variance where all links have one rate.
+        For ``shift`` and ``optimum`` only. ``max`` minimises the largest load of the links that the
+        key uses, and breaks ties by the sum of squared loads. ``variance`` minimises the sum of
+        squared loads of all links, and thus the variance of the loads if all links have one rate.
 
     Returns
     -------
@@ -52,13 +55,15 @@ def chosen_columns(
 
     Notes
     -----
-    Where cables are missing, ``shift`` may find no switch for its last colours; the best of all
-    assignments takes its place. There is always one, since the key's own switches are possible.
+    Where cables are missing, ``shift`` may find no switch for the last colours. The key then gets
+    the best of all assignments, as with ``optimum``. There is always one, because the switches that
+    the key had when it was made are possible.
 
-    ``first-fit`` has the idea of Hedera's global first fit (Al-Fares et al., NSDI 2010): it places
-    all flows of a phase when the phase begins, where Hedera finds large flows by polling the
-    switches every few seconds; demands are estimated within the key and in one step; and flows that
-    fit nowhere are reserved on their hashed path.
+    ``first-fit`` takes its idea from Hedera's global first fit (Al-Fares et al., NSDI 2010). There
+    are three differences. It places all flows of a phase when the phase begins, whereas Hedera
+    detects large flows by polling the switches every few seconds. It estimates demands in one step,
+    from the flows of the key alone. A flow that fits on no path still reserves its demand on the
+    path that it gets.
     """
     if choice == "fixed":
         return key.column

@@ -1,4 +1,4 @@
-"""Files of routing keys."""
+"""Read and write files of routing keys."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def write_keys(
     keys: Sequence[RoutingKey],
     lids: Sequence[NDArray[np.int64]] | None = None,
 ) -> str:
-    """Return the text of keys, which `read_keys` reads.
+    """Return keys as text that `read_keys` reads.
 
     A key begins with ``key "NAME" method exact``. Each of its flows is a line of four fields: the
     path as in the paper, the two hosts, the output ports of the switches on the path, and the
-    colour, ``-`` for a flow within a leaf switch. The path ends with the LID of `lids`, int64
-    [flows] for each key, to which the flow is sent, or as in `RoutingKey.lines`.
+    colour, ``-`` for a flow within a leaf switch. The path ends with the LID to which the
+    flow is sent: the one in `lids`, int64 [flows] for each key, or else that of `RoutingKey.lines`.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def write_keys(
         if key.fabric.digest != fabric.digest:
             raise InputError(f"key {key.name} is for another fabric than {fabric.name}")
         if {*'"#|'} & set(key.name) or key.name in names:
-            raise InputError(f'key {key.name!r}: expected names that differ, without ", # and |')
+            raise InputError(f'key {key.name!r}: expected a unique name without ", # and |')
         names.add(one_line(key.name, "the name of a key"))
         lines.append(f'key "{key.name}" method {key.method}')
         offset, edges = key.paths
@@ -75,14 +75,14 @@ def write_keys(
 
 
 def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey, ...]:
-    """Read keys.
+    """Read keys from text.
 
     Parameters
     ----------
     fabric
         The fabric of the keys.
     text
-        Text as `write_keys` writes it.
+        Text in the format of `write_keys`.
     file
         Name of the file, for messages.
 
@@ -130,7 +130,7 @@ def read_keys(fabric: Fabric, text: str, file: str = "keys") -> tuple[RoutingKey
 
 
 def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
-    """Read the line of a flow."""
+    """Parse the line of a flow."""
     fabric, stages = network.fabric, network.stages
     graph = fabric.graph
     fields = [field.strip() for field in line.split("|")]
@@ -148,7 +148,7 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
     depth = int((ends[0] != ends[1]).sum())
     if len(ports) != 2 * depth or (fields[3] == "-") != (depth == 0):
         raise InputError(
-            f"{hosts[0]} to {hosts[1]} has {2 * depth} links between switches and "
+            f"a flow from {hosts[0]} to {hosts[1]} has {2 * depth} ports and "
             f"{'a' if depth else 'no'} colour; the line has {len(ports)} ports and "
             f"colour {fields[3]}"
         )
@@ -174,14 +174,14 @@ def _flow(network: KeyNetwork, index: NDArray[np.int64], line: str) -> _Flow:
         prefix = prefix * int(stages.planes[stage]) + c % int(stages.planes[stage])
     if ports[depth:] != down[::-1]:
         raise InputError(
-            f"the ports {fields[2]} lead from {hosts[0]} not to {hosts[1]}; downwards expected "
+            f"the ports {fields[2]} do not lead from {hosts[0]} to {hosts[1]}; the last must be "
             f"{','.join(map(str, down[::-1]))}"
         )
     return _Flow(source, destination, column, -1 if fields[3] == "-" else int(fields[3]))
 
 
 def _key(network: KeyNetwork, name: str, method: str, flows: list[_Flow]) -> RoutingKey:
-    """Return the key of the flows of a file."""
+    """Make a key of the flows that a file gives for it."""
     shape = (len(flows), len(network.stages.planes))
     column = np.full(shape, -1, dtype=np.int32)
     for at, flow in enumerate(flows):

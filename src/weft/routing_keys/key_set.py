@@ -26,7 +26,7 @@ KEY_COLUMNS = {
     "flows": Column(pl.Int64, "", "Flows between hosts"),
     "colours": Column(pl.Int64, "", "Colours of the flows at the leaf switches"),
     "worst": Column(pl.Int64, "flows", "Largest number of flows on a link between switches"),
-    "bound": Column(pl.Int64, "flows", "Lower bound of that number for any routing"),
+    "bound": Column(pl.Int64, "flows", "Lower bound on that number for any routing"),
 }
 
 
@@ -37,17 +37,16 @@ class KeySet(FrozenArrays):
     Parameters
     ----------
     keys
-        One key for each routing key that the workload requests, or for each phase if it requests
-        none.
+        One for each key that the workload requests, or for each phase if it requests none.
     of_op
-        int32 [ops]: key of each message with data, and of each request and return of a key; -1 for
-        other operations and for messages outside keys.
+        int32 [ops]: key of each message, and of each request and return of a key; -1 for messages
+        that no key covers. Other operations have the key that their rank holds, or -1.
     instance
-        int32 [ops]: how many requests of its key the rank made before the one that covers the
-        operation; 0 for keys of phases.
+        int32 [ops]: how many times the rank requested the same key before the request that covers
+        the operation; 0 for keys of phases.
     manager
-        int32 [keys]: the rank whose requests and returns count, the lowest that requests the key;
-        -1 for keys of phases.
+        int32 [keys]: the lowest rank that requests the key; only its requests and returns go to the
+        scheduler. -1 for keys of phases.
     """
 
     keys: tuple[RoutingKey, ...]
@@ -98,7 +97,7 @@ def workload_keys(
 
     A key covers the messages that a rank begins between the request of the key and its return. A
     workload without requests gets one key for the messages of each phase. Messages without data,
-    such as those of barriers, belong to no key.
+    such as those of barriers, and messages within a host belong to no key.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ def workload_keys(
     method, colours, first
         As for `weft.keys`.
     seed
-        Seed of the keys.
+        Seed of the first key; that of each further key is larger by 1.
 
     Raises
     ------
@@ -148,12 +147,12 @@ def workload_keys(
 def _requested(
     workload: Workload, ops: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str], NDArray[np.int32]]:
-    """Return key and instance of each operation, and names and managers of the keys."""
+    """Return key and instance of each operation, and the names and managers of the keys."""
     pair = workload.comm[ops].astype(np.int64) << 32 | workload.tag[ops].astype(np.int64)
     known, key = np.unique(pair, return_inverse=True)
     rank = workload.rank[ops]
     begins = workload.kind[ops] == Kind.KEY_REQUEST
-    # Requests and returns of a rank must alternate, and name the same key.
+    # Requests and returns of a rank must alternate; each return names the key of its request.
     for first, end in _runs(rank):
         for at in range(first, end):
             odd = (at - first) % 2
@@ -182,7 +181,7 @@ def _requested(
 def _phases(
     workload: Workload,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str], NDArray[np.int32]]:
-    """Return the phases with messages as keys."""
+    """Return the same as `_requested`, with one key for each phase that has messages."""
     used, number = np.unique(workload.phase[workload.messages], return_inverse=True)
     of_op = np.full(workload.num_ops, -1, dtype=np.int32)
     of_op[workload.messages] = number
@@ -191,7 +190,7 @@ def _phases(
 
 
 def _runs(values: NDArray[np.int32]) -> list[tuple[int, int]]:
-    """Return first and end index of each run of equal values."""
+    """Return the first and the end index of each run of equal values."""
     edges = np.flatnonzero(np.diff(values)) + 1
     bounds = [0, *edges.tolist(), len(values)]
     return list(pairwise(bounds))

@@ -32,7 +32,7 @@ First = Literal["lowest", "random"]
 
 #: Largest number of passes that reroute single flows, and of rounds of negotiation.
 _ROUNDS = 50
-#: Number of colourings that are tried until the bound is reached.
+#: Largest number of colourings that are tried to reach the bound.
 _TRIES = 8
 
 
@@ -50,56 +50,63 @@ def keys(
     """Make a routing key: paths for concurrent flows that share as few links as possible.
 
     The flows are the edges of a bipartite multigraph between source and destination leaf switches.
-    A colouring of the edges, in which the flows of a leaf switch have different colours, gives each
-    colour a switch of the next level; at higher levels the flows of each such switch are coloured
-    in the same way. On a complete tree whose switches have as many cables upwards as downwards,
-    flows that need not contend at their hosts do not contend anywhere.
+    The edges are coloured so that those at one vertex have different colours, and each colour gets
+    a switch of the next level. At higher levels, the flows of each such switch are coloured in the
+    same way. On a complete tree whose switches have as many cables upwards as downwards, flows that
+    do not contend at their hosts do not contend anywhere.
 
     Parameters
     ----------
     fabric
         A folded Clos network (leaf-spine, fat tree, XGFT, PGFT), possibly slimmed or with missing
-        or slower cables, recognised without labels.
+        or slower cables. Its levels are found from its cables, without labels.
     sources, destinations
         Host numbers, one entry per flow. Hosts with several ports use the first. Flows between the
         same two hosts share a path.
     method
-        ``exact`` colours with as few colours as possible, the largest number of flows at a leaf
-        switch, and then reroutes single flows if the lower bound is not reached. ``greedy`` is the
-        paper's method, a sequence of maximum-cardinality matchings, which may need more colours.
+        ``exact`` uses the fewest colours that are possible, which is the largest number of flows
+        from or to a leaf switch, and then reroutes single flows if the lower bound is not reached.
+        ``greedy`` is the paper's method, a sequence of maximum-cardinality matchings, which may
+        need more colours.
     colours
-        ``fewest``, or ``all``: as many colours as there are switches, if the flows of one colour
-        are then fewer. Contention within the key is the same; ``fewest`` leaves switches to others.
+        For ``exact`` only. ``fewest`` leaves switches to other keys; ``all`` spreads the flows over
+        all cables upwards, with up to as many colours as a leaf switch has such cables. Contention
+        within the key is the same.
     first
-        The switch of the first colour: the ``lowest``, as in the paper's example, or a ``random``
-        one at each switch.
+        Switches of the colours: ``lowest`` gives the first colour the first switch, the second
+        colour the second, and so on, as in the paper's example; ``random`` gives them switches in
+        random order.
     name
         Name of the key.
     seed
-        Seed of the random walks of ``exact``, and of ``random``. If every seed reaches the bound,
-        as on complete trees, the largest load does not depend on it.
+        Seed of the colouring by ``exact``, and of ``random``. The largest load does not depend on
+        it where every seed reaches the bound.
 
     Returns
     -------
     RoutingKey
-        The paths, with the largest number of flows on a link and its lower bound.
+        The paths, with the largest number of flows on a link and a lower bound on it.
 
     Raises
     ------
     InputError
-        If a host does not exist or has no cable, the numbers of sources and destinations differ, or
-        two hosts are not connected by a path that goes up and then down.
+        If a host does not exist or has no cable, the numbers of sources and destinations differ,
+        two hosts are not connected by a path that goes up and then down, or another argument is
+        invalid.
     NotApplicable
-        If the fabric is not a folded Clos network; the message names the reason.
+        If the fabric is not a folded Clos network; the message gives the reason.
 
     Notes
     -----
-    Where cables are missing or of different rates, colours get the switches that cost least,
-    and flows on missing cables get their least loaded path. With ``exact``, single flows are then
-    rerouted until the bound is reached or no flow can be improved; finally, flows negotiate
-    (`improve_paths`). This is needed too where switches above the leaves have fewer cables upwards
-    than downwards, since the colours at the leaf switches do not account for them. Up to 8
-    colourings are tried until the bound is reached, which is not possible for all flows there.
+    Where cables are missing or have different rates, the colours get the switches with the least
+    sum of squared loads, unless ``random`` switches reach the bound. Flows whose path has a missing
+    cable get another path, again by the least sum of squared loads.
+
+    If the bound is not reached, ``exact`` then reroutes single flows (`improve_paths`), and tries
+    up to 8 colourings. This is also needed where switches above the leaves have fewer cables
+    upwards than downwards, because the colouring at the leaf switches ignores those cables. On such
+    trees, the bound cannot be reached for every set of flows.
+
     Source: Routing Keys, sections II and III.
     """
     check_fabric(fabric)
@@ -153,7 +160,7 @@ def _coloured(
     colours: Colours,
     seed: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return the colours at the leaf switches, and group and cable at each stage."""
+    """Return each flow's colour at the leaf switches, and its group and cable at each stage."""
     flows = len(depth)
     stages = network.stages
     count = len(stages.planes)
@@ -177,7 +184,7 @@ def _coloured(
             colour[:] = part
             most = max(np.bincount(each[mine]).max(initial=0) for each in (left, right))
             if method == "exact" and most > width:
-                # More colours than cables may be needed for flows of a leaf switch to differ.
+                # The flows of a leaf switch with fewer cables than flows need more colours.
                 colour_groups(order, start, left, right, 0, False, np.uint64(seed), colour)
         part[mine] %= width
         planes = int(stages.planes[stage])
@@ -226,9 +233,9 @@ def _assign(
 ) -> tuple[int, float]:
     """Give each group a plane, and reroute single flows where this lowers the largest load.
 
-    With a seed, the groups get random planes, otherwise the lowest. In a network that is not
-    uniform, they get the planes that cost least if the bound is not reached otherwise. Return the
-    first flow without a path, or -1, and the largest load.
+    The groups get random planes if there is a seed, and otherwise the lowest. In a network that is
+    not uniform, they get the planes with the least sum of squared loads instead, unless random
+    planes reach the bound. Return the first flow without a path, or -1, and the largest load.
     """
     stages, weight = network.stages, network.weight
     loads = np.zeros(len(weight), dtype=np.int32)

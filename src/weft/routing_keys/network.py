@@ -1,4 +1,4 @@
-"""A folded Clos network as the kernels of routing keys see it: dimensions, loads and weights."""
+"""A folded Clos network in the form that the kernels of routing keys need."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class KeyNetwork(FrozenArrays):
     edge
         int32 [loads]: edge of `SwitchGraph` for each load, -1 for a missing cable.
     weight
-        float64 [loads]: load that a flow adds to the cable: the injection rate divided by the
-        cable's rate; -1 for a missing cable.
+        float64 [loads]: load that a flow adds to the link: the injection rate divided by the rate
+        of the link; -1 for a missing cable.
     """
 
     fabric: Fabric
@@ -69,7 +69,7 @@ class KeyNetwork(FrozenArrays):
         depth: NDArray[np.int32],
         weight: NDArray[np.float64],
     ) -> float:
-        """Return a lower bound of the largest load that flows cause on a cable between switches.
+        """Return a lower bound on the largest load that flows cause on a link between switches.
 
         The flows that leave or enter a subtree share its cables to the next level; each flow uses
         one of them.
@@ -87,7 +87,7 @@ class KeyNetwork(FrozenArrays):
         for stage, subtrees in enumerate(self.stages.subtrees):
             first, end = self.stages.load_base[stage : stage + 2]
             lines = np.sort(weight[first:end].reshape(2, subtrees, -1), axis=2)
-            # Of the subtrees with the cables of the first one, only the busiest matters.
+            # Of all subtrees with the same cables as the first, only the busiest matters.
             alike = (lines == lines[:, :1]).all(axis=2)
             for side, subtree in enumerate(ends):
                 flows = np.bincount(subtree[depth > stage, stage], minlength=subtrees)
@@ -99,14 +99,14 @@ class KeyNetwork(FrozenArrays):
 
 
 def least_load(flows: int, weight: NDArray[np.float64]) -> float:
-    """Return the least possible largest load of cables that carry a number of flows.
+    """Return the largest load of some cables if flows are divided among them as well as possible.
 
     Parameters
     ----------
     flows
         Number of flows.
     weight
-        Load that a flow adds to each cable; cables with negative values are missing.
+        Load that a flow adds to each cable; negative for a missing cable.
     """
     weight = weight[weight > 0]
     if not len(weight):
@@ -119,7 +119,7 @@ def least_load(flows: int, weight: NDArray[np.float64]) -> float:
 
 @lru_cache(maxsize=4)
 def key_network(fabric: Fabric) -> KeyNetwork:
-    """Return a fabric as a network for routing keys.
+    """Return the network of a fabric for routing keys.
 
     Raises
     ------

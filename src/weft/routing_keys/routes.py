@@ -1,4 +1,4 @@
-"""`KeyedRoutes`: routes of a fabric, with the paths of routing keys at further LIDs."""
+"""`KeyedRoutes`: routes of a fabric, with the paths of routing keys at additional LIDs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from weft.routing_keys.routing_key import RoutingKey
 class KeyedRoutes(Routes):
     """Routes that messages select by an offset from the first LID of their destination.
 
-    Offset 0 is the base routes; offset ``1 + k`` is the path of key ``k`` for the pair of hosts, or
-    that of the base routes if the key has no flow between them.
+    Offset 0 selects the path of the base routes. Offset ``1 + k`` selects the path of key ``k`` for
+    the pair of hosts, or that of the base routes if the key has no flow between them.
 
     Parameters
     ----------
     base
-        Routes without a choice of paths, in a single virtual lane.
+        Routes with one path for each pair of hosts, in a single virtual lane.
     keys
         The keys.
     """
@@ -35,7 +35,7 @@ class KeyedRoutes(Routes):
 
     @classmethod
     def of(cls, fabric: Fabric, base: Routes, keys: tuple[RoutingKey, ...]) -> KeyedRoutes:
-        """Return base routes with the paths of keys.
+        """Return base routes together with the paths of keys.
 
         Raises
         ------
@@ -47,10 +47,10 @@ class KeyedRoutes(Routes):
         if not base.settled or base.num_intermediates:
             raise NotApplicable(
                 f"routing keys need base routes with one path per pair; {base.engine} leaves a "
-                "choice; engines such as dmodk fit"
+                "choice; use another engine, such as dmodk"
             )
         if base.lmc:
-            raise NotApplicable("routing keys use the LMC themselves; route without lmc")
+            raise NotApplicable("routing keys use the LMC themselves; leave out the option lmc")
         if base.num_vls > 1:
             raise NotApplicable(
                 f"routing keys use one virtual lane; the {base.engine} routes use {base.num_vls}"
@@ -62,7 +62,7 @@ class KeyedRoutes(Routes):
 
     @property
     def lmc(self) -> int:
-        """LID mask control: bits of the offset."""
+        """LID mask control: number of bits of the offset."""
         return len(self.keys).bit_length()
 
     def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -87,7 +87,7 @@ class KeyedRoutes(Routes):
         rest = np.flatnonzero(bits == 0)
         for number in np.unique(bits[bits > 0]).tolist():
             mine = np.flatnonzero(bits == number)
-            # Offsets above the number of keys, which the LMC allows, are as offset 0.
+            # The LMC allows offsets above the number of keys; they select the base routes.
             lost = add(mine, self.keys[number - 1].routes) if number <= len(self.keys) else mine
             rest = np.concatenate((rest, lost))
         add(rest, self.base)

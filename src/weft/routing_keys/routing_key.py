@@ -20,7 +20,7 @@ from weft.routing_keys.network import KeyNetwork
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Unit of `RoutingKey.demand`: parts of the host rate. Sums of whole parts have no rounding errors.
+#: The host rate in units of `RoutingKey.demand`. Demands are integers, so that sums are exact.
 HOST_RATE = 1 << 20
 
 
@@ -45,7 +45,7 @@ class RoutingKey(FrozenArrays):
         repeats the hosts of an earlier one, with which it shares the path.
     colour
         int32 [flows]: colour of each flow at the leaf switches, -1 within a leaf switch. Flows of
-        one colour have different leaf switches at both ends.
+        one colour have different leaf switches at both ends, unless they have the same hosts.
     column
         int32 [flows, stages]: column of `Stage.edge` by which a flow leaves each stage; -1 for a
         stage that it does not use.
@@ -68,7 +68,7 @@ class RoutingKey(FrozenArrays):
 
     @property
     def num_colours(self) -> int:
-        """Number of colours: switches above the leaves that the key needs without contention."""
+        """Number of colours of the flows at the leaf switches."""
         return int(self.colour.max(initial=-1)) + 1
 
     @cached_property
@@ -80,9 +80,9 @@ class RoutingKey(FrozenArrays):
     def group(self) -> NDArray[np.int32]:
         """Group of each flow at each stage (see `weft.kernels.keys.assignment`).
 
-        int32 [flows, stages]: the flows of a group ascend to switches of one plane, which NRK
-        exchanges for another plane; -1 for a stage that the flow does not use, and for a flow that
-        repeats the hosts of an earlier one.
+        int32 [flows, stages]: the flows of a group ascend to switches of one plane, and NRK moves
+        them together to another plane. -1 for a stage that the flow does not use, and for a flow
+        that repeats the hosts of an earlier one.
         """
         group = np.full(self.column.shape, -1, dtype=np.int32)
         prefix = np.zeros(len(self.depth), dtype=np.int32)
@@ -100,13 +100,13 @@ class RoutingKey(FrozenArrays):
 
     @cached_property
     def groups(self) -> Groups:
-        """Demands of the groups of the key."""
+        """The key's flows, counted by group, side, cable and subtree."""
         groups: Groups = gather_groups(self.network.stages, self.group, self.cable, *self.subtrees)
         return groups
 
     @cached_property
     def loads(self) -> NDArray[np.int32]:
-        """Flows on each cable direction, int32, as `KeyNetwork.edge`."""
+        """Number of flows on each link, int32, in the order of `KeyNetwork.edge`."""
         loads = np.zeros(len(self.network.edge), dtype=np.int32)
         add_flows(self.network.stages, *self.subtrees, self.depth, self.column, 1, loads)
         return loads
@@ -115,9 +115,9 @@ class RoutingKey(FrozenArrays):
     def demand(self) -> NDArray[np.int64]:
         """Rate at which each flow could send, in parts of 1 / `HOST_RATE` of the host rate.
 
-        int64 [flows]: the host rate divided by the larger number of flows at its two hosts. These
-        are the demands of Hedera's estimator after its first step; later steps would also share out
-        what the flows of one host leave unused because of their other ends.
+        int64 [flows]: the host rate divided by the number of flows at the busier of its two hosts.
+        Hedera's estimator has these demands after its first step. Its further steps redistribute
+        what the flows of a host leave unused because their other ends limit them.
         """
         ends = self.endpoints.astype(np.int64)
         pairs = np.unique(ends[:, ends[0] != ends[1]], axis=1)
@@ -133,18 +133,18 @@ class RoutingKey(FrozenArrays):
 
     @property
     def contention(self) -> float:
-        """Largest load of a link between switches, relative to the injection rate."""
+        """Largest load of a link between switches over its rate, if flows send at the host rate."""
         return float((self.loads * self.network.weight).max(initial=0.0))
 
     @cached_property
     def bound(self) -> int:
-        """Lower bound of `worst`: flows that leave or enter a subtree, divided by its cables."""
+        """Lower bound on `worst`: flows that leave or enter a subtree, divided by its cables."""
         alike = np.where(self.network.weight < 0, -1.0, 1.0)
         return int(self.network.bound(self.subtrees, self.depth, alike))
 
     @cached_property
     def contention_bound(self) -> float:
-        """Lower bound of `contention` for any routing of these flows, one path per flow."""
+        """Lower bound on `contention` for any routing of these flows, one path per flow."""
         return self.network.bound(self.subtrees, self.depth, self.network.weight)
 
     @property
@@ -165,7 +165,7 @@ class RoutingKey(FrozenArrays):
 
     @cached_property
     def paths(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Edges of each flow's path between its leaf switches: CSR of int64 offsets and int32."""
+        """Edges of each flow's path between leaf switches (CSR): int64 offsets, int32 edges."""
         return self.paths_on(self.column)
 
     def paths_on(self, column: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -195,21 +195,21 @@ class RoutingKey(FrozenArrays):
 
     @property
     def guarantee(self) -> str:
-        """What the key promises, in words."""
+        """Largest number of flows on a link and how it compares with the bound, in words."""
         pairs = np.unique(self.endpoints, axis=1).shape[1]
         once = " (flows between the same hosts count once)" if pairs < len(self.sources) else ""
         links = f"at most {flows_of(self.worst)} on a link between switches{once}"
         if self.worst <= 1 < self.contention:
-            return f"{links}, which have less than the hosts' rate"
+            return f"{links}; some of these links are slower than those of hosts"
         if self.worst == self.bound:
-            reason = "free of contention" if self.worst <= 1 else "the least that is possible"
+            reason = "free of contention" if self.worst <= 1 else "the fewest possible"
             return f"{links}, {reason}"
-        return f"{links}; no routing has less than {self.bound}"
+        return f"{links}; no routing has fewer than {self.bound}"
 
     def lines(self, lids: NDArray[np.integer[Any]] | None = None) -> list[str]:
         """Return the path of each flow as in the paper: ``A1: 0→4→1→DLID(4)``.
 
-        Switches have their numbers in the fabric.
+        Switches are given by their numbers in the fabric.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class RoutingKey(FrozenArrays):
             lids = (fabric.lid if fabric.lid.any() else np.arange(len(fabric.lid)))[
                 self.endpoints[1]
             ]
-        # A name such as "A" is followed by the number as in the paper, other names by a point.
+        # The number follows a name such as "A" directly, as in the paper, and others after a dot.
         name = self.name if self.name.isalpha() else f"{self.name}."
         result = []
         for flow, start in enumerate(self.endpoints[0].tolist()):
@@ -237,17 +237,17 @@ class RoutingKey(FrozenArrays):
         return result
 
     def shared(self, column: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return columns with those of repeated flows copied from the first of the same hosts."""
+        """Give repeated flows the columns of the first flow between their hosts, in place."""
         if np.any((self.depth == 0) & (self.colour >= 0)):
             column[:] = column[stages_used(self.network, self.endpoints)[1]]
         return column
 
     def moved(self, column: NDArray[np.int32]) -> RoutingKey:
-        """Return the key with its flows on other cables; the colours stay."""
+        """Return the key with the same colours and other columns."""
         return replace(self, column=column)
 
     def plot(self, **options: Any) -> Figure:
-        """Draw the path of each flow in the colour of its colour class; loads, if there are many.
+        """Draw each flow's path in a colour for its class, or the loads of links if there are many.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class RoutingKey(FrozenArrays):
         Figure
             A matplotlib figure.
         """
-        # Imported here and by name, because weft.report is a layer above weft.routing_keys.
+        # Imported late and by name, because weft.report is a layer above weft.routing_keys.
         figure: Figure = import_module("weft.report.key_picture").plot_key(self, **options)
         return figure
 
@@ -302,5 +302,5 @@ def stages_used(
 
 
 def flows_of(count: int) -> str:
-    """Return a number of flows in words."""
+    """Return a number of flows as text, such as ``2 flows``."""
     return f"{count} flow" if count == 1 else f"{count} flows"

@@ -22,7 +22,7 @@ from weft.routing_keys.tables import key_tables
 from weft.workload.workload import Kind, Workload
 
 Before = Literal["wait", "base"]
-#: Requests of keys, int32 [ranks], and the time at which they end.
+#: For each answer the requests that it ends, int32 [ranks], and the time at which they end.
 Answers = list[tuple[NDArray[np.int32], float]]
 
 
@@ -33,7 +33,7 @@ class KeyRules:
     Parameters
     ----------
     scheduled
-        Whether a scheduler answers requests (NRK); otherwise each key keeps its paths (ARK) and
+        Whether a scheduler answers requests (NRK). Otherwise each key keeps its paths (ARK), and
         requests take no time.
     method, colours, first
         As for `weft.keys`.
@@ -42,8 +42,8 @@ class KeyRules:
     before
         What a phase does before its key is granted: ``wait``, or use the ``base`` routes.
     lmc
-        Without a scheduler: LMC of the subnet, where a flow that finds no LID for its path uses the
-        base routes; 0 for no limit.
+        LMC of the subnet, for keys without a scheduler. A flow for whose path no LID is left uses
+        the base routes. 0 for no limit.
     """
 
     scheduled: bool
@@ -60,7 +60,7 @@ class KeyRules:
 
 @dataclass(frozen=True, eq=False)
 class NewPaths:
-    """Paths of routes from now on.
+    """New paths of routes of a running simulation.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class NewPaths:
     link
         int32: these links, path after path.
     ops, op_route
-        int32 [messages]: operations that take other routes if they have not begun, and the numbers
-        of these routes.
+        int32 [messages]: messages that take other routes unless they have begun, and the numbers of
+        these routes.
     """
 
     route: NDArray[np.int32]
@@ -105,6 +105,8 @@ class KeyRun:
         As for `weft.simulate`; messages outside keys use the routes.
     rules
         How the run uses keys.
+    seed
+        Seed of the keys.
 
     Raises
     ------
@@ -133,15 +135,15 @@ class KeyRun:
                 f"{workload.name or 'the workload'} requests no routing keys; use policy ark, "
                 "RODREQUEST and RODDONE in a trace, or an application with keys=true"
             )
-        # A key has two sets of paths, which its requests use in turn: messages of the last phase
-        # may be under way when the next begins.
+        # A key has two sets of paths, which its requests use in turn, because messages of one phase
+        # may still be under way when the next begins.
         self.copies = 2 if rules.scheduled else 1
         keys = tuple(key for key in self.plan.keys for _ in range(self.copies))
         self.routes = KeyedRoutes.of(fabric, routes, keys)
         is_message = (workload.kind == Kind.SEND) | (workload.kind == Kind.PUT)
         #: int32 [ops]: offset of the LID to which each message is sent, as in `KeyedRoutes`.
         self.lid_offset = np.zeros(workload.num_ops, dtype=np.int32)
-        #: int32 [later]: messages of keys that take other routes until their key is granted.
+        #: int32 [later]: messages of keys that take the base routes until their key is granted.
         self._later = np.zeros(0, dtype=np.int32)
         offset = 1 + self.plan.of_op * self.copies + self.plan.instance % self.copies
         covered = np.flatnonzero((self.plan.of_op >= 0) & is_message)
@@ -159,7 +161,7 @@ class KeyRun:
                 self.lid_offset[mine[np.isin(pair[mine], lost_pairs)]] = 0
         pair = hosts[workload.rank[self._later]].astype(np.int64) * fabric.num_hosts
         pair += hosts[workload.peer[self._later]]
-        #: int64: routes that the simulation needs beside those of `lid_offset`, as in `bind`.
+        #: int64: routes that the simulation needs besides those of `lid_offset`; see `bind`.
         self.further_pairs = (pair << self.routes.lmc) + offset[self._later]
         self._later_route = np.zeros(0, dtype=np.int32)
         self._changes: list[tuple[float, NewPaths]] = []
@@ -170,7 +172,7 @@ class KeyRun:
         )  # fmt: skip
         for key in self.plan.keys if rules.scheduled else ():
             self._scheduler.handle(Place(0.0, key))
-        #: int32 ops, by number and instance of a key: its requests, and its messages.
+        #: int32 operations, by number and instance of a key: its requests, and its messages.
         self._requests = self._grouped(workload.kind == Kind.KEY_REQUEST)
         self._messages = self._grouped(is_message & (self.plan.of_op >= 0))
         #: Number and present instance of each key, by name.
@@ -189,7 +191,7 @@ class KeyRun:
         return {(number, instance): part for (number, instance), part in parts}
 
     def mark(self, sends: NDArray[np.uint8], left: NDArray[Any]) -> None:
-        """Mark the requests and returns that the scheduler handles, and requests that do not wait.
+        """Mark requests and returns for the scheduler, and requests that wait for no answer.
 
         Parameters
         ----------
@@ -210,7 +212,7 @@ class KeyRun:
         return min([time for time, _ in self._changes] + [self._scheduler.next_decision_ns])
 
     def due(self, now_ns: float) -> tuple[list[NewPaths], Answers]:
-        """Return the changes of paths up to the present time, and answers as `answer` does."""
+        """Return the changes of paths up to the present time, and the answers as in `answer`."""
         ends: Answers = []
         while (decision_ns := self._scheduler.next_decision_ns) <= now_ns:
             ends += self._handle(Tick(decision_ns))
@@ -238,12 +240,12 @@ class KeyRun:
         Raises
         ------
         InputError
-            If a key is requested again while messages of the phase before its last one are under
-            way, whose paths would change.
+            If a key is requested while messages of its second-to-last phase are under way, because
+            their paths would change.
         """
         ends: Answers = []
         plan, workload = self.plan, self._workload
-        # The engines' clocks are rounded to their units.
+        # The simulators round times to their units.
         now_ns = max(now_ns, self._scheduler.now_ns)
         none = np.zeros(0, dtype=np.int32)
         for op in ops:
@@ -255,20 +257,20 @@ class KeyRun:
             before = self._messages.get((number, instance - self.copies), none)
             if np.any(arrived[before] < 0):
                 raise InputError(
-                    f"{workload.describe(op)}: messages of the request {self.copies} earlier "
-                    "are under way; end each phase with a barrier before the return of its key"
+                    f"{workload.describe(op)}: messages of this key, sent {self.copies} requests "
+                    "earlier, are under way; end each phase with a barrier before the key's return"
                 )
             self._requested[name] = (number, instance)
             ends += self._handle(Request(now_ns, name))
         return ends
 
     def _handle(self, event: Event) -> Answers:
-        """Pass an event to the scheduler, and note the changes of paths that it decides."""
+        """Pass an event to the scheduler, and record the changes of paths that it decides."""
         ends: Answers = []
         for grant in self._scheduler.handle(event):
             number, instance = self._requested[grant.name]
             paths = self._paths(number, instance, grant.column)
-            # Paths may change before the answer arrives if no message is sent until then.
+            # If no message is sent until the answer arrives, paths may change before that.
             waits = self.rules.before == "wait"
             self._changes.append((event.time_ns if waits else grant.time_ns, paths))
             if waits:
@@ -276,7 +278,7 @@ class KeyRun:
         return ends
 
     def bind(self, pairs: NDArray[np.int64], num_hosts: int) -> None:
-        """Note the numbers that the simulation gives to the routes of the keys.
+        """Record the numbers that the simulation gives to the routes of the keys.
 
         Parameters
         ----------

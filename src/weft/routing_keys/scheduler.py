@@ -1,7 +1,7 @@
 """The scheduler of routing keys: a state machine without clock or network.
 
-Events go in, decisions come out. The simulators call it while they run. Its log can be replayed,
-also by a scheduler with other rules.
+It takes events and returns decisions. The simulators call it while they run. Its log of events can
+be replayed, even by a scheduler with other rules.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Leave:
-    """An application has ended: its key is dropped."""
+    """An application has ended; one of its keys is removed."""
 
     time_ns: float
     name: str
@@ -57,7 +57,7 @@ class Leave:
 
 @dataclass(frozen=True)
 class Tick:
-    """Time passes; requests that are due are decided."""
+    """Time has passed; requests that are due by now are decided."""
 
     time_ns: float
 
@@ -85,9 +85,9 @@ class Grant:
 
 
 class Scheduler:
-    """Grants routing keys, each on the switches that suit the keys in use at that time.
+    """Grants routing keys, each on switches that are chosen with regard to the keys in use.
 
-    Times of events are those at which applications send them; all arrive after the same latency.
+    The time of an event is that at which an application sends it; all arrive after one latency.
     A request is decided when the scheduler begins to handle it, with the keys that are in use then.
 
     Parameters
@@ -97,14 +97,14 @@ class Scheduler:
     choice, criterion
         As for `weft.routing_keys.choice.chosen_columns`.
     latency_ns
-        Time of a message between an application and the scheduler, in each direction.
+        Latency of a message between an application and the scheduler, in each direction.
     service_ns
-        Time in which the scheduler handles one request; requests wait in order of arrival.
+        Time that the scheduler takes for one request; requests wait in order of arrival.
 
     Raises
     ------
     InputError
-        If `choice` or `criterion` is none of those, or a time is below 0.
+        If `choice` or `criterion` is unknown, or a time is negative or not finite.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class Scheduler:
         self.criterion: Criterion = criterion
         self.latency_ns = latency_ns
         self.service_ns = service_ns
-        #: Flows on each cable direction, as `RoutingKey.loads`.
+        #: Number of flows on each link, as `RoutingKey.loads`.
         self.loads = np.zeros(len(network.edge), dtype=np.int32)
-        #: Demands of these flows, as `RoutingKey.demand`; zeros unless the choice is ``first-fit``.
+        #: Sum of their demands (`RoutingKey.demand`) on each link; 0 except with ``first-fit``.
         self.reserved = np.zeros(len(network.edge), dtype=np.int64)
-        #: Events handled so far, in order; `replay` gives the decisions again.
+        #: Events handled so far, in order, for `replay`.
         self.log: list[Event] = []
         self.keys: dict[str, RoutingKey] = {}
         #: Columns of the keys that are in use.
@@ -149,7 +149,7 @@ class Scheduler:
         return max(self._waiting[0].time_ns, self._free_ns - self.latency_ns)
 
     def handle(self, event: Event) -> list[Grant]:
-        """Handle an event, after the decisions that are due before it.
+        """Handle an event, after making the decisions that are due before it.
 
         A `Done` or `Leave` before the decision withdraws the request.
 
@@ -161,14 +161,15 @@ class Scheduler:
         Raises
         ------
         InputError
-            If the event is earlier than the one before, a name is unknown or not unique, a request
-            names a key that is requested or in use, or a key is returned that is neither. The event
-            changes nothing; decisions before it are returned with the next event.
+            If the event is earlier than the one before or its time is not finite, a name is unknown
+            or not unique, a key is for another fabric, a request names a key that is requested or
+            in use, or a key is returned that is neither. The event then changes nothing, and the
+            decisions that were due before it are returned with the next event.
         """
         if not self.now_ns <= event.time_ns < np.inf:
             raise InputError(
-                f"the event at {event.time_ns:g} ns is earlier than the one before, at "
-                f"{self.now_ns:g} ns"
+                f"the event at {event.time_ns:g} ns must be finite and not earlier than the one "
+                f"before, at {self.now_ns:g} ns"
             )
         self._decide(event.time_ns)
         match event:
@@ -219,7 +220,7 @@ class Scheduler:
     def _request(self, event: Request) -> None:
         self._known(event.name)
         if self._uses(event.name):
-            raise InputError(f"key {event.name} is in use; it must be returned before a request")
+            raise InputError(f"key {event.name} is in use or requested; return it first")
         self._waiting.append(event)
 
     def _decide(self, now_ns: float) -> None:

@@ -29,10 +29,10 @@ class KeyTables:
     Parameters
     ----------
     routes
-        Tables with an LMC: LID offset 0 of a host has the base routes.
+        Tables with an LMC. LID offset 0 of each host has the base routes.
     offset
         For each key int32 [flows]: LID offset of the destination that gives a flow its path; 0 for
-        a flow within a leaf switch, -1 for a flow that found no LID.
+        a flow within a leaf switch, -1 if no LID was left for the flow.
     """
 
     routes: TableRoutes
@@ -64,11 +64,11 @@ class KeyTables:
 def key_tables(
     fabric: Fabric, base: Routes, keys: Sequence[RoutingKey], lmc: int | None = None
 ) -> KeyTables:
-    """Return tables in which each flow of each key has a LID of its destination.
+    """Return tables in which a LID of its destination gives each flow of each key its path.
 
-    Two flows to one destination share a LID if their paths agree at every switch that both cross;
-    otherwise they get different LIDs. Switches that no path of a LID crosses have the entry of the
-    base routes; these entries lead up and then down as well.
+    A flow gets the first LID whose entries do not contradict its path. Flows to one destination can
+    thus share a LID if their paths agree at every switch that both cross. A switch that no path to
+    a LID crosses has the entry of the base routes for it; these also lead up and then down.
 
     Parameters
     ----------
@@ -79,21 +79,20 @@ def key_tables(
     keys
         The keys.
     lmc
-        LMC of the tables, with which some flows may find no LID; by default the least with which
-        all find one.
+        LMC of the tables, with which LIDs may not suffice for all flows; by default the smallest
+        with which they do.
 
     Raises
     ------
     InputError
-        If a key is for another fabric, or the base routes have an LMC.
+        If a key is for another fabric, the base routes have an LMC, or `lmc` is below 1.
     NotApplicable
-        If the base routes are not forwarding tables or use several virtual lanes, a destination
-        needs more LIDs than an LMC of 7 gives or the unicast LIDs of InfiniBand allow for a fabric
-        of this size, or these do not allow the LMC.
+        If the base routes are not forwarding tables or use several virtual lanes, or if `lmc`, or
+        the LIDs that a destination needs, exceed what `most_lmc` allows.
     """
     base.check(fabric)
     if not isinstance(base, TableRoutes):
-        raise NotApplicable(f"OpenSM loads forwarding tables, and {base.engine} has none")
+        raise NotApplicable(f"OpenSM loads forwarding tables, but {base.engine} has none")
     if base.lmc:
         raise InputError("the base routes of routing keys must not have an LMC")
     if base.num_vls > 1:
@@ -137,7 +136,7 @@ def key_tables(
     host = fabric.node_names[int(fabric.endpoint_node[destination[left]])]
     raise NotApplicable(
         f"the paths of keys to {host} need more than {1 << most} LIDs; {fabric.name} has room for "
-        f"an LMC of {most} ({MAX_LID:,} unicast LIDs, and at most {_MAX_LMC} bits)"
+        f"an LMC of {most} ({MAX_LID:,} unicast LIDs; an LMC is at most {_MAX_LMC})"
     )
 
 

@@ -1,4 +1,4 @@
-"""Claims with their findings as the texts and tables of a study."""
+"""Texts and tables of a study's claims and their findings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def titled_table(title: str, *groups: Iterable[str], **options: Any) -> Table:
     title
         Title, above the table.
     groups
-        Groups of headings; their columns are aligned left and right in turn.
+        Groups of headings; the columns of successive groups are aligned left and right in turn.
     options
         Further options of the table.
     """
@@ -46,7 +46,7 @@ def titled_table(title: str, *groups: Iterable[str], **options: Any) -> Table:
 
 
 def claims_table(headings: Mapping[str, int], rows: Iterable[Sequence[RenderableType]]) -> Table:
-    """Return a table of claims over the whole width; `headings` have the ratios of the widths."""
+    """Return a table of claims over the whole width, divided by the ratios in `headings`."""
     table = Table(box=box.SIMPLE_HEAD, expand=True)
     for heading, ratio in headings.items():
         table.add_column(heading, ratio=ratio)
@@ -68,9 +68,9 @@ def explained(
     findings
         Lines on its findings.
     where
-        Text after the section.
+        Text to add after the section.
     verdict
-        Verdict in the first line.
+        Verdict to add to the first line.
     """
     head = Text.assemble((claim.says, "bold"), f" ({claim.section}{where})")
     yield head if verdict is None else Text.assemble(head, ": ", verdict_text(verdict))
@@ -82,7 +82,7 @@ def explained(
 
 
 def claim_parts(table: Table, comments: Iterable[Iterable[Text]]) -> Iterator[RenderableType]:
-    """Yield the parts of a text on claims: their table, then tests and explanations."""
+    """Yield the parts of a report on claims: their table, then tests and explanations."""
     yield "The paper's claims"
     yield table
     yield "Tests and explanations of the results\n"
@@ -97,11 +97,11 @@ def findings_frame(
     Parameters
     ----------
     columns
-        Columns of the frame, some of those that are filled here.
+        Columns of the frame; each must be one that this function can fill.
     claims
         Claims with their findings.
     basis, mean
-        Columns of the basis, and of the mean of the deciding comparison.
+        Names of two columns: the basis, and the mean of the deciding comparison.
     """
     rows = []
     for claim in claims:

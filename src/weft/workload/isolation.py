@@ -4,22 +4,22 @@ A job gets links of its own, on which any permutation of its hosts can be routed
 In a tree with two or three levels of switches, a job has one of these shapes:
 
 - the hosts of one leaf switch, without links between switches;
-- in one pod (the leaf switches below common second-level switches): leaves with n hosts each, and
+- in one pod (leaf switches below common second-level switches): leaves with n hosts each, and
   at most one *remainder leaf* with fewer. Each leaf has cables to the same n second-level switches,
   the remainder leaf to as many of them as it has hosts;
 - in several pods: pods with L whole leaves each, and at most one *remainder pod* with fewer. In all
   pods, the cables lead to the same positions of second-level switches. From each of these, every
-  pod has cables to the same L spines, and the remainder pod to as many of them as leaves of the job
-  have cables to that switch.
+  pod has cables to the same L spines. The remainder pod has cables to as many of these as it has
+  leaves of the job with a cable to that switch.
 
 With ``jigsaw`` the remainder pod may have a remainder leaf: the idea of Smith and Lowenthal,
 "Jigsaw", HPDC 2021; the order of the search is not theirs. With ``laas``, jobs in several pods are
-rounded up to whole leaves, which makes a leaf as one host of a tree with a level less, as in the
+rounded up to whole leaves, so that a leaf is like one host of a tree with one level less, as in the
 authors' program for Zahavi et al., "Links as a Service", ANCS 2016. One detail differs: if only one
 leaf is not the remainder, that program gives it as many cables as the remainder leaf has hosts,
 and likewise for pods; here each leaf has a cable for each host.
 
-Jobs meet nowhere only if their routes use their own links, as `isolated_routes` do.
+Jobs share no link only if their routes use their own links, as those of `isolated_routes` do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
 
 Isolation = Literal["jigsaw", "laas"]
 
-#: Free cables of one leaf, or of each second-level switch of a pod: bit k stands for the k-th.
+#: Free cables upwards of a leaf, or of each second-level switch of a pod; bit k is the k-th cable.
 _Cables = tuple[int, ...]
 
 
@@ -50,9 +50,9 @@ class Allocation:
     Parameters
     ----------
     hosts
-        Hosts, leaf by leaf; the remainder comes last.
+        Hosts, leaf by leaf; the remainder leaf comes last.
     wasted
-        How many of these the job does not need.
+        How many of these hosts the job does not need.
     leaf_cables
         Second-level switches to which each leaf has a cable of the job, as bits.
     pod_cables
@@ -66,12 +66,12 @@ class Allocation:
 
 
 class IsolatedJobs:
-    """Free hosts and cables of a tree.
+    """The hosts and cables of a tree that no job has yet.
 
     Parameters
     ----------
     fabric
-        A complete tree with two or three levels of switches, without parallel cables and with at
+        A complete tree with at most three levels of switches, without parallel cables and with at
         least as many cables upwards as downwards at each switch.
     method
         ``jigsaw`` or ``laas``.
@@ -79,7 +79,7 @@ class IsolatedJobs:
     Raises
     ------
     NotApplicable
-        If the fabric is another tree, or none.
+        If the fabric is not such a tree, or a host has several ports.
     """
 
     def __init__(self, fabric: Fabric, method: Isolation) -> None:
@@ -102,7 +102,7 @@ class IsolatedJobs:
         pod = stages[1].subtree if len(stages) > 1 else np.zeros(leaves, dtype=np.int32)
         self.pod_of: list[int] = pod.tolist()
         self.leaves_of = [np.flatnonzero(pod == each).tolist() for each in range(pod.max() + 1)]
-        #: Most hosts of a leaf; a leaf with as many is whole.
+        #: Largest number of hosts of a leaf; a leaf with so many free hosts is whole.
         self.whole = int(np.bincount(self.leaf_of[cabled], minlength=leaves).max())
         widths = [stage.planes for stage in stages]
         most = [self.whole, max(map(len, self.leaves_of))][: len(widths)]
@@ -150,8 +150,8 @@ class IsolatedJobs:
     def find(self, count: int) -> Allocation | None:
         """Return an allocation of a number of hosts, or None if there is none.
 
-        Leaves with many hosts of the job are preferred to several leaves, one pod to several pods,
-        and leaves and pods with few free hosts to others.
+        Few leaves with many hosts of the job are preferred to many leaves with few, one pod to
+        several pods, and leaves and pods with few free hosts to others.
         """
         for each in range(min(count, self.whole), 0, -1):
             for pod in sorted(range(len(self.leaves_of)), key=self._free_in):
@@ -202,7 +202,7 @@ class IsolatedJobs:
         return sum(len(self.free[leaf]) for leaf in self.leaves_of[pod])
 
     def _find_in_pod(self, pod: int, count: int, each: int) -> Allocation | None:
-        """Return an allocation in one pod with a number of hosts on each leaf."""
+        """Return an allocation in one pod with `each` hosts on each leaf but the remainder."""
         leaves, rest = divmod(count, each)
         order = sorted(self.leaves_of[pod], key=lambda leaf: len(self.free[leaf]))
         able = [leaf for leaf in order if len(self.free[leaf]) >= each]
@@ -213,7 +213,7 @@ class IsolatedJobs:
         tried: set[int] = set()
         for last in order if rest else [-1]:
             cables = self.leaf_cables[last] if rest else 0
-            # Of leaves with the same cables, the one with the fewest hosts is the best remainder.
+            # Of leaves with the same cables, the one with the fewest free hosts is tried.
             if rest and (len(self.free[last]) < rest or cables in tried):
                 continue
             tried.add(cables)
@@ -255,7 +255,7 @@ class IsolatedJobs:
     def _find_pods(
         self, count: int, pods: int, left: int, each: int, rest: int
     ) -> Allocation | None:
-        """Return an allocation of pods with `each` leaves, `left` leaves and `rest` hosts."""
+        """Return an allocation of `pods` pods of `each` leaves, `left` leaves and `rest` hosts."""
         order = sorted(range(len(self.leaves_of)), key=lambda pod: len(self._whole_leaves(pod)))
         able = [pod for pod in order if len(self._whole_leaves(pod)) >= each]
         if len(able) < pods:
@@ -281,7 +281,7 @@ class IsolatedJobs:
     def _remainder_pods(
         self, order: list[int], left: int, rest: int
     ) -> list[_RemainderPod] | list[None]:
-        """Return the possible remainder pods: those whose remainder leaves differ in cables."""
+        """Return the possible remainder pods, with a remainder leaf for each set of cables."""
         if not left and not rest:
             return [None]
         result = []
@@ -306,8 +306,8 @@ class IsolatedJobs:
     ) -> tuple[list[int], int] | None:
         """Return positions of second-level switches for all leaves, as many as a leaf has hosts.
 
-        The first of them, whose number is returned too, also serve the remainder leaf. None if
-        there are too few with cables to common spines.
+        The first of them also serve the remainder leaf; their number is returned, too. Return None
+        if too few positions have cables to common spines.
         """
         cables = [0] * len(common) if last is None else self.pod_cables[last.pod]
         left, rest = (0, 0) if last is None else (len(last.leaves), last.hosts)
@@ -365,7 +365,7 @@ class IsolatedJobs:
 
 @dataclass(frozen=True)
 class _RemainderPod:
-    """The remainder pod: its whole leaves, its remainder leaf (or -1) and the hosts of that."""
+    """The remainder pod: its whole leaves, its remainder leaf (or -1) and the hosts on it."""
 
     pod: int
     leaves: list[int]
@@ -376,9 +376,9 @@ class _RemainderPod:
 def isolated_allocations(
     fabric: Fabric, jobs: Sequence[ArrayLike], method: Isolation = "jigsaw"
 ) -> list[Allocation]:
-    """Return hosts and links of jobs that were placed one after another by `isolated`.
+    """Return the hosts and links of jobs that were placed one after another by `isolated`.
 
-    Links follow from hosts, because each job gets the lowest ones that are free.
+    The hosts determine the links, because each job gets the lowest links that are free.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def isolated_allocations(
     Raises
     ------
     NotApplicable
-        If a job cannot have links of its own beside the earlier jobs; the message has its number.
+        If the earlier jobs leave a job no links of its own; the message has its number.
     """
     state = IsolatedJobs(fabric, method)
     result = []
@@ -398,7 +398,7 @@ def isolated_allocations(
         allocation = state.adopt(hosts)
         if allocation is None:
             raise NotApplicable(
-                f"job {number} cannot be isolated by {method} on its hosts; place all jobs by "
+                f"job {number} cannot be isolated by {method} on its hosts; place all jobs with "
                 "placement isolated"
             )
         state.take(allocation)
@@ -411,9 +411,9 @@ def isolated_routes(
 ) -> PathRoutes:
     """Return routes between the hosts of each job, on the links of that job only.
 
-    They are D-mod-K on the tree that each job has: the index of the destination at its leaf selects
-    the second-level switch, and the index of its leaf in its pod the spine. Hosts of different jobs
-    have no route.
+    They are D-mod-K on each job's own tree: the index of the destination at its leaf selects the
+    second-level switch, and the index of that leaf in its pod selects the spine. Hosts of different
+    jobs have no route.
 
     Parameters
     ----------
@@ -470,7 +470,7 @@ class _JobTree:
             before[self.pod_of[leaf]] = self.index[leaf] + 1
 
     def path(self, start: int, end: int, index: int) -> list[int]:
-        """Return the edges from a leaf to the destination of an index at another leaf."""
+        """Return the edges from a leaf to another one, for its destination with an index."""
         if start == end:
             return []
         job, stages, reverse = self.job, self.clos.stages, self.clos.reverse
@@ -486,14 +486,14 @@ class _JobTree:
 
 
 def _bit(cables: int, index: int) -> int:
-    """Return the position of one of the bits of a number, the index modulo their number."""
+    """Return the position of the set bit with an index, taken modulo the number of set bits."""
     for _ in range(index % cables.bit_count()):
         cables &= cables - 1
     return (cables & -cables).bit_length() - 1
 
 
 def _lowest(cables: int, count: int) -> int:
-    """Return the lowest bits of a number, `count` of them."""
+    """Return the `count` lowest set bits of a number, as a number."""
     result = 0
     for _ in range(count):
         bit = cables & -cables
@@ -508,7 +508,7 @@ def _both(common: int, count: int, own: int, rest: int) -> bool:
 
 
 def _common(cables: list[_Cables]) -> _Cables:
-    """Return the cables that all have."""
+    """Return the cables that all items have."""
     result = cables[0]
     for each in cables[1:]:
         result = tuple(a & b for a, b in zip(result, each, strict=True))
@@ -516,7 +516,7 @@ def _common(cables: list[_Cables]) -> _Cables:
 
 
 def _resized(allocation: Allocation, count: int) -> Allocation:
-    """Return an allocation of which only `count` hosts are needed."""
+    """Return the same allocation for a job that needs only `count` hosts."""
     wasted = len(allocation.hosts) - count
     return Allocation(allocation.hosts, wasted, allocation.leaf_cables, allocation.pod_cables)
 

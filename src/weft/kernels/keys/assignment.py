@@ -4,7 +4,7 @@ Stages, subtrees, planes and prefixes are those of `weft.routing.structure.folde
 of a key that have the same colours up to a stage form a *group*; the next stage divides group ``g``
 into the groups ``g * planes + p``. To assign a key is to choose a plane for each group, with
 different planes for the groups of one parent. Loads are stored for each stage in the order (side,
-subtree, prefix, column), with side 0 for cables upwards and 1 for cables downwards.
+subtree, prefix, column), with side 0 for links upwards and 1 for links downwards.
 """
 
 from typing import Any, NamedTuple
@@ -24,9 +24,9 @@ class Stages(NamedTuple):
     Parameters
     ----------
     planes, parallel, subtrees
-        Planes, parallel cables to a parent, and subtrees.
+        Numbers of planes, of parallel cables to a parent, and of subtrees.
     prefixes
-        int64 [stages + 1]: prefixes, that is the product of the planes of all stages below.
+        int64 [stages + 1]: number of prefixes, the product of the planes of all stages below.
     load_base
         int64 [stages + 1]: first load of each stage.
     group_base
@@ -42,14 +42,14 @@ class Stages(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Demands of a key: how many flows each of its groups sends from and to each subtree.
+    """Flow counts of a key: how many flows each of its groups sends from and to each subtree.
 
     Parameters
     ----------
     offset
-        int32 [groups + 1]: demands of each group, groups of all stages in sequence.
+        int32 [groups + 1]: first count of each group, with the groups of all stages in sequence.
     side, cable, subtree, flows
-        int32 [demands]: 0 (flows from the subtree) or 1 (flows to it), the parallel cable, the
+        int32 [counts]: 0 (flows from the subtree) or 1 (flows to it), the parallel cable, the
         subtree and the number of flows.
     """
 
@@ -62,7 +62,7 @@ class Groups(NamedTuple):
 
 @njit(cache=True)
 def load_index(stages, stage, side, subtree, prefix, column):
-    """Return the index of the load of a cable direction."""
+    """Return the index of the load of a link."""
     width = stages.planes[stage] * stages.parallel[stage]
     line = (side * stages.subtrees[stage] + subtree) * stages.prefixes[stage] + prefix
     return stages.load_base[stage] + line * width + column
@@ -70,7 +70,7 @@ def load_index(stages, stage, side, subtree, prefix, column):
 
 @njit(cache=True)
 def gather_groups(stages, group, cable, from_subtree, to_subtree):
-    """Count the demands of each group.
+    """Count the flows of each group from and to each subtree.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def gather_groups(stages, group, cable, from_subtree, to_subtree):
     Returns
     -------
     Groups
-        Demands, sorted by group, side, cable and subtree.
+        Flow counts, sorted by group, side, cable and subtree.
     """
     flows, depth = group.shape
     total = stages.group_base[depth]
@@ -101,7 +101,7 @@ def gather_groups(stages, group, cable, from_subtree, to_subtree):
     for stage in range(depth):
         base = stages.group_base[stage]
         parallel, subtrees = stages.parallel[stage], stages.subtrees[stage]
-        # One key for group, side, cable and subtree, in this order of significance.
+        # One number for group, side, cable and subtree, in this order of significance.
         codes = np.empty(2 * flows, dtype=np.int64)
         used = 0
         for flow in range(flows):
@@ -139,9 +139,9 @@ def gather_groups(stages, group, cable, from_subtree, to_subtree):
 def _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, largest):
     """Compute the cost of a group on each plane, and the largest load that it causes there.
 
-    The cost is the increase of the sum of squared loads: `FORBIDDEN` if a cable is missing or its
-    load would exceed `limit`. The load of a missing cable is infinite. Both are written to
-    float64 [planes].
+    The cost is the increase of the sum of squared loads, or `FORBIDDEN` if a cable is missing or a
+    load would exceed `limit`. The load of a missing cable is infinite. Both results are written,
+    as float64 [planes].
     """
     planes = stages.planes[stage]
     width = planes * stages.parallel[stage]
@@ -167,7 +167,7 @@ def _costs(stages, groups, loads, weight, limit, stage, group, prefix, cost, lar
 
 @njit(cache=True)
 def assign(cost, rows, columns, of_row):
-    """Assign each row to a column of its own so that the sum of costs is least.
+    """Assign each row to a column of its own with the least sum of costs.
 
     Parameters
     ----------
@@ -238,11 +238,11 @@ def best_planes(stages, groups, loads, weight, limit, plane):
     Parameters
     ----------
     stages, groups
-        Dimensions of the network, and demands of the key.
+        Dimensions of the network, and flow counts of the key.
     loads
-        int32 [loads]: flows on each cable direction now.
+        int32 [loads]: present number of flows on each link.
     weight
-        float64 [loads]: load that a flow adds, the injection rate divided by the cable's rate;
+        float64 [loads]: load that a flow adds, the injection rate divided by the rate of the link;
         negative for a missing cable.
     limit
         Largest load, in units of `weight`.
@@ -256,15 +256,16 @@ def best_planes(stages, groups, loads, weight, limit, plane):
     worst
         Largest load that the choice causes; infinite if no choice meets the limit.
     lowest
-        A lower bound of `worst` for any choice: no group can be placed alone with less.
+        A lower bound on `worst` for any choice: some group alone causes at least this load on every
+        plane.
     following
-        Least load above the limit that a group causes on a plane.
+        Smallest load above the limit that any group causes on any plane.
 
     Notes
     -----
-    Dynamic programming over stages from the top: for each group and each prefix at which its parent
-    may be, a linear assignment of the groups to the planes, whose costs include the best choice at
-    the stages above. The result is thus optimal over all assignments.
+    Dynamic programming over the stages from the top. For each parent group and each prefix at which
+    it may be, a linear assignment gives its groups planes; the costs include those of the best
+    choice at the stages above. The result is thus the best of all assignments.
     """
     depth = len(stages.planes)
     plane[:] = -1
@@ -336,7 +337,7 @@ def best_planes(stages, groups, loads, weight, limit, plane):
 
 @njit(cache=True)
 def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
-    """Choose planes group by group, as the fine-grained shift of the Routing Keys paper.
+    """Choose planes group by group, like the fine-grained shift of the Routing Keys paper.
 
     The group with the most flows takes the plane that is best for it, then the group with the
     second most flows takes the best of the other planes, and so on, from the lowest stage up.
@@ -346,13 +347,15 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
     stages, groups, loads, weight, plane
         As for `best_planes`.
     by_maximum
-        Whether the best plane is the one with the least maximum of the loads of the group's cables,
-        and then the least increase of the sum of squared loads; otherwise the latter alone.
+        Whether the best plane is the one with the smallest maximum of the loads of the group's
+        links, with ties broken by the increase of the sum of squared loads. Otherwise this increase
+        alone decides.
 
     Returns
     -------
     bool
-        Whether no group had to use a missing cable; if not, some entries of `plane` are -1.
+        Whether every group found a plane without missing cables. If not, some entries of `plane`
+        are still -1.
     """
     depth = len(stages.planes)
     plane[:] = -1
@@ -397,14 +400,14 @@ def shifted_planes(stages, groups, loads, weight, by_maximum, plane):
 
 @njit(cache=True)
 def least_limit(stages, groups, loads, weight, plane):
-    """Find the smallest limit that `best_planes` can meet, and set the planes of that choice.
+    """Find the smallest limit that `best_planes` can meet, and set the planes for this limit.
 
     Returns
     -------
     float
         The limit; infinite if every choice uses a missing cable.
     """
-    # The choice without limit is the best one if no other has a lower largest load.
+    # The choice without a limit is kept if no other has a smaller largest load.
     _, most, limit, _ = best_planes(stages, groups, loads, weight, np.inf, plane)
     unlimited = plane.copy()
     while limit < most < np.inf:
@@ -425,7 +428,7 @@ def least_loaded_path(stages, loads, weight, price, from_subtree, to_subtree, de
     stages, loads, weight, limit
         As for `best_planes`.
     price
-        float64 [loads]: cost of each cable in addition to the increase.
+        float64 [loads]: cost of each link in addition to the increase.
     from_subtree, to_subtree
         int32 [stages]: subtrees of the two ends at each stage.
     depth
@@ -473,7 +476,7 @@ def least_loaded_path(stages, loads, weight, price, from_subtree, to_subtree, de
 
 @njit(cache=True)
 def move_flow(stages, from_subtree, to_subtree, depth, column, sign, loads):
-    """Add a flow with the given columns to the loads, or remove it; see `least_loaded_path`."""
+    """Add `sign` to the loads on the path of a flow; see `least_loaded_path`."""
     prefix = np.int64(0)
     for stage in range(depth):
         planes = stages.planes[stage]
@@ -485,10 +488,10 @@ def move_flow(stages, from_subtree, to_subtree, depth, column, sign, loads):
 
 @njit(cache=True)
 def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column, bound, rounds):
-    """Route flows without a path, and reroute those on the links with the most load.
+    """Route flows without a path, and reroute flows on links with loads above a bound.
 
-    A flow is rerouted if this lowers the largest load on its path; links with loads up to a bound
-    are left alone. If some loads stay above the bound, the flows negotiate.
+    A flow is rerouted if this lowers the largest load on its path. If loads above the bound remain
+    nevertheless, the flows on these links are rerouted by negotiated congestion (`_negotiate`).
 
     Parameters
     ----------
@@ -502,14 +505,14 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
     depth
         int32 [flows]: number of stages that each flow uses.
     bound
-        Load below which no flow is rerouted.
+        Largest load on the path of a flow up to which it is not rerouted.
     rounds
-        Largest number of passes over all flows.
+        Largest number of passes over all flows, and then of rounds of negotiation.
 
     Returns
     -------
     int
-        Index of the first flow without any path, or -1.
+        Index of the first flow for which there is no path, or -1.
     """
     flows = len(depth)
     price = np.zeros(len(loads))
@@ -567,16 +570,15 @@ def first_fit_path(
     stages, weight
         As for `best_planes`.
     reserved
-        int64 [loads]: demands of the flows on each cable direction.
+        int64 [loads]: sum of the demands of the flows on each link.
     from_subtree, to_subtree, depth, column
         As for `least_loaded_path`.
     demand
         Demand of the flow.
     limit
-        Largest sum of demands times `weight` of a cable with room.
+        Largest sum of demands, times `weight`, that a link may have.
     pair
-        Number from whose hash the column is drawn with which each stage begins; -1 to begin with
-        column 0.
+        Number whose hash gives the first column to try at each stage; -1 to begin with column 0.
 
     Returns
     -------
@@ -615,7 +617,7 @@ def first_fit_path(
 def first_fit(
     stages, reserved, weight, from_subtree, to_subtree, depth, demand, limit, pair, column
 ):
-    """Place flows one after the other on the first path with room, else on a hashed path.
+    """Place flows one after the other, each on the first path with room, else on a hashed path.
 
     Parameters
     ----------
@@ -669,13 +671,13 @@ def _largest_load(stages, loads, weight, from_subtree, to_subtree, depth, column
 def _negotiate(
     stages, loads, weight, price, from_subtree, to_subtree, depth, column, bound, rounds
 ):
-    """Reroute flows on cables above a bound, whose prices rise as long as they are.
+    """Reroute flows on links with loads above a bound; in each round, the prices of these rise.
 
-    The choice with the least largest load is kept. The parameters are those of `improve_paths`.
+    Keep the paths with the smallest largest load. The parameters are those of `improve_paths`.
 
     Notes
     -----
-    Negotiated congestion (McMurchie and Ebeling 1995, PathFinder).
+    Negotiated congestion (PathFinder, McMurchie and Ebeling 1995).
     """
     most = (loads * weight).max()
     kept, kept_loads = column.copy(), loads.copy()
@@ -704,7 +706,7 @@ def _negotiate(
 
 @njit(cache=True)
 def columns_of(stages, group, cable, plane, column):
-    """Return whether every flow has a plane at each stage, and write the columns of the flows.
+    """Write the columns of the flows, and return whether every flow has all planes that it needs.
 
     Parameters
     ----------
@@ -713,7 +715,7 @@ def columns_of(stages, group, cable, plane, column):
     group, cable
         As for `gather_groups`.
     plane
-        int32 [groups]: plane of each group; -1 for none.
+        int32 [groups]: plane of each group, -1 if it has none.
     column
         int32 [flows, stages], written; -1 for a stage that the flow does not use, or whose group
         has no plane.
@@ -758,7 +760,7 @@ def drop_broken(stages, weight, from_subtree, to_subtree, depth, column):
 
 @njit(cache=True)
 def add_flows(stages, from_subtree, to_subtree, depth, column, sign, loads):
-    """Add flows to the loads, or remove them; flows without a path are left out.
+    """Add flows to the loads, or remove them; leave out flows without a path.
 
     Parameters
     ----------

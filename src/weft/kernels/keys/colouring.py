@@ -1,8 +1,8 @@
 """Edge colouring of bipartite multigraphs: Euler splits, and matchings at odd degrees.
 
-The vertices are merged and split into vertices of one degree D, with dummy edges where edges are
-missing. A D-regular graph of even degree is split into two of degree D / 2 that are coloured on
-their own; from one of odd degree a perfect matching is removed first, which is one colour
+The vertices are merged and split until all have at most D edges, and dummy edges make the graph
+D-regular. If D is even, the graph is split into two of degree D / 2, which are coloured separately.
+If D is odd, a perfect matching is removed first and gets a colour of its own
 (Cole, Ost and Schirra 2001). Perfect matchings are found by random walks along alternating paths
 (Goel, Kapralov and Khanna 2013), in O(n log n) expected steps for n vertices on each side.
 """
@@ -17,7 +17,7 @@ from weft.kernels.hashing import splitmix64
 def colour_edges(left, right, colours, seed):
     """Colour edges so that each vertex has as few edges of one colour as possible.
 
-    A vertex of degree d gets at most ceil(d / colours) edges of any colour. With at least as many
+    A vertex of degree d has at most ceil(d / colours) edges of any colour. With at least as many
     colours as the largest degree, the colouring is thus proper.
 
     Parameters
@@ -68,16 +68,17 @@ def colour_edges(left, right, colours, seed):
 
 @njit(cache=True)
 def colour_groups(order, start, left, right, width, use_all, seed, colour):
-    """Colour the flows of each group, with as few colours as possible up to a number of colours.
+    """Colour the flows of each group, with as few colours as possible but at most `width`.
 
     Parameters
     ----------
     order, start
-        int64: flows sorted by group, and the first position of each group and the number of flows.
+        int64 [flows] and int64 [groups + 1]: flows sorted by group; for each group the position of
+        its first flow, followed by the number of flows.
     left, right
         int32 [flows]: the ends of each flow.
     width
-        Most colours; with 0, a group gets as many colours as the largest degree of its vertices.
+        Largest number of colours; if 0, as many as the largest degree of the vertices of a group.
     use_all
         Whether to use `width` colours even if fewer suffice.
     seed
@@ -101,8 +102,8 @@ def colour_groups(order, start, left, right, width, use_all, seed, colour):
 def _equal_parts(end, degree):
     """Assign edges to vertices of at most `degree` edges, and count these vertices.
 
-    A vertex with more edges is split into parts of which all but the last are full; vertices and
-    last parts with few edges are merged.
+    A vertex with more edges is split into parts. All but the last part are full; vertices and last
+    parts with few edges are merged.
     """
     count = len(end)
     total = 0
@@ -138,7 +139,7 @@ def _equal_parts(end, degree):
 
 @njit(cache=True)
 def _colour_regular(edge, head, size, degree, seed, result):
-    """Colour a regular graph whose edges are sorted by left vertex; the arrays are permuted."""
+    """Colour a regular graph whose edges are sorted by left vertex; permute `edge` and `head`."""
     total = len(head)
     partner = np.empty(total, dtype=np.int32)
     second = np.empty(total, dtype=np.bool_)
@@ -199,7 +200,7 @@ def _colour_regular(edge, head, size, degree, seed, result):
 
 @njit(cache=True)
 def _split(head, begin, end, partner, second, pending):
-    """Mark half of the edges of each vertex as `second`: alternate edges of closed walks.
+    """Mark half of the edges of each vertex as `second`: every other edge of closed walks.
 
     At each vertex the edges are paired. A walk that leaves each vertex by the partner of the edge
     by which it arrived is closed and of even length.
@@ -231,8 +232,8 @@ def _split(head, begin, end, partner, second, pending):
 def _match(head, begin, size, degree, state, left_by, chosen, owner):
     """Find a perfect matching: the position `chosen` of an edge of each left vertex.
 
-    `left_by` is the last edge by which a walk left each left vertex. Following these edges skips
-    the loops of the walk.
+    `left_by` has the last edge by which a walk left each left vertex. A path along these edges does
+    not contain the loops of the walk.
     """
     owner[:] = -1
     for start in range(size):

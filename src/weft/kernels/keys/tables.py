@@ -28,7 +28,7 @@ def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, ta
 
     Returns
     -------
-    int: the first flow for which no offset is left, or -1. Such flows get offset -1.
+    int: the first flow for which no offset is left, or -1. All such flows get offset -1.
     """
     left = -1
     for flow in range(len(destination)):

@@ -1,4 +1,4 @@
-"""sar: the paths and lanes of dfsssp, balanced over the flows that jobs really have."""
+"""sar: paths and lanes as of dfsssp, but balanced over the flows of given jobs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sar(
     check_vls(max_vls)
     if not flows:
         raise NotApplicable(
-            "the flows of the jobs are read from a file; specify it with flows=FILE"
+            "engine sar reads the flows of the jobs from a file; specify it with flows=FILE"
         )
     ends = read_flows(fabric, read_text(flows), flows)
     return sar_routes(fabric, *ends, passes=passes, max_vls=max_vls, management=management)
@@ -69,8 +69,8 @@ def sar_routes(
 ) -> TableRoutes:
     """Return scheduling-aware routes: tables that are balanced over given flows.
 
-    All pairs of hosts have a path. Those that are not listed decide only between paths that are
-    equal for the listed ones.
+    All pairs of hosts have a path. Pairs that are not listed decide only between paths that are
+    equally good for the listed pairs.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def sar_routes(
     Notes
     -----
     The idea is that of Domke and Hoefler, "Scheduling-Aware Routing for Supercomputers", SC 2016:
-    routes from the present state of the batch system. The details are not theirs: the flows are the
-    caller's, and each destination's paths are chosen again after all others, as for `dfsssp`.
+    routes that follow the present state of the batch system. The details are not theirs: the caller
+    gives the flows, and each destination's paths are chosen again after all others, as in `dfsssp`.
 
     Examples
     --------

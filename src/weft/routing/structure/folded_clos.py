@@ -1,9 +1,9 @@
-"""Coordinates of a folded Clos network, also with missing or slower cables and switches.
+"""Coordinates of a folded Clos network, even with missing or slower cables and switches.
 
 A switch of level l > 1 is identified by its subtree (the part of the fabric below it, without the
 switches above level l) and by its plane (the part that remains when the levels below it are
-removed). Both are connected components, so that neither names nor the order of ports are used, and
-a few missing cables change neither.
+removed). Both are connected components. Names and the order of ports therefore do not matter, and a
+few missing cables change neither subtrees nor planes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Stage(FrozenArrays):
     subtree
         int32 [leaves]: subtree of each leaf switch.
     planes, parallel
-        Number of planes above a switch of this stage, and of parallel cables to each parent.
+        Numbers of planes above a switch of this stage, and of parallel cables to each parent.
     edge
         int32 [subtrees, prefixes, parallel * planes]: edge of `SwitchGraph` that leads upwards from
-        the switch of a subtree with a prefix (the planes chosen at the stages below, the lowest
-        most significant) by cable ``c`` to plane ``p``, in column ``c * planes + p``; -1 if there
-        is none.
+        the switch with a given subtree and prefix, -1 if there is none. Column ``c * planes + p``
+        is parallel cable ``c`` to plane ``p``. A prefix combines the planes chosen at the stages
+        below into one number, with the lowest stage most significant.
     """
 
     subtree: NDArray[np.int32]
@@ -46,7 +46,7 @@ class Stage(FrozenArrays):
 
     @property
     def width(self) -> int:
-        """Columns of `edge`: cables by which a switch sends upwards."""
+        """Number of columns of `edge`: cables upwards from a switch."""
         return self.planes * self.parallel
 
 
@@ -59,7 +59,7 @@ class FoldedClos(FrozenArrays):
     level
         int16 [rows]: level, 1 for leaf switches.
     leaf_row, leaf_of_row
-        int32: row of each leaf switch, and number of the leaf switch of each row; -1 for no leaf.
+        int32: row of each leaf switch, and number of the leaf switch at each row, -1 for others.
     stages
         One for each pair of successive levels, the lowest first.
     reverse
@@ -88,7 +88,7 @@ def find_folded_clos(fabric: Fabric) -> FoldedClos:
 
     Notes
     -----
-    Leaf-spine networks, XGFT and PGFT have such coordinates, also slimmed ones.
+    Leaf-spine networks, XGFTs and PGFTs have such coordinates, even if they are slimmed.
     """
     level = find_levels(fabric, idle=True)
     graph = fabric.graph
@@ -97,7 +97,7 @@ def find_folded_clos(fabric: Fabric) -> FoldedClos:
     leaf_of_row = np.full(graph.num_rows, -1, dtype=np.int32)
     leaf_of_row[leaf_row] = np.arange(len(leaf_row))
     stages: list[Stage] = []
-    # Number of each row's prefix, and of prefixes, at its level.
+    # Prefix of each row at its level, and number of prefixes at the current level.
     prefix, prefixes = np.zeros(graph.num_rows, dtype=np.int64), 1
     subtree = leaf_of_row.astype(np.int64)
     above = np.zeros(graph.num_rows, dtype=np.int64)
@@ -128,7 +128,7 @@ def _components(fabric: Fabric, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _planes(
     fabric: Fabric, level: NDArray[np.int16], lowest: int, above: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int]:
-    """Return the plane of each row from level `lowest` up, within its plane of the stage below."""
+    """Return the plane of each row from level `lowest` up, and the number of planes."""
     kept = level >= lowest
     component = _components(fabric, kept)
     rows = np.flatnonzero(kept)
@@ -147,7 +147,7 @@ def _planes(
 def _subtrees(
     fabric: Fabric, level: NDArray[np.int16], top: int, leaf_row: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Return the subtree of each row up to level `top`, numbered by first leaf switch."""
+    """Return the subtree of each row up to level `top`, in the order of first leaf switches."""
     component = _components(fabric, level <= top)
     _, first = np.unique(component[leaf_row], return_index=True)
     number = np.full(int(component.max()) + 1, -1, dtype=np.int64)
@@ -174,7 +174,7 @@ def _columns(
     up, key = up[order], key[order]
     cable = np.arange(len(up)) - np.searchsorted(key, key, side="left")
     parallel = int(cable.max(initial=0)) + 1
-    # All subtrees, also those without a switch at level `low`.
+    # All subtrees, even those without a switch at level `low`.
     shape = (int(subtree[level <= low].max()) + 1, prefixes, parallel * planes)
     edge = np.full(shape, -1, dtype=np.int32)
     tail = graph.edge_tail[up]
@@ -193,6 +193,6 @@ def _refuse_twins(
         one, other = (fabric.node_names[fabric.graph.row_node[order[at + k]]] for k in (0, 1))
         raise NotApplicable(
             f"this is not a folded Clos network: switches {one} and {other} lead down to the same "
-            "leaf switches, and the levels above connect them; expected one switch for each part "
-            "of the tree below in each of the parts above"
+            "leaf switches, and the levels above connect them too; expected such switches to have "
+            "no common switch above them, directly or via others"
         )

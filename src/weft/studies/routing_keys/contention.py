@@ -19,9 +19,9 @@ from weft.routing_keys.choice import chosen_columns
 from weft.routing_keys.network import KeyNetwork, key_network
 from weft.routing_keys.routing_key import stages_used
 
-#: Hosts that send, and that receive; and mean number of flows of an application.
+#: Share of hosts that send, and that receive; and mean number of flows of an application.
 UTILIZATION, FLOWS = 0.6, 10
-#: Leaf switches, hosts of a leaf switch, and middle switches of each network.
+#: Number of leaf switches, of hosts per leaf switch and of middle switches, for each network.
 RADIXES = (10, 20, 30, 50, 70, 100, 150, 200, 300, 400, 500)
 #: Method -> choice and criterion of NRK; none for the others.
 METHODS: dict[str, tuple[Any, Any] | None] = {
@@ -43,7 +43,7 @@ class Size:
     Parameters
     ----------
     radix
-        Leaf switches, hosts of a leaf switch, and middle switches.
+        Number of leaf switches, of hosts per leaf switch and of middle switches.
     seed
         Seed of the flows, their applications and the keys.
     """
@@ -58,7 +58,7 @@ def _fabric(radix: int) -> Fabric:
 
 
 def traffic(hosts: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.intp]]:
-    """Draw the flows and divide them into applications.
+    """Draw random flows and divide them into applications.
 
     Parameters
     ----------

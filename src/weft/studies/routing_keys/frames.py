@@ -21,7 +21,7 @@ POINT_COLUMNS = {
         "Figure of the paper, or latency (scheduler), keys (kinds of keys), lmc, placement, "
         "faults (missing cables)",
     ),
-    "choice": Column(pl.String, "", "Choice that the paper leaves open (the first is the usual)"),
+    "choice": Column(pl.String, "", "Setting that the paper leaves open (default: as the paper)"),
     "tree": Column(pl.String, "", "Fabric"),
     "applications": Column(pl.Int64, "", "Number of applications"),
     "utilization": Column(pl.Float64, "", "Utilization (communication time over total time)"),
@@ -45,7 +45,7 @@ SUMMARY_COLUMNS = {
     "worst_us": Column(pl.Float64, "us", "Mean over the seeds of the largest communication time"),
     "worst_ci95": Column(pl.Float64, "us", "Half width of its 95 % interval"),
     "ratio": Column(
-        pl.Float64, "", "Mean over the seeds of dmodk's time over this one (null without dmodk)"
+        pl.Float64, "", "Mean over the seeds of dmodk's time over this time (null without dmodk)"
     ),
     "ratio_ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
 }
@@ -107,7 +107,7 @@ def summary_frame(measured: Sequence[Measured]) -> pl.DataFrame:
     rows = []
     for point, runs in points.items():
         mean, half = interval(np.array([times[run] for run in runs]))
-        # A choice that only changes other policies has the usual dmodk.
+        # A choice that changes only other policies has no runs of dmodk; take those of the default.
         rivals = [replace(run, policy="dmodk") for run in runs]
         rivals = [each if each in times else replace(each, choice=PAPER) for each in rivals]
         gain: tuple[Any, Any] = (None, None)

@@ -1,4 +1,4 @@
-"""Figures 4 and 6 to 9 of the Routing Keys paper, and figures beyond it."""
+"""Figures 4 and 6 to 9 of the Routing Keys paper, and a figure that it does not have."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TITLES = {
     "6": "Mixed sizes, 6 applications of 36 ranks",
     "7": "Mixed sizes",
     "8": "Messages of 32 KiB",
-    "9": "The same data in messages of one size",
+    "9": "Equal amounts of data, by message size",
 }
 
 
@@ -128,7 +128,7 @@ def _line(
 
 def _draw(axes: Axes, summary: pl.DataFrame, by_size: bool) -> None:
     column = "size_kib" if by_size else "utilization"
-    # Policies beyond the paper's are only drawn where they have as many points.
+    # Policies that the paper does not have are drawn only for the small tree.
     small = summary["tree"].unique().to_list() == [SMALL]
     for policy in STYLES:
         here = summary.filter(pl.col("policy") == policy).sort(column)

@@ -33,12 +33,12 @@ _TITLES = {
     "6": "Figure 6: 216 hosts, 6 applications, mixed sizes",
     "7": "Figure 7: mixed sizes",
     "8": "Figure 8: messages of 32 KiB",
-    "9": "Figure 9: the same data in messages of one size",
-    "latency": "Latency of the scheduler: NRK until its key is granted",
+    "9": "Figure 9: equal amounts of data, by message size",
+    "latency": "Latency of the scheduler; until a key is granted, NRK waits or has the base routes",
     "keys": "Kinds of keys",
-    "lmc": "LMC: ARK where a flow that finds no LID takes the base routes",
-    "placement": "Placement; isolated: Jigsaw's, with D-mod-K on the links of each application",
-    "faults": "Missing cables, over base routes that allow them",
+    "lmc": "LMC: with ARK, a flow for which no LID is left takes the base routes",
+    "placement": "Placement; isolated: as Jigsaw, with D-mod-K on the links of each application",
+    "faults": "Missing cables, with base routes that allow them",
 }
 #: Columns that tell the points of a figure apart, and their headings.
 _POINTS = {
@@ -71,14 +71,14 @@ def contention_table(study: KeyStudy) -> Table:
 
 
 def time_tables(study: KeyStudy) -> Iterator[Table]:
-    """Yield a table for each figure: a row per policy, a column per point, times in us."""
+    """Yield a table for each figure, with a row for each point and policy, and times in us."""
     usual = study.summary.filter(pl.col("choice") == PAPER)
     for (figure,), here in usual.group_by("figure", maintain_order=True):
         several = [name for name in _POINTS if here[name].n_unique() > 1]
         points = here.select(several).unique(maintain_order=True).rows() if several else [()]
         rival = "the base routes" if figure == "faults" else "D-mod-K"
         table = titled_table(
-            f"{_TITLES[str(figure)]}; gain: time of {rival} over this one",
+            f"{_TITLES[str(figure)]}; gain: time of {rival} over that of the policy",
             (), [_POINTS[name] for name in several], ("policy",), ("time, us", "gain"),
             collapse_padding=True,
         )  # fmt: skip
@@ -131,7 +131,7 @@ class KeyStudy(ReportedStudy):
 
     Notes
     -----
-    `asked` and `done` include the networks of figure 4.
+    `asked` and `done` count each network of figure 4 as a run.
     """
 
     width = 150

@@ -1,4 +1,4 @@
-"""Runs of the Routing Keys study: their list, one run, and all runs over several processes."""
+"""Runs of the Routing Keys study: their list, and their simulation in several processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FINE, COARSE = tuple(n / 10 for n in range(1, 10)), (0.1, 0.3, 0.5, 0.7, 0.9)
 #: Utilization of figure 9, which the paper does not give.
 DUTY = 0.5
 
-#: Policy -> engine and policy of the simulation; without an engine, the base routes of the run.
+#: Policy -> engine and policy of the simulation; with no engine, the run's base routes are used.
 POLICIES: dict[str, tuple[str, str]] = {
     "dmodk": ("", "deterministic"),
     "conga": ("ecmp", "conga"),
@@ -69,8 +69,8 @@ class Choice:
     sizes
         Sizes of mixed messages in bytes, drawn with equal probability.
     placement
-        Hosts of an application: ``random``, ``contiguous``, or ``isolated``, with links between
-        switches that no other application has.
+        Hosts of an application: ``random``, ``contiguous``, or ``isolated``, which gives it links
+        between switches that no other application uses.
     together
         Whether all applications start at once, instead of at random times within a phase.
     calc_spread
@@ -80,7 +80,7 @@ class Choice:
     buffer_bytes
         Buffer of each incoming link of a switch.
     policies
-        Policy of the paper -> policy of the simulation in its place.
+        Policy of the paper -> policy that is simulated instead.
     """
 
     sizes: tuple[int, ...] = MIXED
@@ -132,7 +132,7 @@ class Run:
     choice
         Key of `CHOICES`.
     missing
-        Random cables between switches that are missing.
+        Number of missing cables between switches, which are chosen at random.
     base
         Engine of the base routes.
     placement
@@ -184,7 +184,8 @@ def study_runs(
     figures
         ``6`` to ``9``, ``latency``, ``keys``, ``lmc``, ``placement``, ``faults``.
     seeds
-        Seeds of the repetitions; figure 9 has the first half of them, but at least 5.
+        Seeds of the repetitions. Figure 9 has the first 5 of them, or the first half if that is
+        more.
     choices
         Whether to vary what the paper leaves open.
     quick
@@ -199,7 +200,7 @@ def study_runs(
     if choices:
         points += [replace(run, choice=each) for run, each in _varied(points)]
     points = list(dict.fromkeys(points))
-    # Figure 9 has by far the longest runs, and each repeats its phases most.
+    # Figure 9 has by far the longest runs, because they repeat their phases up to 16 times.
     half = seeds[: max(5, len(seeds) // 2)]
     return tuple(
         replace(run, seed=seed) for run in points for seed in (half if run.figure == "9" else seeds)
@@ -262,7 +263,7 @@ def _keys(quick: bool) -> Iterator[Run]:
 
 
 def _lmc(quick: bool) -> Iterator[Run]:
-    # Offset 0 of each LID has the base routes, so an LMC of 3 has room for the keys of 6 phases.
+    # LID offset 0 has the base routes, so an LMC of 3 leaves 7 offsets for the keys of 6 phases.
     for util in (0.1,) if quick else (0.1, 0.5):
         for policy in ("dmodk", *(f"ark:lmc={lmc}" for lmc in (1, 2, 3)), "ark"):
             yield Run("lmc", SMALL, 6, util, 0, 1 if quick else 2, policy, 0)
@@ -286,7 +287,7 @@ def _faults(quick: bool) -> Iterator[Run]:
 
 
 def _varied(points: Sequence[Run]) -> Iterator[tuple[Run, str]]:
-    """Yield the runs that are repeated with other choices, and these choices."""
+    """Yield each run that is repeated with another choice, and this choice."""
     for choice, run in product(list(CHOICES)[1:], points):
         if run.policy not in PAPERS or run.figure not in ("6", "7", "8"):
             continue
@@ -346,7 +347,7 @@ def jobs_of(run: Run, hosts: int) -> list[Job]:
 
 @lru_cache(maxsize=2)
 def _mix(run: Run) -> JobMix:
-    """Return the applications of a run; policies and base routes do not matter."""
+    """Return the applications of a run, which depend on neither policy nor base routes."""
     fabric = _network(run.tree, run.missing, run.seed + 1 if run.missing else 0)
     return combine(jobs_of(run, fabric.num_hosts), fabric)
 
@@ -364,8 +365,8 @@ def _routes_of(run: Run, fabric: Fabric, mix: JobMix, engine: str, seed: int) ->
 def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
     """Simulate one run.
 
-    The communication time of an application is the time from its start to its end without the
-    longest calculation of each phase; it includes barriers and the wait for keys.
+    The communication time of an application is the time from its start to its end minus the longest
+    calculation of each phase. It includes barriers and the wait for keys.
 
     Parameters
     ----------

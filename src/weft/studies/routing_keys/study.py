@@ -1,8 +1,8 @@
 """Routing Keys: ARK and NRK against D-mod-K, CONGA and other routings, at the packet level.
 
-Figures 4 and 6 to 9 are reproduced and each claim is tested; beyond the paper are the latency of
-the scheduler, the kinds of keys, the LMC, the placement, and trees with missing cables. The paper
-does not print the sizes of figure 4, the distribution of mixed sizes, the utilization of figure 9,
+Figures 4 and 6 to 9 are reproduced, and each claim is tested. Beyond the paper, the study covers
+the latency of the scheduler, kinds of keys, the LMC, placement, and missing cables. The paper does
+not print the sizes of figure 4, the distribution of mixed sizes, the utilization of figure 9,
 the numbers of iterations, or the settings of switches and of CONGA; `runs.CHOICES` varies what
 matters.
 """
@@ -28,7 +28,7 @@ from weft.studies.routing_keys.runs import CHOICES, PAPER, Measured, Run, measur
 from weft.studies.routing_keys.verdicts import CLAIMS, Evidence
 
 FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "lmc", "placement", "faults")
-#: Largest network of figure 4, and its largest network in a quick study.
+#: Hosts of the largest network of figure 4, by default and in a quick study.
 MOST_HOSTS, QUICK_HOSTS = 40_000, 2_500
 
 
@@ -52,17 +52,18 @@ def routing_keys(
     ----------
     seeds
         Number of repetitions, each with its own placement, sizes, orders and start times; by
-        default 5, or 3 if quick. Figure 9 has half as many, but at least 5.
+        default 5, or 3 if quick. Figure 9 has the first 5 of them, or the first half if that is
+        more.
     figures
         Figures 4, 6, 7, 8 and 9; beyond the paper: latency (of the scheduler), keys (kinds of
         keys), lmc (LIDs for the keys' paths), placement, faults (missing cables).
     choices
         Whether to vary what the paper leaves open, at some points of figures 6 to 8.
     hosts
-        Most hosts in figure 4, 400 to 250,000.
+        Largest number of hosts in figure 4, from 400 to 250,000.
     quick
         Whether to use 216 hosts in all figures at the packet level, fewer points, at most 2,500
-        hosts in figure 4, and no other choices.
+        hosts in figure 4, and no variation of what the paper leaves open.
     seed
         First seed; the others follow it.
     processes
@@ -113,7 +114,7 @@ def made(
     flows: dict[contention.Size, dict[str, int]],
     sizes: int,
 ) -> KeyStudy:
-    """Return the study of all measurements; `runs` and `sizes` are those that were asked for."""
+    """Return the study of all measurements, of `runs` planned runs and `sizes` planned networks."""
     numbers = range(options["seed"], options["seed"] + options["seeds"])
     evidence = Evidence.of(measured, runs, flows, numbers)
     tested = CHOICES if options["choices"] and not options["quick"] else (PAPER,)

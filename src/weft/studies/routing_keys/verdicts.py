@@ -23,9 +23,9 @@ from weft.studies.claims import (
 from weft.studies.routing_keys.contention import Size
 from weft.studies.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
 
-#: The gain of 2.7 that the paper prints, rounded.
+#: The smallest gain that rounds to the 2.7 of the paper.
 GAIN = 2.65
-#: Times that differ by less count as "comparable", or the difference as "negligible".
+#: Largest relative differences of times that are "comparable", and that are "negligible".
 CLOSE, NEGLIGIBLE = 0.10, 0.05
 
 LABELS = {
@@ -46,7 +46,7 @@ class Evidence:
         Run with seed 0 -> communication time, float64 [seeds]: the largest of all applications, and
         the mean over them; complete points only.
     planned
-        All points that the options of the study include, with seed 0.
+        All points that the options of the study include, as runs with seed 0.
     contention
         (hosts, method) -> largest number of flows on a link, float64 [seeds].
     """
@@ -64,7 +64,7 @@ class Evidence:
         sizes: Mapping[Size, Mapping[str, int]],
         seeds: Sequence[int],
     ) -> Evidence:
-        """Index the measurements; `runs` are all that were asked for."""
+        """Index the measurements; `runs` are all planned runs."""
         every = {each.run: each for each in measured}
         planned: dict[Run, list[Measured | None]] = {}
         for run in runs:
@@ -89,7 +89,7 @@ class Evidence:
     def points(
         self, figure: str, choice: str, policies: Iterable[str], applications: int = 0
     ) -> list[Run]:
-        """Return the points of a figure with some policies, each as its run with ``dmodk``.
+        """Return the points at which a figure has some policies, each as its run with ``dmodk``.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Evidence:
         policies
             Policies that the claim compares.
         applications
-            Number of applications, if it is not 0.
+            Number of applications; 0 for any.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Evidence:
         Raises
         ------
         NotMeasured
-            If an interrupt prevented runs.
+            If an interrupt prevented some of the runs.
         """
         run = replace(point, policy=policy)
         if CHOICES[run.choice].policies and policy not in CHOICES[run.choice].policies:
@@ -136,7 +136,7 @@ class Evidence:
         return self.times[run]
 
     def gain(self, point: Run, other: str, ours: str) -> Values:
-        """Return the time of one policy over that of another at a point, by seed."""
+        """Return the time of policy `other` over that of `ours` at a point, for each seed."""
         return self.time(point, other) / self.time(point, ours)
 
 
@@ -149,7 +149,7 @@ def where(point: Run) -> str:
 def _gains(
     ev: Evidence, points: Iterable[Run], pairs: Iterable[tuple[str, str]], wanted: Wanted
 ) -> list[Comparison]:
-    """Compare the ratio of the times of pairs of policies with a range, or with 1, at points."""
+    """Compare the ratios of times of pairs of policies at points with a range, or with 1."""
     less = 0.0 if isinstance(wanted, tuple) else 1.0
     minus = " minus 1" if less else ""
     return [
@@ -184,7 +184,7 @@ def _simple(
     figure: str, pairs: Sequence[tuple[str, str]], wanted: Wanted, applications: int = 0,
     lowest: bool = False,
 ) -> dict[str, Callable[[Evidence, Any], Any]]:  # fmt: skip
-    """Return the test that ratios of times are in a range at the points of a figure."""
+    """Return the test of whether ratios of times are as wanted at the points of a figure."""
     policies = {policy for pair in pairs for policy in pair}
 
     def points(ev: Evidence, choice: str) -> list[Run]:
@@ -344,7 +344,7 @@ def _comment(
     Parameters
     ----------
     fails
-        Explanation if the claim does not hold with the usual choice.
+        Explanation if the claim does not hold with the default choice.
     more
         Explanation from measurements; it is left out if some of them are missing.
     """
@@ -377,15 +377,15 @@ def _means(ev: Evidence) -> str:
 
 
 _ONE_SIZE = (
-    "All ranks of a phase send messages of one size with mixed sizes, too, so a single size does "
-    "not change the contention within an application. D-mod-K and ARK differ little where other "
-    "applications cause most contention, that is with many applications, and where hosts are "
-    "contiguous, because D-mod-K routes shifts of contiguous hosts without contention."
+    "All messages of a phase have one size with mixed sizes, too; a single size does not change "
+    "the contention within an application. D-mod-K and ARK differ little where other applications "
+    "cause most of the contention, that is with many applications. They also differ little where "
+    "hosts are contiguous, because D-mod-K routes shifts of contiguous hosts without contention."
 )
 _LARGER = (
-    "There are two effects. Fewer barriers save time. But the largest time of all applications is "
-    "over fewer phases, whose contention with other applications varies: with many applications, "
-    "the largest of sums of few terms is farther above the mean."
+    "Two effects oppose each other. Fewer barriers save time. But each application's time is a sum "
+    "over fewer phases, whose contention with other applications varies; with many applications, "
+    "the largest of these sums is therefore farther above their mean."
 )
 
 CLAIMS: tuple[Claim[Evidence], ...] = (

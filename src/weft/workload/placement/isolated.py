@@ -20,23 +20,23 @@ def isolated(request: PlacementRequest, *, method: Isolation = "jigsaw") -> NDAr
         Allowed hosts and number of ranks.
     method
         ``jigsaw``, or ``laas``, which rounds jobs that need several pods up to whole leaf switches.
-        All jobs must be placed by one method; see `weft.workload.isolation`, whose
-        `isolated_routes` are the routes on the jobs' own links.
+        All jobs must be placed by the same method. `weft.workload.isolation` describes the methods;
+        its `isolated_routes` use only the jobs' own links.
 
     Raises
     ------
     InputError
         If the ranks need more hosts than are allowed.
     NotApplicable
-        If the fabric is not a complete tree of two or three levels, a job with ranks already is not
-        isolated, or no allocation of the job is.
+        If the fabric is not a tree as for `IsolatedJobs`, an earlier job is not isolated, or no
+        isolated allocation for this job is left.
     """
     request.need(len(request.hosts))
     state = IsolatedJobs(request.fabric, method)
     for number, hosts in enumerate(request.earlier, 1):
         earlier = state.adopt(hosts)
         if earlier is None:
-            raise NotApplicable(f"job {number} with ranks already is not isolated by {method}")
+            raise NotApplicable(f"job {number}, already placed, is not isolated by {method}")
         state.take(earlier)
     state.allow(request.hosts)
     count = -(-request.num_ranks // request.max_ranks_per_host)

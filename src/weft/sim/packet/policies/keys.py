@@ -17,7 +17,7 @@ def ark(
     first: First = "random",
     lmc: int = 0,
 ) -> Policy:
-    """Messages take the paths of their application's routing key; others take the routes.
+    """Messages take the paths of their application's routing key; others take the base routes.
 
     Each application, or each of its phases, has one key, whose paths are free of contention if that
     is possible and do not depend on other applications.
@@ -27,10 +27,10 @@ def ark(
     method, colours
         As for `weft.keys`.
     first
-        The switch of the first colour of each key. With ``random``, the keys of several
-        applications do not all begin with the same switches, as they do with ``lowest``.
+        As for `weft.keys`. With ``lowest``, the keys of all applications use the same switches
+        first; ``random`` avoids this.
     lmc
-        LMC of the subnet, where a flow that finds no LID for its path takes the routes; 0 for no
+        LMC of the subnet. A flow for whose path no LID is left takes the base routes. 0 for no
         limit.
 
     Notes
@@ -59,13 +59,14 @@ def nrk(
     ----------
     choice, criterion
         How the scheduler gives switches to a key: ``shift`` or ``optimum``, by the largest load
-        (``max``) or the ``variance`` of the loads; or ``first-fit``, after Hedera's global first
-        fit, which places single flows on the first path with room for their demand.
+        (``max``) or the ``variance`` of the loads; ``first-fit``, after Hedera's global first fit,
+        which places single flows on the first path with room for their demand; or ``fixed``, which
+        keeps the switches that the key got when it was made.
     method, colours
         As for `weft.keys`.
     latency, service
-        Time of a message to or from the scheduler, and time in which it handles a request; requests
-        wait in order of arrival.
+        Latency of a message to or from the scheduler, and time that it takes for one request;
+        requests wait in order of arrival.
     before
         What the messages of a phase do before its key is granted: ``wait``, or take the ``base``
         routes.
