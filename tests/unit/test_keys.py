@@ -209,6 +209,7 @@ def test_fabrics_that_are_not_folded_clos_networks_are_refused() -> None:
         ([0], [5], {"method": "best"}, "exact or greedy"),
         ([0], [5], {"seed": -1}, "seed"),
         ([0], [5], {"colours": "some"}, "fewest or all"),
+        ([0], [5], {"method": "greedy", "colours": "all"}, "colours=all needs method exact"),
         ([0], [5], {"name": 3}, "must be text, not 3"),
     ],
 )

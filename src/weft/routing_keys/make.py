@@ -113,6 +113,8 @@ def keys(
     one_of(method, get_args(Method), "method")
     one_of(colours, get_args(Colours), "colours")
     one_of(first, get_args(First), "first")
+    if method == "greedy" and colours == "all":
+        raise InputError("colours=all needs method exact")
     whole_number(seed, "seed", 0, 2**63 - 1)
     source = fabric.host_numbers(sources, "sources")
     destination = fabric.host_numbers(destinations, "destinations", count=len(source))

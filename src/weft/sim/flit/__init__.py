@@ -1,0 +1,1 @@
+"""The flit level: routers cycle by cycle."""
