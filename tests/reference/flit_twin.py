@@ -23,7 +23,7 @@ class Packet:
     number: int  # of the packets of its source, in order of birth
     destination: int
     born: int
-    begun: int  # by the source; the first flit may have to wait for a credit
+    entered: int = -1  # cycle in which the source sends the first flit
     routers: int = 0
 
 
@@ -179,7 +179,7 @@ class PlainFlits:
             if self.measuring(packet.born):
                 self.count["measured"] += 1
                 self.count["latency"] += self.now - packet.born
-                self.count["network"] += self.now - packet.begun
+                self.count["network"] += self.now - packet.entered
                 self.count["packet_hops"] += packet.routers
 
     def take_lane(self, link: Link, owner: Lane | Source) -> Lane | None:
@@ -199,7 +199,7 @@ class PlainFlits:
         if source.lane is None:
             return
         to = self.destination(source)
-        source.packet = Packet(source.number, source.packets, to, source.birth, self.now)
+        source.packet = Packet(source.number, source.packets, to, source.birth)
         source.packets, source.flits = source.packets + 1, 0
         source.birth += self.gap(source)
         self.count["under_way"] += 1
@@ -222,6 +222,8 @@ class PlainFlits:
         if packet is None or lane is None or lane.credits == 0:
             return
         self.count["injected"] += self.measuring(self.now)
+        if source.flits == 0:
+            packet.entered = self.now
         self.send(lane, Flit(packet, source.flits), self.now)
         source.flits += 1
         if source.flits == self.load.size:

@@ -126,3 +126,35 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message:
     assert isinstance(routes, TableRoutes)
     with pytest.raises(weft.InputError, match=message):
         flit_net(fabric, routes, *state(**changes))
+
+
+@pytest.mark.parametrize(
+    ("spec", "engine", "load", "latency", "error", "message"),
+    [
+        ("bcube:3,k=1", "minhop", Load(0.1), 1, weft.NotApplicable, "hosts do not forward"),
+        ("xgft:1;2;1", "minhop", Load(0.1, size=0), 1, weft.InputError, "size"),
+        ("xgft:1;2;1", "minhop", Load(0.1, seed=-1), 1, weft.InputError, "seed"),
+        ("xgft:1;2;1", "minhop", Load(0.1), [1.5] * 4, weft.InputError, "latencies"),
+        ("xgft:1;2;1", "minhop", Load(0.1), [1] * 3, weft.InputError, "latencies"),
+        ("xgft:1;2;1", "minhop", Load(0.1, targets=np.array([5, 0], np.int32)), 1,
+         weft.InputError, "targets"),
+    ],
+)  # fmt: skip
+def test_traffic_and_fabrics_that_cannot_work_are_refused(
+    spec: str, engine: str, load: Load, latency: Any, error: type[Exception], message: str
+) -> None:
+    fabric = weft.fabric(spec)
+    routes = weft.route(fabric, engine)
+    assert isinstance(routes, TableRoutes)
+    with pytest.raises(error, match=message):
+        flit_net(fabric, routes, Router(), load, latency)
+
+
+def test_pairs_without_a_path_are_refused_and_an_endpoint_alone() -> None:
+    with pytest.raises(weft.InputError, match="at least two endpoints"):
+        Load(0.1).check(1)
+    fabric = weft.fabric("xgft:2;2,2;1,1").without(cables=["s1-0[3]"])
+    routes = weft.route(fabric, "minhop")
+    assert isinstance(routes, TableRoutes)
+    with pytest.raises(weft.NotApplicable, match="has no path to some hosts"):
+        flit_net(fabric, routes, Router(), Load(0.1))

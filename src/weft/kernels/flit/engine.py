@@ -239,7 +239,6 @@ def _begin_packet(net, now, number):
     slot = np.int64(net.free_packets[count.packets])
     packet = net.packets[slot]
     packet.born = source.birth
-    packet.entered = now
     packet.source = number
     packet.size = rules.size
     packet.hops = 0
@@ -271,7 +270,10 @@ def _source(net, now, number):
     output = net.lanes[lane]
     if output.credits <= 0:
         return True
-    flit = np.int64(source.packet) << PACKET_SHIFT | (HEAD if source.left == rules.size else 0)
+    flit = np.int64(source.packet) << PACKET_SHIFT
+    if source.left == rules.size:
+        flit |= HEAD
+        net.packets[source.packet].entered = now
     source.left -= 1
     net.count.injected += rules.warmup <= now < rules.end
     if source.left == 0:

@@ -37,7 +37,7 @@ LANE = record_type(
 )
 
 LINK = record_type(
-    flits="i8",  # flits sent
+    flits="i8",  # flits granted the link
     ready="u4",  # bits: lanes at the head whose first flit may be sent now
     waiting="u4",  # bits: lanes at the head whose packet waits for an output lane
     free="u4",  # bits: lanes at the tail without an owner
@@ -102,13 +102,13 @@ RULES = record_type(
 COUNT = record_type(
     now="i8",
     packets="i4",  # free records of packets
-    hops="i8",  # flits sent over links, ejection and injection included
+    hops="i8",  # flits granted links, ejection and injection included
     injected="i8",  # flits in the measurement
     ejected="i8",  # flits in the measurement
     measured="i8",  # packets born in the measurement and arrived
-    born="i8",  # packets born in the measurement and entered
+    born="i8",  # packets born in the measurement that have an injection lane
     latency="i8",  # sum of their times from birth to the arrival of the tail
     network="i8",  # sum of their times from the source
     packet_hops="i8",
-    under_way="i8",  # packets in the network
+    under_way="i8",  # packets with an injection lane, or in the network
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.arguments import whole_number
+from weft.core.arguments import whole_number, whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flit import records
@@ -108,6 +108,28 @@ class Load:
     seed: int = 0
     targets: NDArray[np.int32] | None = None
 
+    def check(self, endpoints: int) -> None:
+        """Refuse traffic that the endpoints of a fabric cannot have.
+
+        Raises
+        ------
+        InputError
+            If a number is out of range, or there is no other endpoint to send to.
+        """
+        whole_number(self.size, "size", 1, 2**20)
+        whole_number(self.warmup, "warmup", 0)
+        whole_number(self.measure, "measure", 1)
+        whole_number(self.seed, "seed", 0, 2**63 - 1)
+        if not 0 < self.rate <= 1:
+            raise InputError(f"the rate must be above 0 and at most 1, not {self.rate}")
+        if self.targets is not None:
+            whole_numbers(
+                self.targets, "targets", low=0, high=endpoints - 1, shape=(endpoints,),
+                of="endpoints",
+            )  # fmt: skip
+        elif endpoints < 2:
+            raise InputError("random destinations need at least two endpoints")
+
 
 def flit_net(
     fabric: Fabric, routes: TableRoutes, router: Router, load: Load, latency: NDArray[Any] | int = 1
@@ -128,16 +150,28 @@ def flit_net(
     InputError
         If a setting is out of range.
     NotApplicable
-        If a router has more than 64 ports, or the routes have an LMC or several lanes.
+        If a router has more than 64 ports, hosts forward, a pair has no path, or the routes have an
+        LMC or several lanes.
     """
     routes.check(fabric)
     router.check(load.size)
+    ends = fabric.num_endpoints
+    load.check(ends)
+    if fabric.graph.num_rows != fabric.num_switches:
+        raise NotApplicable("the flit level takes fabrics whose hosts do not forward")
+    for row, table in enumerate(routes.table[:ends].T):
+        if (table == routes.no_path).any():
+            raise NotApplicable(
+                f"{fabric.node_names[fabric.graph.row_node[row]]} has no path to some hosts"
+            )
     if routes.lmc or routes.num_vls > 1:
         raise NotApplicable("the flit level takes tables without an LMC and with one virtual lane")
-    if not 0 < load.rate <= 1:
-        raise InputError(f"the rate must be above 0 and at most 1, not {load.rate}")
-    graph, ends = fabric.graph, fabric.num_endpoints
+    graph = fabric.graph
     links = np.zeros(2 * fabric.num_cables, dtype=records.LINK)
+    if not isinstance(latency, int):
+        latency = whole_numbers(
+            latency, "latencies", low=1, high=1 << 20, shape=(len(links),), of="links"
+        )
     head, tail = links["head_row"], links["tail_row"]
     head[:] = tail[:] = -1
     head[graph.edge_link], tail[graph.edge_link] = graph.edge_row, graph.edge_tail
