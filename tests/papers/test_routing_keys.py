@@ -278,6 +278,15 @@ def test_points_with_missing_runs_are_not_measured() -> None:
     assert "conga-worse" not in claims
 
 
+def test_the_largest_gain_is_not_judged_without_figure_7() -> None:
+    runs = study_runs(("6",), SEEDS, choices=False, quick=False)
+    measured = [Measured(run, as_claimed(run), 1.0, 0) for run in runs]
+    evidence = Evidence.of(measured, runs, {}, SEEDS)
+    claims = {each.id for each in hold(CLAIMS, evidence, (PAPER,))}
+    assert "nrk-best" in claims
+    assert "gain-up-to-2.7" not in claims
+
+
 # -- the study -----------------------------------------------------------------------------------
 
 
