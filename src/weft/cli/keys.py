@@ -152,7 +152,8 @@ def keys_command(
                 f"{escape(key.name)}: flows can send {key.contention:.3g} times the rate of the "
                 f"most loaded link; the lower bound is {key.contention_bound:.3g}", soft_wrap=True,
             )  # fmt: skip
-    screen.print(note, end="\n" * bool(note))
+    if note:
+        screen.print(note)
     for key in made if paths else ():
         for line in key.lines()[:MOST_PATHS]:
             screen.print(escape(line), soft_wrap=True)
