@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import weft
-from weft.kernels.flit.engine import DONE, loop
-from weft.kernels.flit.net import Net
-from weft.kernels.flit.routing import by_tables
-from weft.routes import TableRoutes
-from weft.sim.flit.network import Load, Router, flit_net, with_packets
+from tests.flit_runs import Run
+from weft.sim.flit.network import Links
+from weft.sim.flit.router import Router
+from weft.sim.flit.routings import bind, of_tables
+from weft.sim.flit.traffic import Load
 
-RUN = loop(by_tables)
-
-
-def simulated(
-    spec: str, router: Router, load: Load, latency: int = 1, more: int = 2000, engine: str = "dmodk"
-) -> Net:
-    """Return the state after the measurement and some more cycles."""
-    fabric = weft.fabric(spec)
-    routes = weft.route(fabric, engine)
-    assert isinstance(routes, TableRoutes)
-    net = flit_net(fabric, routes, router, load, latency)
-    until = load.warmup + load.measure + more
-    while RUN(net, until) != DONE:
-        net = with_packets(net)
-    return net
+#: Two hosts that send to each other, one packet at a time.
+ALONE = {"rate": 0.001, "pattern": "shift:offset=1", "warmup": 0, "measure": 100_000}
 
 
 @pytest.mark.parametrize("size", [1, 5])
@@ -46,8 +32,7 @@ def simulated(
 def test_a_packet_alone_takes_the_delays_of_its_routers_and_links(
     spec: str, routers: int, latency: int, delays: dict[str, int], size: int
 ) -> None:
-    load = Load(0.001, size=size, warmup=0, measure=100_000, targets=np.array([1, 0], np.int32))
-    net = simulated(spec, Router(buffer=64, **delays), load, latency)
+    net = Run(spec, Router(buffer=64, **delays), Load(size=size, **ALONE), latency=latency).after()
     measured = int(net.count.measured)
     assert measured > 20
     alone = latency + routers * (sum(delays.values()) + latency) + size - 1
@@ -57,8 +42,7 @@ def test_a_packet_alone_takes_the_delays_of_its_routers_and_links(
 
 @pytest.mark.parametrize("switching", ["cut-through", "store-and-forward"])
 def test_a_stored_packet_waits_for_its_last_flit_at_each_router(switching: str) -> None:
-    load = Load(0.001, size=6, warmup=0, measure=100_000, targets=np.array([1, 0], np.int32))
-    net = simulated("xgft:2;1,2;1,1", Router(switching=switching), load)
+    net = Run("xgft:2;1,2;1,1", Router(switching=switching), Load(size=6, **ALONE)).after()
     alone = 1 + 3 * (0 + 1 + 2 + 1) + 5 + 3 * 5 * (switching == "store-and-forward")
     assert net.count.network == net.count.measured * alone
 
@@ -66,47 +50,46 @@ def test_a_stored_packet_waits_for_its_last_flit_at_each_router(switching: str) 
 @pytest.mark.parametrize("buffer", [1, 2, 4, 5, 6, 7, 8])
 def test_a_flow_is_limited_by_the_round_trip_of_credits(buffer: int) -> None:
     """One virtual channel carries `buffer` flits each time that a credit has come back."""
-    load = Load(1.0, size=1000, warmup=5000, measure=20_000, targets=np.array([1, 0], np.int32))
+    load = Load(rate=1.0, size=1000, pattern="shift", warmup=5000, measure=20_000)
     router = Router(lanes=1, buffer=buffer, switch_delay=2, credit_delay=1)
-    net = simulated("xgft:2;1,2;1,1", router, load, latency=2)
+    net = Run("xgft:2;1,2;1,1", router, load, latency=2).after()
     loop_cycles = 2 + 1 + 2 * 2
     assert net.count.ejected / 40_000 == pytest.approx(min(1, buffer / loop_cycles), rel=0.01)
 
 
-def state(**changes: Any) -> tuple[Router, Load]:
-    """Return settings of which some are changed."""
-    load = {key: changes.pop(key) for key in ("rate", "size") if key in changes}
-    return Router(**changes), Load(**{"rate": 0.1, **load})
-
-
-@pytest.mark.parametrize("changes", [{}, {"size": 5}, {"lanes": 1}, {"lanes": 2, "iterations": 3},
+CHANGES: list[dict[str, Any]] = [
+    {}, {"size": 5}, {"lanes": 1}, {"lanes": 2, "iterations": 3},
     {"size": 5, "switching": "cut-through"}, {"size": 5, "switching": "store-and-forward"},
-    {"size": 5, "atomic": True}, {"vc_delay": 3, "routing_delay": 2}])  # fmt: skip
+    {"size": 5, "atomic": True}, {"vc_delay": 3, "routing_delay": 2},
+    {"size": 5, "shared_buffer": 8, "buffer": 2}, {"size": "1:0.5,5:0.5"}, {"reply": 5},
+    {"size": 5, "output_buffer": 4, "output_speedup": 2, "input_speedup": 2},
+    {"allocator": "islip", "iterations": 2}, {"allocator": "output-first", "arbiter": "age"},
+    {"arbiter": "least-recent"}, {"size": 4, "speculative": True},
+    {"size": 4, "speculative": True, "vc_delay": 2, "allocator": "islip"},
+    {"size": 5, "hold_switch": True, "arbiter": "age"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", CHANGES)
 @pytest.mark.parametrize("rate", [0.1, 0.9])
 def test_every_packet_arrives_and_the_network_is_empty_afterwards(
     changes: dict[str, Any], rate: float
 ) -> None:
-    router, load = state(**changes, rate=rate)
-    fabric = weft.fabric("xgft:2;4,4;1,4")
-    routes = weft.route(fabric, "dmodk")
-    assert isinstance(routes, TableRoutes)
-    net = flit_net(fabric, routes, router, load)
-    born = 0
-    for until in (500, 3000):
-        while RUN(net, until) != DONE:
-            net = with_packets(net)
-        born = int(net.count.born)
+    of_load = {key: value for key, value in changes.items() if key in ("size", "reply")}
+    router = Router(**{key: value for key, value in changes.items() if key not in of_load})
+    run = Run("xgft:2;4,4;1,4", router, Load(rate=rate, **of_load))
+    born = int(run.until(3000).count.born)
     assert born > 100
-    assert net.count.ejected / 2000 / 16 <= 1
-    net.sources["birth"] = 2**40  # no further packets
-    while RUN(net, 3000 + 20_000) != DONE:
-        net = with_packets(net)
+    assert run.net.count.ejected / 2000 / 16 <= 1
+    run.net.endpoints["birth"] = 2**40  # no further packets
+    net = run.until(3000 + 20_000)
     assert net.count.under_way == 0
     assert net.count.measured == net.count.born
-    inside = net.links["head_row"][net.lanes["link"]] >= 0
-    assert (net.lanes["credits"][inside] == router.buffer).all()
-    assert (net.lanes["owner"] == -1).all()
-    assert not net.lanes["count"].any()
+    inside = slice(run.links.ends << int(net.rules.lane_shift), None)
+    assert (net.out_lanes["credits"] == router.buffer).all()
+    assert (net.outputs["shared"] == router.shared_buffer).all()
+    assert (net.out_lanes["owner"] == -1).all()
+    assert not net.in_lanes["count"][inside].any()
     assert not net.active.any()
 
 
@@ -115,46 +98,64 @@ def test_every_packet_arrives_and_the_network_is_empty_afterwards(
     [
         ({"lanes": 0}, "lanes"),
         ({"buffer": 0}, "buffer"),
-        ({"switching": "cut-through", "size": 9}, "needs buffers for a packet of 9 flits"),
-        ({"switching": "circuit"}, "switching must be"),
-        ({"rate": 0.0}, "rate must be above 0"),
+        ({"switching": "circuit"}, "switching"),
+        ({"output_speedup": 2}, "needs an output_buffer of as many flits"),
+        ({"input_speedup": 5}, "input_speedup is at most the number of lanes, 4"),
+        ({"speculative": True, "vc_delay": 0}, "saves nothing"),
+        ({"hold_switch": True, "output_buffer": 4}, "without output queues"),
+        ({"buffer": 30_000, "shared_buffer": 10_000}, "at most"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message: str) -> None:
-    fabric = weft.fabric("xgft:2;4,4;1,4")
-    routes = weft.route(fabric, "dmodk")
-    assert isinstance(routes, TableRoutes)
+def test_routers_that_cannot_work_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(weft.InputError, match=message):
-        flit_net(fabric, routes, *state(**changes))
+        Router(**changes)
 
 
 @pytest.mark.parametrize(
-    ("spec", "engine", "load", "latency", "error", "message"),
+    ("changes", "message"),
     [
-        ("bcube:3,k=1", "minhop", Load(0.1), 1, weft.NotApplicable, "hosts do not forward"),
-        ("xgft:1;2;1", "minhop", Load(0.1, size=0), 1, weft.InputError, "size"),
-        ("xgft:1;2;1", "minhop", Load(0.1, seed=-1), 1, weft.InputError, "seed"),
-        ("xgft:1;2;1", "minhop", Load(0.1), [1.5] * 4, weft.InputError, "latencies"),
-        ("xgft:1;2;1", "minhop", Load(0.1), [1] * 3, weft.InputError, "latencies"),
-        ("xgft:1;2;1", "minhop", Load(0.1, targets=np.array([5, 0], np.int32)), 1,
-         weft.InputError, "targets"),
+        ({"rate": 0.0}, "rate"),
+        ({"rate": 1.1}, "rate"),
+        ({"size": 0}, "1 to 16 sizes"),
+        ({"size": "1:0.5,x"}, "expected a size in flits"),
+        ({"size": "1:0"}, "shares of sizes must be above 0"),
+        ({"seed": -1}, "seed"),
+        ({"measure": 0}, "measure"),
+    ],
+)
+def test_traffic_that_cannot_work_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(weft.InputError, match=message):
+        Load(**changes)
+
+
+@pytest.mark.parametrize(
+    ("spec", "router", "load", "options", "error", "message"),
+    [
+        ("bcube:3,k=1", {}, {}, {"engine": "minhop"}, weft.NotApplicable, "hosts do not forward"),
+        ("xgft:1;2;1", {}, {}, {"latency": [1.5] * 4}, weft.InputError, "latencies"),
+        ("xgft:1;2;1", {}, {}, {"latency": [1] * 3}, weft.InputError, "latencies"),
+        ("xgft:1;2;1", {}, {"pattern": "nowhere"}, {}, weft.InputError, "nowhere"),
+        ("xgft:1;6;1", {}, {"pattern": "transpose"}, {}, weft.NotApplicable, "power of two, not 6"),
+        ("xgft:1;1;1", {}, {}, {}, weft.InputError, "at least two endpoints"),
+        ("xgft:1;65;1", {}, {}, {"engine": "minhop"}, weft.NotApplicable, "at most 64 ports"),
+        ("xgft:1;2;1", {"switching": "cut-through"}, {"size": 9}, {}, weft.InputError,
+         "needs buffers for a packet of 9 flits"),
+        ("xgft:1;2;1", {"lanes": 1}, {"reply": 1}, {}, weft.InputError, "lanes must be 2 or more"),
+        ("torus:4x4", {}, {}, {"routing": "nca-random"}, weft.NotApplicable, "fat tree"),
     ],
 )  # fmt: skip
-def test_traffic_and_fabrics_that_cannot_work_are_refused(
-    spec: str, engine: str, load: Load, latency: Any, error: type[Exception], message: str
-) -> None:
-    fabric = weft.fabric(spec)
-    routes = weft.route(fabric, engine)
-    assert isinstance(routes, TableRoutes)
+def test_what_does_not_fit_is_refused(
+    spec: str, router: dict[str, Any], load: dict[str, Any], options: dict[str, Any],
+    error: type[Exception], message: str,
+) -> None:  # fmt: skip
     with pytest.raises(error, match=message):
-        flit_net(fabric, routes, Router(), load, latency)
+        Run(spec, Router(**router), Load(**load), **options)
 
 
-def test_pairs_without_a_path_are_refused_and_an_endpoint_alone() -> None:
-    with pytest.raises(weft.InputError, match="at least two endpoints"):
-        Load(0.1).check(1)
+def test_pairs_without_a_path_are_refused() -> None:
     fabric = weft.fabric("xgft:2;2,2;1,1").without(cables=["s1-0[3]"])
-    routes = weft.route(fabric, "minhop")
-    assert isinstance(routes, TableRoutes)
+    links = Links.of(fabric)
     with pytest.raises(weft.NotApplicable, match="has no path to some hosts"):
-        flit_net(fabric, routes, Router(), Load(0.1))
+        of_tables(links, weft.route(fabric, "minhop"), 4)
+    with pytest.raises(weft.NotApplicable, match="fat tree"):
+        bind("nca-random", links, 4)

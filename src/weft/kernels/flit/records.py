@@ -1,8 +1,9 @@
 """Records of the flit level: meaning of each field. Times are cycles; -1 means none.
 
-A *lane* is a virtual channel of a directed link, with index ``link * lanes + number``. Its record
-holds both ends: the output at the tail of the link, which has credits and an owner, and the buffer
-at its head.
+A *node* is an endpoint or a router, endpoints first. The links into a node are its *inputs*, the
+links out of it its *outputs*; both are numbered node by node, so that what a router reads in a
+cycle lies together. Endpoint e has input e and output e. A *lane* is a virtual channel: lane k of
+input i has number ``i << LANE_SHIFT | k`` among the input lanes, and likewise for outputs.
 """
 
 from weft.kernels.records import record_type
@@ -17,92 +18,200 @@ ACTIVE = 4
 # Bits of a flit; the rest is the number of its packet.
 TAIL = 1
 HEAD = 2
-PACKET_SHIFT = 2
+LAST = 4  # the last flit of the packet's data; the tail, unless circuits are held
+PACKET_SHIFT = 3
 
-#: Word of a calendar's slot: lane << 32 | flit + 1, where 0 stands for a credit.
-LANE_SHIFT = 32
+#: Word of an output queue: cycle << TIME_SHIFT | flit.
+TIME_SHIFT = 32
 
-LANE = record_type(
-    owner="i4",  # buffer whose packet has the output; for an injection lane, the source
-    credits="i4",  # free places in the buffer, as the output knows them
-    out="i4",  # output lane of the packet at the front
-    out_link="i4",  # output link of the packet at the front
-    link="i4",  # link of the lane
-    next="i4",  # next lane with a decision in the same cycle
-    allowed="u4",  # bits: lanes of the output link that the packet may use
-    first="i2",  # place of the first flit in the buffer
-    count="i2",  # flits in the buffer
-    out_port="u1",  # number of the output link among those of the router
+# Allocators of the switch.
+INPUT_FIRST = 0
+OUTPUT_FIRST = 1
+ISLIP = 2
+
+# Steps of a router in a cycle.
+LANES = 1
+SWITCH = 2
+SPECULATION = 3
+
+# Arbiters.
+ROUND_ROBIN = 0
+LEAST_RECENT = 1
+AGE = 2
+
+IN_LANE = record_type(
+    out="i4",  # output lane of the packet at the front; until it has one, lane 0 of its output
+    allowed="u4",  # bits: lanes of the output that the packet may use
+    first="u2",  # place of the first flit in the buffer
+    count="u2",  # flits in the buffer
+    due="u2",  # low bits of the cycle in which ROUTING or GRANTED ends
     state="u1",  # of the packet at the front
+    out_port="u1",  # number of the output among those of the router
 )
 
-LINK = record_type(
-    flits="i8",  # flits granted the link
-    ready="u4",  # bits: lanes at the head whose first flit may be sent now
-    waiting="u4",  # bits: lanes at the head whose packet waits for an output lane
-    free="u4",  # bits: lanes at the tail without an owner
-    head_row="i4",  # router at the head; -1 for an endpoint
-    tail_row="i4",  # router at the tail; -1 for an endpoint
-    latency="i4",  # cycles
-    in_port="u1",  # number of the link among those into the router at its head
-    out_port="u1",  # number of the link among those out of the router at its tail
-    last_lane="u1",  # lane at the head that was served last
-    last_port="u1",  # input port that was served last by the tail
-    next_lane="u1",  # lane of the tail that is offered first to the next packet
+INPUT = record_type(
+    wait="i8",  # cycles that heads of packets waited here beyond the least time
+    ready="u4",  # bits: lanes whose first flit may be sent now
+    waiting="u4",  # bits: lanes whose packet waits for an output lane
+    deciding="u4",  # bits: lanes in state ROUTING or GRANTED
+    tail="i4",  # output at the other end of the link
+    tail_node="i4",  # node of that output
+    latency="u2",  # cycles
+    tail_port="u1",  # number of that output among those of its node
+    last_lane="u1",  # lane that was served last
+)
+
+OUT_LANE = record_type(
+    owner="i4",  # input lane whose packet has the lane; for an endpoint, the packet
+    credits="i2",  # free places in the lane's own part of the buffer at the other end
+    place="u2",  # place of the next flit in that buffer
+)
+
+OUTPUT = record_type(
+    flits="u4",  # flits sent
+    free="u4",  # bits: lanes without an owner
+    queued="u4",  # bits: lanes with a flit in the output queue
+    head="i4",  # input at the other end of the link
+    head_node="i4",  # node of that input
+    latency="u2",  # cycles
+    shared="i2",  # free places in the shared part of the buffer at the other end
+    head_port="u1",  # number of that input among those of its node
+    last_port="u1",  # input port that was served last
+    next_lane="u1",  # lane that is offered first to the next packet
+    last_lane="u1",  # lane of the output queue that was served last
+)
+
+#: Output of a slow link, or of a router whose outputs serve one packet at a time.
+TURN = record_type(
+    busy="i8",  # first cycle in which the link takes another flit
+    holder="i4",  # input lane that holds the output until its packet has passed
+    interval="i4",  # cycles that the link takes for a flit
 )
 
 ROUTER = record_type(
-    ready="u8",  # bits: input ports with a lane in `LINK.ready`
-    waiting="u8",  # bits: input ports with a lane in `LINK.waiting`
-    first_in="i4",  # index of the first input link among those of all routers
-    last_waiting="i4",  # input port of which a packet got an output lane last
+    ready="u8",  # bits: input ports with a lane in `INPUT.ready`
+    waiting="u8",  # bits: input ports with a lane in `INPUT.waiting`
+    deciding="u8",  # bits: input ports with a lane in `INPUT.deciding`
+    queued="u8",  # bits: output ports with a lane in `OUTPUT.queued`
+    first_in="i4",  # its first input
+    first_out="i4",  # its first output
+    last_waiting="u1",  # input port of which a packet got an output lane last
 )
 
+#: Output queue of a lane.
+QUEUE = record_type(first="u2", count="u2")
+
+#: What routers read of a packet.
 PACKET = record_type(
-    born="i8",  # cycle in which the source generated the packet
-    entered="i8",  # cycle in which its first flit left the source
-    source="i4",
+    key="u8",  # random number of the packet, for the draws of routing functions
+    came="i4",  # cycle in which its first flit came to the present router
     destination="i4",
     size="i4",  # flits
-    hops="i4",
+    via="i4",  # router to which it goes first; -1 for none
+    state="u4",  # of the routing function
+    hops="u2",
+    kind="u1",  # class of traffic, 0 or 1
+    priority="u1",
 )
 
-SOURCE = record_type(
+#: What endpoints know of a packet.
+ORIGIN = record_type(
+    born="i8",  # cycle in which the packet was generated
+    entered="i8",  # cycle in which its first flit left the source
+    due="i8",  # cycle in which its acknowledgement comes
+    source="i4",
+    way="i4",  # cycles that its acknowledgement takes back to the source
+    message="i4",  # operation whose message it is part of
+    next="i4",  # next packet in a list
+)
+
+ENDPOINT = record_type(
     birth="i8",  # cycle in which the next packet is generated
+    busy="i8",  # cycle until which the adapter handles packets
     drawn="i8",  # random numbers drawn
-    packet="i4",  # packet that is being injected
-    lane="i4",  # its injection lane
-    left="i4",  # its flits that are still at the source
-    link="i4",
-    next="i4",  # next source to visit in the same cycle
+    packets="i8",  # packets generated
+    ejected="i8",  # flits that arrived in the measurement
+    open="u4",  # bits: lanes with a packet that is being sent
+    first_message="i4",  # list of messages to send
+    last_message="i4",
+    first_reply="i4",  # list of replies to send, as packets
+    last_reply="i4",
+    last_lane="u1",  # lane that sent a flit last
+    direction="u1",  # of the packet that the adapter handled last: 1 for a packet received
+)
+
+#: Packet that an endpoint sends on a lane.
+SENDING = record_type(
+    packet="i4",
+    left="i4",  # flits that are still at the source
+    held="u1",  # whether the tail must wait for the acknowledgement
+)
+
+#: Message that an endpoint sends (`weft.kernels.program`).
+MESSAGE = record_type(
+    left="i8",  # bytes that are not in packets yet
+    missing="i4",  # packets that have not arrived
+    next="i4",  # next message of the endpoint
+    source="i4",
+    destination="i4",
+    priority="u1",
 )
 
 #: Settings of a run; delays are cycles.
 RULES = record_type(
     lanes="i4",
-    buffer="i4",  # flits of a lane's buffer
+    lane_shift="i4",  # of numbers of lanes
+    classes="i4",  # classes of traffic; class c has lanes c * class_lanes onwards
+    class_lanes="i4",
+    buffer="i4",  # flits of a lane's own part of the buffer
+    depth="i4",  # places of a lane's buffer, its own and shared ones
+    output_buffer="i4",  # flits of a lane's output queue; 0 for none
     routing_delay="i4",
     vc_delay="i4",
     switch_delay="i4",  # switch allocation and traversal
     credit_delay="i4",
+    least="i4",  # cycles from the arrival of a packet at a router to the grant of the switch
+    order="i4",  # steps of a router in a cycle, two bits each: LANES, SWITCH or SPECULATION
     iterations="i4",  # of switch allocation
+    allocator="i4",
+    arbiter="i4",
+    input_speedup="i4",
+    output_speedup="i4",
+    hold_switch="i4",  # 1: an output serves one packet at a time
+    turns="i4",  # 1: outputs have a `TURN`, for hold_switch and slow links
+    checks="i4",  # 1: a ready lane may be unable to send: with `turns`, or shared buffers
     atomic="i4",  # 1: a packet may use an output lane only when its buffer is empty
     whole="i4",  # 1: a packet needs room for all its flits (virtual cut-through)
     stored="i4",  # 1: all flits of a packet must have arrived (store and forward)
-    size="i4",  # flits of a packet
-    horizon="i4",  # slots of each calendar, a power of two
-    slot="i4",  # events that a slot of the calendar of flits and credits can hold
+    window="i4",  # packets of a class that an endpoint may be sending
+    circuits="i4",  # 1: the tail of a packet is sent when its data have been acknowledged
+    service="i4",  # of a packet by the adapter, with circuits
+    turnaround="i4",  # of the adapter between sending and receiving
+    acknowledge_hop="i4",  # of an acknowledgement, for each router, without the links
+    ageing="i4",  # cycles by which a packet of high priority counts as older
+    horizon="i4",  # slots of the mailboxes, a power of two
+    sizes="i4",  # number of packet sizes
+    largest="i4",  # size of a packet
+    requests="i4",  # 1: packets of class 0 are answered by packets of class 1
+    reply_size="i4",
+    flit_bytes="i4",
+    payload_bytes="i4",  # largest payload of a packet of a message
+    overhead_bytes="i4",  # bytes of a packet beyond its payload
+    cycle_ps="i8",
+    patience="i8",  # cycles without any movement after which packets are stuck
     seed="u8",
     rate="f8",  # packets per cycle and source
     warmup="i8",  # first cycle of the measurement
     end="i8",  # first cycle after the measurement
+    batch="i8",  # cycles of a batch of the measurement
 )
 
 #: Counters.
 COUNT = record_type(
     now="i8",
     packets="i4",  # free records of packets
-    hops="i8",  # flits granted links, ejection and injection included
+    moved="i8",  # last cycle in which a flit was sent or arrived
+    hops="i8",  # flits sent over links, injection and ejection included
     injected="i8",  # flits in the measurement
     ejected="i8",  # flits in the measurement
     measured="i8",  # packets born in the measurement and arrived
@@ -110,5 +219,14 @@ COUNT = record_type(
     latency="i8",  # sum of their times from birth to the arrival of the tail
     network="i8",  # sum of their times from the source
     packet_hops="i8",
-    under_way="i8",  # packets with an injection lane, or in the network
+    serial="i8",  # serial number of the last grant, for the arbiter LEAST_RECENT
+    under_way="i8",  # packets with an injection lane, or in the network, and replies
+)
+
+#: Part of the measurement, for confidence intervals.
+BATCH = record_type(
+    ejected="i8",  # flits that arrived
+    measured="i8",  # packets born in this part that have arrived
+    latency="i8",  # sum of their times from birth to the arrival of the tail
+    network="i8",  # sum of their times from the source
 )

@@ -1,243 +1,366 @@
-"""Fabric, routes and router settings as the state of the flit level's kernels."""
+"""Fabric and router settings as the state of the flit level's kernels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.arguments import whole_number, whole_numbers
+from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.flit import records
-from weft.kernels.flit.net import Net, Tables
+from weft.kernels.flit.net import Mail, Net, Scratch, Traffic
 from weft.kernels.records import record
-from weft.routes import TableRoutes
+from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Router, Allocator, Arbiter
+from weft.sim.flit.traffic import BATCHES, Load
 
-#: Bits of the masks of ports and of lanes.
-MOST_PORTS, MOST_LANES = 64, 32
+#: Cycles without any movement after which packets are stuck, beyond the longest delays.
+PATIENCE = 1000
+#: Longest time of a packet that the histogram tells apart, cycles.
+HISTOGRAM = 1 << 16
+
+ALLOCATORS: dict[Allocator, int] = {
+    "input-first": records.INPUT_FIRST,
+    "output-first": records.OUTPUT_FIRST,
+    "islip": records.ISLIP,
+}
+ARBITERS: dict[Arbiter, int] = {
+    "round-robin": records.ROUND_ROBIN,
+    "least-recent": records.LEAST_RECENT,
+    "age": records.AGE,
+}
 
 
-@dataclass(frozen=True)
-class Router:
-    """Settings of all routers; delays are cycles.
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Links of a fabric, numbered node by node as inputs and as outputs.
 
     Parameters
     ----------
-    lanes
-        Virtual channels of each link.
-    buffer
-        Flits that the buffer of a virtual channel holds.
-    routing_delay
-        Time to choose the output link of a packet at the front of a buffer.
-    vc_delay
-        Time to allocate a virtual channel of that link.
-    switch_delay
-        Time from switch allocation to the departure of a flit: allocation and traversal.
-    credit_delay
-        Time from switch allocation to the departure of the credit, without the link.
-    iterations
-        Iterations of switch allocation in a cycle.
-    switching
-        ``wormhole``; ``cut-through``: a packet needs room for all its flits in the next buffer; or
-        ``store-and-forward``: also, all its flits must have arrived.
-    atomic
-        Whether a packet may use a virtual channel only when its buffer is empty.
+    fabric
+        The fabric.
+    in_link, out_link
+        int32: link of each input and of each output. Input and output e belong to endpoint e; those
+        of routers follow, in the order of rows and of links.
+    input_of, output_of
+        int32 [links]: input and output of each link; -1 if it has none.
+    interval
+        int [outputs]: cycles that a link takes for a flit.
+    inputs, outputs, routers
+        Records of these names, without settings of routers.
     """
 
-    lanes: int = 4
-    buffer: int = 8
-    routing_delay: int = 0
-    vc_delay: int = 1
-    switch_delay: int = 2
-    credit_delay: int = 1
-    iterations: int = 1
-    switching: str = "wormhole"
-    atomic: bool = False
+    fabric: Fabric
+    in_link: NDArray[np.int32]
+    out_link: NDArray[np.int32]
+    input_of: NDArray[np.int32]
+    output_of: NDArray[np.int32]
+    interval: NDArray[np.int32]
+    inputs: NDArray[Any]
+    outputs: NDArray[Any]
+    routers: NDArray[Any]
 
-    def check(self, size: int) -> None:
-        """Refuse settings that cannot work with packets of `size` flits.
+    @classmethod
+    def of(
+        cls, fabric: Fabric, latency: NDArray[Any] | int = 1, interval: NDArray[Any] | int = 1
+    ) -> Links:
+        """Return the links of a fabric.
+
+        Parameters
+        ----------
+        fabric
+            The fabric.
+        latency, interval
+            Cycles that a flit is on a link, and that a link takes for a flit, at least 1: one
+            number, or int [links].
 
         Raises
         ------
         InputError
-            If a number is out of range, or a buffer cannot hold a packet that it must hold.
+            If a number is out of range.
+        NotApplicable
+            If a router has more than 64 ports, hosts forward, or a host has no cable.
         """
-        whole_number(self.lanes, "lanes", 1, MOST_LANES)
-        whole_number(self.buffer, "buffer", 1, 2**15 - 1)
-        for name in ("routing_delay", "vc_delay"):
-            whole_number(getattr(self, name), name, 0, 1000)
-        for name in ("switch_delay", "credit_delay"):
-            whole_number(getattr(self, name), name, 0, 1000)
-        whole_number(self.iterations, "iterations", 1, MOST_PORTS)
-        if self.switching not in ("wormhole", "cut-through", "store-and-forward"):
-            raise InputError(
-                "switching must be wormhole, cut-through or store-and-forward, not "
-                f"{self.switching!r}"
-            )
-        if self.switching != "wormhole" and self.buffer < size:
-            raise InputError(
-                f"{self.switching} needs buffers for a packet of {size} flits, not of {self.buffer}"
-            )
+        graph, ends = fabric.graph, fabric.num_endpoints
+        if graph.num_rows != fabric.num_switches:
+            raise NotApplicable("the flit level takes fabrics whose hosts do not forward")
+        down = graph.destination_link[:ends]
+        if (down < 0).any():
+            raise NotApplicable("the flit level takes fabrics whose hosts all have a cable")
+        count = 2 * fabric.num_cables
+        head, tail = np.full(count, -1, np.int32), np.full(count, -1, np.int32)
+        head[graph.edge_link], tail[graph.edge_link] = graph.edge_row, graph.edge_tail
+        tail[down] = head[down ^ 1] = graph.destination_row[:ends]
+        in_link, into = _by_node(head, down, graph.num_rows)
+        out_link, out_of = _by_node(tail, down ^ 1, graph.num_rows)
+        input_of, output_of = (np.full(count, -1, dtype=np.int32) for _ in range(2))
+        input_of[in_link] = np.arange(len(in_link), dtype=np.int32)
+        output_of[out_link] = np.arange(len(out_link), dtype=np.int32)
+        inputs = np.zeros(len(in_link), dtype=records.INPUT)
+        outputs = np.zeros(len(out_link), dtype=records.OUTPUT)
+        in_port, out_port = _ports(into, ends), _ports(out_of, ends)
+        inputs["tail"] = output_of[in_link]
+        inputs["tail_node"], inputs["tail_port"] = out_of[inputs["tail"]], out_port[inputs["tail"]]
+        outputs["head"] = input_of[out_link]
+        outputs["head_node"] = into[outputs["head"]]
+        outputs["head_port"] = in_port[outputs["head"]]
+        cycles = _cycles(latency, "latencies", MOST_CYCLES, count)
+        inputs["latency"], outputs["latency"] = cycles[in_link], cycles[out_link]
+        intervals = _cycles(interval, "intervals", MOST_CYCLES, count)[out_link]
+        routers = np.zeros(graph.num_rows, dtype=records.ROUTER)
+        nodes = np.arange(ends, ends + graph.num_rows)
+        routers["first_in"] = np.searchsorted(into, nodes)
+        routers["first_out"] = np.searchsorted(out_of, nodes)
+        routers["last_waiting"] = MOST_PORTS - 1
+        return cls(
+            fabric, in_link, out_link, input_of, output_of, intervals, inputs, outputs, routers
+        )
+
+    @property
+    def ends(self) -> int:
+        """Number of endpoints."""
+        return self.fabric.num_endpoints
+
+    @property
+    def longest(self) -> int:
+        """Longest latency of a link, cycles."""
+        return int(self.outputs["latency"].max(initial=1))
+
+    def output_of_port(self) -> NDArray[np.int32]:
+        """Return the output of each port of a row, indexed like `SwitchGraph.row_link`; or -1."""
+        links = self.fabric.graph.row_link
+        return np.where(links >= 0, self.output_of[np.maximum(links, 0)], -1).astype(np.int32)
+
+
+def _by_node(
+    row: NDArray[np.int32], of_ends: NDArray[np.int32], rows: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the links at one kind of end: of endpoints, then of rows; and the node of each."""
+    used = np.flatnonzero(row >= 0)
+    used = used[np.argsort(row[used], kind="stable")]
+    if np.bincount(row[used], minlength=rows).max(initial=0) > MOST_PORTS:
+        raise NotApplicable(f"the flit level takes routers with at most {MOST_PORTS} ports")
+    ends = len(of_ends)
+    links = np.concatenate([of_ends, used]).astype(np.int32)
+    nodes = np.concatenate([np.arange(ends), row[used] + ends]).astype(np.int32)
+    return links, nodes
+
+
+def _ports(node: NDArray[np.int32], ends: int) -> NDArray[np.int64]:
+    """Return the number of each link among those of its node."""
+    first = np.searchsorted(node, node[ends:])
+    return np.concatenate([np.zeros(ends, dtype=np.int64), np.arange(ends, len(node)) - first])
+
+
+def _cycles(given: NDArray[Any] | int, name: str, most: int, count: int) -> NDArray[Any]:
+    """Return numbers of cycles of all links."""
+    if isinstance(given, int):
+        given = np.full(count, given)
+    return np.asarray(whole_numbers(given, name, low=1, high=most, shape=(count,), of="links"))
 
 
 @dataclass(frozen=True)
-class Load:
-    """Synthetic traffic of all sources.
+class Circuits:
+    """Circuits that packets hold until their data are acknowledged; times are cycles.
 
     Parameters
     ----------
-    rate
-        Flits per cycle and source, above 0 and at most 1.
-    size
-        Flits of a packet.
-    warmup, measure
-        Cycles before the measurement, and of the measurement.
-    seed
-        Seed of births and destinations.
-    targets
-        int32 [endpoints]: destination of each source, or None for a random other one per packet.
+    acknowledge_hop
+        Time of an acknowledgement in each router, without the links.
+    service
+        Time of an adapter for a packet that it sends or receives.
+    turnaround
+        Further time of an adapter between sending and receiving.
     """
 
-    rate: float
-    size: int = 1
-    warmup: int = 1000
-    measure: int = 2000
-    seed: int = 0
-    targets: NDArray[np.int32] | None = None
-
-    def check(self, endpoints: int) -> None:
-        """Refuse traffic that the endpoints of a fabric cannot have.
-
-        Raises
-        ------
-        InputError
-            If a number is out of range, or there is no other endpoint to send to.
-        """
-        whole_number(self.size, "size", 1, 2**20)
-        whole_number(self.warmup, "warmup", 0)
-        whole_number(self.measure, "measure", 1)
-        whole_number(self.seed, "seed", 0, 2**63 - 1)
-        if not 0 < self.rate <= 1:
-            raise InputError(f"the rate must be above 0 and at most 1, not {self.rate}")
-        if self.targets is not None:
-            whole_numbers(
-                self.targets, "targets", low=0, high=endpoints - 1, shape=(endpoints,),
-                of="endpoints",
-            )  # fmt: skip
-        elif endpoints < 2:
-            raise InputError("random destinations need at least two endpoints")
+    acknowledge_hop: int
+    service: int = 0
+    turnaround: int = 0
 
 
-def flit_net(
-    fabric: Fabric, routes: TableRoutes, router: Router, load: Load, latency: NDArray[Any] | int = 1
+def state(
+    links: Links,
+    routes: Any,
+    router: Router,
+    load: Load | None,
+    *,
+    circuits: Circuits | None = None,
+    window: int = 1,
+    ageing: int = 0,
+    largest: int = 0,
+    messages: NDArray[Any] | None = None,
+    packets: tuple[int, int, int] = (1, 1, 0),
+    cycle_ps: int = 1000,
+    seed: int = 0,
 ) -> Net:
     """Return the state at cycle 0.
 
     Parameters
     ----------
-    fabric, routes
-        The fabric, and its forwarding tables without an LMC.
-    router, load
-        Settings of routers, and traffic.
-    latency
-        Latency of links in cycles, at least 1: one number, or int [links].
+    links
+        Links of the fabric.
+    routes
+        Arrays of the routing function.
+    router
+        Settings of routers.
+    load
+        Synthetic traffic; None if the endpoints send `messages`.
+    circuits
+        How packets hold circuits; None if they do not.
+    window
+        Packets of a class of traffic that an endpoint may be sending at a time.
+    ageing
+        Cycles by which a packet of high priority counts as older, for arbiter ``age``.
+    largest
+        Size of the largest packet of `messages`, flits.
+    messages
+        `records.MESSAGE` of each operation.
+    packets
+        Bytes of a flit, largest payload of a packet, and bytes of a packet beyond its payload.
+    cycle_ps
+        Duration of a cycle.
+    seed
+        Seed of the routing function's draws, without synthetic traffic.
 
     Raises
     ------
     InputError
-        If a setting is out of range.
-    NotApplicable
-        If a router has more than 64 ports, hosts forward, a pair has no path, or the routes have an
-        LMC or several lanes.
+        If settings do not work together.
     """
-    routes.check(fabric)
-    router.check(load.size)
-    ends = fabric.num_endpoints
-    load.check(ends)
-    if fabric.graph.num_rows != fabric.num_switches:
-        raise NotApplicable("the flit level takes fabrics whose hosts do not forward")
-    for row, table in enumerate(routes.table[:ends].T):
-        if (table == routes.no_path).any():
-            raise NotApplicable(
-                f"{fabric.node_names[fabric.graph.row_node[row]]} has no path to some hosts"
-            )
-    if routes.lmc or routes.num_vls > 1:
-        raise NotApplicable("the flit level takes tables without an LMC and with one virtual lane")
-    graph = fabric.graph
-    links = np.zeros(2 * fabric.num_cables, dtype=records.LINK)
-    if not isinstance(latency, int):
-        latency = whole_numbers(
-            latency, "latencies", low=1, high=1 << 20, shape=(len(links),), of="links"
-        )
-    head, tail = links["head_row"], links["tail_row"]
-    head[:] = tail[:] = -1
-    head[graph.edge_link], tail[graph.edge_link] = graph.edge_row, graph.edge_tail
-    down, rows = graph.destination_link[:ends], graph.destination_row[:ends]
-    tail[down], head[down ^ 1] = rows, rows
-    links["latency"] = latency
-    if links["latency"].min(initial=1) < 1:
-        raise InputError("links have a latency of at least 1 cycle")
-    links["free"] = (1 << router.lanes) - 1
-    links["last_lane"] = router.lanes - 1
-    links["last_port"] = MOST_PORTS - 1
-    in_links, first_in = _numbered(links, "head_row", "in_port", graph.num_rows)
-    _numbered(links, "tail_row", "out_port", graph.num_rows)
-    routers = np.zeros(graph.num_rows, dtype=records.ROUTER)
-    routers["first_in"], routers["last_waiting"] = first_in, MOST_PORTS - 1
-
-    lanes = np.zeros(len(links) * router.lanes, dtype=records.LANE)
-    lanes["owner"] = -1
-    lanes["link"] = np.repeat(np.arange(len(links)), router.lanes)
-    lanes["credits"] = np.where(
-        head[lanes["link"]] < 0, max(load.size, router.buffer), router.buffer
+    fabric, ends = links.fabric, links.ends
+    classes = 2 if load is not None and load.reply else 1
+    if router.lanes < classes:
+        raise InputError("replies need virtual channels of their own: lanes must be 2 or more")
+    largest = largest if load is None else load.largest
+    router.check_size(largest)
+    if circuits is not None and load is not None and min(size for size, _ in load.size) < 2:
+        raise InputError("packets that hold circuits have at least 2 flits, one of them the tail")
+    rows, nodes = fabric.graph.num_rows, ends + fabric.graph.num_rows
+    shift = (router.lanes - 1).bit_length()
+    depth = router.buffer + router.shared_buffer
+    inputs, outputs = links.inputs.copy(), links.outputs.copy()
+    inputs["last_lane"] = outputs["last_lane"] = router.lanes - 1
+    outputs["free"] = (1 << router.lanes) - 1
+    outputs["shared"] = router.shared_buffer
+    outputs["last_port"] = MOST_PORTS - 1
+    in_lanes = np.zeros(len(inputs) << shift, dtype=records.IN_LANE)
+    out_lanes = np.zeros(len(outputs) << shift, dtype=records.OUT_LANE)
+    out_lanes["owner"] = -1
+    out_lanes["credits"] = router.buffer
+    endpoints = np.zeros(ends, dtype=records.ENDPOINT)
+    for name in ("first_message", "last_message", "first_reply", "last_reply"):
+        endpoints[name] = -1
+    endpoints["last_lane"] = router.lanes - 1
+    offset, targets = (np.zeros(ends + 1, np.int64), np.zeros(0, np.int32))
+    sizes = Load() if load is None else load
+    if load is not None:
+        offset, targets = load.targets(ends)
+        endpoints["birth"] = load.births(ends, np.diff(offset) > 0)
+    slowest = int(links.interval.max(initial=1))
+    has_turns = router.hold_switch or slowest > 1
+    turns = np.zeros(len(outputs) if has_turns else 1, dtype=records.TURN)
+    turns["holder"] = -1
+    if has_turns:
+        turns["interval"] = links.interval
+    order = (records.SWITCH | records.LANES << 2) if router.vc_delay else (
+        records.LANES | records.SWITCH << 2
     )
-    sources = np.zeros(ends, dtype=records.SOURCE)
-    sources["packet"], sources["link"] = -1, down ^ 1
-    rate = load.rate / load.size
-    births = np.random.default_rng(load.seed).random(ends)
-    if rate < 1:
-        sources["birth"] = np.floor(np.log1p(-births) / np.log1p(-rate))
-
-    longest = int(links["latency"].max(initial=1)) + max(
-        router.switch_delay, router.credit_delay, router.vc_delay, router.routing_delay
-    )
-    horizon = 1 << int(longest).bit_length()
-    slot = 2 * len(links)
-    packets = 4 * ends + len(links)
-    warmup, end = load.warmup, load.warmup + load.measure
+    if router.speculative:
+        order |= records.SPECULATION << 4
+    lag = max(router.switch_delay, router.credit_delay) + links.longest
+    horizon = 1 << max(lag, slowest).bit_length()
+    held = circuits or Circuits(0)
+    longest = lag + router.vc_delay + router.routing_delay + slowest
+    if circuits:
+        hops = 64 * (links.longest + held.acknowledge_hop)
+        longest += hops + len(endpoints) * (held.service + held.turnaround)
+    room = 2 * ends * (classes * window + 1) + len(in_lanes) // 4
+    recent = router.arbiter == "least-recent"
+    words = -(-nodes // 64)
+    warmup, measure = sizes.warmup, sizes.measure
     return Net(
         rules=record(
-            records.RULES, lanes=router.lanes, buffer=router.buffer,
-            routing_delay=router.routing_delay, vc_delay=router.vc_delay,
-            switch_delay=router.switch_delay, credit_delay=router.credit_delay,
-            iterations=router.iterations, atomic=router.atomic,
-            whole=router.switching != "wormhole", stored=router.switching == "store-and-forward",
-            size=load.size, horizon=horizon, slot=slot, seed=np.uint64(load.seed), rate=rate,
-            warmup=warmup, end=end,
+            records.RULES, lanes=router.lanes, lane_shift=shift, classes=classes,
+            class_lanes=router.lanes // classes, buffer=router.buffer, depth=depth,
+            output_buffer=router.output_buffer, routing_delay=router.routing_delay,
+            vc_delay=router.vc_delay, switch_delay=router.switch_delay,
+            credit_delay=router.credit_delay,
+            least=router.routing_delay + (0 if router.speculative else router.vc_delay),
+            order=order, iterations=router.iterations, allocator=ALLOCATORS[router.allocator],
+            arbiter=ARBITERS[router.arbiter], input_speedup=router.input_speedup,
+            output_speedup=router.output_speedup, hold_switch=router.hold_switch,
+            turns=has_turns, checks=has_turns or router.shared_buffer > 0,
+            atomic=router.atomic, whole=router.switching != "wormhole",
+            stored=router.switching == "store-and-forward", window=window,
+            circuits=circuits is not None, service=held.service, turnaround=held.turnaround,
+            acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon,
+            sizes=len(sizes.size), largest=largest, requests=classes == 2,
+            reply_size=sizes.reply, flit_bytes=packets[0], payload_bytes=packets[1],
+            overhead_bytes=packets[2], cycle_ps=cycle_ps, patience=PATIENCE + longest,
+            seed=np.uint64(seed if load is None else load.seed),
+            rate=sizes.rate / sizes.mean_size, warmup=warmup if load else 0,
+            end=warmup + measure if load else 2**60,
+            batch=-(-measure // BATCHES) if load else 2**60,
         ),
-        count=record(records.COUNT, packets=packets),
-        links=links,
-        lanes=lanes,
-        routers=routers,
-        in_links=in_links,
-        flits=np.zeros(len(lanes) * router.buffer, dtype=np.int32),
-        events=np.zeros(horizon * slot, dtype=np.int64),
-        used=np.zeros(horizon, dtype=np.int32),
-        decided=np.full(horizon, -1, dtype=np.int32),
-        births=np.full(horizon, -1, dtype=np.int32),
-        active=_bits(graph.num_rows, False),
-        packets=np.zeros(packets, dtype=records.PACKET),
-        free_packets=np.arange(packets, dtype=np.int32),
-        sources=sources,
-        sending=_bits(ends, True),
-        targets=np.full(ends, -1, np.int32) if load.targets is None else load.targets,
-        requests=np.zeros(MOST_PORTS, dtype=np.uint64),
-        offers=np.zeros(MOST_PORTS, dtype=np.int32),
-        routes=Tables(routes.table, graph.row_base, graph.row_link),
+        count=record(records.COUNT, packets=room),
+        inputs=inputs,
+        outputs=outputs,
+        in_lanes=in_lanes,
+        out_lanes=out_lanes,
+        turns=turns,
+        routers=links.routers.copy(),
+        endpoints=endpoints,
+        flits=np.zeros(len(in_lanes) * depth, dtype=np.int32),
+        queues=np.zeros(len(out_lanes) if router.output_buffer else 1, dtype=records.QUEUE),
+        queued=np.zeros(len(out_lanes) * router.output_buffer, dtype=np.int64),
+        sending=np.zeros(ends << shift, dtype=records.SENDING),
+        active=np.zeros(words, dtype=np.uint64),
+        mail=Mail(
+            lanes=np.zeros(horizon * len(inputs), dtype=np.uint8),
+            ejected=np.zeros(horizon * ends, dtype=np.int32),
+            flit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
+            credits=np.zeros(horizon * len(outputs), dtype=_bits_of(router.lanes)),
+            credit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
+            acknowledged=np.full(horizon, -1, dtype=np.int32),
+            awake=_awake(horizon, words, ends),
+        ),
+        traffic=Traffic(target_offset=offset, targets=targets, **sizes.arrays()),
+        scratch=Scratch(
+            **{
+                name: np.zeros(MOST_PORTS, dtype=dtype)
+                for name, dtype in {
+                    "requests": np.uint64, "offers": np.int32, "granted": np.uint64,
+                    "sent": np.uint32, "in_grants": np.int32, "out_grants": np.int32,
+                    "tried": np.uint32,
+                }.items()
+            },
+            used=np.zeros(3, dtype=np.uint64),
+        ),
+        messages=np.zeros(1, dtype=records.MESSAGE) if messages is None else messages,
+        packets=np.zeros(room, dtype=records.PACKET),
+        origins=np.zeros(room, dtype=records.ORIGIN),
+        free_packets=np.arange(room, dtype=np.int32),
+        served_in=np.arange(-len(in_lanes) if recent else 0, 0),
+        served_out=np.arange(-64 * len(outputs) if recent else 0, 0),
+        batches=np.zeros(BATCHES, dtype=records.BATCH),
+        histogram=np.zeros(HISTOGRAM + 1, dtype=np.int64),
+        routes=routes,
     )  # fmt: skip
+
+
+def _awake(horizon: int, words: int, ends: int) -> NDArray[np.uint64]:
+    """Return the bits of nodes to visit: all endpoints in cycle 0."""
+    bits = np.zeros(horizon * words * 64, dtype=np.uint8)
+    bits[:ends] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint64)
+
+
+def _bits_of(lanes: int) -> type[np.unsignedinteger[Any]]:
+    """Return the smallest type with a bit for each lane."""
+    return np.uint8 if lanes <= 8 else np.uint16 if lanes <= 16 else np.uint32
 
 
 def with_packets(net: Net) -> Net:
@@ -250,26 +373,6 @@ def with_packets(net: Net) -> Net:
     net.count.packets = count + old
     return net._replace(
         packets=np.concatenate([net.packets, np.zeros(old, dtype=records.PACKET)]),
+        origins=np.concatenate([net.origins, np.zeros(old, dtype=records.ORIGIN)]),
         free_packets=free,
     )
-
-
-def _numbered(
-    links: NDArray[Any], end: str, port: str, rows: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Number the links at each router; return them in this order, and the index of its first."""
-    used = np.flatnonzero(links[end] >= 0)
-    used = used[np.argsort(links[end][used], kind="stable")]
-    count = np.bincount(links[end][used], minlength=rows)
-    if count.max(initial=0) > MOST_PORTS:
-        raise NotApplicable(f"the flit level takes routers with at most {MOST_PORTS} ports")
-    first = np.cumsum(count) - count
-    links[port][used] = np.arange(len(used)) - first[links[end][used]]
-    return used.astype(np.int32), first
-
-
-def _bits(count: int, value: bool) -> NDArray[np.uint64]:
-    """Return `count` bits of one value, in words of 64."""
-    bits = np.zeros(-(-count // 64) * 64, dtype=np.uint8)
-    bits[:count] = value
-    return np.packbits(bits, bitorder="little").view(np.uint64)

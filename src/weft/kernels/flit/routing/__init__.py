@@ -1,0 +1,1 @@
+"""Routing functions of the flit level; see `weft.kernels.flit.engine.loop`."""

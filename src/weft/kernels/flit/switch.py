@@ -1,0 +1,514 @@
+"""Routers of the flit level: allocation of output lanes and of the switch, and output queues."""
+
+import numpy as np
+
+from weft.kernels.bits import lowest_bit
+from weft.kernels.flit.lanes import (
+    ONE,
+    activate,
+    arrivals,
+    begin_packet,
+    bit,
+    bits_after,
+    clear_ready,
+    credits,
+    decisions,
+    first_packet,
+    give_back,
+    grant_lane,
+    has_place,
+    lane_bit,
+    may_go_on,
+    put_on_link,
+    take_flit,
+    take_lane,
+    use_credit,
+)
+from weft.kernels.flit.records import (
+    ACTIVE,
+    AGE,
+    GRANTED,
+    HEAD,
+    IDLE,
+    INPUT_FIRST,
+    ISLIP,
+    LEAST_RECENT,
+    LANES,
+    PACKET_SHIFT,
+    SPECULATION,
+    TAIL,
+    TIME_SHIFT,
+)
+from weft.kernels.lean import part_njit
+
+#: Later than any packet.
+NEVER = 2**62
+
+
+@part_njit()
+def packet_age(net, slot):
+    """Return the birth of a packet, earlier for a high priority."""
+    return net.origins[slot].born - np.int64(net.packets[slot].priority) * net.rules.ageing
+
+
+@part_njit()
+def _age(net, lane):
+    """Return `packet_age` of the packet at the front of a buffer."""
+    return packet_age(net, first_packet(net, lane))
+
+
+@part_njit()
+def _serve_lane(net, now, router, node, port, number, k, route, adaptive):
+    """Try to give an output lane to a waiting packet; return whether it got one."""
+    rules = net.rules
+    lane = number << rules.lane_shift | k
+    here = net.in_lanes[lane]
+    slot = first_packet(net, lane)
+    size = np.int64(net.packets[slot].size)
+    if rules.stored and here.count < size:
+        return False
+    row = node - len(net.endpoints)
+    attempt = 0
+    while True:
+        if (adaptive or here.out < 0) and not route(net, now, row, lane, slot, attempt):
+            return False
+        out = take_lane(net, np.int64(here.out >> rules.lane_shift), here.allowed, lane, size)
+        if out >= 0:
+            grant_lane(net, router, port, number, k, out, now)
+            return True
+        if not adaptive:
+            return False
+        attempt += 1
+
+
+@part_njit()
+def _oldest_waiting(net, router, tried):
+    """Return the waiting lane with the oldest packet among those not tried yet, or -1."""
+    oldest, best = np.int64(-1), np.int64(NEVER)
+    ports = router.waiting
+    while ports:
+        port = lowest_bit(ports)
+        ports &= ports - ONE
+        number = np.int64(router.first_in) + port
+        bits = np.uint64(net.inputs[number].waiting & ~tried[port])
+        while bits:
+            k = lowest_bit(bits)
+            bits &= bits - ONE
+            lane = number << net.rules.lane_shift | k
+            age = _age(net, lane)
+            if age < best:
+                oldest, best = lane, age
+    return oldest
+
+
+@part_njit()
+def give_lanes(net, now, router, node, route, adaptive):
+    """Give output lanes to waiting packets: the oldest first, or in rotating order of ports."""
+    rules, tried = net.rules, net.scratch.tried
+    shift = rules.lane_shift
+    ports = router.waiting
+    while ports:
+        port = lowest_bit(ports)
+        ports &= ports - ONE
+        tried[port] = 0
+    net.scratch.used[2] = router.waiting
+    last = np.int64(router.last_waiting)
+    above, below = bits_after(router.waiting, last)
+    while True:
+        if rules.arbiter == AGE:
+            lane = _oldest_waiting(net, router, tried)
+            if lane < 0:
+                return
+            number = lane >> shift
+            port = number - router.first_in
+            k = lane & ((1 << shift) - 1)
+        else:
+            if not above:
+                above, below = below, np.uint64(0)
+                if not above:
+                    return
+            port = lowest_bit(above)
+            number = np.int64(router.first_in) + port
+            left = np.uint64(net.inputs[number].waiting & ~tried[port])
+            if not left:
+                above &= above - ONE
+                continue
+            k = lowest_bit(left)
+        tried[port] |= lane_bit(k)
+        if _serve_lane(net, now, router, node, port, number, k, route, adaptive):
+            router.last_waiting = port
+
+
+@part_njit()
+def _can_go(net, now, lane):
+    """Return whether the output of a lane takes a flit of it now."""
+    here = net.in_lanes[lane]
+    if not has_place(net, np.int64(here.out)):
+        return False
+    if net.rules.output_buffer:
+        return True
+    if not net.rules.turns:
+        return True
+    turn = net.turns[here.out >> net.rules.lane_shift]
+    return turn.busy <= now + net.rules.switch_delay and (turn.holder < 0 or turn.holder == lane)
+
+
+@part_njit()
+def _candidates(net, port, number, speculative):
+    """Return the bits of the lanes of an input that bid for the switch."""
+    if speculative:
+        return np.uint64(net.scratch.tried[port])
+    if net.rules.input_speedup > 1:
+        return np.uint64(net.inputs[number].ready & ~net.scratch.sent[port])
+    return np.uint64(net.inputs[number].ready)
+
+
+@part_njit()
+def _bids(net, now, router, lane, outs, speculative):
+    """Return whether a lane bids for one of the output ports in `outs`."""
+    here = net.in_lanes[lane]
+    if speculative:
+        port = np.int64(here.out >> net.rules.lane_shift) - router.first_out
+        return here.out >= 0 and outs & bit(port) != 0
+    return outs & bit(here.out_port) != 0 and (not net.rules.checks or _can_go(net, now, lane))
+
+
+@part_njit()
+def _choose_lane(net, now, router, port, number, outs, speculative):
+    """Return the lane that an input offers for one of the output ports in `outs`, or -1."""
+    rules = net.rules
+    candidates = _candidates(net, port, number, speculative)
+    if not candidates:
+        return np.int64(-1)
+    chosen, best = np.int64(-1), np.int64(NEVER)
+    for part in bits_after(candidates, net.inputs[number].last_lane):
+        bits = part
+        while bits:
+            lane = number << rules.lane_shift | lowest_bit(bits)
+            bits &= bits - ONE
+            if not _bids(net, now, router, lane, outs, speculative):
+                continue
+            if rules.arbiter == 0:
+                return lane
+            key = _age(net, lane) if rules.arbiter == AGE else net.served_in[lane]
+            if key < best or (key == best and lane < chosen):
+                chosen, best = lane, key
+    return chosen
+
+
+@part_njit()
+def _choose_port(net, now, router, out_port, requests, speculative, offered):
+    """Return the input port that an output grants, among those that request it.
+
+    If `offered`, the ports offer one lane each; otherwise the oldest of their lanes counts.
+    """
+    rules = net.rules
+    number = np.int64(router.first_out) + out_port
+    above, below = bits_after(requests, net.outputs[number].last_port)
+    if rules.arbiter == 0:
+        return lowest_bit(above if above else below)
+    chosen, best = np.int64(-1), np.int64(NEVER)
+    bits = requests
+    while bits:
+        port = lowest_bit(bits)
+        bits &= bits - ONE
+        if rules.arbiter == LEAST_RECENT:
+            key = net.served_out[number * 64 + port]
+        elif offered:
+            key = _age(net, np.int64(net.scratch.offers[port]))
+        else:
+            key = np.int64(NEVER)
+            lanes = _candidates(net, port, np.int64(router.first_in) + port, speculative)
+            while lanes:
+                lane = (np.int64(router.first_in) + port) << rules.lane_shift | lowest_bit(lanes)
+                lanes &= lanes - ONE
+                if _bids(net, now, router, lane, bit(out_port), speculative):
+                    key = min(key, _age(net, lane))
+        if key < best:
+            chosen, best = port, key
+    return chosen
+
+
+@part_njit()
+def _forward(net, now, router, port, lane):
+    """Send the first flit of a buffer to its output."""
+    rules, here = net.rules, net.in_lanes[lane]
+    shift = rules.lane_shift
+    mask = (1 << shift) - 1
+    number, k = lane >> shift, lane & mask
+    out = np.int64(here.out)
+    out_number = out >> shift
+    flit = take_flit(net, now, router, port, number, k)
+    leaves = now + rules.switch_delay
+    if rules.output_buffer:
+        queue = net.queues[out]
+        place = np.int64(queue.first) + queue.count
+        if place >= rules.output_buffer:
+            place -= rules.output_buffer
+        net.queued[out * rules.output_buffer + place] = leaves << TIME_SHIFT | flit
+        queue.count += 1
+        net.outputs[out_number].queued |= lane_bit(out & mask)
+        router.queued |= bit(here.out_port)
+    else:
+        use_credit(net, out_number, out & mask)
+        put_on_link(net, leaves, out_number, out & mask, flit)
+    if flit & HEAD:
+        packet = net.packets[flit >> PACKET_SHIFT]
+        packet.hops += 1
+        if rules.circuits:
+            net.origins[flit >> PACKET_SHIFT].way += (
+                net.outputs[out_number].latency + rules.acknowledge_hop
+            )
+        net.inputs[number].wait += now - packet.came - rules.least
+    if rules.hold_switch:
+        net.turns[out_number].holder = -1 if flit & TAIL else lane
+    if flit & TAIL:
+        give_back(net, out)
+        here.state = IDLE
+        clear_ready(net, router, port, number, k)
+        if here.count:
+            begin_packet(net, router, port, number, k, now)
+    elif here.count == 0 or not has_place(net, out):
+        clear_ready(net, router, port, number, k)
+
+
+@part_njit()
+def _offers(net, now, router, ports, outs, speculative):
+    """Match inputs with outputs, inputs first; return the matched input ports."""
+    scratch = net.scratch
+    wanted = np.uint64(0)
+    while ports:
+        port = lowest_bit(ports)
+        ports &= ports - ONE
+        number = np.int64(router.first_in) + port
+        lane = _choose_lane(net, now, router, port, number, outs, speculative)
+        if lane < 0:
+            continue
+        out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
+        if not wanted & bit(out_port):
+            wanted |= bit(out_port)
+            scratch.requests[out_port] = np.uint64(0)
+        scratch.requests[out_port] |= bit(port)
+        scratch.offers[port] = lane
+    matched = np.uint64(0)
+    while wanted:
+        out_port = lowest_bit(wanted)
+        wanted &= wanted - ONE
+        requests = scratch.requests[out_port]
+        matched |= bit(_choose_port(net, now, router, out_port, requests, speculative, True))
+    return matched
+
+
+@part_njit()
+def _grants(net, now, router, ports, outs, speculative):
+    """Match inputs with outputs, outputs first; return the matched input ports."""
+    scratch = net.scratch
+    wanted = np.uint64(0)
+    while ports:
+        port = lowest_bit(ports)
+        ports &= ports - ONE
+        number = np.int64(router.first_in) + port
+        scratch.granted[port] = np.uint64(0)
+        lanes = _candidates(net, port, number, speculative)
+        while lanes:
+            lane = number << net.rules.lane_shift | lowest_bit(lanes)
+            lanes &= lanes - ONE
+            if not _bids(net, now, router, lane, outs, speculative):
+                continue
+            out_port = np.int64(net.in_lanes[lane].out >> net.rules.lane_shift) - router.first_out
+            if not wanted & bit(out_port):
+                wanted |= bit(out_port)
+                scratch.requests[out_port] = np.uint64(0)
+            scratch.requests[out_port] |= bit(port)
+    matched = np.uint64(0)
+    while wanted:
+        out_port = lowest_bit(wanted)
+        wanted &= wanted - ONE
+        requests = scratch.requests[out_port]
+        port = _choose_port(net, now, router, out_port, requests, speculative, False)
+        scratch.granted[port] |= bit(out_port)
+        matched |= bit(port)
+    left = matched
+    while left:
+        port = lowest_bit(left)
+        left &= left - ONE
+        number = np.int64(router.first_in) + port
+        outs = scratch.granted[port]
+        scratch.offers[port] = _choose_lane(net, now, router, port, number, outs, speculative)
+    return matched
+
+
+@part_njit()
+def _got_lane(net, now, router, port, lane):
+    """Return whether a packet that bid while it waited has an output lane that takes a flit."""
+    shift = net.rules.lane_shift
+    here, number, k = net.in_lanes[lane], lane >> shift, lane & ((1 << shift) - 1)
+    if here.state != GRANTED and here.state != ACTIVE:
+        return False
+    if not _can_go(net, now, lane):
+        return False
+    if here.state == GRANTED:
+        link = net.inputs[number]
+        link.deciding &= ~lane_bit(k)
+        if not link.deciding:
+            router.deciding &= ~bit(port)
+        activate(net, router, port, number, k)
+    return True
+
+
+@part_njit()
+def _serve(net, router, port, lane, iteration):
+    """Record that an input port and a lane of it were served."""
+    rules = net.rules
+    number = lane >> rules.lane_shift
+    out = np.int64(net.in_lanes[lane].out >> rules.lane_shift)
+    if rules.allocator == ISLIP and iteration > 0:
+        return
+    net.outputs[out].last_port = port
+    net.inputs[number].last_lane = lane & ((1 << rules.lane_shift) - 1)
+    if rules.arbiter == LEAST_RECENT:
+        net.count.serial += 1
+        net.served_in[lane] = net.count.serial
+        net.served_out[out * 64 + port] = net.count.serial
+
+
+@part_njit()
+def _use(scratch, rules, port, out_port):
+    """Count a grant; return bits of the input and of the output port if they take no more."""
+    scratch.in_grants[port] += 1
+    scratch.out_grants[out_port] += 1
+    full_in = scratch.in_grants[port] >= rules.input_speedup
+    full_out = scratch.out_grants[out_port] >= rules.output_speedup
+    return np.uint64(full_in) << np.uint64(port), np.uint64(full_out) << np.uint64(out_port)
+
+
+@part_njit()
+def cross(net, now, router, step):
+    """Send flits across the switch of a router; see docs/flit-level.md for the allocators.
+
+    Parameters
+    ----------
+    step
+        SWITCH, or SPECULATION for packets that bid while they waited for an output lane.
+    """
+    rules, scratch = net.rules, net.scratch
+    speculative = step == SPECULATION
+    several = rules.input_speedup > 1 or rules.output_speedup > 1
+    passes = max(rules.input_speedup, rules.output_speedup)
+    iterations = rules.iterations
+    used_in, used_out = np.uint64(0), np.uint64(0)  # these take no more in this cycle
+    seen_in, seen_out = np.uint64(0), np.uint64(0)
+    if speculative:
+        passes, iterations = 1, 1
+        used_in, used_out = scratch.used[0], scratch.used[1]
+    elif several:
+        scratch.in_grants[:] = 0
+        scratch.out_grants[:] = 0
+        scratch.sent[:] = 0
+    for _ in range(passes):
+        ports = (scratch.used[2] if speculative else router.ready) & ~used_in
+        outs = ~used_out
+        moved = False
+        for iteration in range(iterations):
+            if not ports:
+                break
+            if rules.allocator == INPUT_FIRST:
+                matched = _offers(net, now, router, ports, outs, speculative)
+            else:
+                matched = _grants(net, now, router, ports, outs, speculative)
+            if not matched:
+                break
+            while matched:
+                port = lowest_bit(matched)
+                matched &= matched - ONE
+                lane = np.int64(scratch.offers[port])
+                if speculative and not _got_lane(net, now, router, port, lane):
+                    continue
+                out_port = np.int64(net.in_lanes[lane].out_port)
+                _serve(net, router, port, lane, iteration)
+                ports &= ~bit(port)
+                outs &= ~bit(out_port)
+                seen_in |= bit(port)
+                seen_out |= bit(out_port)
+                moved = True
+                if several and not speculative:
+                    full_in, full_out = _use(scratch, rules, port, out_port)
+                    used_in |= full_in
+                    used_out |= full_out
+                    number = lane >> rules.lane_shift
+                    scratch.sent[port] |= lane_bit(lane - (number << rules.lane_shift))
+                _forward(net, now, router, port, lane)
+        if not moved:
+            break
+    scratch.used[0], scratch.used[1] = seen_in, seen_out
+
+
+@part_njit()
+def leave(net, now, router):
+    """Send flits from the output queues of a router, one for each link that is free."""
+    rules = net.rules
+    ports = router.queued
+    while ports:
+        port = lowest_bit(ports)
+        ports &= ports - ONE
+        number = np.int64(router.first_out) + port
+        output = net.outputs[number]
+        if rules.turns and net.turns[number].busy > now:
+            continue
+        endless = output.head < len(net.endpoints)
+        chosen, best = np.int64(-1), np.int64(NEVER)
+        for part in bits_after(np.uint64(output.queued), output.last_lane):
+            bits = part
+            while bits:
+                k = lowest_bit(bits)
+                bits &= bits - ONE
+                out = number << rules.lane_shift | k
+                word = net.queued[out * rules.output_buffer + net.queues[out].first]
+                if word >> TIME_SHIFT > now:
+                    continue
+                if not endless and net.out_lanes[out].credits <= 0 and output.shared <= 0:
+                    continue
+                key = np.int64(0)
+                if rules.arbiter == AGE:
+                    key = packet_age(net, (word & 0xFFFFFFFF) >> PACKET_SHIFT)
+                if key < best:
+                    chosen, best = k, key
+        if chosen < 0:
+            continue
+        out = number << rules.lane_shift | chosen
+        queue = net.queues[out]
+        flit = net.queued[out * rules.output_buffer + queue.first] & 0xFFFFFFFF
+        queue.first = queue.first + 1 if queue.first + 1 < rules.output_buffer else 0
+        queue.count -= 1
+        may_go_on(net, router, out)
+        output.last_lane = chosen
+        if queue.count == 0:
+            output.queued &= ~lane_bit(chosen)
+            if not output.queued:
+                router.queued &= ~bit(port)
+        use_credit(net, number, chosen)
+        put_on_link(net, now, number, chosen, flit)
+
+
+@part_njit()
+def visit_router(net, now, node, route, adaptive):
+    """Let a router act in a cycle; return whether it must be visited in the next one."""
+    rules = net.rules
+    router = net.routers[node - len(net.endpoints)]
+    credits(net, now, node, router)
+    arrivals(net, now, node, router)
+    if router.deciding:
+        decisions(net, now, router)
+    net.scratch.used[:] = 0
+    order = rules.order
+    while order:
+        step = order & 3
+        order >>= 2
+        if step == LANES:
+            if router.waiting:
+                give_lanes(net, now, router, node, route, adaptive)
+        elif router.ready or step == SPECULATION:
+            cross(net, now, router, step)
+    if router.queued:
+        leave(net, now, router)
+    return router.ready | router.waiting | router.deciding | router.queued != 0

@@ -1,0 +1,126 @@
+"""Settings of the routers of the flit level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from weft.core.errors import InputError
+from weft.core.settings import Settings, Truth, Whole
+
+Switching = Literal["wormhole", "cut-through", "store-and-forward"]
+Allocator = Literal["input-first", "output-first", "islip"]
+Arbiter = Literal["round-robin", "least-recent", "age"]
+
+#: Bits of the masks of ports and of lanes.
+MOST_PORTS, MOST_LANES = 64, 32
+#: Largest number of places of a buffer, of cycles of a delay, and of iterations.
+MOST_PLACES, MOST_CYCLES, MOST_ITERATIONS = 2**15 - 1, 2**15, 64
+
+Cycles = Annotated[Whole, Field(ge=0, le=MOST_CYCLES)]
+Speedup = Annotated[Whole, Field(ge=1, le=MOST_PORTS)]
+
+
+@dataclass(frozen=True)
+class Router(Settings):
+    """Settings of all routers; delays are cycles.
+
+    Parameters
+    ----------
+    lanes
+        Virtual channels of each link.
+    buffer
+        Flits that each virtual channel's own part of a buffer holds.
+    shared_buffer
+        Further flits of a buffer, which all virtual channels of the link share.
+    output_buffer
+        Flits that the output queue of a virtual channel holds; 0 for routers without output queues.
+    routing_delay
+        Time to choose the output link of a packet at the front of a buffer.
+    vc_delay
+        Time to allocate a virtual channel of that link.
+    switch_delay
+        Time from switch allocation to the departure of a flit: allocation and traversal.
+    credit_delay
+        Time from switch allocation to the departure of the credit, without the link.
+    speculative
+        Whether packets bid for the switch while they wait for a virtual channel.
+    allocator
+        Allocator of the switch: separable with ``input-first`` or ``output-first``, or ``islip``
+        (output first; priorities move only with grants of the first iteration).
+    iterations
+        Iterations of switch allocation in a cycle.
+    arbiter
+        Who is served: ``round-robin``, ``least-recent`` (the least recently served, as a matrix
+        arbiter does) or ``age`` (the oldest packet).
+    input_speedup, output_speedup
+        Flits that an input, and an output, of the switch passes in a cycle.
+    hold_switch
+        Whether an output serves one packet at a time.
+    switching
+        ``wormhole``; ``cut-through``: a packet needs room for all its flits in the next buffer; or
+        ``store-and-forward``: also, all its flits must have arrived.
+    atomic
+        Whether a packet may use a virtual channel only when its buffer is empty.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or values do not work together.
+    """
+
+    lanes: Annotated[Whole, Field(ge=1, le=MOST_LANES)] = 4
+    buffer: Annotated[Whole, Field(ge=1, le=MOST_PLACES)] = 8
+    shared_buffer: Annotated[Whole, Field(ge=0, le=MOST_PLACES)] = 0
+    output_buffer: Annotated[Whole, Field(ge=0, le=MOST_PLACES)] = 0
+    routing_delay: Cycles = 0
+    vc_delay: Cycles = 1
+    switch_delay: Cycles = 2
+    credit_delay: Cycles = 1
+    speculative: Truth = False
+    allocator: Allocator = "input-first"
+    iterations: Annotated[Whole, Field(ge=1, le=MOST_ITERATIONS)] = 1
+    arbiter: Arbiter = "round-robin"
+    input_speedup: Speedup = 1
+    output_speedup: Speedup = 1
+    hold_switch: Truth = False
+    switching: Switching = "wormhole"
+    atomic: Truth = False
+
+    def check(self) -> None:
+        """Refuse settings that do not work together."""
+        if self.buffer + self.shared_buffer > MOST_PLACES:
+            raise InputError(
+                f"buffer and shared_buffer are {self.buffer + self.shared_buffer} flits; at most "
+                f"{MOST_PLACES:,} fit"
+            )
+        if self.output_speedup > max(self.output_buffer, 1):
+            raise InputError(
+                f"an output that takes {self.output_speedup} flits in a cycle needs an "
+                f"output_buffer of as many flits, not {self.output_buffer}"
+            )
+        if self.input_speedup > self.lanes:
+            raise InputError(
+                f"an input passes one flit of each lane in a cycle, so input_speedup is at most "
+                f"the number of lanes, {self.lanes}, not {self.input_speedup}"
+            )
+        if self.speculative and self.vc_delay == 0:
+            raise InputError("speculative allocation saves nothing with vc_delay 0")
+        if self.output_buffer and self.hold_switch:
+            raise InputError("hold_switch goes with routers without output queues")
+
+    def check_size(self, size: int) -> None:
+        """Refuse packets of a number of flits that these routers cannot hold.
+
+        Raises
+        ------
+        InputError
+            If a buffer cannot hold a packet that it must hold.
+        """
+        room = self.buffer + self.shared_buffer
+        if self.switching != "wormhole" and room < size:
+            raise InputError(
+                f"{self.switching} needs buffers for a packet of {size} flits, not of {room}"
+            )

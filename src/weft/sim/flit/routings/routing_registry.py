@@ -1,0 +1,82 @@
+"""The registry of routings of the flit level, which need no table of all destinations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from weft.core.errors import InputError
+from weft.core.registry import Registry
+from weft.kernels.flit.engine import loop
+from weft.kernels.flit.routing.tables import enter as nothing
+from weft.sim.flit.network import Links
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """A routing function of a fabric.
+
+    Parameters
+    ----------
+    name
+        Name of the routing, or of the engine of its routes.
+    route, enter, adaptive
+        Kernels, as in `weft.kernels.flit.engine.loop`.
+    arrays
+        Arrays of the kernels, `Net.routes`.
+    """
+
+    name: str
+    route: Any
+    arrays: Any
+    enter: Any = nothing
+    adaptive: bool = False
+
+    @property
+    def loop(self) -> Any:
+        """The loop of the flit level with these kernels."""
+        return _loop(self.route, self.enter, self.adaptive)
+
+
+@cache
+def _loop(route: Any, enter: Any, adaptive: bool) -> Any:
+    return loop(route, enter, adaptive)
+
+
+#: Entries are functions of the links of a fabric and of the lanes of a class of traffic that return
+#: a `Routing`. The fact `lanes` is the least number of lanes of a class.
+routing = Registry(
+    "routing", "weft.sim.flit.routings", "weft.flit_routings", pipeline=("links", "lanes"),
+    facts=("lanes",),
+)  # fmt: skip
+
+
+def bind(spec: str, links: Links, lanes: int) -> Routing:
+    """Return a routing by its spec, for a fabric.
+
+    Parameters
+    ----------
+    spec
+        Name of a routing, with options.
+    links
+        Links of the fabric.
+    lanes
+        Virtual channels of each class of traffic.
+
+    Raises
+    ------
+    InputError
+        If the routing is unknown, an option is wrong, or there are too few lanes.
+    NotApplicable
+        If the routing does not fit the fabric.
+    """
+    entry, options = routing.parse(spec)
+    least = entry.facts["lanes"]
+    if lanes < least:
+        raise InputError(
+            f"routing {entry.name} needs {least} virtual channels for each class of traffic, not "
+            f"{lanes}"
+        )
+    bound: Routing = entry.function(links, lanes, **routing.bind(entry, options))
+    return bound

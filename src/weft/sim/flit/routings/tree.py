@@ -1,0 +1,87 @@
+"""Routings of fat trees: to a nearest common ancestor, and down to the destination."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weft.core.errors import NotApplicable
+from weft.kernels.flit.routing import tree
+from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
+from weft.sim.flit.network import Links
+from weft.sim.flit.routings.routing_registry import Routing, routing
+
+
+@routing("nca-random", lanes=1)
+def nca_random(links: Links, lanes: int) -> Routing:
+    """Up a fat tree by random cables to a nearest common ancestor, then down."""
+    return Routing("nca-random", tree.route_random, coordinates(links))
+
+
+@routing("nca-adaptive", lanes=1)
+def nca_adaptive(links: Links, lanes: int) -> Routing:
+    """Up a fat tree by the least loaded cables to a nearest common ancestor, then down."""
+    return Routing("nca-adaptive", tree.route_adaptive, coordinates(links), adaptive=True)
+
+
+def coordinates(links: Links) -> tree.Tree:
+    """Return the coordinates of the switches of a complete fat tree.
+
+    Raises
+    ------
+    NotApplicable
+        If the fabric is no fat tree, or cables are missing.
+    """
+    fabric, graph = links.fabric, links.fabric.graph
+    clos = find_folded_clos(fabric)
+    if not clos.complete:
+        raise NotApplicable(
+            "nearest common ancestors need a fat tree without missing cables; use an engine's "
+            "tables"
+        )
+    position = _positions(clos)
+    rows = np.zeros(graph.num_rows, dtype=tree.TREE)
+    rows["low"], rows["high"] = np.iinfo(np.int32).max, -1
+    rows["low"][clos.leaf_row], rows["high"][clos.leaf_row] = position, position + 1
+    up = clos.level[graph.edge_tail] < clos.level[graph.edge_row]
+    for level in range(1, int(clos.level.max())):
+        edges = np.flatnonzero(up & (clos.level[graph.edge_tail] == level))
+        child, parent = graph.edge_tail[edges], graph.edge_row[edges]
+        np.minimum.at(rows["low"], parent, rows["low"][child])
+        np.maximum.at(rows["high"], parent, rows["high"][child])
+    tail, head = graph.edge_tail, graph.edge_row
+    # Outputs of a row: downwards in the order of the leaf switches below, then upwards.
+    key = np.where(up, np.int64(2**40), rows["low"][head].astype(np.int64))
+    order = np.lexsort((np.arange(len(up)), key, tail))
+    output = links.output_of[graph.edge_link[order]]
+    downs = np.bincount(tail[~up], minlength=graph.num_rows)
+    rows["width"] = np.bincount(tail[up], minlength=graph.num_rows)
+    rows["down"] = graph.edge_offset[:-1]
+    rows["up"] = rows["down"] + downs
+    inner = np.flatnonzero(downs)
+    first = head[order][rows["down"][inner]]
+    rows["span"][inner] = rows["high"][first] - rows["low"][first]
+    spans = rows["high"][inner] - rows["low"][inner]
+    rows["parallel"][inner] = downs[inner] * rows["span"][inner] // spans
+    _check_regular(rows, inner, downs, np.where(up, 0, rows["high"][head] - rows["low"][head]), tail)
+    leaf = position[clos.leaf_of_row[graph.destination_row[: links.ends]]]
+    return tree.Tree(rows, output.astype(np.int32), leaf.astype(np.int32))
+
+
+def _positions(clos: FoldedClos) -> np.ndarray:
+    """Return the position of each leaf switch, such that those of every subtree are consecutive."""
+    keys = [np.arange(len(clos.leaf_row)), *(stage.subtree for stage in clos.stages)]
+    position = np.empty(len(clos.leaf_row), dtype=np.int32)
+    position[np.lexsort(keys)] = np.arange(len(clos.leaf_row))
+    return position
+
+
+def _check_regular(rows, inner, downs, span, tail) -> None:
+    """Refuse a switch whose children differ in size or in cables."""
+    different = span[span > 0] != rows["span"][tail[span > 0]]
+    uneven = rows["parallel"][inner] * (rows["high"] - rows["low"])[inner] != (
+        downs[inner] * rows["span"][inner]
+    )
+    if different.any() or uneven.any():
+        raise NotApplicable(
+            "nearest common ancestors need a fat tree whose subtrees of a level are equal"
+        )
