@@ -8,7 +8,7 @@ import weft
 from weft.fabrics import Fabric
 from weft.kernels.flit.engine import NO_PACKETS
 from weft.kernels.flit.net import Net
-from weft.sim.flit.network import Links, state, with_packets
+from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_tables
 from weft.sim.flit.traffic import Load
@@ -46,7 +46,7 @@ class Run:
         self.fabric = weft.fabric(fabric) if isinstance(fabric, str) else fabric
         self.load = load
         self.links = Links.of(self.fabric, latency, interval)
-        lanes = router.lanes // (2 if load.reply else 1)
+        lanes = lanes_of_class(router, load)
         self.routing: Routing = (
             of_tables(self.links, weft.route(self.fabric, engine), lanes)
             if routing is None

@@ -136,11 +136,10 @@ def test_traffic_that_cannot_work_is_refused(changes: dict[str, Any], message: s
         ("xgft:1;2;1", {}, {}, {"latency": [1] * 3}, weft.InputError, "latencies"),
         ("xgft:1;2;1", {}, {"pattern": "nowhere"}, {}, weft.InputError, "nowhere"),
         ("xgft:1;6;1", {}, {"pattern": "transpose"}, {}, weft.NotApplicable, "power of two, not 6"),
-        ("xgft:1;1;1", {}, {}, {}, weft.InputError, "at least two endpoints"),
         ("xgft:1;65;1", {}, {}, {"engine": "minhop"}, weft.NotApplicable, "at most 64 ports"),
         ("xgft:1;2;1", {"switching": "cut-through"}, {"size": 9}, {}, weft.InputError,
          "needs buffers for a packet of 9 flits"),
-        ("xgft:1;2;1", {"lanes": 1}, {"reply": 1}, {}, weft.InputError, "lanes must be 2 or more"),
+        ("xgft:1;2;1", {"lanes": 1}, {"reply": 1}, {}, weft.InputError, "lanes must be even"),
         ("torus:4x4", {}, {}, {"routing": "nca-random"}, weft.NotApplicable, "fat tree"),
     ],
 )  # fmt: skip

@@ -162,6 +162,24 @@ def _cycles(given: NDArray[Any] | int, name: str, most: int, count: int) -> NDAr
     return np.asarray(whole_numbers(given, name, low=1, high=most, shape=(count,), of="links"))
 
 
+def lanes_of_class(router: Router, load: Load | None) -> int:
+    """Return the virtual channels of each class of traffic.
+
+    Raises
+    ------
+    InputError
+        If requests and replies cannot have equal parts of the virtual channels.
+    """
+    if load is None or not load.reply:
+        return router.lanes
+    if router.lanes % 2:
+        raise InputError(
+            "requests and replies have half of the virtual channels each, so lanes must be even, "
+            f"not {router.lanes}"
+        )
+    return router.lanes // 2
+
+
 @dataclass(frozen=True)
 class Circuits:
     """Circuits that packets hold until their data are acknowledged; times are cycles.
@@ -231,9 +249,8 @@ def state(
         If settings do not work together.
     """
     fabric, ends = links.fabric, links.ends
-    classes = 2 if load is not None and load.reply else 1
-    if router.lanes < classes:
-        raise InputError("replies need virtual channels of their own: lanes must be 2 or more")
+    class_lanes = lanes_of_class(router, load)
+    classes = router.lanes // class_lanes
     largest = largest if load is None else load.largest
     router.check_size(largest)
     if circuits is not None and load is not None and min(size for size, _ in load.size) < 2:
@@ -284,7 +301,7 @@ def state(
     return Net(
         rules=record(
             records.RULES, lanes=router.lanes, lane_shift=shift, classes=classes,
-            class_lanes=router.lanes // classes, buffer=router.buffer, depth=depth,
+            class_lanes=class_lanes, buffer=router.buffer, depth=depth,
             output_buffer=router.output_buffer, routing_delay=router.routing_delay,
             vc_delay=router.vc_delay, switch_delay=router.switch_delay,
             credit_delay=router.credit_delay,
