@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.flit_runs import Run
 
 import weft
-from tests.flit_runs import Run
 from weft.sim.flit.network import Links
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import bind, of_tables

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError
+from weft.sim.common.statistics import Messages, batch_means, mser, student_t, trend
 from weft.sim.sweep import measure
 from weft.sim.sweep.saturation import bisect
-from weft.sim.sweep.statistics import Messages, batch_means, mser, student_t, trend
 
 
 def queues(load: float, sources: int, until: float, seed: int):

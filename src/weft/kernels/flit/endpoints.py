@@ -124,9 +124,7 @@ def _next_of_message(net, ranks, number, now):
         endpoint.last_message = -1
     if message.left > 0:
         append_message(net, number, op)
-    elif ranks.program.kind[op] == PUT or (
-        ranks.program.size_bytes[op] > ranks.rules.eager_bytes
-    ):
+    elif ranks.program.kind[op] == PUT or (ranks.program.size_bytes[op] > ranks.rules.eager_bytes):
         # The operation ends when the tail could have left.
         end = (now + size) * rules.cycle_ps
         if ranks.program.successor_offset[op + 1] == ranks.program.successor_offset[op]:

@@ -7,7 +7,6 @@ from weft.kernels.flit.records import (
     ACTIVE,
     GRANTED,
     HEAD,
-    IDLE,
     PACKET_SHIFT,
     ROUTING,
     WAITING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from weft.fabrics import Fabric
 from weft.kernels.flit import records
 from weft.kernels.flit.net import Mail, Net, Scratch, Traffic
 from weft.kernels.records import record
-from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Router, Allocator, Arbiter
-from weft.sim.flit.traffic import BATCHES, Load
+from weft.sim.common.statistics import BATCHES
+from weft.sim.flit.router import MOST_CYCLES, MOST_PORTS, Allocator, Arbiter, Router
+from weft.sim.flit.traffic import Load
 
 #: Cycles without any movement after which packets are stuck, beyond the longest delays.
 PATIENCE = 1000
@@ -282,8 +283,10 @@ def state(
     turns["holder"] = -1
     if has_turns:
         turns["interval"] = links.interval
-    order = (records.SWITCH | records.LANES << 2) if router.vc_delay else (
-        records.LANES | records.SWITCH << 2
+    order = (
+        (records.SWITCH | records.LANES << 2)
+        if router.vc_delay
+        else (records.LANES | records.SWITCH << 2)
     )
     if router.speculative:
         order |= records.SPECULATION << 4
@@ -320,7 +323,7 @@ def state(
             seed=np.uint64(seed if load is None else load.seed),
             rate=sizes.rate / sizes.mean_size, warmup=warmup if load else 0,
             end=warmup + measure if load else 2**60,
-            batch=-(-measure // BATCHES) if load else 2**60,
+            batch=-(-measure // BATCHES[0]) if load else 2**60,
         ),
         count=record(records.COUNT, packets=room),
         inputs=inputs,
@@ -362,7 +365,7 @@ def state(
         free_packets=np.arange(room, dtype=np.int32),
         served_in=np.arange(-len(in_lanes) if recent else 0, 0),
         served_out=np.arange(-64 * len(outputs) if recent else 0, 0),
-        batches=np.zeros(BATCHES, dtype=records.BATCH),
+        batches=np.zeros(BATCHES[0], dtype=records.BATCH),
         histogram=np.zeros(HISTOGRAM + 1, dtype=np.int64),
         routes=routes,
     )  # fmt: skip

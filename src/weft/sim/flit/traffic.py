@@ -17,9 +17,6 @@ from weft.workload.patterns import traffic
 
 #: Largest packet in flits, and largest number of sizes of a mix.
 MOST_FLITS, MOST_SIZES = 2**20, 16
-#: Parts of the measurement, for confidence intervals.
-BATCHES = 20
-
 _PART = re.compile(r"(\d+)(?::([0-9.]+))?")
 
 

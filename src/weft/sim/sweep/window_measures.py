@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
-from weft.sim.sweep.statistics import (
+from weft.sim.common.statistics import (
     BATCHES,
     Backlog,
     Interval,

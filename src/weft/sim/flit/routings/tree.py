@@ -62,7 +62,9 @@ def coordinates(links: Links) -> tree.Tree:
     rows["span"][inner] = rows["high"][first] - rows["low"][first]
     spans = rows["high"][inner] - rows["low"][inner]
     rows["parallel"][inner] = downs[inner] * rows["span"][inner] // spans
-    _check_regular(rows, inner, downs, np.where(up, 0, rows["high"][head] - rows["low"][head]), tail)
+    _check_regular(
+        rows, inner, downs, np.where(up, 0, rows["high"][head] - rows["low"][head]), tail
+    )
     leaf = position[clos.leaf_of_row[graph.destination_row[: links.ends]]]
     return tree.Tree(rows, output.astype(np.int32), leaf.astype(np.int32))
 

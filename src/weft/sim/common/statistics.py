@@ -107,7 +107,17 @@ def batch_means(
     -------
     Interval
     """
-    sums, counts = batch_sums(at, value, begin, end, BATCHES[0])
+    return interval_of(*batch_sums(at, value, begin, end, BATCHES[0]))
+
+
+def interval_of(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> Interval:
+    """Return the mean and interval of `batch_means` from the sums and counts of batches.
+
+    Parameters
+    ----------
+    sums, counts
+        float64 [BATCHES[0]]: sum and number of observations of each batch.
+    """
     total = counts.sum()
     mean = float(sums.sum() / total) if total else np.nan
     if total < FEWEST:

@@ -1,0 +1,296 @@
+"""Routing by coordinates on meshes, tori and HyperX, dimension by dimension.
+
+A dimension is a line, a ring, or full: each switch has a cable to all others of its line. On a
+ring, the *dateline* is the cable between the last switch and the first. Lanes of class 0 are for
+packets that still have to cross it, those of class 1 for packets that have crossed it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.kernels.flit.routing.common import choose, draw, lanes_of, load_of
+from weft.kernels.hashing import splitmix64
+from weft.kernels.lean import part_njit
+
+# Kinds of dimensions.
+LINE = 0
+RING = 1
+FULL = 2
+
+#: Dimension of an input from an endpoint.
+NO_DIMENSION = 255
+
+# `PACKET.state`: dimension + 1 in the lowest bits, then flags; dimensions that a packet has left
+# the shortest path in take the bits from `DEROUTED`.
+DIMENSION = 0xFF
+CROSSED = 1 << 8
+SECOND = 1 << 9  # the packet has been at the router `PACKET.via`
+DEROUTED = 16
+
+#: Random bits of a packet's key: the direction of ties, and the class of packets that do not cross.
+TIES = 8
+CLASSES = 24
+
+#: A load larger than all.
+MOST = 2**62
+
+
+class Grid(NamedTuple):
+    """Coordinates of the switches of a grid.
+
+    Parameters
+    ----------
+    coordinate
+        int16 [rows, dimensions].
+    size, kind, first
+        int32 [dimensions]: switches in each dimension, its kind, and the first of its columns in
+        `output`. The columns of a line or ring are steps forward and back; those of a full
+        dimension are the coordinates.
+    output
+        int32 [rows, columns, cables]: output of each step, -1 where there is none.
+    dimension
+        uint8 [inputs]: dimension of the cable of each input.
+    row
+        int32 [endpoints]: row of each endpoint.
+    rules
+        int32: whether ties are random (otherwise forward), and the first lane of each class that
+        no escape path uses.
+    """
+
+    coordinate: Any
+    size: Any
+    kind: Any
+    first: Any
+    output: Any
+    dimension: Any
+    row: Any
+    rules: Any
+
+
+@part_njit()
+def _output(net, packet, row, column):
+    """Return the output of a step; one of several parallel cables by the packet's draw."""
+    outputs = net.routes.output
+    copy = 0
+    if outputs.shape[2] > 1:
+        copy = draw(net, packet, np.int64(outputs.shape[2]))
+    return np.int64(outputs[row, column, copy])
+
+
+@part_njit()
+def _key_bit(net, packet, number):
+    return np.int64(net.packets[packet].key >> np.uint64(number)) & 1
+
+
+@part_njit()
+def _step(net, packet, d, x, y):
+    """Return the column of the first step from coordinate x to y, and whether it crosses."""
+    routes = net.routes
+    first = np.int64(routes.first[d])
+    if routes.kind[d] == FULL:
+        return first + y, False, False
+    if routes.kind[d] == LINE:
+        return first + (y < x), False, False
+    size = np.int64(routes.size[d])
+    ahead = y - x if y > x else y - x + size
+    back = 2 * ahead > size
+    if 2 * ahead == size:
+        back = routes.rules[0] != 0 and _key_bit(net, packet, TIES + d) != 0
+    if back:
+        return first + 1, y > x, x == 0
+    return first, y < x, x == size - 1
+
+
+@part_njit()
+def _dor(net, row, target, packet, first_lane, lanes):
+    """Return the output and the lanes of the next step in order of dimensions.
+
+    `first_lane` and `lanes` are the lanes of the packet's class that it may use; on a ring one half
+    of them is class 0. `PACKET.state` keeps the dimension and whether the dateline was crossed.
+    """
+    routes, record = net.routes, net.packets[packet]
+    d = 0
+    while routes.coordinate[row, d] == routes.coordinate[target, d]:
+        d += 1
+    x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
+    column, will_cross, crosses = _step(net, packet, d, x, y)
+    output = _output(net, packet, row, column)
+    if routes.kind[d] != RING:
+        return output, lanes_of(net, packet, first_lane, lanes)
+    state = np.int64(record.state)
+    if state & DIMENSION != d + 1:
+        state = (state & ~(DIMENSION | CROSSED)) | (d + 1)
+    upper = state & CROSSED != 0
+    if not upper and not will_cross:
+        upper = _key_bit(net, packet, CLASSES + d) != 0
+    if crosses:
+        state |= CROSSED
+    record.state = state
+    half = lanes // 2
+    if upper:
+        return output, lanes_of(net, packet, first_lane + half, lanes - half)
+    return output, lanes_of(net, packet, first_lane, half)
+
+
+@part_njit()
+def route_dor(net, now, row, lane, packet, attempt):
+    """Go dimension by dimension."""
+    if attempt:
+        return False
+    lanes = np.int64(net.rules.class_lanes)
+    destination = np.int64(net.packets[packet].destination)
+    target = np.int64(net.routes.row[destination])
+    if row == target:
+        output, allowed = np.int64(net.inputs[destination].tail), lanes_of(net, packet, 0, lanes)
+    else:
+        output, allowed = _dor(net, row, target, packet, 0, lanes)
+    choose(net, lane, output, allowed)
+    return True
+
+
+@part_njit()
+def enter_valiant(net, now, endpoint, packet):
+    """Draw the router that a packet visits first."""
+    key = splitmix64(net.packets[packet].key)
+    rows = np.uint64(len(net.routers))
+    net.packets[packet].via = np.int64(((key >> np.uint64(32)) * rows) >> np.uint64(32))
+
+
+@part_njit()
+def route_valiant(net, now, row, lane, packet, attempt):
+    """Go dimension by dimension to a random router, then to the destination on other lanes."""
+    if attempt:
+        return False
+    record = net.packets[packet]
+    lanes = np.int64(net.rules.class_lanes)
+    if row == record.via and not record.state & SECOND:
+        record.state = SECOND
+    destination = np.int64(record.destination)
+    target = np.int64(net.routes.row[destination])
+    half = lanes // 2
+    if not record.state & SECOND:
+        output, allowed = _dor(net, row, np.int64(record.via), packet, 0, half)
+    elif row == target:
+        output, allowed = np.int64(net.inputs[destination].tail), lanes_of(net, packet, 0, lanes)
+    else:
+        output, allowed = _dor(net, row, target, packet, half, lanes - half)
+    choose(net, lane, output, allowed)
+    return True
+
+
+@part_njit()
+def _escapes(net, lane):
+    """Return whether a packet is on an escape path, which it does not leave any more."""
+    shift = net.rules.lane_shift
+    number = lane >> shift
+    k = (lane & ((1 << shift) - 1)) % net.rules.class_lanes
+    return k < net.routes.rules[1] and net.routes.dimension[number] != NO_DIMENSION
+
+
+@part_njit()
+def _escape(net, row, target, packet):
+    """Return the output and the lane of the escape path: in order of dimensions, by datelines."""
+    routes = net.routes
+    d = 0
+    while routes.coordinate[row, d] == routes.coordinate[target, d]:
+        d += 1
+    x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
+    column, will_cross, _ = _step(net, packet, d, x, y)
+    upper = routes.rules[1] > 1 and not will_cross
+    return _output(net, packet, row, column), lanes_of(net, packet, np.int64(upper), 1)
+
+
+@part_njit()
+def _score(net, number, allowed, hops):
+    """Return the load of an output times the hops by way of it; more without a free lane."""
+    return load_of(net, number) * hops + (0 if net.outputs[number].free & allowed else MOST >> 1)
+
+
+@part_njit()
+def _adaptive(net, row, target, packet, may_deroute):
+    """Return the best output towards a target on the lanes that no escape path uses."""
+    routes = net.routes
+    own = np.int64(routes.rules[1])
+    allowed = lanes_of(net, packet, own, net.rules.class_lanes - own)
+    dimensions = len(routes.size)
+    hops = np.int64(0)
+    for d in range(dimensions):
+        x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
+        ahead = abs(y - x)
+        if routes.kind[d] == FULL:
+            ahead = np.int64(x != y)
+        elif routes.kind[d] == RING:
+            ahead = min(ahead, routes.size[d] - ahead)
+        hops += ahead
+    chosen, best = np.int64(-1), np.int64(MOST)
+    start = draw(net, packet, np.int64(dimensions))
+    for step in range(dimensions):
+        d = start + step if start + step < dimensions else start + step - dimensions
+        x, y = np.int64(routes.coordinate[row, d]), np.int64(routes.coordinate[target, d])
+        if x == y:
+            continue
+        column, _, _ = _step(net, packet, d, x, y)
+        number = _output(net, packet, row, column)
+        score = _score(net, number, allowed, hops)
+        if score < best:
+            chosen, best = number, score
+        if routes.kind[d] == RING and 2 * abs(y - x) == routes.size[d]:
+            number = _output(net, packet, row, 2 * np.int64(routes.first[d]) + 1 - column)
+            score = _score(net, number, allowed, hops)
+            if score < best:
+                chosen, best = number, score
+        if (
+            may_deroute
+            and routes.kind[d] == FULL
+            and not net.packets[packet].state >> (DEROUTED + d) & 1
+        ):
+            for z in range(routes.size[d]):
+                if z == x or z == y:
+                    continue
+                number = _output(net, packet, row, np.int64(routes.first[d]) + z)
+                score = _score(net, number, allowed, hops + 1)
+                if score < best:
+                    chosen, best = number, score
+    return chosen, allowed
+
+
+@part_njit()
+def _route_adaptive(net, row, lane, packet, attempt, may_deroute):
+    destination = np.int64(net.packets[packet].destination)
+    target = np.int64(net.routes.row[destination])
+    if row == target:
+        if attempt:
+            return False
+        every = lanes_of(net, packet, 0, np.int64(net.rules.class_lanes))
+        choose(net, lane, np.int64(net.inputs[destination].tail), every)
+        return True
+    if _escapes(net, lane):
+        attempt += 1
+    if attempt > 1:
+        return False
+    if attempt:
+        output, allowed = _escape(net, row, target, packet)
+    else:
+        output, allowed = _adaptive(net, row, target, packet, may_deroute)
+    choose(net, lane, output, allowed)
+    return True
+
+
+@part_njit()
+def route_adaptive(net, now, row, lane, packet, attempt):
+    """Take the least loaded step of a shortest path, or else the step of the escape path."""
+    return _route_adaptive(net, row, lane, packet, attempt, False)
+
+
+@part_njit()
+def route_dal(net, now, row, lane, packet, attempt):
+    """Like `route_adaptive`, but leave the shortest path at most once in each dimension."""
+    d = np.int64(net.routes.dimension[lane >> net.rules.lane_shift])
+    if d != NO_DIMENSION:
+        target = net.routes.row[net.packets[packet].destination]
+        if net.routes.coordinate[row, d] != net.routes.coordinate[target, d]:
+            net.packets[packet].state |= np.uint32(1) << np.uint32(DEROUTED + d)
+    return _route_adaptive(net, row, lane, packet, attempt, True)

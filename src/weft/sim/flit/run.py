@@ -1,0 +1,317 @@
+"""Function `simulate_flits`: synthetic traffic at the flit level, in cycles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.arguments import whole_number
+from weft.core.columns import Column, frame
+from weft.core.errors import InputError
+from weft.core.html import facts_table
+from weft.core.signals import raise_deferred
+from weft.fabrics import Fabric, check_fabric
+from weft.kernels.flit.engine import NO_PACKETS, STUCK
+from weft.kernels.flit.net import Net
+from weft.routes import Routes
+from weft.sim.common.metrics import link_kinds
+from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
+from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
+from weft.sim.flit.router import Router
+from weft.sim.flit.routings import Routing, bind, of_tables
+from weft.sim.flit.traffic import Load
+
+#: Cycles between two reports of progress, at most.
+REPORT_CYCLES = 1 << 14
+#: Longest drain by default, relative to warm-up and measurement.
+DRAIN = 10
+#: Part of the offered load that may be missing from the accepted one, besides its interval.
+LOST = 0.01
+
+LINK_COLUMNS: Mapping[str, Column] = {
+    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
+    "kind": Column(
+        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
+    ),
+    "flits": Column(pl.Int64, "", "Flits sent on the link in the whole run"),
+    "utilisation": Column(pl.Float64, "", "Flits per cycle of the whole run"),
+    "wait_cycles": Column(
+        pl.Int64,
+        "cycles",
+        "Total wait of packets at the head of the link, beyond the least time of a router",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlitTraffic:
+    """Result of synthetic traffic at the flit level; times are cycles.
+
+    Parameters
+    ----------
+    fabric, routing, router, load
+        The arguments of the run; `routing` is the name of the routing or of the routes' engine.
+    offered, accepted
+        Flits per cycle and endpoint: generated on average (replies included), and arrived in the
+        measurement.
+    accepted_ci95
+        Half of the 95 % interval of `accepted`, by batch means.
+    latency, network_latency
+        Mean time of packets born in the measurement, from birth and from the departure of the
+        first flit to the arrival of the last one, with 95 % intervals.
+    hops
+        Mean number of routers of these packets; NaN if none arrived.
+    packets, missing
+        Packets born in the measurement that arrived, and those under way at the end of the run;
+        packets that wait at a source are not counted.
+    settled
+        Whether the run is in a steady state: all packets of the measurement arrived, as many flits
+        arrive as are offered, and the latency does not grow.
+    why
+        Why the run is not settled; empty if it is.
+    deadlock
+        A circle of buffers that wait for each other; empty if there is none.
+    cycles
+        Length of the run.
+    ejected
+        int64 [endpoints]: flits that arrived at each endpoint in the measurement.
+    histogram
+        int64: measured packets by latency in cycles; the last entry has all longer ones.
+    flits, wait_cycles
+        int64 [links]: flits sent over each link, and the total wait of packets at its head.
+    flit_hops, run_s
+        Flits sent over links, and wall-clock time of the simulation.
+    """
+
+    fabric: Fabric
+    routing: str
+    router: Router
+    load: Load
+    offered: float
+    accepted: float
+    accepted_ci95: float
+    latency: Interval
+    network_latency: Interval
+    hops: float
+    packets: int
+    missing: int
+    settled: bool
+    why: str
+    deadlock: str
+    cycles: int
+    ejected: NDArray[np.int64]
+    histogram: NDArray[np.int64]
+    flits: NDArray[np.int64]
+    wait_cycles: NDArray[np.int64]
+    flit_hops: int
+    run_s: float
+
+    def percentile(self, percent: float) -> float:
+        """Return a percentile of latency; infinite beyond the histogram, NaN without packets."""
+        below = np.cumsum(self.histogram)
+        if not below[-1]:
+            return np.nan
+        at = int(np.searchsorted(below, percent / 100 * below[-1]))
+        return float(at) if at < len(self.histogram) - 1 else np.inf
+
+    def links(self) -> pl.DataFrame:
+        """Return one row for each directed link; see `LINK_COLUMNS`."""
+        count = self.fabric.num_links
+        return frame(
+            LINK_COLUMNS,
+            {
+                "link": np.arange(count, dtype=np.int32),
+                "name": [self.fabric.link_name(link) for link in range(count)],
+                "kind": link_kinds(self.fabric).tolist(),
+                "flits": self.flits,
+                "utilisation": self.flits / self.cycles,
+                "wait_cycles": self.wait_cycles,
+            },
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the main figures by name."""
+        return {
+            "routing": self.routing,
+            "offered": self.offered,
+            "accepted": self.accepted,
+            "accepted_ci95": self.accepted_ci95,
+            "latency": self.latency.mean,
+            "latency_ci95": self.latency.half_width,
+            "network_latency": self.network_latency.mean,
+            "p99": self.percentile(99),
+            "hops": self.hops,
+            "packets": self.packets,
+            "settled": self.settled,
+            "why": self.why,
+            "cycles": self.cycles,
+        }
+
+    def _repr_html_(self) -> str:
+        return facts_table(f"{self.load.pattern} on {self.fabric.name}", self.summary())
+
+    def __repr__(self) -> str:
+        state = "settled" if self.settled else self.why
+        return (
+            f"FlitTraffic({self.load.pattern} on {self.fabric.name}, {self.routing}: "
+            f"{self.accepted:.4g} of {self.offered:.4g} flits per cycle and endpoint, latency "
+            f"{self.latency.mean:.1f} cycles; {state})"
+        )
+
+
+def simulate_flits(
+    fabric: Fabric,
+    routing: str | Routes,
+    *,
+    load: Load | None = None,
+    router: Router | None = None,
+    latency: NDArray[Any] | int = 1,
+    drain: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> FlitTraffic:
+    """Run synthetic traffic over routers with virtual channels, cycle by cycle.
+
+    docs/flit-level.md states every rule. Endpoints generate packets during the warm-up, the
+    measurement and the drain, which ends as soon as all packets of the measurement have arrived.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    routing
+        A routing by coordinates by name, such as ``dor``, with options, or routes of an engine.
+    load
+        The traffic; by default `Load()`.
+    router
+        Settings of routers; by default `Router()`.
+    latency
+        Cycles that a flit is on a link: one number, or int [links].
+    drain
+        Most cycles of the drain; by default ten times the warm-up and measurement.
+    progress
+        Function that is called from time to time with the present cycle and the last one.
+
+    Returns
+    -------
+    FlitTraffic
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or there are too few virtual channels.
+    NotApplicable
+        If the routing or the pattern does not fit the fabric.
+    """
+    check_fabric(fabric)
+    load, router = load or Load(), router or Router()
+    for given, kind in ((load, Load), (router, Router)):
+        if not isinstance(given, kind):
+            raise InputError(f"expected {kind.__name__}, not {given!r}")
+    until = load.warmup + load.measure
+    drain = DRAIN * until if drain is None else whole_number(drain, "drain", 0, 2**30)
+    if until + drain >= 2**31:
+        raise InputError("warmup, measure and drain must be less than 2^31 cycles together")
+    links = Links.of(fabric, latency)
+    chosen = bound(routing, links, lanes_of_class(router, load))
+    net = state(links, chosen.arrays, router, load)
+    began = time.perf_counter()
+    net, why = _run(chosen, net, until, until + drain, progress)
+    return _result(links, chosen, router, load, net, why, time.perf_counter() - began)
+
+
+def bound(routing: str | Routes, links: Links, lanes: int) -> Routing:
+    """Return the routing of a run.
+
+    Raises
+    ------
+    InputError, NotApplicable
+        As in `simulate_flits`.
+    """
+    if isinstance(routing, Routes):
+        return of_tables(links, routing, lanes)
+    if not isinstance(routing, str):
+        raise InputError(f"routing must be a name or Routes, not {routing!r}")
+    return bind(routing, links, lanes)
+
+
+def _run(
+    routing: Routing,
+    net: Net,
+    measured: int,
+    last: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Net, int]:
+    """Run to the end of the measurement, and on until its packets have arrived."""
+    while True:
+        now = int(net.count.now)
+        if now >= last or (now >= measured and _is_drained(net)):
+            return net, 0
+        until = min(now + REPORT_CYCLES, last)
+        if now < measured:
+            until = min(until, measured)
+        else:
+            until = min(now + max(measured // 16, 64), last)
+        why = int(routing.loop(net, None, until))
+        raise_deferred()
+        if why == NO_PACKETS:
+            net = with_packets(net)
+        elif why == STUCK:
+            return net, why
+        if progress:
+            progress(int(net.count.now), last)
+
+
+def _is_drained(net: Net) -> bool:
+    """Return whether all packets born in the measurement have arrived."""
+    waits = (net.endpoints["birth"] < net.rules.end).any()
+    replies = net.rules.requests and (net.endpoints["first_reply"] >= 0).any()
+    return bool(net.count.measured == net.count.born and not waits and not replies)
+
+
+def _result(
+    links: Links, routing: Routing, router: Router, load: Load, net: Net, why: int, run_s: float
+) -> FlitTraffic:
+    """Return the result of a run."""
+    fabric, count, batches = links.fabric, net.count, net.batches
+    sending = int((np.diff(net.traffic.target_offset) > 0).sum())
+    requests = load.rate * sending / links.ends
+    offered = requests * (1 + load.reply / load.mean_size)
+    cycles = np.full(BATCHES[0], float(net.rules.batch))
+    cycles[-1] -= cycles.sum() - load.measure
+    ejected = batches["ejected"].astype(np.float64) / links.ends
+    rate = interval_of(ejected, cycles) if cycles.min() > 0 else None
+    packets = batches["measured"].astype(np.float64)
+    latency = interval_of(batches["latency"].astype(np.float64), packets)
+    network = interval_of(batches["network"].astype(np.float64), packets)
+    accepted = float(count.ejected / load.measure / links.ends)
+    spread = 0.0 if rate is None or rate.few else rate.half_width
+    reasons = []
+    if why == STUCK:
+        reasons.append("packets are stuck")
+    if not _is_drained(net):
+        reasons.append("packets of the measurement have not arrived")
+    if accepted + spread < offered * (1 - LOST):
+        reasons.append("fewer flits arrive than are offered")
+    with np.errstate(invalid="ignore"):
+        slope = trend(np.arange(float(BATCHES[0])), batches["latency"] / packets)
+    if slope.grows and slope.slope * BATCHES[0] > 0.1 * latency.mean:
+        reasons.append("the latency grows")
+    flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
+    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], net.inputs["wait"]
+    return FlitTraffic(
+        fabric=fabric, routing=routing.name, router=router, load=load, offered=offered,
+        accepted=accepted, accepted_ci95=np.nan if rate is None else rate.half_width,
+        latency=latency, network_latency=network,
+        hops=count.packet_hops / count.measured if count.measured else np.nan,
+        packets=int(count.measured), missing=int(count.born - count.measured),
+        settled=not reasons, why="; ".join(reasons), deadlock="", cycles=int(count.now),
+        ejected=net.endpoints["ejected"].copy(), histogram=net.histogram, flits=flits,
+        wait_cycles=waits, flit_hops=int(count.hops), run_s=run_s,
+    )  # fmt: skip
