@@ -82,6 +82,27 @@ BIT_STRINGS = {
 }
 
 
+#: Destinations of the hosts 0 to 15, by hand: the permutations of Petrini et al. 2003, section 4.4.
+OF_SIXTEEN = {
+    "bit-reversal": [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15],
+    "butterfly": [0, 8, 2, 10, 4, 12, 6, 14, 1, 9, 3, 11, 5, 13, 7, 15],
+    "complement": [15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0],
+    "transpose": [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15],
+    "shuffle": [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15],
+    "adjacent-pairs": [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14],
+}
+
+
+@pytest.mark.parametrize("name", OF_SIXTEEN)
+def test_permutations_of_sixteen_hosts(name: str) -> None:
+    expected = {s: d for s, d in enumerate(OF_SIXTEEN[name]) if s != d}
+    assert as_map(traffic(16, name)) == expected
+
+
+def test_a_host_without_a_partner_is_idle() -> None:
+    assert as_map(traffic(5, "adjacent-pairs")) == {0: 1, 1: 0, 2: 3, 3: 2}
+
+
 def test_every_binary_pattern_has_a_definition_here() -> None:
     assert set(BIT_STRINGS) == {entry.name for entry in pattern if entry.facts.get("binary")}
 

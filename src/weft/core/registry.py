@@ -284,8 +284,12 @@ class Registry:
         twice = sorted(given.keys() & (options or {}).keys())
         if twice:
             raise InputError(f"{spec}: {twice[0]} is also given as an option")
+        # An option that the entry passes on may be a list.
+        passed = given.keys() - hints.keys() if entry.facts.get("passes_on") else set()
         arguments = {
-            key: _one_or_many(
+            key: values
+            if key in passed and len(values) > 1
+            else _one_or_many(
                 values if key in verbatim else list(map(unquoted, values)),
                 hints.get(key),
                 spec,

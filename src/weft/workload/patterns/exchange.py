@@ -1,4 +1,4 @@
-"""Patterns over the order of host numbers: all-to-all, shifts and the rings of b_eff."""
+"""Patterns over the order of host numbers: all-to-all, shifts, pairs and the rings of b_eff."""
 
 from __future__ import annotations
 
@@ -45,6 +45,13 @@ def shift(num_hosts: int, *, offset: int = 1) -> Pairs:
             f"the offset must not be a multiple of {num_hosts}"
         )
     return permutation((np.arange(num_hosts) + offset) % num_hosts)
+
+
+@pattern("adjacent-pairs", aliases=("buddy",), source="Petrini et al. 2003, section 4.4: neighbor")
+def adjacent_pairs(num_hosts: int) -> Pairs:
+    """Hosts 2i and 2i + 1 send to each other; a host left over is idle."""
+    hosts = np.arange(num_hosts - num_hosts % 2)
+    return Pairs(hosts, hosts ^ 1)
 
 
 @pattern("ring-natural", aliases=("ring",), source=B_EFF)

@@ -157,6 +157,28 @@ def grid(name: str, num_hosts: int, dims: tuple[int, ...] | None) -> tuple[int, 
     return dims
 
 
+def listed_hosts(
+    name: str, option: str, hosts: tuple[int, ...], num_hosts: int
+) -> NDArray[np.int64]:
+    """Return the hosts that an option lists, ascending.
+
+    Raises
+    ------
+    InputError
+        When the list is empty, or names a host twice or a negative number.
+    NotApplicable
+        When there are fewer hosts.
+    """
+    need(len(hosts) > 0, f"{option} must name at least one host")
+    need(len(set(hosts)) == len(hosts), f"{option} names one host twice")
+    need(min(hosts) >= 0, f"{option} must be 0 or more, not {min(hosts)}")
+    if max(hosts) >= num_hosts:
+        raise NotApplicable(
+            f"{name} at host {max(hosts)} needs {max(hosts) + 1} hosts, and there are {num_hosts}"
+        )
+    return np.array(sorted(hosts), dtype=np.int64)
+
+
 def generator(seed: int) -> np.random.Generator:
     """Return a random number generator with this seed.
 

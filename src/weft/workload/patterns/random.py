@@ -10,6 +10,7 @@ from weft.workload.patterns.pattern_registry import (
     Pairs,
     check_flows,
     generator,
+    listed_hosts,
     need,
     pattern,
     permutation,
@@ -120,15 +121,7 @@ def hot_spot(
             raise NotApplicable(f"hot-spot needs {targets} hot hosts, and there are {num_hosts}")
         hot = np.sort(random.choice(num_hosts, size=targets, replace=False))
     else:
-        need(len(hosts) > 0, "hosts must name at least one host")
-        need(len(set(hosts)) == len(hosts), "hosts names one host twice")
-        need(min(hosts) >= 0, f"hosts must be 0 or more, not {min(hosts)}")
-        if max(hosts) >= num_hosts:
-            raise NotApplicable(
-                f"hot-spot at host {max(hosts)} needs {max(hosts) + 1} hosts, "
-                f"and there are {num_hosts}"
-            )
-        hot = np.array(sorted(hosts), dtype=np.int64)
+        hot = listed_hosts("hot-spot", "hosts", hosts, num_hosts)
 
     sources = np.repeat(np.arange(num_hosts), flows)
     destinations = _others(random, sources, num_hosts)
