@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from weft.core.arguments import finite_number, need_memory, whole_number
 from weft.core.errors import InputError, NotApplicable
@@ -16,152 +17,378 @@ from weft.workload.workload import Kind, Workload
 
 Distribution = Literal["fixed", "uniform", "exponential"]
 
-#: Names of the phases of messages before and after the end of the warm-up.
-WARM_UP, MEASURED = "warm-up", "measured"
-#: Largest number of messages of a workload; generating them takes about 8 GB.
+#: Names of the phases of messages before and after the end of the warm-up, and of the requests of
+#: reads.
+WARM_UP, MEASURED, REQUESTS = "warm-up", "measured", "requests"
+#: Largest number of messages of a workload; generating them takes about 10 GB.
 MAX_MESSAGES = 2**26
+#: Size of the request of a read.
+REQUEST_BYTES = 64
 #: Largest number of intervals that are drawn at once.
 _BLOCK = 2**22
 
 
-def open_loop(
-    num_ranks: int,
-    spec: str = "uniform",
-    *,
-    load: float = 0.5,
-    rate_gbps: float,
-    size: str | int = 4096,
-    size_distribution: Distribution = "fixed",
-    interarrival: Distribution = "exponential",
-    duration_ns: str | float = 100_000.0,
-    warmup_ns: str | float = 0.0,
-    seed: int = 0,
-) -> Workload:
-    """Generate messages of independent sources at an offered load, as puts without dependencies.
+@dataclass(frozen=True)
+class OpenLoop:
+    """Traffic of one job with independent sources.
 
-    A source is a rank from which the pattern has a flow; other ranks send nothing. Each source
-    sends at the times of an independent renewal process with mean interval
+    A source is a rank from which the pattern has a flow; other ranks issue nothing. Each source
+    issues transfers at the times of an independent renewal process with mean interval
     T = 8 size / (load · rate_gbps) ns, from time 0 to before warmup + duration:
 
-    - ``fixed``: one message every T; the first at a time drawn uniformly from 0 to T, so that
+    - ``fixed``: one transfer every T; the first at a time drawn uniformly from 0 to T, so that
       sources are not synchronised.
     - ``uniform``: intervals drawn uniformly from 0 to 2T.
     - ``exponential``: exponential intervals, a Poisson process.
 
-    In the last two cases, the first message is sent after one such interval. The size of each
-    message is drawn independently; its expected value is `size` exactly:
+    In the last two cases, the first transfer is issued after one such interval. The size of each
+    transfer is drawn independently; its expected value is `size` exactly:
 
     - ``fixed``: all sizes are `size`.
     - ``uniform``: each whole number from 1 to 2 size - 1 with equal probability.
     - ``exponential``: the geometric distribution on 1, 2, ..., that is, the exponential one rounded
       up to whole bytes; sizes are limited to 2^56.
 
-    Each message follows one of the pattern's flows from the message's source. A pattern with an
-    option `flows` (uniform, hot-spot) draws a new flow for every message, unless `flows` is given.
-    Otherwise the flows are drawn once, from the pattern's own seed, and each message of a source
+    Each transfer follows one of the pattern's flows from its source. A pattern with an option
+    `flows` (uniform, hot-spot, io) draws a new flow for every transfer, unless `flows` is given.
+    Otherwise the flows are drawn once, from the pattern's own seed, and each transfer of a source
     takes one of the source's flows with equal probability.
+
+    A transfer is a write with probability `write_share`: a put to the flow's destination. Else it
+    is a read: the source sends a request, and the destination puts the data to the source when the
+    request has arrived.
 
     Parameters
     ----------
-    num_ranks
-        Number of ranks, which are the hosts of the pattern.
     spec
         A traffic pattern's name, with or without options.
     load
-        Offered load: mean rate of a source divided by `rate_gbps`. It is above 0; if it is above 1,
-        queues grow without limit.
-    rate_gbps
-        Rate at a load of 1, such as the rate of an adapter's link.
+        Offered load: mean rate of a source divided by the rate at a load of 1. It is above 0; if it
+        is above 1, queues grow without limit. Requests do not count.
     size
         Mean size in bytes, 1 or more, or text such as ``4KiB``.
     size_distribution, interarrival
         ``"fixed"``, ``"uniform"`` or ``"exponential"``.
+    write_share
+        Probability that a transfer is a write, 0 to 1: the read/write ratio of Petrini et al. 2003,
+        section 4.6, which is 0 for reads only.
+    request_bytes
+        Size of the request of a read.
+    ranks
+        Distinct ranks that are the hosts of the pattern, in this order; if left out, all.
+    name
+        Prefix of the names of the phases, which tells jobs apart.
+    options
+        Options of the pattern, in addition to those in the spec.
+    """
+
+    spec: str = "uniform"
+    load: float = 0.5
+    size: str | int = 4096
+    size_distribution: Distribution = "fixed"
+    interarrival: Distribution = "exponential"
+    write_share: float = 1.0
+    request_bytes: str | int = REQUEST_BYTES
+    ranks: ArrayLike | None = None
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_loop(
+    num_ranks: int,
+    spec: str = "uniform",
+    *,
+    rate_gbps: float,
+    duration_ns: str | float = 100_000.0,
+    warmup_ns: str | float = 0.0,
+    seed: int = 0,
+    **traffic_of_job: Any,
+) -> Workload:
+    """Generate the transfers of independent sources at an offered load, as one job.
+
+    Parameters
+    ----------
+    num_ranks, rate_gbps, duration_ns, warmup_ns, seed
+        As in `open_loop_jobs`, which also describes the result and the errors.
+    spec, **traffic_of_job
+        As in `OpenLoop`.
+    """
+    job = OpenLoop(spec, **traffic_of_job)
+    return open_loop_jobs(
+        num_ranks, [job], rate_gbps=rate_gbps, duration_ns=duration_ns, warmup_ns=warmup_ns,
+        seed=seed,
+    )  # fmt: skip
+
+
+def open_loop_jobs(
+    num_ranks: int,
+    jobs: Sequence[OpenLoop],
+    *,
+    rate_gbps: float,
+    duration_ns: str | float = 100_000.0,
+    warmup_ns: str | float = 0.0,
+    seed: int = 0,
+) -> Workload:
+    """Generate the transfers of several jobs with independent sources.
+
+    Parameters
+    ----------
+    num_ranks
+        Number of ranks, which the jobs may share.
+    jobs
+        The traffic of each job; names differ.
+    rate_gbps
+        Rate at a load of 1, such as the rate of an adapter's link.
     duration_ns
-        Time for which sources send after the warm-up, as a number of ns or text such as ``1ms``.
+        Time for which sources issue transfers after the warm-up, as a number of ns or text such as
+        ``1ms``.
     warmup_ns
-        Messages sent before this time are in the phase ``warm-up``, later ones in ``measured``.
+        Transfers issued before this time are in the phase ``warm-up``, later ones in ``measured``.
     seed
-        Seed of intervals, sizes and choices among flows.
+        Seed of intervals, sizes, choices among flows, and choices between reads and writes; jobs
+        have independent draws.
 
     Returns
     -------
-    A workload of puts with release times, which ascend within a rank.
+    Workload
+        Puts with release times, which ascend within a rank, and reads. A read is a send (the
+        request) with a release time, its receive, and a put that waits for the receive. Requests
+        and their receives are in the phase ``requests``. The phases of a job with a name are called
+        ``name: measured`` and so on.
 
     Raises
     ------
     InputError
         If a pattern, option or distribution is unknown, or a value is out of range.
     NotApplicable
-        When the pattern does not exist for this number of ranks, or there would be more
-        than `MAX_MESSAGES` messages.
+        When a pattern does not exist for its number of ranks, or there would be more than
+        `MAX_MESSAGES` messages.
     """
-    mean, duration, warmup = _checked(
-        size, load, rate_gbps, duration_ns, warmup_ns, size_distribution, interarrival, seed
+    duration, warmup = (
+        _parsed(name, value, parse_duration_ns)
+        for name, value in (("duration_ns", duration_ns), ("warmup_ns", warmup_ns))
     )
-    interval = 8 * mean / (load * rate_gbps)
-    end = warmup + duration
-    entry, given = pattern.parse(spec)
-    bound = pattern.bind(entry, given)
-    flows = traffic(num_ranks, entry.name, **bound)
-    sources = np.unique(flows.sources)
-    expected = len(sources) * (end / interval + 1)
-    if expected > MAX_MESSAGES:
-        raise NotApplicable(
-            f"{len(sources)} sources send about {expected:.3g} messages, more than the maximum of "
-            f"{MAX_MESSAGES:,}; use a shorter duration"
-        )
-    times, sizes, choices = (np.random.default_rng([seed, stream]) for stream in range(3))
-    need_memory(int(120 * expected), f"{expected:.3g} messages", "use a shorter duration")
-    count, release = _arrivals(times, len(sources), interval, end, interarrival)
-    if "flows" in entry.options and "flows" not in bound:
-        most = max(1, int(count.max(initial=0)))
-        target = _drawn_anew(num_ranks, entry.name, bound, most, sources, count)
-    else:
-        target = _among(choices, num_ranks, flows.sources, flows.destinations, sources, count)
-    return _puts(
-        f"open loop {spec} at {load:g} of {rate_gbps:g} Gb/s",
-        num_ranks,
-        np.repeat(sources, count),
-        target,
-        _sizes(sizes, mean, int(count.sum()), size_distribution),
-        release,
-        warmup,
-    )
-
-
-def _checked(
-    size: str | int,
-    load: float,
-    rate_gbps: float,
-    duration_ns: str | float,
-    warmup_ns: str | float,
-    size_distribution: str,
-    interarrival: str,
-    seed: int,
-) -> tuple[int, float, float]:
-    """Check all arguments, and return size, duration and warm-up as numbers."""
-
-    def parse(name: str, value: Any, parser: Callable[[Any], Any]) -> Any:
-        try:
-            return parser(value)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"open loop: {name}: {error}") from None
-
-    mean = parse("size", size, parse_bytes)
-    duration = parse("duration_ns", duration_ns, parse_duration_ns)
-    warmup = parse("warmup_ns", warmup_ns, parse_duration_ns)
-    known = ("fixed", "uniform", "exponential")
-    for name, value in (("size_distribution", size_distribution), ("interarrival", interarrival)):
-        if value not in known:
-            raise InputError(f"open loop: {name} {value!r}; expected {', '.join(known)}")
-    for name, number in (("load", load), ("rate_gbps", rate_gbps)):
-        finite_number(number, f"open loop: {name}", above=True)
-    if mean < 1:
-        raise InputError(f"open loop: size must be at least 1, not {mean}")
+    finite_number(rate_gbps, "open loop: rate_gbps", above=True)
     if duration <= 0:
         raise InputError("open loop: duration_ns must be above 0")
     whole_number(seed, "open loop: seed")
-    return mean, duration, warmup
+    if len({job.name for job in jobs}) < len(jobs) or not jobs:
+        raise InputError("open loop: expected jobs with different names")
+    end = warmup + duration
+    plans = [_Plan.of(job, num_ranks, rate_gbps) for job in jobs]
+    expected = sum(plan.messages(end) for plan in plans)
+    sources = sum(len(plan.sources) for plan in plans)
+    if expected > MAX_MESSAGES:
+        raise NotApplicable(
+            f"{sources} sources send about {expected:.3g} messages, more than the maximum of "
+            f"{MAX_MESSAGES:,}; use a shorter duration"
+        )
+    need_memory(int(160 * expected), f"{expected:.3g} messages", "use a shorter duration")
+    names = [""]
+    drawn = []
+    for number, plan in enumerate(plans):
+        part = _transfers(plan, end, warmup, (seed, number))
+        part["phase"] += len(names)
+        part["request_phase"] = np.full(len(part["phase"]), len(names) + 2, dtype=np.int32)
+        own = (WARM_UP, MEASURED) if part["write"].all() else (WARM_UP, MEASURED, REQUESTS)
+        names += [f"{plan.job.name}: {name}" if plan.job.name else name for name in own]
+        drawn.append(part)
+    return _workload(
+        "; ".join(
+            f"{job.name or 'open loop'} {job.spec} at {job.load:g} of {rate_gbps:g} Gb/s"
+            for job in jobs
+        ),
+        num_ranks,
+        tuple(names),
+        {name: np.concatenate([part.pop(name) for part in drawn]) for name in [*drawn[0]]},
+    )
+
+
+def _parsed(name: str, value: Any, parser: Callable[[Any], Any]) -> Any:
+    try:
+        return parser(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"open loop: {name}: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """A job with checked values, and the flows of its pattern."""
+
+    job: OpenLoop
+    pattern: str
+    options: Mapping[str, Any]
+    anew: bool  # whether every transfer draws its flow
+    ranks: NDArray[np.int64]
+    flow_sources: NDArray[np.int64]
+    flow_destinations: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    mean: int
+    request: int
+    interval: float
+
+    @classmethod
+    def of(cls, job: OpenLoop, num_ranks: int, rate_gbps: float) -> _Plan:
+        """Check a job and return its plan."""
+        mean = _parsed("size", job.size, parse_bytes)
+        request = _parsed("request_bytes", job.request_bytes, parse_bytes)
+        known = ("fixed", "uniform", "exponential")
+        for name in ("size_distribution", "interarrival"):
+            value = getattr(job, name)
+            if value not in known:
+                raise InputError(f"open loop: {name} {value!r}; expected {', '.join(known)}")
+        finite_number(job.load, "open loop: load", above=True)
+        if not 0 <= finite_number(job.write_share, "open loop: write_share") <= 1:
+            raise InputError(f"open loop: write_share must be 0 to 1, not {job.write_share}")
+        if mean < 1:
+            raise InputError(f"open loop: size must be at least 1, not {mean}")
+        ranks = np.arange(num_ranks) if job.ranks is None else np.asarray(job.ranks, np.int64)
+        if len(np.unique(ranks)) < len(ranks) or not np.isin(ranks, np.arange(num_ranks)).all():
+            raise InputError(f"open loop: ranks must be different ranks from 0 to {num_ranks - 1}")
+        entry, given = pattern.parse(job.spec, job.options)
+        bound = pattern.bind(entry, given)
+        flows = traffic(len(ranks), entry.name, **bound)
+        return cls(
+            job=job,
+            pattern=entry.name,
+            options=bound,
+            anew="flows" in entry.options and "flows" not in bound,
+            ranks=ranks,
+            flow_sources=flows.sources,
+            flow_destinations=flows.destinations,
+            sources=np.unique(flows.sources),
+            mean=mean,
+            request=request,
+            interval=8 * mean / (job.load * rate_gbps),
+        )
+
+    def messages(self, end: float) -> float:
+        """Return the expected number of messages until the end."""
+        return len(self.sources) * (end / self.interval + 1) * (2 - self.job.write_share)
+
+
+def _transfers(
+    plan: _Plan, end: float, warmup: float, seed: tuple[int, int]
+) -> dict[str, NDArray[Any]]:
+    """Draw all transfers of a job, and return them by source; phase 0 is the warm-up."""
+    job = plan.job
+    times, sizes, choices, writes = (
+        np.random.default_rng([seed[0], stream, seed[1]]) for stream in range(4)
+    )
+    count, release = _arrivals(times, len(plan.sources), plan.interval, end, job.interarrival)
+    total = int(count.sum())
+    target = _drawn_anew(plan, count) if plan.anew else _among(choices, plan, count)
+    write = np.ones(total, np.bool_)
+    if job.write_share < 1:
+        write = writes.random(total) < job.write_share
+    return {
+        "source": plan.ranks[np.repeat(plan.sources, count)],
+        "target": plan.ranks[target],
+        "size": _sizes(sizes, plan.mean, total, job.size_distribution),
+        "release": release,
+        "write": write,
+        "phase": np.where(release < warmup, 0, 1).astype(np.int32),
+        "request": np.full(total, plan.request, dtype=np.int64),
+    }
+
+
+def _workload(
+    name: str,
+    num_ranks: int,
+    phase_names: tuple[str, ...],
+    drawn: Mapping[str, NDArray[Any]],
+) -> Workload:
+    """Return a put for each write; for each read a send, its receive, and a put that waits for it.
+
+    Operations of a rank are in the order of the times at which their transfers are issued, so that
+    sends and receives between the same ranks are in the same order.
+    """
+    write, release = drawn["write"], drawn["release"]
+    if write.all() and np.all(np.diff(drawn["source"]) >= 0):
+        which: Any = slice(None)  # already by rank, then time
+        step = np.zeros(len(write), np.int8)
+        rank = drawn["source"]
+        match = np.full(len(write), -1, dtype=np.int32)
+    else:
+        which = np.argsort(release, kind="stable")
+        steps = np.where(write[which], 1, 3)
+        which = np.repeat(which, steps)
+        # Steps of a read: the request is sent, the request is received, the data is put.
+        step = (np.arange(len(which)) - np.repeat(np.cumsum(steps) - steps, steps)).astype(np.int8)
+        rank = np.where(step > 0, drawn["target"][which], drawn["source"][which])
+        order = np.argsort(rank, kind="stable")
+        number = np.empty(len(order), dtype=np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        sends = np.flatnonzero((step == 0) & ~write[which])
+        match = np.full(len(order), -1, dtype=np.int32)
+        match[number[sends]], match[number[sends + 1]] = number[sends + 1], number[sends]
+        which, step, rank = which[order], step[order], rank[order]
+    answers = step == 2
+    asks = ~write[which] & ~answers
+    return Workload(
+        name=name,
+        op_offset=np.concatenate([[0], np.cumsum(np.bincount(rank, minlength=num_ranks))]),
+        kind=np.where(asks, np.where(step > 0, Kind.RECV, Kind.SEND), Kind.PUT).astype(np.uint8),
+        peer=np.where(step > 0, drawn["source"][which], drawn["target"][which]).astype(np.int32),
+        size_bytes=np.where(asks, drawn["request"][which], drawn["size"][which]),
+        tag=np.zeros(len(rank), dtype=np.int32),
+        comm=np.zeros(len(rank), dtype=np.int32),
+        duration_ns=np.zeros(len(rank)),
+        phase=np.where(asks, drawn["request_phase"][which], drawn["phase"][which]),
+        phase_names=phase_names,
+        dep_offset=np.concatenate([[0], np.cumsum(answers)]).astype(np.int64),
+        # The put of a read comes directly after the receive of its request.
+        dep=(np.flatnonzero(answers) - 1).astype(np.int32),
+        dep_on_start=np.zeros(0, dtype=np.bool_),
+        match=match,
+        release_ns=np.where(step > 0, 0.0, release[which]),
+        cpu=np.zeros(0, dtype=np.uint8),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """Transfers of an open-loop workload, in the order of the puts that carry their data.
+
+    Parameters
+    ----------
+    ops
+        int64 [transfers]: the put.
+    issued_ns
+        float64 [transfers]: time at which the source issued the write, or the request of the read.
+    source, destination
+        int32 [transfers]: the rank that issued the transfer, and the rank that it writes to or
+        reads from.
+    write
+        bool [transfers]: whether the transfer is a write.
+    job
+        Name of each transfer's job, object [transfers].
+    """
+
+    ops: NDArray[np.int64]
+    issued_ns: NDArray[np.float64]
+    source: NDArray[np.int32]
+    destination: NDArray[np.int32]
+    write: NDArray[np.bool_]
+    job: NDArray[np.object_]
+
+
+def transfers(workload: Workload) -> Transfers:
+    """Return the transfers of a workload of `open_loop` or `open_loop_jobs`, or of several."""
+    ops = np.flatnonzero(workload.kind == Kind.PUT)
+    write = workload.dep_offset[ops] == workload.dep_offset[ops + 1]
+    issued = ops.copy()
+    issued[~write] = workload.match[workload.dep[workload.dep_offset[ops[~write]]]]
+    rank, peer = workload.rank[ops], workload.peer[ops]
+    names = [name.rpartition(": ")[0] for name in workload.phase_names]
+    return Transfers(
+        ops=ops,
+        issued_ns=workload.release_ns[issued] if len(workload.release_ns) else np.zeros(len(ops)),
+        source=np.where(write, rank, peer),
+        destination=np.where(write, peer, rank),
+        write=write,
+        job=np.array(names, dtype=object)[workload.phase[ops]],
+    )
 
 
 def _arrivals(
@@ -202,69 +429,26 @@ def _sizes(random: np.random.Generator, mean: int, count: int, kind: str) -> NDA
     return np.minimum(random.geometric(1.0 / mean, count), MAX_BYTES)
 
 
-def _drawn_anew(
-    num_ranks: int,
-    name: str,
-    bound: dict[str, Any],
-    most: int,
-    sources: NDArray[np.int64],
-    count: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return a destination for each message, from `most` flows of the pattern per source."""
-    flows = traffic(num_ranks, name, **{**bound, "flows": most})
-    degree = np.bincount(flows.sources, minlength=num_ranks)
-    starts = (np.cumsum(degree) - degree)[sources]
+def _drawn_anew(plan: _Plan, count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a destination for each transfer, from as many flows of the pattern as needed."""
+    hosts = len(plan.ranks)
+    most = max(1, int(count.max(initial=0)))
+    flows = traffic(hosts, plan.pattern, **{**plan.options, "flows": most})
+    degree = np.bincount(flows.sources, minlength=hosts)
+    starts = (np.cumsum(degree) - degree)[plan.sources]
     index = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    index %= np.repeat(degree[sources], count)
+    index %= np.repeat(degree[plan.sources], count)
     by_source = flows.destinations[np.argsort(flows.sources, kind="stable")]
     chosen: NDArray[np.int64] = by_source[np.repeat(starts, count) + index]
     return chosen
 
 
-def _among(
-    random: np.random.Generator,
-    num_ranks: int,
-    sources: NDArray[np.int64],
-    destinations: NDArray[np.int64],
-    sending: NDArray[np.int64],
-    count: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return a destination for each message, drawn among the flows of its source."""
-    degree = np.bincount(sources, minlength=num_ranks)
+def _among(random: np.random.Generator, plan: _Plan, count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a destination for each transfer, drawn among the flows of its source."""
+    degree = np.bincount(plan.flow_sources, minlength=len(plan.ranks))
     offset = np.cumsum(degree) - degree
-    owner = np.repeat(sending, count)
+    owner = np.repeat(plan.sources, count)
     index = offset[owner] + random.integers(0, degree[owner])
-    chosen: NDArray[np.int64] = destinations[np.argsort(sources, kind="stable")][index]
+    by_source = plan.flow_destinations[np.argsort(plan.flow_sources, kind="stable")]
+    chosen: NDArray[np.int64] = by_source[index]
     return chosen
-
-
-def _puts(
-    name: str,
-    num_ranks: int,
-    source: NDArray[np.int64],
-    target: NDArray[np.int64],
-    size: NDArray[np.int64],
-    release: NDArray[np.float64],
-    warmup: float,
-) -> Workload:
-    """Return the workload of the puts, which have no dependencies and need no matching."""
-    ops = len(source)
-    count = np.bincount(source, minlength=num_ranks)
-    return Workload(
-        name=name,
-        op_offset=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
-        kind=np.full(ops, Kind.PUT, dtype=np.uint8),
-        peer=target.astype(np.int32),
-        size_bytes=size.astype(np.int64),
-        tag=np.zeros(ops, dtype=np.int32),
-        comm=np.zeros(ops, dtype=np.int32),
-        duration_ns=np.zeros(ops),
-        phase=np.where(release < warmup, 1, 2).astype(np.int32),
-        phase_names=("", WARM_UP, MEASURED),
-        dep_offset=np.zeros(ops + 1, dtype=np.int64),
-        dep=np.zeros(0, dtype=np.int32),
-        dep_on_start=np.zeros(0, dtype=np.bool_),
-        match=np.full(ops, -1, dtype=np.int32),
-        release_ns=release,
-        cpu=np.zeros(0, dtype=np.uint8),
-    )

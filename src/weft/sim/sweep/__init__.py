@@ -1,5 +1,6 @@
 """Open-loop measurement: offered and accepted load, latency, saturation, and load sweeps."""
 
+from weft.sim.sweep.job_measures import measure_jobs
 from weft.sim.sweep.loads import sweep
 from weft.sim.sweep.saturation import saturation_load
 from weft.sim.sweep.settings import TrafficSettings
@@ -16,6 +17,7 @@ __all__ = [
     "OpenLoopMeasures",
     "TrafficSettings",
     "measure",
+    "measure_jobs",
     "saturation_load",
     "sweep",
 ]

@@ -15,7 +15,8 @@ from weft.routes import Routes
 from weft.sim.options import Level
 from weft.sim.packet.network import picoseconds
 from weft.sim.simulate import simulate
-from weft.sim.sweep.window_measures import OpenLoopMeasures, measure
+from weft.sim.sweep.job_measures import measure_jobs
+from weft.sim.sweep.window_measures import OpenLoopMeasures
 from weft.workload import Workload, WorkloadBuilder
 from weft.workload.patterns import pattern as patterns
 from weft.workload.sources import Distribution, open_loop
@@ -32,12 +33,12 @@ class Traffic:
     ----------
     pattern
         A traffic pattern with its options.
-    size, size_distribution, interarrival
-        As in `weft.workload.sources.open_loop`.
+    size, size_distribution, interarrival, write_share, request_bytes
+        As in `weft.workload.sources.OpenLoop`.
     rate_gbps
         Rate of a source at load 1.
     sources
-        Number of sending ranks.
+        Number of ranks that issue transfers.
     warmup_ns, measure_ns
         Time before the window, and length of the window; messages generated in the window are
         measured.
@@ -52,6 +53,8 @@ class Traffic:
     size: int
     size_distribution: Distribution
     interarrival: Distribution
+    write_share: float
+    request_bytes: int
     rate_gbps: float
     sources: int
     warmup_ns: float
@@ -74,6 +77,8 @@ class Traffic:
             size=self.size,
             size_distribution=self.size_distribution,
             interarrival=self.interarrival,
+            write_share=self.write_share,
+            request_bytes=self.request_bytes,
             duration_ns=self.measure_ns + self.cooldown_ns,
             warmup_ns=self.warmup_ns,
             seed=seed,
@@ -180,10 +185,9 @@ def measure_load(
         raise InputError(f"a load must be above 0, not {load}")
     workload = traffic.workload(network.fabric.num_hosts, load, seed)
     arrived, end = network.run(workload, seed, traffic.stop_ns + traffic.drain_ns, watch)
-    return measure(
-        workload.release_ns,
+    (measures,) = measure_jobs(
+        workload,
         arrived,
-        workload.size_bytes,
         warmup_ns=traffic.warmup_ns,
         measure_ns=traffic.measure_ns,
         sources=traffic.sources,
@@ -191,6 +195,5 @@ def measure_load(
         sources_stop_ns=traffic.stop_ns,
         stopped_ns=end,
         load=load,
-        source=workload.rank,
-        destination=workload.peer,
-    )
+    ).values()
+    return measures

@@ -28,7 +28,7 @@ from weft.sim.packet import Hardware
 from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
-from weft.workload.sources import Distribution
+from weft.workload.sources import REQUEST_BYTES, Distribution
 
 #: Default length of the window: the time in which `MESSAGES` messages are generated at load 1,
 #: but at least `SHORTEST` and at most `LONGEST` times the time of a message at full rate.
@@ -58,14 +58,19 @@ class TrafficSettings(Settings):
     ----------
     pattern
         Traffic pattern, with options as in ``hot-spot:fraction=0.2``. Every host is a rank. If each
-        message draws its destination (`uniform`; `hot-spot` with `hosts`), the draws differ between
-        loads.
+        message draws its destination (`uniform`, `io`; `hot-spot` with `hosts`), the draws differ
+        between loads.
     size
         Mean size of messages.
     size_distribution
         Distribution of sizes.
     interarrival
         Distribution of intervals between messages: ``exponential`` is Poisson traffic.
+    write_share
+        Probability that a message is written to its destination; else the source requests it, and
+        the destination returns it when the request has arrived (a read).
+    request_bytes
+        Size of the request of a read, which does not count in the load.
     rate_gbps
         Rate of a source at load 1.
     warmup
@@ -88,6 +93,8 @@ class TrafficSettings(Settings):
     size: Annotated[Bytes, Field(ge=1)] = 2048
     size_distribution: Distribution = "fixed"
     interarrival: Distribution = "exponential"
+    write_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    request_bytes: Bytes = REQUEST_BYTES
     rate_gbps: Annotated[Rate | None, Option(usual="rate of the fastest host cable")] = None
     warmup: Annotated[Nanoseconds | None, Option(usual="a quarter of the window")] = None
     measure: Annotated[
@@ -272,6 +279,8 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
         size=given.size,
         size_distribution=given.size_distribution,
         interarrival=given.interarrival,
+        write_share=given.write_share,
+        request_bytes=given.request_bytes,
         rate_gbps=rate,
         sources=sources,
         warmup_ns=before,

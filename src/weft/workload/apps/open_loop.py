@@ -9,7 +9,7 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.workload.apps.application_registry import application
 from weft.workload.apps.one_shot import pattern_spec
 from weft.workload.patterns import pattern as patterns
-from weft.workload.sources import Distribution
+from weft.workload.sources import REQUEST_BYTES, Distribution
 from weft.workload.sources import open_loop as write
 from weft.workload.workload import Workload
 
@@ -29,6 +29,8 @@ def open_loop(
     size: Bytes = 4096,
     size_distribution: Distribution = "fixed",
     interarrival: Distribution = "exponential",
+    write_share: float = 1.0,
+    request: Bytes = REQUEST_BYTES,
     duration: Nanoseconds = 100_000.0,
     warmup: Nanoseconds = 0.0,
     seed: int = 0,
@@ -36,7 +38,7 @@ def open_loop(
 ) -> Workload:
     """Send at an offered load: ``open-loop:pattern=uniform,load=0.3,rate_gbps=200``.
 
-    `weft.workload.sources.open_loop` documents the exact distributions.
+    `weft.workload.sources.OpenLoop` documents the exact distributions.
 
     Parameters
     ----------
@@ -52,6 +54,11 @@ def open_loop(
         Mean message size in bytes.
     size_distribution, interarrival
         Distribution of sizes and of times between messages: `fixed`, `uniform` or `exponential`.
+    write_share
+        Probability that a transfer is a write; else it is a read: a request, and the data that the
+        destination returns when the request has arrived.
+    request
+        Size of the request of a read.
     duration, warmup
         Time for which sources send in phase ``measured``, and in phase ``warm-up`` before it.
     seed
@@ -64,6 +71,6 @@ def open_loop(
         options["seed"] = seed
     return write(
         num_ranks, pattern_spec(pattern, options), load=load, rate_gbps=rate_gbps, size=size,
-        size_distribution=size_distribution, interarrival=interarrival, duration_ns=duration,
-        warmup_ns=warmup, seed=seed,
+        size_distribution=size_distribution, interarrival=interarrival, write_share=write_share,
+        request_bytes=request, duration_ns=duration, warmup_ns=warmup, seed=seed,
     )  # fmt: skip
