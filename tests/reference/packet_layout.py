@@ -291,7 +291,7 @@ def lay(
         "credits": [hardware.buffer_credits] * link_lanes,
         **{
             name: [0] * links
-            for name in ("link_until", "waiting", "memory_until", "look", "looked")
+            for name in ("waited", "link_until", "waiting", "memory_until", "look", "looked")
         },
         "port_until": [0] * (links * hardware.speedup),
         "among": [0] * vls,

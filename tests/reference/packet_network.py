@@ -121,6 +121,7 @@ def grant_in_switch(net, out, time):
     net.last_taken[index] = net.head_port[link] * vls + lane
     queue = queue_of(net, link, lane, out)
     net.queue_first[queue] = net.c_next[x]
+    net.waited[link] += time - net.c_earliest[x]
     net.waiting[out] -= 1
     net.wanted[index] -= need(net, num_bytes)
     takes = duration(num_bytes, net.rate[out])

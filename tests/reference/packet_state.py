@@ -156,8 +156,10 @@ class Network(NamedTuple):
     last_taken: Any
     sent_packets: Any
     sent_bytes: Any
-    # By link: end of its transmission; number of packets or queue pairs that wait for it; end of
-    # use of each slot of its input port [links * speedup]; end of the write to memory.
+    # By link: sum of the waits of packets that came over it, in the buffer behind it; end of its
+    # transmission; number of packets or queue pairs that wait for it; end of use of each slot of
+    # its input port [links * speedup]; end of the write to memory.
+    waited: Any
     link_until: Any
     waiting: Any
     port_until: Any

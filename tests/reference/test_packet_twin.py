@@ -79,5 +79,6 @@ def test_both_agree_on_every_message_of_random_cases(first: int) -> None:
         for mine, theirs in (
             (plain.net.sent_packets, result.packets),
             (plain.net.sent_bytes, result.wire_bytes),
+            (plain.net.waited, result.buffer_wait_ps),
         ):
             assert np.array_equal(np.reshape(mine, theirs.shape), theirs), f"links of case {seed}"

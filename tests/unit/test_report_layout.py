@@ -5,11 +5,13 @@ import pytest
 from scipy.spatial.distance import pdist
 from tests.random_fabrics import random_fabric
 
+from weft.core.words import natural_rank
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.report.layout import layout
-from weft.report.layout.by_level import _crossings, _inversions, inferred_levels, spaced
-from weft.report.layout.wiring import Wiring, natural_rank
+from weft.report.layout.by_level import _crossings, _inversions, spaced
+from weft.report.layout.wiring import Wiring
+from weft.routing.tree_levels import levels_above_hosts
 
 
 def switch_positions(fabric: Fabric) -> np.ndarray:
@@ -99,8 +101,7 @@ def test_hosts_stand_under_their_leaf():
 
 def test_levels_are_found_again_in_a_shuffled_tree():
     fabric = build("xgft:3;4,4,4;1,4,4").shuffled(5)
-    wiring = Wiring.of(fabric)
-    levels = inferred_levels(fabric, wiring.a, wiring.b)
+    levels = levels_above_hosts(fabric)
     assert levels is not None
     assert np.bincount(levels.level).tolist() == [0, 16, 16, 16]
 

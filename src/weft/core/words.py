@@ -1,9 +1,12 @@
-"""Names in options and messages: quoting, and lists shortened to a few names."""
+"""Names in options and messages: quoting, natural order, and lists shortened to a few names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 
@@ -18,6 +21,23 @@ def few(items: Sequence[object], most: int = FEW) -> str:
     """Return the first items, comma-separated, and the number of the others."""
     more = len(items) - most
     return ", ".join(map(str, items[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key that puts ``n2`` before ``n10``."""
+    return tuple(
+        (0, int(part), "") if part.isdecimal() else (1, 0, part)
+        for part in re.split(r"(\d+)", name)
+        if part
+    )
+
+
+def natural_rank(names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the index of each name in natural order; equal names keep their order."""
+    order = sorted(range(len(names)), key=lambda at: natural_key(names[at]))
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[order] = np.arange(len(names))
+    return rank
 
 
 def quoted(text: str) -> str:

@@ -15,7 +15,7 @@ from weft.sim.packet import result as packet
 from weft.sim.packet.series import link_series
 
 #: Tables that only the packet level has; hops need a trace, and series need snapshots.
-NAMES = ("queues", "hops", "series")
+NAMES = ("queues", "congestion", "hops", "series")
 
 #: Columns that identify the message of a hop.
 _SENDER = {name: replay.MESSAGE_COLUMNS[name] for name in ("source_rank", "destination_rank")} | {
@@ -26,7 +26,10 @@ HOP_COLUMNS = {**_SENDER, **packet.HOP_COLUMNS}
 
 def makers(result: PacketResult) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return a function that makes the table, for each of `NAMES` that the result has."""
-    functions: dict[str, Callable[[], pl.DataFrame]] = {"queues": result.queues}
+    functions: dict[str, Callable[[], pl.DataFrame]] = {
+        "queues": result.queues,
+        "congestion": result.congestion_matrix,
+    }
     if len(result.hop):
         functions["hops"] = lambda: _hops(result)
     if result.snapshots is not None and len(result.snapshots.time_ps):

@@ -14,6 +14,7 @@ from weft.core.columns import Column, frame
 from weft.experiment import packet_tables as packets
 from weft.experiment.run import Outcome
 from weft.sim.common import replay
+from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
 from weft.sim.flow import FlowResult
 from weft.sim.flow import result as flow
 from weft.sim.packet import PacketResult
@@ -187,6 +188,7 @@ TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("packet", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
     ("packet", "links"): {"run": _RUN, **packet.LINK_COLUMNS},
     ("packet", "queues"): {"run": _RUN, **packet.QUEUE_COLUMNS},
+    ("packet", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
     ("packet", "hops"): _with_job(packets.HOP_COLUMNS),
     ("packet", "series"): {"run": _RUN, **LINK_SERIES_COLUMNS},
     ("static", "phases"): _with_job(static.PHASE_COLUMNS),
@@ -326,7 +328,9 @@ def tables(
         name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
     }
     phases[static.TOGETHER] = None, static.TOGETHER
-    new: dict[str, list[pl.Series]] = {"links": [], "queues": [], "series": []}
+    new: dict[str, list[pl.Series]] = {
+        name: [] for name in ("links", "queues", "congestion", "series")
+    }
     if "messages" in frames:
         new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
     if "hops" in frames:

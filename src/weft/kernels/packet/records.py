@@ -109,8 +109,12 @@ LANE = record_type(
     is_short="u1",  # 1 while a packet waits for credits whose return has not been sent
 )
 
-#: First and last packet of a queue in a switch.
-QUEUE = record_type(first="i4", last="i4")
+#: Queue in a switch.
+QUEUE = record_type(
+    wait_ps="i8",  # sum of the waits of packets that have left
+    first="i4",  # first packet
+    last="i4",
+)
 
 #: Lane arbitration of a link.
 ARBITER = record_type(

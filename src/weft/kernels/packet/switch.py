@@ -188,7 +188,9 @@ def take(net, slot, until, now):
     onto.last_grant = port * net.rules.lanes + lane
     _occupy(net, incoming, until)
     after = np.int64(packet.next)
-    net.queues[queue_of(net, incoming, lane, out)].first = after
+    queue = net.queues[queue_of(net, incoming, lane, out)]
+    queue.first = after
+    queue.wait_ps += now - packet.time_ps
     if after < 0:
         _withdraw_request(net, out, lane, port)
     else:

@@ -2,89 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import connected_components
 
-from weft.fabrics import Fabric
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
-from weft.routing.engine_registry import row_sources
-from weft.routing.engines.updn import roots_by_distance
-
-#: Inferred levels are used if at most this share of the cables connects rows of one level.
-MAX_LEVEL_SHARE = 0.1
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Tree levels of the core nodes, from 1, and an explanation."""
-
-    level: Nodes
-    caption: str
-
-
-def labelled_levels(fabric: Fabric, core: Nodes) -> Levels | None:
-    """Return the fabric's levels of its core nodes, or None if one is unknown or all are equal."""
-    known = fabric.level[core].astype(np.int64)
-    if len(core) and (known >= 0).all() and known.max() > known.min():
-        # Hosts that forward have level 0; the lowest level drawn is 1.
-        return Levels(
-            known - known.min() + 1, "Tree levels: hosts at the bottom, roots at the top."
-        )
-    return None
-
-
-def inferred_levels(fabric: Fabric, a: Nodes, b: Nodes) -> Levels | None:
-    """Return the levels of a fabric without given levels, or None if it is not nearly a tree.
-
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-    a, b
-        int64 [cables]: rows at the ends of the cables between rows.
-
-    Returns
-    -------
-    Levels or None
-        Levels by distance from the hosts or, if too many cables then connect rows of one level,
-        from the roots that ``updn`` finds; None if too many cables connect rows of one level in
-        both cases.
-    """
-    if not len(a) or not row_sources(fabric).any():
-        return None
-    for level, caption in (
-        (_above_hosts(fabric, a, b), "Levels by the distance from the nearest host."),
-        (_below_roots(fabric, a, b), "Levels by the distance from the roots that updn finds."),
-    ):
-        if level is not None and np.mean(level[a] == level[b]) <= MAX_LEVEL_SHARE:
-            return Levels(level, caption)
-    return None
-
-
-def _below_roots(fabric: Fabric, a: Nodes, b: Nodes) -> Nodes | None:
-    roots = roots_by_distance(fabric).astype(np.int64)
-    if not len(roots):
-        return None
-    depth = _distance(fabric.graph.num_rows, a, b, roots)
-    return None if (depth < 0).any() else depth.max() - depth + 1
-
-
-def _above_hosts(fabric: Fabric, a: Nodes, b: Nodes) -> Nodes | None:
-    leaves = np.flatnonzero(row_sources(fabric)).astype(np.int64)
-    height = _distance(fabric.graph.num_rows, a, b, leaves)
-    return None if (height < 0).any() else height + 1
-
-
-def _distance(count: int, a: Nodes, b: Nodes, sources: Nodes) -> Nodes:
-    """Return the hops from each row to the nearest source, -1 if it reaches no source."""
-    matrix = csr_array((np.ones(len(a)), (a, b)), shape=(count, count))
-    hops = dijkstra(matrix, directed=False, unweighted=True, indices=sources, min_only=True)
-    return np.where(np.isfinite(hops), hops, -1).astype(np.int64)
-
 
 #: Up to this many cables, crossings are reduced; in larger fabrics, switches are in order of names.
 MAX_SWEPT = 20_000

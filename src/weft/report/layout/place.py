@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from weft.core.words import natural_rank
 from weft.fabrics import Fabric
 from weft.report.layout.by_coordinates import by_coordinates
 from weft.report.layout.by_distances import by_distances
-from weft.report.layout.by_level import by_level, inferred_levels, labelled_levels
+from weft.report.layout.by_level import by_level
 from weft.report.layout.groups import groups
-from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, natural_rank, park_loose
+from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
+from weft.routing.tree_levels import labelled_levels, levels_above_hosts, levels_below_roots
 
 #: Difference in bend of neighbouring parallel cables, and limit of the sum of these differences;
 #: both are divided by the length of the cables.
@@ -75,9 +77,9 @@ def layout(fabric: Fabric) -> Layout:
     rank = natural_rank(fabric.node_names)
     level = np.full(fabric.num_nodes, -1, dtype=np.int64)
     grid = by_coordinates(fabric, wiring)
-    levels = labelled_levels(fabric, wiring.core)
+    levels = labelled_levels(fabric)
     if levels is None and grid is None:
-        levels = inferred_levels(fabric, wiring.a, wiring.b)
+        levels = levels_above_hosts(fabric) or levels_below_roots(fabric)
     if levels is not None:
         level[wiring.core] = levels.level
         kind, caption = "levels", levels.caption

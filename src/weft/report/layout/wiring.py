@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,23 +59,6 @@ class Wiring:
         matrix = csr_array((np.ones(len(ends[0])), ends), shape=(count, count))
         matrix.sum_duplicates()
         return matrix
-
-
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Return a sort key that puts ``n2`` before ``n10``."""
-    return tuple(
-        (0, int(part), "") if part.isdecimal() else (1, 0, part)
-        for part in re.split(r"(\d+)", name)
-        if part
-    )
-
-
-def natural_rank(names: tuple[str, ...]) -> Nodes:
-    """Return the index of each name in natural order."""
-    order = sorted(range(len(names)), key=lambda node: (natural_key(names[node]), node))
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[order] = np.arange(len(names))
-    return rank
 
 
 def hanging(wiring: Wiring, rank: Nodes) -> dict[int, Nodes]:

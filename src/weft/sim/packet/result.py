@@ -16,6 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
 from weft.routing_keys.key_set import KeySet
+from weft.sim.common.congestion_matrix import congestion_matrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import Replay, ratio, totals
 from weft.sim.packet.congestion_control import CongestionRecord
@@ -161,6 +162,9 @@ class PacketResult(Replay):
         counted from the earliest departure on an idle link.
     busy_ps
         int64 [links]: time for which the link carried packets.
+    buffer_wait_ps
+        int64 [links]: total wait, in the buffer at the far end of each link, of packets that came
+        over the link and have left that buffer; 0 if the link ends at an adapter.
     held_bytes, overtook
         int64 [connections]: largest reorder buffer at the receiver, and the number of packets that
         were in it because an earlier packet had not arrived.
@@ -204,6 +208,7 @@ class PacketResult(Replay):
     wire_bytes: NDArray[np.int64]
     wait_ps: NDArray[np.int64]
     busy_ps: NDArray[np.int64]
+    buffer_wait_ps: NDArray[np.int64]
     held_bytes: NDArray[np.int64]
     overtook: NDArray[np.int64]
     kept_ps: NDArray[np.int64]
@@ -281,6 +286,16 @@ class PacketResult(Replay):
                 "mean_wait_ns": self.wait_ps[link, lane] / 1000 / self.packets[link, lane],
             },
         )
+
+    def congestion_matrix(self) -> pl.DataFrame:
+        """Return where packets wait: one row for each link into a switch.
+
+        See `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`.
+
+        The wait of a packet in a switch is assigned to the link over which it came in. Waits in
+        adapters, and of packets that are still in a buffer when a run is stopped, are excluded.
+        """
+        return congestion_matrix(self.fabric, self.buffer_wait_ps / 1000, self.link_name)
 
     def reordering(self) -> pl.DataFrame:
         """Return one row for each connection with messages; see `REORDER_COLUMNS`.

@@ -263,12 +263,17 @@ class State:
             # Times after the stop that were recorded in advance are not part of the result.
             ended, arrived = (np.where(times > end, -1, times) for times in (ended, arrived))
         packets, wire_bytes, wait, busy = self.counters(end)
+        links = self.net.topology.links
+        first = links["first_queue"].astype(np.int64)
+        waited = np.concatenate([[0], np.cumsum(self.net.queues["wait_ps"])])
         left = np.where(self.ranks.program.kind < operations.KEY_REQUEST, self.ranks.left, -1)
         return {
             "posted_ps": self.ranks.posted, "ended_ps": ended, "left_ps": left,
             "arrived_ps": arrived,
             "end_ps": end, "num_vls": int(self.net.rules["lanes"]),
             "packets": packets, "wire_bytes": wire_bytes, "wait_ps": wait, "busy_ps": busy,
+            "buffer_wait_ps": waited[first + self.net.rules["lanes"] * links["queues"]]
+            - waited[first],
             "held_bytes": self._kept("most_held_bytes"),
             "overtook": self._kept("early_packets"),
             "kept_ps": self._kept("kept_ps"), "most_kept_ps": self._kept("longest_kept_ps"),
