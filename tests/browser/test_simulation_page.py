@@ -207,6 +207,78 @@ def test_search_selects_nodes_and_links(tab: Page, result: PacketResult) -> None
     assert tab.evaluate("() => weftReport.selection.link") == int(result.busy_ps.argmax())
 
 
+def test_matrix_tells_and_selects_links_and_switches(tab: Page, result: PacketResult) -> None:
+    matrix = result.congestion_matrix()
+    tab.locator("#matrix-canvas").scroll_into_view_if_needed()
+    settle(tab)
+    cell = int(matrix["wait_ns"].arg_max())
+    row = matrix.row(cell, named=True)
+    point = tab.evaluate("(cell) => weftReport.matrix.cellPoint(cell)", cell)
+    tab.mouse.move(point["x"], point["y"])
+    tip = tab.locator("#matrix-hover")
+    expect(tip).to_contain_text(row["name"])
+    wait_us = f"{row['wait_ns'] / 1e3:.4g}".rstrip("0").rstrip(".")
+    expect(tip).to_contain_text(f"{wait_us}\u00a0µs of waits in {row['node_name']}")
+    expect(tip).to_contain_text("100\u00a0% of the most loaded link")
+    tab.mouse.click(point["x"], point["y"])
+    assert tab.evaluate("() => weftReport.selection.link") == row["link"]
+    assert row["name"] in tab.locator("#details").inner_text()
+    settle(tab)
+    # The chart above has grown by the strip of the link, but the matrix has not moved.
+    now = tab.evaluate("(cell) => weftReport.matrix.cellPoint(cell)", cell)
+    assert now == pytest.approx(point, abs=1)
+    block = tab.evaluate("(cell) => weftReport.matrix.matrix.block[cell]", cell)
+    centre = tab.evaluate(
+        """(b) => {
+            const view = weftReport.matrix, { matrix } = view;
+            const box = view.canvas.getBoundingClientRect();
+            return {
+                x: box.left + view.screenX(matrix.x[b] + matrix.width[b] / 2),
+                y: box.top + view.screenY(matrix.centreY[b] - matrix.centre / 2),
+            };
+        }""",
+        block,
+    )
+    tab.mouse.move(centre["x"], centre["y"])
+    expect(tip).to_contain_text("of the most loaded switch")
+    tab.mouse.click(centre["x"], centre["y"])
+    assert tab.evaluate("() => weftReport.selection") == {"kind": "node", "node": row["node"]}
+
+
+def test_keys_step_through_the_links_of_the_matrix_by_wait(tab: Page, result: PacketResult) -> None:
+    matrix = result.congestion_matrix().sort("wait_ns", descending=True)
+    assert matrix["wait_ns"][:3].n_unique() == 3
+    for link in matrix["link"][:3]:
+        tab.press("#matrix-canvas", "n")
+        assert tab.evaluate("() => weftReport.selection.link") == link
+    tab.press("#matrix-canvas", "p")
+    assert tab.evaluate("() => weftReport.selection.link") == matrix["link"][1]
+    tab.press("#matrix-canvas", "Escape")
+    assert tab.evaluate("() => weftReport.selection") is None
+
+
+@pytest.mark.parametrize("most", [True, False])
+def test_cells_have_the_colours_of_their_shares(
+    tab: Page, result: PacketResult, most: bool
+) -> None:
+    waits = result.congestion_matrix()["wait_ns"]
+    cell = int(waits.arg_max() if most else waits.arg_min())  # type: ignore[arg-type]
+    assert (waits[cell] > 0) == most
+    pixel, hottest, idle = tab.evaluate(
+        """(cell) => {
+            const view = weftReport.matrix, { matrix } = view, { scale, idle } = view.colours.light;
+            view.paint();
+            const x = view.screenX(matrix.cellX[cell]), y = view.screenY(matrix.cellY[cell]);
+            const at = [(x + 3) * view.ratio, (y + 3) * view.ratio, 1, 1];
+            const parts = [...view.context.getImageData(...at).data].slice(0, 3);
+            const hex = parts.map((part) => part.toString(16).padStart(2, "0"));
+            return ["#" + hex.join(""), scale.at(-1), idle];
+        }""",
+        cell,
+    )
+    assert pixel == (hottest if most else idle)
+
+
 def test_names_stay_text(tab: Page) -> None:
     assert tab.locator("h1").inner_text() == "incast <b>of 15</b> on xgft:2;4,4;1,2"
     assert tab.locator("h1 b").count() == 0
@@ -220,7 +292,7 @@ def test_dark_page_is_painted_dark(browser: Browser, result: PacketResult, tmp_p
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-state=done]", state="attached")
     settle(page)
-    for canvas in ("canvas", "time-canvas"):
+    for canvas in ("canvas", "time-canvas", "matrix-canvas"):
         corner = page.evaluate(
             "(id) => [...document.getElementById(id).getContext('2d')"
             ".getImageData(2, 2, 1, 1).data]",

@@ -147,6 +147,29 @@ def test_ranks_and_messages_are_there(result, text):
     assert (np.diff(ranks_data["spanRow"]) >= 0).all()
 
 
+def test_the_congestion_matrix_is_that_of_the_run(result, text):
+    drawn, matrix = blob(text, "weft-matrix"), result.congestion_matrix()
+    assert drawn["link"].tolist() == matrix["link"].to_list()
+    assert np.allclose(drawn["wait"], matrix["wait_ns"])
+    assert np.allclose(drawn["share"], matrix["share"])
+    assert np.array_equal(drawn["node"][drawn["block"]], matrix["node"])
+    assert np.allclose(drawn["switchWait"][drawn["block"]], matrix["switch_wait_ns"])
+    assert np.allclose(drawn["switchShare"][drawn["block"]], matrix["switch_share"])
+    assert [label for label, _, _ in drawn["labels"]] == [
+        "Level 2: 2 switches", "Level 1: 4 switches",
+    ]  # fmt: skip
+    (lead,) = (each for each in Document(text).texts["p"] if each.startswith("Longest total wait"))
+    most = matrix.row(matrix["switch_wait_ns"].arg_max(), named=True)
+    assert time_text(most["switch_wait_ns"]) in lead
+
+
+def test_a_page_without_waits_says_so():
+    builder = WorkloadBuilder(16)
+    builder.put(0, 5, 10_000)
+    page = render_simulation(simulated(work=builder.build(), snapshot_ns=100))
+    assert "No packet waits in a switch." in Document(page).texts["p"]
+
+
 def test_page_without_scripts_has_the_figures(result, text):
     document = Document(text)
     visible = " ".join(
@@ -189,7 +212,7 @@ def test_hostile_names_stay_text():
     page = render_simulation(simulated(fabric, incast(4)), title=HOSTILE[0])
     document = Document(page)
     assert document.texts["h1"] == [HOSTILE[0]]
-    assert sum(tag == "script" for tag, _ in document.tags) == 6
+    assert sum(tag == "script" for tag, _ in document.tags) == 7
     assert unpacked(document.script("weft-fabric"))["names"][0] == HOSTILE[0]
 
 

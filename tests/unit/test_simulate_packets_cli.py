@@ -252,6 +252,33 @@ def test_a_page_and_congestion_come_with_snapshots(capsys, tmp_path) -> None:
         assert message in err or "--snapshot requires --level packet" in err
 
 
+@pytest.mark.parametrize(
+    ("suffix", "head"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("PDF", b"%PDF")]
+)
+def test_a_congestion_matrix_needs_no_snapshots(capsys, tmp_path, suffix, head) -> None:
+    picture = tmp_path / f"matrix.{suffix}"
+    status, out, _ = run(capsys, *PACKET, "--congestion-matrix", picture)
+    assert status == 0
+    assert f"congestion matrix: {picture}" in out
+    assert "snapshot" not in out
+    assert picture.read_bytes().startswith(head)
+
+
+def test_a_congestion_matrix_of_several_runs_or_of_an_unknown_format_is_refused(
+    capsys, tmp_path
+) -> None:
+    option = ("--congestion-matrix", tmp_path / "matrix.png")
+    for words, message in (
+        ((*PACKET, "--engine", "updn,dmodk", *option), "--congestion-matrix shows one run"),
+        ((TREE, "--workload", "barrier", *option), "--congestion-matrix shows one run"),
+        ((*PACKET, "--congestion-matrix", tmp_path / "a.jpg"), "a name that ends in .png or .svg"),
+    ):
+        status, out, err = run(capsys, *words)
+        assert (status, out) == (2, "")
+        assert message in err
+    assert not list(tmp_path.iterdir())
+
+
 def test_hardware_that_the_flow_level_does_not_know_needs_the_packet_level(capsys) -> None:
     words = (TREE, "--workload", "barrier", "--hardware")
     status, out, err = run(capsys, *words, "mtu=1KiB,queues=voq")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Self
@@ -33,7 +34,9 @@ from weft.experiment.spec import OutputPart
 from weft.experiment.store import Store
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
-from weft.report.simulation_page import write_simulation_page
+from weft.report.load_curves import SUFFIXES
+from weft.report.matrix_picture import plot_congestion_matrix
+from weft.report.simulation_page import title_of, write_simulation_page
 from weft.sim.packet import PacketResult
 
 #: Statuses of runs that have a result.
@@ -99,29 +102,35 @@ def simulate_command(
                 raise InputError(f"{flag} requires --out FOLDER")
     run.check_levels(experiment.level)
     named = {
-        key: f"{fabric}: output.{key}" if of_file and key not in written else flag
-        for key, flag in (("folder", "--out"), ("html", "--html"))
+        item.key: f"{fabric}: output.{item.key}"
+        if of_file and item.key not in written
+        else item.flag
+        for item in settings(OutputPart)
     }
-    _check_output(experiment, named["folder"], named["html"])
+    _check_output(experiment, named)
     return _run(experiment, progress)
 
 
-def _check_output(experiment: Experiment, folder: str, page: str) -> None:
+def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
     """Refuse output that cannot be written, before any run starts.
 
     Parameters
     ----------
     experiment
         The experiment.
-    folder, page
-        Option, or key of the experiment file, that names the folder and the page.
+    named
+        Key of the output -> option, or key of the experiment file, that names it.
     """
-    check_folder(folder, experiment.output.folder)
-    check_files((page, experiment.output.html, ()))
-    if experiment.output.html is None:
-        return
-    if sum(run.level == "packet" for run in experiment.runs) != 1:
-        raise InputError(f"{page} shows one run: expected exactly one run at --level packet")
+    output = experiment.output
+    check_folder(named["folder"], output.folder)
+    files = {"html": (), "congestion_matrix": SUFFIXES}
+    check_files(*((named[key], getattr(output, key), suffixes) for key, suffixes in files.items()))
+    one = sum(run.level == "packet" for run in experiment.runs) == 1
+    for key in files:
+        if getattr(output, key) is not None and not one:
+            raise InputError(
+                f"{named[key]} shows one run: expected exactly one run at --level packet"
+            )
 
 
 def _run(experiment: Experiment, wanted: bool) -> int:
@@ -141,6 +150,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
     outcomes: list[Outcome] = []
     shown: list[PacketResult] = []
     folder, page = experiment.output.folder, experiment.output.html
+    matrix = experiment.output.congestion_matrix
     store = None if folder is None else Store(folder, experiment)
     try:
 
@@ -148,7 +158,8 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
             with held_signals():  # an interrupt does not save half a run
                 if store is not None:
                     store.add(outcome)
-                if page is not None and isinstance(outcome.result, PacketResult):
+                wanted_result = page is not None or matrix is not None
+                if wanted_result and isinstance(outcome.result, PacketResult):
                     shown.append(outcome.result)
                 # Tables of several runs are printed from rows, so free the arrays.
                 outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
@@ -179,7 +190,12 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
         if store is not None:
             store.close()
     for result in shown:
-        assert page is not None
+        if matrix is not None:
+            figure = plot_congestion_matrix(result.congestion_matrix(), title=title_of(result))
+            figure.write(matrix, format=Path(matrix).suffix[1:].lower())
+            print(f"congestion matrix: {matrix}")
+        if page is None:
+            continue
         if result.snapshots is None or not len(result.snapshots.time_ps):
             print(f"no page {page}: the run ends before the first snapshot")
             continue

@@ -217,12 +217,15 @@ class OutputPart(Part):
         Table of messages, one row per message.
     html
         Write a page that shows a run of the packet level over time.
+    congestion_matrix
+        Draw where packets wait in a run of the packet level (.png, .svg or .pdf).
     """
 
     folder: Annotated[Annotated[str, Field(min_length=1)] | None, Option(flag="out")] = None
     format: Annotated[Literal["parquet", "csv"], Option(flag="csv", means="csv")] = "parquet"
     messages: Annotated[Truth, Option(flag="no_messages", means=False)] = True
     html: Annotated[str, Field(min_length=1)] | None = None
+    congestion_matrix: Annotated[str, Field(min_length=1)] | None = None
 
 
 class Head(Part):

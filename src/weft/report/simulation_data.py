@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from weft.report.matrix_drawing import CELL, CENTRE, matrix_drawing
 from weft.report.packing import packed
 from weft.sim.packet.congestion_trees import CAUSES, CongestionTree
 from weft.sim.packet.hot_spots import adapter_ends, snapshots_of
@@ -247,6 +249,29 @@ def ranks_blob(result: PacketResult, shown: Moments) -> str:
         },
         {"states": list(STATES)},
     )
+
+
+def matrix_blob(matrix: pl.DataFrame) -> str:
+    """Return the drawing of the congestion matrix and the waits of its links and switches."""
+    drawn = matrix_drawing(matrix)
+    places = {
+        "x": drawn.x, "y": drawn.y, "width": drawn.width, "height": drawn.height,
+        "centreY": drawn.centre_y, "switchWait": drawn.switch_wait_ns,
+        "switchShare": drawn.switch_share, "cellX": drawn.cell_x, "cellY": drawn.cell_y,
+        "cellWidth": drawn.cell_width, "wait": drawn.wait_ns, "share": drawn.share,
+    }  # fmt: skip
+    return packed(
+        {
+            "node": drawn.node,
+            "link": drawn.link,
+            "block": drawn.block,
+            **{name: values.astype(np.float32) for name, values in places.items()},
+        },
+        {
+            "size": drawn.size, "cell": CELL, "centre": CENTRE, "labels": drawn.labels,
+            "notes": drawn.notes,
+        },
+    )  # fmt: skip
 
 
 def busiest_links(result: PacketResult, count: int = STRIPS) -> list[int]:

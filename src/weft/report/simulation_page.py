@@ -20,6 +20,7 @@ from weft.report.parts import drawing_facts, fabric_blob, render_page
 from weft.report.simulation_data import (
     busiest_links,
     frames_blob,
+    matrix_blob,
     moments,
     ranks_blob,
     trees_blob,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "simulation_data.js",
-    "simulation_drawing.js", "simulation_time.js", "simulation_main.js",
+    "simulation_drawing.js", "simulation_time.js", "simulation_matrix.js", "simulation_main.js",
 )  # fmt: skip
 #: Number of rows of the table of busiest links.
 BUSIEST = 20
@@ -80,6 +81,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         If the run has fewer than two snapshots.
     """
     fabric, shots = result.fabric, snapshots_of(result)
+    matrix = result.congestion_matrix()
     if np.count_nonzero(shots.time_ps) < 2:
         raise InputError("a page needs at least two snapshots; choose a smaller snapshot_ns")
     drawing, shown = layout(fabric), moments(result)
@@ -89,6 +91,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         "weft-frames": frames_blob(result, shown),
         "weft-trees": trees_blob(result, shown, trees),
         "weft-ranks": ranks_blob(result, shown),
+        "weft-matrix": matrix_blob(matrix),
     }
     inside = range(fabric.num_links, len(result.busy_ps))
     # The page opens at the snapshot with most buffers in congestion trees; traffic breaks ties.
@@ -113,16 +116,22 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
         SCRIPTS,
         data,
         blobs,
-        title=title or f"{result.workload.name or 'Workload'} on {fabric.name}",
+        title=title or title_of(result),
         facts=facts(result),
         partial=not result.complete,
         end=time_text(result.end_ps / 1e3),
+        most_waits=_most_waits(matrix),
         links=_busiest(result),
         phases=_phases(result),
         keys=[] if result.keys is None else result.keys.keys[:PHASES],
         hot_spots=spots.text(most_trees=12, most_nodes=24),
         notes=[*_notes(result), *shown.notes],
     )
+
+
+def title_of(result: PacketResult) -> str:
+    """Return the workload and the fabric as a heading."""
+    return f"{result.workload.name or 'Workload'} on {result.fabric.name}"
 
 
 def facts(result: PacketResult) -> list[tuple[str, str]]:
@@ -198,6 +207,22 @@ def _busiest(result: PacketResult) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def _most_waits(matrix: pl.DataFrame) -> dict[str, str]:
+    """Return link and switch with the longest waits, and these waits; empty if nothing waits."""
+    if matrix.is_empty() or not matrix["wait_ns"].max():
+        return {}
+    link, switch = (
+        matrix.row(matrix[name].arg_max(), named=True) for name in ("wait_ns", "switch_wait_ns")
+    )
+    return {
+        "link": link["name"],
+        "link_wait": time_text(link["wait_ns"]),
+        "number": str(link["link"]),
+        "switch": switch["node_name"],
+        "switch_wait": time_text(switch["switch_wait_ns"]),
+    }
 
 
 def _phases(result: PacketResult) -> list[dict[str, str]]:

@@ -12,9 +12,7 @@ class PageApp {
     this.search = new Search(byId("search"), byId("found"), this);
     this.theme = matchMedia("(prefers-color-scheme: dark)");
     this.drawing.dark = this.theme.matches;
-    byId("zoom-in").addEventListener("click", () => this.drawing.zoom(1.5));
-    byId("zoom-out").addEventListener("click", () => this.drawing.zoom(1 / 1.5));
-    byId("zoom-all").addEventListener("click", () => this.drawing.fit());
+    this.zoomButtons(this.drawing);
     byId("show-hosts").addEventListener("change", (event) => { this.drawing.setHosts(event.target.checked); this.colour(); });
     byId("show-names").addEventListener("change", (event) => { this.drawing.showNames = event.target.checked; this.drawing.draw(); });
     if (!page.hostsDrawn || !page.hosts) {
@@ -26,11 +24,18 @@ class PageApp {
     window.addEventListener("afterprint", () => this.retheme(this.theme.matches));
   }
 
-  showRamp(ticks, top, text) {
+  // `prefix` begins the ids of the elements of another drawing than that of the fabric.
+  zoomButtons(drawing, prefix = "") {
+    byId(`${prefix}zoom-in`).addEventListener("click", () => drawing.zoom(1.5));
+    byId(`${prefix}zoom-out`).addEventListener("click", () => drawing.zoom(1 / 1.5));
+    byId(`${prefix}zoom-all`).addEventListener("click", () => drawing.fit());
+  }
+
+  showRamp(ticks, top, text, prefix = "") {
     const colours = this.page.colours[this.drawing.mode()];
-    byId("ramp").style.background = `linear-gradient(to right, ${colours.scale.join(", ")})`;
-    byId("idle-swatch").style.background = colours.idle;
-    showTicks(byId("ramp-ticks"), ticks, top, text);
+    byId(`${prefix}ramp`).style.background = `linear-gradient(to right, ${colours.scale.join(", ")})`;
+    byId(`${prefix}idle-swatch`).style.background = colours.idle;
+    showTicks(byId(`${prefix}ramp-ticks`), ticks, top, text);
   }
 
   linkSelection(link) { return { kind: "cable", cable: link >> 1, link }; }
@@ -55,9 +60,9 @@ class PageApp {
     this.colour();
   }
 
-  hover(what, x, y) {
-    const box = byId("hover");
-    byId("canvas").classList.toggle("over", Boolean(what));
+  hover(what, x, y, prefix = "") {
+    const box = byId(`${prefix}hover`);
+    byId(`${prefix}canvas`).classList.toggle("over", Boolean(what));
     box.hidden = !what;
     if (!what) return;
     box.replaceChildren(...(what.bundle ? [element("div", {}, what.bundle), element("div", {}, "Its busiest cable:")] : []), ...this.about(what));

@@ -8,12 +8,9 @@ const BINS = 64;
 const SELECTED = { light: "#0b5fc0", dark: "#74b5ff" };
 const SOURCE = { light: "#0a7d4f", dark: "#4ade80" }, DESTINATION = { light: "#b3187a", dark: "#ff7ac6" };
 
-class Drawing extends View {
+class Drawing extends FabricView {
   constructor(canvas, fabric, colours, events) {
-    super(canvas, fabric, events);
-    this.colours = colours;
-    this.context = canvas.getContext("2d");
-    this.dark = false;
+    super(canvas, fabric, colours, events);
     this.showNames = true;
     this.selection = null;
     this.ends = null;
@@ -71,8 +68,6 @@ class Drawing extends View {
     this.fit();
   }
 
-  mode() { return this.dark ? "dark" : "light"; }
-
   cableWidth(bin, host) {
     const zoom = Math.sqrt(this.scale / this.fitScale);
     const most = Math.max(0.5, Math.min(4.5, 72 / Math.sqrt(this.lines + 1))) * Math.min(zoom, 3);
@@ -92,12 +87,6 @@ class Drawing extends View {
   }
 
   // -- drawing ----------------------------------------------------------------------------------
-
-  draw() {
-    if (this.waiting || !this.width) return;
-    this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
-  }
 
   inView(cable) {
     const { aNode, bNode, x, y } = this.fabric;
@@ -337,7 +326,7 @@ class Drawing extends View {
     if (this.scale >= crowdedHosts) {
       for (let n = 0; n < numNodes; n++) if (kind[n] !== 0 && !important.has(n) && this.visibleNode(n, 0)) wanted.push(n);
     }
-    context.font = '11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+    context.font = `11px ${FONT}`;
     context.textAlign = "center";
     context.lineJoin = "round";
     const taken = [];

@@ -86,7 +86,7 @@ class SimulationDrawing extends Drawing {
       [px, py] = [(px + fromX) / 2 + (side * 17 * (py - fromY)) / length, (py + fromY) / 2 - (side * 17 * (px - fromX)) / length];
     }
     const text = String(tree.number + 1);
-    context.font = 'bold 11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+    context.font = `bold 11px ${FONT}`;
     context.textAlign = "center";
     const half = Math.max(7.5, context.measureText(text).width / 2 + 4);
     context.beginPath();

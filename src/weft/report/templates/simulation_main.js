@@ -8,12 +8,20 @@ const QUANTITIES = {
 const LISTED_NODES = 150;
 
 class Simulation extends PageApp {
-  constructor(page, fabric, moments, trees, ranks) {
+  constructor(page, fabric, moments, trees, ranks, matrix) {
     super(page, fabric, SimulationDrawing);
     Object.assign(this, { moments, trees, ranks, chosenTree: null, quantity: "use", playing: false });
     this.frame = page.firstFrame;
     this.openTrees = new Set();
     this.chart = new TimeChart(byId("time-canvas"), this);
+    this.matrix = new MatrixView(byId("matrix-canvas"), fabric, matrix, page.colours, {
+      hover: (what, x, y) => this.hover(what, x, y, "matrix-"),
+      pick: (what) => this.pickInMatrix(what),
+      step: (by) => this.stepInMatrix(by),
+      drawn: (text) => { byId("matrix-text").textContent = text; },
+    });
+    this.matrix.dark = this.drawing.dark;
+    this.zoomButtons(this.matrix, "matrix-");
     this.controls();
     this.setStrips();
   }
@@ -51,8 +59,8 @@ class Simulation extends PageApp {
     this.drawing.dark = dark;
     this.show(this.frame);
     this.drawing.paint();
-    this.chart.draw();
-    this.chart.paint();
+    this.matrix.dark = dark;
+    for (const part of [this.chart, this.matrix]) { part.draw(); part.paint(); }
   }
 
   // -- time ---------------------------------------------------------------------------------------
@@ -119,6 +127,8 @@ class Simulation extends PageApp {
     byId("idle-text").textContent = QUANTITIES[this.quantity][1];
     const ticks = share ? [0, 0.25, 0.5, 0.75, 1] : [...niceTicks(top, 4).filter((value) => value < top * 0.82), top];
     this.showRamp(ticks, top, (value) => (share ? percent(value) : compact(Number(value.toPrecision(3)))));
+    byId("matrix-legend-title").textContent = "Wait, share of the most loaded link or switch";
+    this.showRamp([0, 0.25, 0.5, 0.75, 1], 1, percent, "matrix-");
     for (const swatch of document.querySelectorAll("[data-series]")) swatch.style.background = colours.series[Number(swatch.dataset.series)];
   }
 
@@ -227,6 +237,7 @@ class Simulation extends PageApp {
   showSelection() {
     const box = byId("details"), { selection, fabric, moments, frame } = this;
     this.drawing.setSelection(selection, null);
+    this.matrix.setSelection(selection);
     if (!selection) {
       box.replaceChildren(element("p", { class: "about" }, "Point at a cable or a node in the drawing, or choose a link in a list."));
       return;
@@ -254,6 +265,35 @@ class Simulation extends PageApp {
         element("tbody", {}, ...rows))));
   }
 
+  // -- congestion matrix ------------------------------------------------------------------------------
+
+  pickInMatrix(what) {
+    const { canvas, matrix } = this.matrix, top = () => canvas.getBoundingClientRect().top, before = top();
+    if (!what) this.pick(null);
+    else if (what.cell === undefined) this.selectNode(matrix.node[what.block], true);
+    else this.selectLink(matrix.link[what.cell], true);
+    // The chart above gets or loses the strip of the selected link: the matrix stays below the pointer.
+    window.scrollBy(0, top() - before);
+  }
+
+  stepInMatrix(by) {
+    const { order } = this.matrix;
+    if (!order.length) return;
+    const at = order.findIndex((cell) => this.matrix.chosen(cell));
+    this.pickInMatrix({ cell: order[(at + (at < 0 && by < 0 ? 0 : by) + order.length) % order.length] });
+  }
+
+  aboutMatrix({ cell, block }) {
+    const { matrix } = this.matrix, name = this.fabric.names[matrix.node[block]];
+    const wait = cell === undefined ? matrix.switchWait[block] : matrix.wait[cell];
+    const share = cell === undefined ? matrix.switchShare[block] : matrix.share[cell];
+    return [
+      element("b", {}, cell === undefined ? name : this.linkName(matrix.link[cell])),
+      element("div", {}, wait > 0 ? `${timeText(wait)} of waits in ${name}` : `no waits in ${name}`),
+      ...(wait > 0 ? [element("div", {}, `${percent(share)} of the most loaded ${cell === undefined ? "switch" : "link"}`)] : []),
+    ];
+  }
+
   // Return the congestion trees that contain a link, in words.
   treesOf(link) {
     const found = [];
@@ -265,6 +305,7 @@ class Simulation extends PageApp {
   }
 
   about(what) {
+    if (what.block !== undefined) return this.aboutMatrix(what);
     const { fabric } = this, lines = [];
     if (what.kind === "cable") {
       for (const link of [2 * what.cable, 2 * what.cable + 1]) {
@@ -277,9 +318,9 @@ class Simulation extends PageApp {
 }
 
 startPage("The run over time", async (page) => {
-  const [fabric, frames, trees, ranks] = await Promise.all(["fabric", "frames", "trees", "ranks"].map((name) => unpack(`weft-${name}`)));
+  const [fabric, frames, trees, ranks, matrix] = await Promise.all(["fabric", "frames", "trees", "ranks", "matrix"].map((name) => unpack(`weft-${name}`)));
   const numLinks = 2 * fabric.aNode.length + Object.keys(page.insideNames).length;
-  const app = new Simulation(page, new FabricData(fabric, page), new Moments(frames, numLinks), new Trees(trees), new RankData(ranks));
+  const app = new Simulation(page, new FabricData(fabric, page), new Moments(frames, numLinks), new Trees(trees), new RankData(ranks), matrix);
   app.show(app.frame);
   return app;
 });

@@ -99,7 +99,7 @@ class TimeChart {
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = colours.page;
     context.fillRect(0, 0, this.width, this.height);
-    context.font = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+    context.font = `11.5px ${FONT}`;
     this.paintAxis(context, colours);
     this.heading(context, colours, "Links", AXIS + 15);
     this.strips.forEach((strip, place) => this.paintStrip(context, colours, strip, this.stripsTop + place * (STRIP + STRIP_GAP)));
@@ -117,9 +117,9 @@ class TimeChart {
   heading(context, colours, text, y) {
     context.textAlign = "left";
     context.fillStyle = colours.muted;
-    context.font = 'bold 11.5px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+    context.font = `bold 11.5px ${FONT}`;
     context.fillText(text, 8, y);
-    context.font = '11.5px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+    context.font = `11.5px ${FONT}`;
   }
 
   paintAxis(context, colours) {

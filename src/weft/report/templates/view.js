@@ -1,21 +1,22 @@
 // Positions on the canvas, and how pointer, wheel and keys move the view.
 
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+
 class View {
-  constructor(canvas, fabric, events) {
-    Object.assign(this, { canvas, fabric, events });
-    this.showHosts = fabric.facts.hostsDrawn;
+  constructor(canvas, colours, events) {
+    Object.assign(this, { canvas, colours, events });
+    this.context = canvas.getContext("2d");
+    this.dark = false;
     this.moving = false;
-    const { aNode, bNode, x, y, bend, numCables } = fabric;
-    this.controlX = new Float32Array(numCables);
-    this.controlY = new Float32Array(numCables);
-    this.hostCable = new Uint8Array(numCables);
-    for (let c = 0; c < numCables; c++) {
-      const low = Math.min(aNode[c], bNode[c]), high = Math.max(aNode[c], bNode[c]);
-      const dx = x[high] - x[low], dy = y[high] - y[low];
-      this.controlX[c] = (x[low] + x[high]) / 2 - bend[c] * dy;
-      this.controlY[c] = (y[low] + y[high]) / 2 + bend[c] * dx;
-      this.hostCable[c] = fabric.toHost(c) ? 1 : 0;
-    }
+    this.mostScale = 160;
+  }
+
+  mode() { return this.dark ? "dark" : "light"; }
+
+  draw() {
+    if (this.waiting || !this.width) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
   }
 
   start() {
@@ -24,39 +25,13 @@ class View {
     this.resize();
   }
 
-  hiddenNode(node) {
-    return this.fabric.kind[node] !== 0 && !this.fabric.forwards[node] && !this.showHosts;
-  }
-
-  hiddenCable(cable) {
-    return this.hostCable[cable] === 1 && !this.showHosts;
-  }
-
-  bounds() {
-    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
-    for (let n = 0; n < this.fabric.numNodes; n++) {
-      if (this.hiddenNode(n)) continue;
-      left = Math.min(left, this.fabric.x[n]); right = Math.max(right, this.fabric.x[n]);
-      low = Math.min(low, this.fabric.y[n]); high = Math.max(high, this.fabric.y[n]);
-    }
-    for (let c = 0; c < this.fabric.numCables; c++) {
-      if (this.hiddenCable(c)) continue;
-      const { aNode, bNode, x, y } = this.fabric;
-      const midX = (x[aNode[c]] + x[bNode[c]]) / 4 + this.controlX[c] / 2;
-      const midY = (y[aNode[c]] + y[bNode[c]]) / 4 + this.controlY[c] / 2;
-      left = Math.min(left, midX); right = Math.max(right, midX);
-      low = Math.min(low, midY); high = Math.max(high, midY);
-    }
-    return left <= right ? { left, right, low, high } : { left: 0, right: 1, low: 0, high: 1 };
-  }
-
   resize() {
     const width = this.canvas.parentElement.clientWidth;
     if (!width) return;
     const box = this.bounds();
     const aspect = (box.right - box.left + 2) / (box.high - box.low + 2);
     const most = Math.max(320, Math.min(760, window.innerHeight * 0.64));
-    const height = Math.round(Math.min(most, Math.max(Math.min(420, width), 0.6 * width, width / aspect + 60)));
+    const height = Math.round(Math.min(most, Math.max(this.leastHeight(width), width / aspect + 60)));
     const ratio = window.devicePixelRatio || 1;
     const fitted = !this.width || Math.abs(this.scale - this.fitScale) < 1e-9;
     this.width = width;
@@ -70,12 +45,14 @@ class View {
     else this.draw();
   }
 
+  leastHeight(width) { return Math.max(Math.min(420, width), 0.6 * width); }
+
   scaleToFit(box) {
     const margin = 34;
     return Math.min(
       (this.width - 2 * margin) / Math.max(box.right - box.left, 1),
       (this.height - 2 * margin) / Math.max(box.high - box.low, 1),
-      160,
+      this.mostScale,
     );
   }
 
@@ -89,17 +66,6 @@ class View {
 
   screenX(x) { return (x - this.centreX) * this.scale + this.width / 2; }
   screenY(y) { return (this.centreY - y) * this.scale + this.height / 2; }
-
-  // A point of a cable's curve on the screen, from its lower-numbered node on.
-  onCable(cable, share) {
-    const { aNode, bNode, x, y } = this.fabric;
-    const low = Math.min(aNode[cable], bNode[cable]), high = Math.max(aNode[cable], bNode[cable]);
-    const a = (1 - share) ** 2, b = 2 * share * (1 - share), c = share ** 2;
-    return [
-      this.screenX(a * x[low] + b * this.controlX[cable] + c * x[high]),
-      this.screenY(a * y[low] + b * this.controlY[cable] + c * y[high]),
-    ];
-  }
 
   // -- moving -----------------------------------------------------------------------------------
 
@@ -134,18 +100,6 @@ class View {
     this.scale = Math.max(this.fitScale, Math.min(wanted, 120));
     if (this.scale === this.fitScale) this.fit();
     this.draw();
-  }
-
-  lookAtCable(cable) {
-    const { aNode, bNode, x, y } = this.fabric;
-    const a = aNode[cable], b = bNode[cable];
-    this.lookAt(Math.min(x[a], x[b]), Math.max(x[a], x[b]), Math.min(y[a], y[b]), Math.max(y[a], y[b]));
-  }
-
-  lookAtNode(node) {
-    const { x, y } = this.fabric;
-    const room = 5 * Math.max(1, this.fabric.facts.switchGap);
-    this.lookAt(x[node] - room, x[node] + room, y[node] - room, y[node] + room);
   }
 
   listen() {
@@ -215,5 +169,74 @@ class View {
       else return;
       event.preventDefault();
     });
+  }
+}
+
+// A view of a fabric: its nodes and cables.
+class FabricView extends View {
+  constructor(canvas, fabric, colours, events) {
+    super(canvas, colours, events);
+    this.fabric = fabric;
+    this.showHosts = fabric.facts.hostsDrawn;
+    const { aNode, bNode, x, y, bend, numCables } = fabric;
+    this.controlX = new Float32Array(numCables);
+    this.controlY = new Float32Array(numCables);
+    this.hostCable = new Uint8Array(numCables);
+    for (let c = 0; c < numCables; c++) {
+      const low = Math.min(aNode[c], bNode[c]), high = Math.max(aNode[c], bNode[c]);
+      const dx = x[high] - x[low], dy = y[high] - y[low];
+      this.controlX[c] = (x[low] + x[high]) / 2 - bend[c] * dy;
+      this.controlY[c] = (y[low] + y[high]) / 2 + bend[c] * dx;
+      this.hostCable[c] = fabric.toHost(c) ? 1 : 0;
+    }
+  }
+
+  hiddenNode(node) {
+    return this.fabric.kind[node] !== 0 && !this.fabric.forwards[node] && !this.showHosts;
+  }
+
+  hiddenCable(cable) {
+    return this.hostCable[cable] === 1 && !this.showHosts;
+  }
+
+  bounds() {
+    let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (let n = 0; n < this.fabric.numNodes; n++) {
+      if (this.hiddenNode(n)) continue;
+      left = Math.min(left, this.fabric.x[n]); right = Math.max(right, this.fabric.x[n]);
+      low = Math.min(low, this.fabric.y[n]); high = Math.max(high, this.fabric.y[n]);
+    }
+    for (let c = 0; c < this.fabric.numCables; c++) {
+      if (this.hiddenCable(c)) continue;
+      const { aNode, bNode, x, y } = this.fabric;
+      const midX = (x[aNode[c]] + x[bNode[c]]) / 4 + this.controlX[c] / 2;
+      const midY = (y[aNode[c]] + y[bNode[c]]) / 4 + this.controlY[c] / 2;
+      left = Math.min(left, midX); right = Math.max(right, midX);
+      low = Math.min(low, midY); high = Math.max(high, midY);
+    }
+    return left <= right ? { left, right, low, high } : { left: 0, right: 1, low: 0, high: 1 };
+  }
+
+  // A point of a cable's curve on the screen, from its lower-numbered node on.
+  onCable(cable, share) {
+    const { aNode, bNode, x, y } = this.fabric;
+    const low = Math.min(aNode[cable], bNode[cable]), high = Math.max(aNode[cable], bNode[cable]);
+    const a = (1 - share) ** 2, b = 2 * share * (1 - share), c = share ** 2;
+    return [
+      this.screenX(a * x[low] + b * this.controlX[cable] + c * x[high]),
+      this.screenY(a * y[low] + b * this.controlY[cable] + c * y[high]),
+    ];
+  }
+
+  lookAtCable(cable) {
+    const { aNode, bNode, x, y } = this.fabric;
+    const a = aNode[cable], b = bNode[cable];
+    this.lookAt(Math.min(x[a], x[b]), Math.max(x[a], x[b]), Math.min(y[a], y[b]), Math.max(y[a], y[b]));
+  }
+
+  lookAtNode(node) {
+    const { x, y } = this.fabric;
+    const room = 5 * Math.max(1, this.fabric.facts.switchGap);
+    this.lookAt(x[node] - room, x[node] + room, y[node] - room, y[node] + room);
   }
 }

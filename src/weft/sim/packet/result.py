@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,9 @@ from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
 from weft.workload import Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def alone_ps(
@@ -296,6 +300,25 @@ class PacketResult(Replay):
         adapters, and of packets that are still in a buffer when a run is stopped, are excluded.
         """
         return congestion_matrix(self.fabric, self.buffer_wait_ps / 1000, self.link_name)
+
+    def plot_congestion_matrix(self, **options: Any) -> Figure:
+        """Draw the congestion matrix.
+
+        Parameters
+        ----------
+        **options
+            ``title`` and ``size_inches``, as for
+            `weft.report.matrix_picture.plot_congestion_matrix`.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure, which notebooks show; its `write` makes a file.
+        """
+        # Imported here and by name, because weft.report is a layer above weft.sim.
+        draw = import_module("weft.report.matrix_picture").plot_congestion_matrix
+        figure: Figure = draw(self.congestion_matrix(), **options)
+        return figure
 
     def reordering(self) -> pl.DataFrame:
         """Return one row for each connection with messages; see `REORDER_COLUMNS`.
