@@ -184,7 +184,6 @@ _SOURCES = {
     "weft.machine_room": "weft cost",
     "weft.routing_keys": "Routing keys",
     "weft.sim.common": "Flow and packet level",
-    "weft.sim.common.congestion_matrix": "Packet level",
     "weft.sim.common.metrics": "Metrics",
     "weft.sim.flow": "Flow level",
     "weft.sim.packet": "Packet level",
