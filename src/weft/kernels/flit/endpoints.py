@@ -18,7 +18,7 @@ from weft.kernels.flit.records import HEAD, LAST, PACKET_SHIFT, TAIL
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
 from weft.kernels.program.events import ARRIVE, END, event, push_event
-from weft.kernels.program.operations import PUT
+from weft.kernels.program.operations import DATA, NOTHING, PUT
 
 
 @part_njit()
@@ -106,6 +106,23 @@ def _new_packet(net, number, destination, size, born):
 
 
 @part_njit()
+def _packet_left(net, ranks, now, op):
+    """Count a packet that has left; with the last one, a put or rendezvous send ends."""
+    net.messages[op].sending -= 1
+    if ranks.sends[op] != DATA or net.messages[op].sending > 0:
+        return
+    if ranks.program.kind[op] != PUT and ranks.program.size_bytes[op] <= ranks.rules.eager_bytes:
+        return
+    end = (now + 1) * net.rules.cycle_ps
+    if ranks.program.successor_offset[op + 1] == ranks.program.successor_offset[op]:
+        # No operation depends on this one: no event is needed.
+        ranks.ended[op] = end
+        ranks.count.ended += 1
+    else:
+        push_event(ranks.heap, end, event(END, op))
+
+
+@part_njit()
 def _next_of_message(net, ranks, number, now):
     """Return the next packet of an endpoint's messages, which take turns."""
     rules, endpoint = net.rules, net.endpoints[number]
@@ -116,7 +133,8 @@ def _next_of_message(net, ranks, number, now):
     slot = _new_packet(net, number, np.int64(message.destination), max(size, 1), now)
     net.origins[slot].message = op
     net.packets[slot].priority = message.priority
-    if ranks.left[op] < 0:
+    is_data = ranks.sends[op] == DATA
+    if is_data and ranks.left[op] < 0:
         ranks.left[op] = now * rules.cycle_ps
     message.left -= payload
     endpoint.first_message = message.next
@@ -124,15 +142,19 @@ def _next_of_message(net, ranks, number, now):
         endpoint.last_message = -1
     if message.left > 0:
         append_message(net, number, op)
-    elif ranks.program.kind[op] == PUT or (ranks.program.size_bytes[op] > ranks.rules.eager_bytes):
-        # The operation ends when the tail could have left.
-        end = (now + size) * rules.cycle_ps
-        if ranks.program.successor_offset[op + 1] == ranks.program.successor_offset[op]:
-            ranks.ended[op] = end
-            ranks.count.ended += 1
-        else:
-            push_event(ranks.heap, end, event(END, op))
     return slot
+
+
+@part_njit()
+def post_message(net, ranks, op):
+    """Let an endpoint send a message, or the request or answer of a rendezvous."""
+    rules, message, sends = net.rules, net.messages[op], ranks.sends
+    if sends[op] == NOTHING:
+        sends[op] = DATA
+    message.left = ranks.program.size_bytes[op] if sends[op] == DATA else rules.control_bytes
+    message.missing = max((message.left + rules.payload_bytes - 1) // rules.payload_bytes, 1)
+    message.sending = message.missing
+    append_message(net, np.int64(message.source), op)
 
 
 @part_njit()
@@ -223,7 +245,7 @@ def _handle(net, now, number, direction):
 
 
 @part_njit()
-def _send_flit(net, now, number):
+def _send_flit(net, ranks, now, number):
     """Send a flit of an endpoint, of its lanes in turn; return whether there was one."""
     rules, endpoint, output = net.rules, net.endpoints[number], net.outputs[number]
     if rules.turns and net.turns[number].busy > now:
@@ -251,6 +273,8 @@ def _send_flit(net, now, number):
             net.count.injected += rules.warmup <= now < rules.end
             if sending.left == rules.circuits:
                 flit |= LAST
+                if ranks is not None:
+                    _packet_left(net, ranks, now, np.int64(net.origins[sending.packet].message))
             if sending.left == 0:
                 flit |= TAIL
                 give_back(net, lane)
@@ -381,7 +405,7 @@ def visit_endpoint(net, ranks, now, number, enter):
     _open_packets(net, ranks, number, now, enter)
     sent = False
     if net.endpoints[number].open:
-        sent = _send_flit(net, now, number)
+        sent = _send_flit(net, ranks, now, number)
     if ranks is None and not sent and net.endpoints[number].birth > now:
         wake_at(net, min(net.endpoints[number].birth, now + rules.horizon - 1), number)
     return sent

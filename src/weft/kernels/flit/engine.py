@@ -7,7 +7,7 @@ order of the nodes within a cycle is irrelevant. Only nodes with something to do
 import numpy as np
 
 from weft.kernels.bits import lowest_bit
-from weft.kernels.flit.endpoints import acknowledgements, append_message, visit_endpoint
+from weft.kernels.flit.endpoints import acknowledgements, post_message, visit_endpoint
 from weft.kernels.flit.lanes import ONE, wake_at
 from weft.kernels.flit.switch import visit_router
 from weft.kernels.lean import lean_njit, part_njit
@@ -31,9 +31,8 @@ def _programs(net, ranks, now):
         start_ready(ranks, time, time)
         for index in range(ranks.count.joining):
             op = np.int64(ranks.joining[index])
-            source = np.int64(net.messages[op].source)
-            append_message(net, source, op)
-            wake_at(net, now, source)
+            post_message(net, ranks, op)
+            wake_at(net, now, np.int64(net.messages[op].source))
         ranks.count.joining = 0
         time = next_start(ranks, np.int64(NEVER))
         if time > until:

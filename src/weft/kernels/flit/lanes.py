@@ -94,7 +94,7 @@ def use_credit(net, number, lane):
 
 @part_njit()
 def return_credit(net, number, lane):
-    """Add a place in the buffer at the other end of an output; return whether it is a shared one."""
+    """Add a place in the buffer beyond an output; return whether it is a shared one."""
     output, sends = net.outputs[number], net.out_lanes[number << net.rules.lane_shift | lane]
     sends.credits += 1
     is_shared = sends.credits <= 0

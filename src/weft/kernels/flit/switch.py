@@ -343,7 +343,7 @@ def _got_lane(net, now, router, port, lane):
     """Return whether a packet that bid while it waited has an output lane that takes a flit."""
     shift = net.rules.lane_shift
     here, number, k = net.in_lanes[lane], lane >> shift, lane & ((1 << shift) - 1)
-    if here.state != GRANTED and here.state != ACTIVE:
+    if here.state not in (GRANTED, ACTIVE):
         return False
     if not _can_go(net, now, lane):
         return False

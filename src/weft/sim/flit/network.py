@@ -23,6 +23,9 @@ PATIENCE = 1000
 #: Longest time of a packet that the histogram tells apart, cycles.
 HISTOGRAM = 1 << 16
 
+#: Settings of `Messages` that kernels read.
+OF_MESSAGES = ("flit_bytes", "payload_bytes", "overhead_bytes", "control_bytes", "cycle_ps")
+
 ALLOCATORS: dict[Allocator, int] = {
     "input-first": records.INPUT_FIRST,
     "output-first": records.OUTPUT_FIRST,
@@ -200,19 +203,59 @@ class Circuits:
     turnaround: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Messages that endpoints send, and their packets.
+
+    Parameters
+    ----------
+    source, destination
+        int32 [operations]: endpoints of each operation that sends.
+    largest_bytes
+        Size of the largest message, request or answer.
+    flit_bytes
+        Bytes of a flit.
+    payload_bytes, overhead_bytes
+        Largest payload of a packet, and bytes of a packet beyond its payload.
+    control_bytes
+        Payload of the request and of the answer of a rendezvous.
+    cycle_ps
+        Duration of a cycle.
+    """
+
+    source: NDArray[np.int32]
+    destination: NDArray[np.int32]
+    largest_bytes: int
+    flit_bytes: int
+    payload_bytes: int
+    overhead_bytes: int
+    control_bytes: int
+    cycle_ps: int
+
+    @property
+    def largest(self) -> int:
+        """Largest packet, flits."""
+        payload = min(max(self.largest_bytes, self.control_bytes), self.payload_bytes)
+        return max(-(-(payload + self.overhead_bytes) // self.flit_bytes), 1)
+
+    def records(self) -> NDArray[Any]:
+        """Return the `records.MESSAGE` of each operation."""
+        table = np.zeros(max(len(self.source), 1), dtype=records.MESSAGE)
+        table["source"][: len(self.source)] = self.source
+        table["destination"][: len(self.source)] = self.destination
+        table["next"] = -1
+        return table
+
+
 def state(
     links: Links,
     routes: Any,
     router: Router,
-    load: Load | None,
+    traffic: Load | Messages,
     *,
     circuits: Circuits | None = None,
     window: int = 1,
     ageing: int = 0,
-    largest: int = 0,
-    messages: NDArray[Any] | None = None,
-    packets: tuple[int, int, int] = (1, 1, 0),
-    cycle_ps: int = 1000,
     seed: int = 0,
 ) -> Net:
     """Return the state at cycle 0.
@@ -225,24 +268,16 @@ def state(
         Arrays of the routing function.
     router
         Settings of routers.
-    load
-        Synthetic traffic; None if the endpoints send `messages`.
+    traffic
+        What the endpoints send.
     circuits
         How packets hold circuits; None if they do not.
     window
         Packets of a class of traffic that an endpoint may be sending at a time.
     ageing
         Cycles by which a packet of high priority counts as older, for arbiter ``age``.
-    largest
-        Size of the largest packet of `messages`, flits.
-    messages
-        `records.MESSAGE` of each operation.
-    packets
-        Bytes of a flit, largest payload of a packet, and bytes of a packet beyond its payload.
-    cycle_ps
-        Duration of a cycle.
     seed
-        Seed of the routing function's draws, without synthetic traffic.
+        Seed of the routing function's draws for messages; a `Load` has its own.
 
     Raises
     ------
@@ -250,13 +285,15 @@ def state(
         If settings do not work together.
     """
     fabric, ends = links.fabric, links.ends
+    load = traffic if isinstance(traffic, Load) else None
+    messages = traffic if isinstance(traffic, Messages) else None
     class_lanes = lanes_of_class(router, load)
     classes = router.lanes // class_lanes
-    largest = largest if load is None else load.largest
+    largest = traffic.largest
     router.check_size(largest)
     if circuits is not None and load is not None and min(size for size, _ in load.size) < 2:
         raise InputError("packets that hold circuits have at least 2 flits, one of them the tail")
-    rows, nodes = fabric.graph.num_rows, ends + fabric.graph.num_rows
+    nodes = ends + fabric.graph.num_rows
     shift = (router.lanes - 1).bit_length()
     depth = router.buffer + router.shared_buffer
     inputs, outputs = links.inputs.copy(), links.outputs.copy()
@@ -318,8 +355,9 @@ def state(
             circuits=circuits is not None, service=held.service, turnaround=held.turnaround,
             acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon,
             sizes=len(sizes.size), largest=largest, requests=classes == 2,
-            reply_size=sizes.reply, flit_bytes=packets[0], payload_bytes=packets[1],
-            overhead_bytes=packets[2], cycle_ps=cycle_ps, patience=PATIENCE + longest,
+            reply_size=sizes.reply,
+            **{} if messages is None else {name: getattr(messages, name) for name in OF_MESSAGES},
+            patience=PATIENCE + longest,
             seed=np.uint64(seed if load is None else load.seed),
             rate=sizes.rate / sizes.mean_size, warmup=warmup if load else 0,
             end=warmup + measure if load else 2**60,
@@ -359,7 +397,9 @@ def state(
             },
             used=np.zeros(3, dtype=np.uint64),
         ),
-        messages=np.zeros(1, dtype=records.MESSAGE) if messages is None else messages,
+        messages=(
+            np.zeros(1, dtype=records.MESSAGE) if messages is None else messages.records()
+        ),
         packets=np.zeros(room, dtype=records.PACKET),
         origins=np.zeros(room, dtype=records.ORIGIN),
         free_packets=np.arange(room, dtype=np.int32),

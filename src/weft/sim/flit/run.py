@@ -123,18 +123,7 @@ class FlitTraffic:
 
     def links(self) -> pl.DataFrame:
         """Return one row for each directed link; see `LINK_COLUMNS`."""
-        count = self.fabric.num_links
-        return frame(
-            LINK_COLUMNS,
-            {
-                "link": np.arange(count, dtype=np.int32),
-                "name": [self.fabric.link_name(link) for link in range(count)],
-                "kind": link_kinds(self.fabric).tolist(),
-                "flits": self.flits,
-                "utilisation": self.flits / self.cycles,
-                "wait_cycles": self.wait_cycles,
-            },
-        )
+        return link_table(self.fabric, self.flits, self.wait_cycles, self.cycles)
 
     def summary(self) -> dict[str, Any]:
         """Return the main figures by name."""
@@ -164,6 +153,24 @@ class FlitTraffic:
             f"{self.accepted:.4g} of {self.offered:.4g} flits per cycle and endpoint, latency "
             f"{self.latency.mean:.1f} cycles; {state})"
         )
+
+
+def link_table(
+    fabric: Fabric, flits: NDArray[np.int64], wait_cycles: NDArray[np.int64], cycles: float
+) -> pl.DataFrame:
+    """Return one row for each directed link; see `LINK_COLUMNS`."""
+    count = fabric.num_links
+    return frame(
+        LINK_COLUMNS,
+        {
+            "link": np.arange(count, dtype=np.int32),
+            "name": [fabric.link_name(link) for link in range(count)],
+            "kind": link_kinds(fabric).tolist(),
+            "flits": flits,
+            "utilisation": flits / cycles if cycles else np.full(count, np.nan),
+            "wait_cycles": wait_cycles,
+        },
+    )
 
 
 def simulate_flits(
@@ -254,10 +261,7 @@ def _run(
         if now >= last or (now >= measured and _is_drained(net)):
             return net, 0
         until = min(now + REPORT_CYCLES, last)
-        if now < measured:
-            until = min(until, measured)
-        else:
-            until = min(now + max(measured // 16, 64), last)
+        until = min(until, measured if now < measured else now + max(measured // 16, 64))
         why = int(routing.loop(net, None, until))
         raise_deferred()
         if why == NO_PACKETS:

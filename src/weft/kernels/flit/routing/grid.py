@@ -242,13 +242,10 @@ def _adaptive(net, row, target, packet, may_deroute):
             score = _score(net, number, allowed, hops)
             if score < best:
                 chosen, best = number, score
-        if (
-            may_deroute
-            and routes.kind[d] == FULL
-            and not net.packets[packet].state >> (DEROUTED + d) & 1
-        ):
+        was_off = net.packets[packet].state >> (DEROUTED + d) & 1
+        if may_deroute and routes.kind[d] == FULL and not was_off:
             for z in range(routes.size[d]):
-                if z == x or z == y:
+                if z in (x, y):
                     continue
                 number = _output(net, packet, row, np.int64(routes.first[d]) + z)
                 score = _score(net, number, allowed, hops + 1)

@@ -145,7 +145,7 @@ def coordinates(links: Links, *, ties: Ties = "random") -> grid.Grid:
 
 
 def _labels(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the coordinates of rows: the fabric's labels if they fit, or else found from cables."""
+    """Return the coordinates of rows: the fabric's labels if they fit, or else from its cables."""
     graph = fabric.graph
     labels = fabric.coordinates[graph.row_node]
     if labels.shape[1] and (labels >= 0).all():

@@ -41,7 +41,7 @@ class Routing:
 
 @cache
 def _loop(route: Any, enter: Any, adaptive: bool) -> Any:
-    return loop(route, enter, adaptive)
+    return loop(route, enter, adaptive)  # type: ignore[no-untyped-call]
 
 
 #: Entries are functions of the links of a fabric and of the lanes of a class of traffic that return

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.kernels.flit.routing import tree
@@ -69,16 +72,33 @@ def coordinates(links: Links) -> tree.Tree:
     return tree.Tree(rows, output.astype(np.int32), leaf.astype(np.int32))
 
 
-def _positions(clos: FoldedClos) -> np.ndarray:
+def _positions(clos: FoldedClos) -> NDArray[np.int32]:
     """Return the position of each leaf switch, such that those of every subtree are consecutive."""
-    keys = [np.arange(len(clos.leaf_row)), *(stage.subtree for stage in clos.stages)]
+    keys = np.vstack([np.arange(len(clos.leaf_row)), *(stage.subtree for stage in clos.stages)])
     position = np.empty(len(clos.leaf_row), dtype=np.int32)
     position[np.lexsort(keys)] = np.arange(len(clos.leaf_row))
     return position
 
 
-def _check_regular(rows, inner, downs, span, tail) -> None:
-    """Refuse a switch whose children differ in size or in cables."""
+def _check_regular(
+    rows: NDArray[Any],
+    inner: NDArray[np.int64],
+    downs: NDArray[np.int64],
+    span: NDArray[np.int64],
+    tail: NDArray[np.int32],
+) -> None:
+    """Refuse a switch whose children differ in size or in cables.
+
+    Parameters
+    ----------
+    rows
+        `TREE` of each row.
+    inner, downs
+        Rows with children, and the number of edges downwards of each row.
+    span, tail
+        [edges]: leaf switches below the child that an edge leads to, 0 for edges upwards; and the
+        row at its tail.
+    """
     different = span[span > 0] != rows["span"][tail[span > 0]]
     uneven = rows["parallel"][inner] * (rows["high"] - rows["low"])[inner] != (
         downs[inner] * rows["span"][inner]

@@ -1,0 +1,345 @@
+"""Workloads at the flit level: programs of ranks whose messages are sent as packets of flits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
+
+from weft.core.errors import InputError, NotApplicable
+from weft.core.signals import raise_deferred
+from weft.fabrics import Fabric
+from weft.kernels.flit.engine import DONE, MORE, NO_PACKETS, STUCK
+from weft.kernels.flit.net import Net
+from weft.kernels.program import operations
+from weft.kernels.program.state import Ranks
+from weft.routes import Routes
+from weft.sim.common.programs import lay_ranks, queue_pairs
+from weft.sim.common.replay import Replay
+from weft.sim.flit.network import Links, Messages, state, with_packets
+from weft.sim.flit.router import Router
+from weft.sim.flit.run import bound, link_table
+from weft.sim.flow.engine import Progress, deadlock_of_ranks
+from weft.sim.packet.network import PS_PER_NS, picoseconds
+from weft.workload import Workload
+
+#: Approximate time between two reports of progress, seconds.
+REPORT_S = 0.2
+#: Largest number of cycles of a run: packets keep the cycle of their arrival in 32 bits.
+MOST_CYCLES = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlitResult(Replay):
+    """Result of a workload at the flit level.
+
+    Parameters
+    ----------
+    fabric, engine, workload, router, options
+        The arguments of the run; `engine` is the name of the routes' engine, or of the routing.
+    host
+        int32 [ranks]: host of each rank.
+    cycle_ns
+        Duration of a cycle.
+    posted_ps, ended_ps
+        int64 [ops]: start and end of every operation, -1 if it did not happen.
+    left_ps, arrived_ps
+        int64 [ops]: departure of the first flit and arrival of the last flit of every message.
+    end_ps
+        Simulated time at the end.
+    complete
+        False if the run was stopped before everything had ended.
+    flits, wait_cycles
+        int64 [links]: flits sent over each link, and the total wait of packets at its head.
+    alone
+        int64 [messages]: time of each message from departure to arrival in an empty network, ps.
+    flit_hops, run_s
+        Flits sent over links, and wall-clock time of the simulation.
+    """
+
+    fabric: Fabric
+    engine: str
+    workload: Workload
+    host: NDArray[np.int32]
+    router: Router
+    options: Mapping[str, Any]
+    cycle_ns: float
+    posted_ps: NDArray[np.int64]
+    ended_ps: NDArray[np.int64]
+    left_ps: NDArray[np.int64]
+    arrived_ps: NDArray[np.int64]
+    end_ps: int
+    complete: bool
+    flits: NDArray[np.int64]
+    wait_cycles: NDArray[np.int64]
+    alone: NDArray[np.int64]
+    flit_hops: int
+    run_s: float
+
+    @property
+    def posted_ns(self) -> NDArray[np.float64]:
+        """Start of every operation, ns; -1 if it did not start."""
+        return _nanoseconds(self.posted_ps)
+
+    @property
+    def ended_ns(self) -> NDArray[np.float64]:
+        """End of every operation, ns; -1 if it did not end."""
+        return _nanoseconds(self.ended_ps)
+
+    @property
+    def left_ns(self) -> NDArray[np.float64]:
+        """Departure of the first flit of every message, ns; -1 for others."""
+        return _nanoseconds(self.left_ps)
+
+    @property
+    def arrived_ns(self) -> NDArray[np.float64]:
+        """Arrival of the last flit of every message, ns; -1 for others."""
+        return _nanoseconds(self.arrived_ps)
+
+    def alone_ns(self) -> NDArray[np.float64]:
+        """Return the zero-load time of each message from its departure, float64 [messages].
+
+        Packets follow each other without a gap on a path with the least delays.
+        """
+        return np.asarray(self.alone / PS_PER_NS)
+
+    def links(self) -> pl.DataFrame:
+        """Return one row for each directed link; see `weft.sim.flit.run.LINK_COLUMNS`."""
+        return link_table(self.fabric, self.flits, self.wait_cycles, self._cycles)
+
+    @property
+    def wait_ns(self) -> NDArray[np.float64]:
+        """Total wait of packets at the head of each link, ns, float64 [links]."""
+        return np.asarray(self.wait_cycles * self.cycle_ns, dtype=np.float64)
+
+    @property
+    def _cycles(self) -> float:
+        return self.end_ps / PS_PER_NS / self.cycle_ns
+
+
+def _nanoseconds(ps: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(ps < 0, -1.0, ps / PS_PER_NS)
+
+
+def run_flits(
+    fabric: Fabric,
+    routing: str | Routes,
+    workload: Workload,
+    hosts: NDArray[np.int32],
+    options: Mapping[str, Any],
+    progress: Callable[[Progress], None] | None = None,
+) -> FlitResult:
+    """Run a workload at the flit level, for `weft.simulate`, which checks the arguments.
+
+    A cycle is the time that the fastest cable takes for a flit. Messages of an endpoint take turns,
+    packet by packet (docs/flit-level.md).
+
+    Parameters
+    ----------
+    fabric, routing, workload
+        The fabric, its routes or a routing by name, and the workload.
+    hosts
+        int32 [ranks]: host of each rank.
+    options
+        Options, as returned by `weft.sim.options.RunSettings.flit`.
+    progress
+        Called several times a second with the progress of the run.
+
+    Raises
+    ------
+    InputError
+        If the run deadlocks, takes more than 2^31 cycles, or settings do not work together.
+    NotApplicable
+        If the fabric or the routing does not fit the flit level.
+    """
+    router: Router = options["router"]
+    hardware = options["hardware"]
+    if fabric.num_endpoints != fabric.num_hosts:
+        raise NotApplicable("the flit level takes fabrics whose hosts have one port")
+    queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
+    cycle_ps, latency, interval = cycles_of(fabric, options["flit_bytes"])
+    links = Links.of(fabric, latency, interval)
+    chosen = bound(routing, links, router.lanes)
+    source, target = (np.zeros(workload.num_ops, dtype=np.int32) for _ in range(2))
+    source[queues.ops], target[queues.ops] = queues.source, queues.target
+    messages = Messages(
+        source, target, int(workload.size_bytes[queues.ops].max(initial=0)),
+        flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
+        overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
+        cycle_ps=cycle_ps,
+    )  # fmt: skip
+    net = state(links, chosen.arrays, router, messages, seed=options["seed"])
+    ranks = _ranks(workload, queues.ops, options)
+    began = time.perf_counter()
+    limit = options["max_time_ns"]
+    last = MOST_CYCLES if limit is None else int(picoseconds(limit)) // cycle_ps
+    net, why, stopped = _run(chosen, net, ranks, workload, min(last, MOST_CYCLES), progress)
+    took = time.perf_counter() - began
+    if why == STUCK:
+        raise InputError(_stuck(workload, net, ranks, cycle_ps))
+    if why == MORE and not stopped and limit is None:
+        raise InputError(
+            f"the run takes more than 2^31 cycles of {cycle_ps / PS_PER_NS:g} ns; "
+            f"{int(ranks.count.arrived):,} of {len(workload.messages):,} messages have arrived"
+        )
+    complete = why == DONE
+    flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
+    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], net.inputs["wait"]
+    end = max(int(ranks.ended.max(initial=0)), int(ranks.arrived.max(initial=0)))
+    return FlitResult(
+        fabric=fabric, engine=chosen.name, workload=workload, host=hosts, router=router,
+        options=_recorded(options), cycle_ns=cycle_ps / PS_PER_NS, posted_ps=ranks.posted,
+        ended_ps=ranks.ended, left_ps=ranks.left, arrived_ps=ranks.arrived,
+        end_ps=end if complete else int(net.count.now) * cycle_ps, complete=complete,
+        flits=flits, wait_cycles=waits,
+        alone=_alone(links, router, workload, hosts, messages, options),
+        flit_hops=int(net.count.hops), run_s=took,
+    )  # fmt: skip
+
+
+def cycles_of(fabric: Fabric, flit_bytes: int) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the duration of a cycle in ps, and the latency and interval of links in cycles.
+
+    Raises
+    ------
+    NotApplicable
+        If the rate of a cable is no whole part of the fastest one's.
+    """
+    rate = fabric.link_rate_gbps
+    fastest = float(rate.max())
+    cycle_ps = max(round(flit_bytes * 8000 / fastest), 1)
+    parts = fastest / rate
+    wrong = np.flatnonzero(np.abs(parts - np.rint(parts)) > 1e-6 * parts)
+    if len(wrong):
+        raise NotApplicable(
+            f"{fabric.link_name(int(wrong[0]))} has a rate of {rate[wrong[0]]:g} Gb/s; the flit "
+            f"level takes rates of which the fastest, {fastest:g} Gb/s, is a multiple"
+        )
+    latency = np.repeat(picoseconds(fabric.cable_latency_ns), 2)
+    cycles = np.maximum(np.rint(latency / cycle_ps).astype(np.int64), 1)
+    return cycle_ps, cycles, np.rint(parts).astype(np.int64)
+
+
+def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any]) -> Ranks:
+    """Return the state of the programs of ranks at time 0."""
+    route = np.full(workload.num_ops, operations.LOCAL, dtype=np.int32)
+    route[ops] = 0
+    return lay_ranks(
+        workload,
+        picoseconds(workload.duration_ns),
+        picoseconds(workload.release_ns),
+        route,
+        {
+            "eager_bytes": options["eager_bytes"],
+            "handshake": options["handshake"],
+            "overhead": picoseconds(options["overhead_ns"]),
+            "adapter_latency": picoseconds(options["hardware"].adapter_latency_ns),
+            "local_latency": picoseconds(options["local_latency_ns"]),
+            "local_gbps": options["local_gbps"],
+            "local_units_per_byte": 8000.0,
+            "local_whole": True,
+            "scheduled": False,
+        },
+    )
+
+
+def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: options[key] for key in options if key not in ("hardware", "router")}
+
+
+def _run(
+    routing: Any,
+    net: Net,
+    ranks: Ranks,
+    workload: Workload,
+    last: int,
+    progress: Callable[[Progress], None] | None,
+) -> tuple[Net, int, bool]:
+    """Run to the end; return the state, the reason for stopping, and whether the user stopped."""
+    cycles = 1000
+    messages = len(workload.messages)
+    while True:
+        began = time.perf_counter()
+        try:
+            until = min(int(net.count.now) + cycles, last)
+            why = int(routing.loop(net, ranks, until))
+            raise_deferred()
+        except KeyboardInterrupt:
+            return net, MORE, True
+        if why == NO_PACKETS:
+            net = with_packets(net)
+            continue
+        if progress:
+            count = ranks.count
+            now = float(net.count.now) * float(net.rules.cycle_ps) / PS_PER_NS
+            progress(
+                Progress(int(count.ended), workload.num_ops, int(count.arrived), messages, now)
+            )
+        if why != MORE or int(net.count.now) >= last:
+            return net, why, False
+        took = max(time.perf_counter() - began, 1e-4)
+        cycles = int(min(max(cycles * REPORT_S / took, 100), 4 * cycles, 2**30))
+
+
+def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int) -> str:
+    """Return why nothing moves any more."""
+    now = f"{int(net.count.now) * cycle_ps / PS_PER_NS:g} ns"
+    if net.count.under_way == 0:
+        return deadlock_of_ranks(workload, ranks.posted, ranks.ended, now)
+    return f"packets wait for each other forever at {now}: {int(net.count.under_way)} are under way"
+
+
+def _alone(
+    links: Links,
+    router: Router,
+    workload: Workload,
+    hosts: NDArray[np.int32],
+    messages: Messages,
+    options: Mapping[str, Any],
+) -> NDArray[np.int64]:
+    """Return the time of each message in an empty network, ps."""
+    fabric, graph, ops = links.fabric, links.fabric.graph, workload.messages
+    source, target = hosts[workload.rank[ops]], hosts[workload.peer[ops]]
+    size = workload.size_bytes[ops].astype(np.int64)
+    local = 8000 * size / options["local_gbps"] + picoseconds(options["local_latency_ns"])
+    alone: NDArray[np.int64] = np.rint(local).astype(np.int64)
+    away = source != target
+    if not away.any():
+        return alone
+    delay = router.routing_delay + router.switch_delay
+    delay += 0 if router.speculative else router.vc_delay
+    latency = np.zeros(fabric.num_links)
+    latency[links.in_link] = links.inputs["latency"]
+    weights = latency[graph.edge_link] + delay
+    shape = (graph.num_rows, graph.num_rows)
+    place = graph.edge_tail.astype(np.int64) * graph.num_rows + graph.edge_row
+    order = np.lexsort((weights, place))
+    first = order[np.diff(place[order], prepend=-1) > 0]  # the shortest of parallel cables
+    matrix = coo_array((weights[first], (graph.edge_tail[first], graph.edge_row[first])), shape)
+    rows, which = np.unique(graph.destination_row[source[away]], return_inverse=True)
+    distance = dijkstra(matrix.tocsr(), indices=rows)
+    down = graph.destination_link
+    path = distance[which, graph.destination_row[target[away]]]
+    path += latency[down[source[away]] ^ 1] + latency[down[target[away]]] + delay
+    payload, overhead = messages.payload_bytes, messages.overhead_bytes
+    full, rest = np.divmod(size[away], payload)
+    flits = full * (-(-(payload + overhead) // messages.flit_bytes))
+    last = (rest > 0) | (full == 0)
+    flits += np.where(last, np.maximum(-(-(rest + overhead) // messages.flit_bytes), 1), 0)
+    slowest = np.maximum(links.interval[source[away]], _last_interval(links, target[away]))
+    cycles = path + (flits - 1) * slowest
+    extra = int(picoseconds(options["hardware"].adapter_latency_ns))
+    alone[away] = np.rint(cycles).astype(np.int64) * messages.cycle_ps + extra
+    return alone
+
+
+def _last_interval(links: Links, target: NDArray[np.int32]) -> NDArray[Any]:
+    """Return the interval of the link to each endpoint."""
+    return np.asarray(links.interval[links.inputs["tail"][target]])
