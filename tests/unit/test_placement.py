@@ -354,3 +354,29 @@ def test_unknown_placements_are_named() -> None:
         place(TREE, 2, "random:seed=1", seed=2)
     with pytest.raises(InputError, match="has no option 'seed'"):
         place(TREE, 2, [0, 1], seed=2)
+
+
+def test_placements_that_keep_few_ranks_apart() -> None:
+    assert place(TREE, 3, "last").tolist() == [13, 14, 15]
+    assert place(TREE, 4, "last", ranks_per_host=2).tolist() == [14, 14, 15, 15]
+    assert place(TREE, 3, "strided").tolist() == [0, 5, 10]
+    assert place(TREE, 2, "strided", hosts=[9, 2, 5, 7]).tolist() == [9, 5]
+    # One position further on each leaf, or the next free one.
+    assert place(TREE, 2, "spread").tolist() == [0, 9]
+    assert place(TREE, 4, "spread").tolist() == [0, 5, 10, 15]
+    assert place(TREE, 6, "spread").tolist() == [0, 5, 10, 15, 1, 9]
+    assert place(TREE, 6, "spread:positions=same").tolist() == [0, 4, 8, 12, 1, 9]
+    # One leaf is as far from another as the next one.
+    assert place(TREE, 5, "apart").tolist() == [0, 4, 8, 12, 1]
+    # On a ring of 8, the opposite host, and then those half-way between.
+    assert place(load("ring:8"), 4, "apart").tolist() == [0, 4, 2, 6]
+
+
+def test_spread_uses_fast_or_central_hosts_first() -> None:
+    slow = TREE.degraded([f"h{host}[1]" for host in range(8)], "4xQDR")
+    assert place(slow, 4, "spread:among=fastest").tolist() == [8, 13, 10, 15]
+    assert set(place(slow, 9, "spread:among=fastest").tolist()) > set(range(8, 16))
+    # The middle of a mesh of 5 switches in a row, then its neighbours.
+    row = load("mesh:5")
+    assert place(row, 1, "spread:among=central").tolist() == [2]
+    assert set(place(row, 3, "spread:among=central").tolist()) == {1, 2, 3}

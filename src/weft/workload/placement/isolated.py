@@ -39,7 +39,7 @@ def isolated(request: PlacementRequest, *, method: Isolation = "jigsaw") -> NDAr
             raise NotApplicable(f"job {number}, already placed, is not isolated by {method}")
         state.take(earlier)
     state.allow(request.hosts)
-    count = -(-request.num_ranks // request.max_ranks_per_host)
+    count = request.hosts_needed
     allocation = state.find(count)
     if allocation is None:
         raise NotApplicable(

@@ -17,6 +17,22 @@ def linear(request: PlacementRequest) -> NDArray[np.int32]:
     return request.fill(request.hosts)
 
 
+@placement("last", explicit=False)
+def last(request: PlacementRequest) -> NDArray[np.int32]:
+    """The last of the allowed hosts, in their order."""
+    request.need(len(request.hosts))
+    used = request.hosts_needed
+    return request.fill(request.hosts[len(request.hosts) - used :])
+
+
+@placement("strided", explicit=False)
+def strided(request: PlacementRequest) -> NDArray[np.int32]:
+    """Evenly spaced hosts: every n-th of the allowed hosts, from the first on."""
+    request.need(len(request.hosts))
+    used = request.hosts_needed
+    return request.fill(request.hosts[np.arange(used) * len(request.hosts) // used])
+
+
 @placement("random", explicit=False)
 def random(
     request: PlacementRequest, *, seed: int = 0, over: Literal["hosts", "seats"] = "hosts"

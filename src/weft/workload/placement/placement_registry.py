@@ -69,6 +69,11 @@ class PlacementRequest:
         """Maximum number of ranks per host."""
         return 1 if self.ranks_per_host is None else self.ranks_per_host
 
+    @property
+    def hosts_needed(self) -> int:
+        """Smallest number of hosts that can run the ranks."""
+        return -(-self.num_ranks // self.max_ranks_per_host)
+
     def fill(self, order: NDArray[np.integer[Any]], what: str = "") -> NDArray[np.int32]:
         """Return the host of each rank; ranks use the first hosts of `order`, as few as possible.
 
@@ -90,7 +95,7 @@ class PlacementRequest:
             When there are more ranks than the hosts may run.
         """
         self.need(len(order), what)
-        used = order[: -(-self.num_ranks // self.max_ranks_per_host)]
+        used = order[: self.hosts_needed]
         rank = np.arange(self.num_ranks, dtype=np.int64)
         run = _run(self.distribution, self.max_ranks_per_host)
         # Groups of `run` consecutive ranks go round robin over the hosts.
