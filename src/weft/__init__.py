@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # true for type checkers; importing `typing` takes longer
 if TYPE_CHECKING:
     from weft.advice.compare import compare
     from weft.advice.comparison import Comparison
+    from weft.advice.io_nodes.place import place_io
+    from weft.advice.io_nodes.result import IoPlacement
     from weft.contention import PenaltyModel, penalties, predict
     from weft.contention.measurements import read_measurements
     from weft.contention.recovery import recover_penalties
@@ -61,6 +63,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "weft.advice.compare": ("compare",),
     "weft.advice.comparison": ("Comparison",),
+    "weft.advice.io_nodes.place": ("place_io",),
+    "weft.advice.io_nodes.result": ("IoPlacement",),
     "weft.contention": ("PenaltyModel", "penalties", "predict"),
     "weft.contention.measurements": ("read_measurements",),
     "weft.contention.recovery": ("recover_penalties",),
@@ -110,15 +114,15 @@ _HOMES = {
 __all__ = [
     "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
     "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
-    "InputError", "KeySet", "LinkKind", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes",
-    "PenaltyModel", "Result", "Routes", "RoutingKey", "Scheme", "StaticResult",
+    "InputError", "IoPlacement", "KeySet", "LinkKind", "NodeKind", "NotApplicable", "PacketResult",
+    "PathRoutes", "PenaltyModel", "Result", "Routes", "RoutingKey", "Scheme", "StaticResult",
     "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
     "VlArbitration", "WeftError", "Workload",
     "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
     "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
     "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec",
     "keys", "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
-    "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "predict",
+    "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "place_io", "predict",
     "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
     "route", "sar_routes", "saturation_load", "simulate", "source_routes", "sweep", "timelines",
     "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",

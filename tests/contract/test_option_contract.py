@@ -34,9 +34,9 @@ from reference import TABLES, pages  # noqa: E402  (docs/reference.py)
 
 JOB = {"job": [{"workload": "barrier"}]}
 #: Tables whose settings are not options of `weft simulate`, or are part of `--hardware`.
-NOT_OF_SIMULATE = ("Hardware", "Traffic", "Machine rooms")
+NOT_OF_SIMULATE = ("Hardware", "Traffic", "Machine rooms", "I/O nodes")
 #: Commands that read a fabric and accept faults.
-OF_FABRICS = ("compare", "convert", "cost", "info", "route", "simulate", "sweep")
+OF_FABRICS = ("compare", "convert", "cost", "info", "place-io", "route", "simulate", "sweep")
 
 
 def words_of(command: str) -> set[str]:

@@ -15,6 +15,7 @@ from weft.cli.common import FabricOptions
 from weft.cli.cost import LayoutOptions
 from weft.cli.mistakes import attached
 from weft.cli.options import type_of
+from weft.cli.place_io import PlaceIoOptions
 from weft.cli.simulate_options import RunOptions
 from weft.cli.sweep import SweepOptions
 
@@ -57,7 +58,10 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
         if {int, float} & (kinds := {argument.hint, *get_args(argument.hint)})
     }
     names = {name for argument in arguments for name in argument.names}
-    tables = {"simulate": RunOptions, "sweep": SweepOptions, "cost": LayoutOptions}
+    tables = {
+        "simulate": RunOptions, "sweep": SweepOptions, "cost": LayoutOptions,
+        "place-io": PlaceIoOptions,
+    }  # fmt: skip
     settings = tables.get(words[0])
     for item in (*FabricOptions.items.values(), *(settings.items.values() if settings else ())):
         if item.flag in names and type_of(item) in ("number", "whole number"):
@@ -65,12 +69,14 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
     needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
     if words[0] in ("simulate", "keys"):
         needed = ("--workload", "barrier")
+    if words[0] == "place-io":
+        needed = ("--io-nodes", "2")
     for name, kinds in numbers.items():
         kind = "a whole number" if int in kinds else "a number"
         for value in ("abc", "", *(("1.5", "1e3", "-0.5") if int in kinds else ())):
             message = failure(capsys, *words, "nothing", *needed, name, value)
             assert message == f"{name}: {value!r} does not fit: expected {kind}"
-    if words[0] in {"simulate", "cost", "compare"}:
+    if words[0] in {"simulate", "cost", "compare", "place-io"}:
         assert len(numbers) >= 4
 
 

@@ -24,6 +24,7 @@ FILES = [
     (("convert", TREE), "-o", ".dot"),
     (("convert", "barrier", "--ranks", "4"), "-o", ".goal"),
     (("cost", TREE), "--cables", ".csv"),
+    (("place-io", TREE, "--io-nodes", "2"), "--table", ".csv"),
     (("keys", TREE, "--workload", "barrier"), "--out", ".keys"),
     (("keys", TREE, "--workload", "barrier"), "--report", ".html"),
     (("calibrate", "times.csv"), "--out", ".toml"),

@@ -84,7 +84,8 @@ def test_every_public_name_has_a_docstring() -> None:
     for name in weft.__all__:
         text = inspect.getdoc(getattr(weft, name)) or ""
         assert len(text.split()) >= 3, name
-    for name in ("simulate", "sweep", "compare", "cost", "write_comparison_page", "route"):
+    named = ("simulate", "sweep", "compare", "cost", "write_comparison_page", "route", "place_io")
+    for name in named:
         text = inspect.getdoc(getattr(weft, name)) or ""
         assert "Parameters\n----------" in text, name
         for parameter in inspect.signature(getattr(weft, name)).parameters.values():

@@ -67,6 +67,10 @@ COMMANDS = {
         "weft.cli.paper:paper_app",
         "Run the experiments of a paper and print its claims next to the measured values.",
     ),
+    "place-io": (
+        "weft.cli.place_io:place_io_command",
+        "Choose hosts for I/O nodes, and for the jobs beside them, and say why.",
+    ),
     "predict": (
         "weft.cli.predict:predict_command",
         "Predict the completion times of communications that contend for adapters.",

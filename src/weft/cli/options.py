@@ -91,6 +91,8 @@ def _option(item: Setting) -> tuple[Any, Any]:
 def help_of(item: Setting) -> str:
     """Return the help of an option: its meaning, choices and default."""
     meaning = item.help.replace("`", "")
+    if item.option.means is True:
+        return meaning
     if item.option.means is not None:
         return (
             f"Turn off: {meaning}"
