@@ -17,6 +17,7 @@ import polars as pl
 
 import weft
 from weft import plugins
+from weft.advice.io_nodes.settings import IoSettings
 from weft.cli.app import COMMANDS, program
 from weft.cli.listing import KINDS, LEFT_OUT, explained_options, with_defaults
 from weft.cli.options import bounds, type_of, usual_of
@@ -130,6 +131,12 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         ("Python", "option"),
         settings(Layout),
     ),
+    "I/O nodes": (
+        "Arguments of `weft.place_io` and options of `weft place-io`; see "
+        "[place I/O nodes](../guides/place-io.md).",
+        ("Python", "option"),
+        settings(IoSettings),
+    ),
 }
 
 
@@ -178,6 +185,7 @@ def commands_page() -> str:
 #: Where tables come from, by the module that describes them; the longest match applies.
 _SOURCES = {
     "weft.advice": "weft compare",
+    "weft.advice.io_nodes": "weft place-io",
     "weft.cli.sweep": "weft sweep",
     "weft.contention": "Contention model",
     "weft.experiment": "weft simulate",
