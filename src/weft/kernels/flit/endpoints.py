@@ -371,7 +371,7 @@ def _receive(net, ranks, now, number):
     """Take the flit that arrives at an endpoint."""
     rules, count = net.rules, net.count
     bucket = now & (rules.horizon - 1)
-    flit = np.int64(net.mail.ejected[bucket * len(net.endpoints) + number])
+    flit = np.int64(net.mail.flits[bucket * len(net.inputs) + number])
     if rules.warmup <= now < rules.end:
         count.ejected += 1
         net.endpoints[number].ejected += 1

@@ -55,16 +55,10 @@ def put_on_link(net, now, number, lane, flit):
     net.count.hops += 1
     cycle = now + output.latency
     bucket = cycle & (rules.horizon - 1)
-    head, ends = np.int64(output.head), len(net.endpoints)
-    if head < ends:
-        mail.ejected[bucket * ends + head] = flit
-    else:
-        sends = net.out_lanes[number << rules.lane_shift | lane]
-        place = np.int64(sends.place)
-        net.flits[(head << rules.lane_shift | lane) * rules.depth + place] = flit
-        sends.place = place + 1 if place + 1 < rules.depth else 0
-        mail.lanes[bucket * len(net.inputs) + head] = lane
-    nodes = ends + len(net.routers)
+    at = bucket * len(net.inputs) + output.head
+    mail.flits[at] = flit
+    mail.lanes[at] = lane
+    nodes = len(net.endpoints) + len(net.routers)
     mail.flit_ports[bucket * nodes + output.head_node] |= bit(output.head_port)
     wake_at(net, cycle, np.int64(output.head_node))
 
@@ -140,8 +134,7 @@ def _decide_later(net, router, port, number, k, state, delay, now):
 @part_njit()
 def first_packet(net, lane):
     """Return the packet at the front of the buffer of an input lane."""
-    here = net.in_lanes[lane]
-    return np.int64(net.flits[lane * net.rules.depth + here.first] >> PACKET_SHIFT)
+    return np.int64(net.in_lanes[lane].front >> PACKET_SHIFT)
 
 
 @part_njit()
@@ -229,20 +222,26 @@ def arrivals(net, now, node, router):
         port = lowest_bit(left)
         left &= left - ONE
         number = np.int64(router.first_in) + port
-        lane = number << rules.lane_shift | np.int64(mail.lanes[bucket * len(net.inputs) + number])
-        here = net.in_lanes[lane]
-        if here.count == 0:
-            prefetch(net.packets, first_packet(net, lane))
+        flit = mail.flits[bucket * len(net.inputs) + number]
+        if flit & HEAD:
+            prefetch(net.packets, np.int64(flit >> PACKET_SHIFT))
     while ports:
         port = lowest_bit(ports)
         ports &= ports - ONE
         number = np.int64(router.first_in) + port
-        k = np.int64(mail.lanes[bucket * len(net.inputs) + number])
+        at = bucket * len(net.inputs) + number
+        k, flit = np.int64(mail.lanes[at]), mail.flits[at]
         lane = number << rules.lane_shift | k
         here = net.in_lanes[lane]
         here.count += 1
-        if here.count == 1:
-            if net.flits[lane * rules.depth + here.first] & HEAD:
+        if here.count > 1:
+            place = np.int64(here.first) + here.count - 2
+            if place >= rules.depth:
+                place -= rules.depth
+            net.flits[lane * rules.depth + place] = flit
+        else:
+            here.front = flit
+            if flit & HEAD:
                 begin_packet(net, router, port, number, k, now)
             elif here.state == ACTIVE and has_place(net, np.int64(here.out)):
                 set_ready(net, router, port, number, k)
@@ -331,8 +330,10 @@ def take_flit(net, now, router, port, number, k):
     rules = net.rules
     lane = number << rules.lane_shift | k
     here = net.in_lanes[lane]
-    flit = np.int64(net.flits[lane * rules.depth + here.first])
-    here.first = here.first + 1 if here.first + 1 < rules.depth else 0
+    flit = np.int64(here.front)
     here.count -= 1
+    if here.count:
+        here.front = net.flits[lane * rules.depth + here.first]
+        here.first = here.first + 1 if here.first + 1 < rules.depth else 0
     send_credit(net, now, number, k)
     return flit

@@ -12,11 +12,8 @@ class Mail(NamedTuple):
 
     Parameters
     ----------
-    lanes
-        uint8 [horizon * inputs]: lane of the flit that arrives.
-    ejected
-        int32 [horizon * endpoints]: flit that arrives at an endpoint. Other flits are stored in the
-        buffer at the other end when they are sent.
+    flits, lanes
+        int32 and uint8 [horizon * inputs]: flit that arrives, and its lane.
     flit_ports
         uint64 [horizon * nodes]: bits of the input ports of a node at which a flit arrives.
     credits
@@ -29,8 +26,8 @@ class Mail(NamedTuple):
         uint64 [horizon * words]: bits of the nodes to visit.
     """
 
+    flits: Any
     lanes: Any
-    ejected: Any
     flit_ports: Any
     credits: Any
     credit_ports: Any
@@ -103,7 +100,8 @@ class Net(NamedTuple):
     routers, endpoints
         Records of these names.
     flits
-        int32 [input lanes * depth]: flits in the buffers, ``packet << PACKET_SHIFT`` and bits.
+        int32 [input lanes * depth]: flits in the buffers behind the first one, ``packet <<
+        PACKET_SHIFT`` and bits.
     queues, queued
         `QUEUE` and int64 [output lanes * output_buffer]: output queues; a word is
         ``cycle << TIME_SHIFT | flit``, where the flit may leave from that cycle.

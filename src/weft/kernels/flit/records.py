@@ -42,7 +42,8 @@ AGE = 2
 IN_LANE = record_type(
     out="i4",  # output lane of the packet at the front; until it has one, lane 0 of its output
     allowed="u4",  # bits: lanes of the output that the packet may use
-    first="u2",  # place of the first flit in the buffer
+    front="i4",  # first flit of the buffer
+    first="u2",  # place of the second flit in `Net.flits`
     count="u2",  # flits in the buffer
     due="u2",  # low bits of the cycle in which ROUTING or GRANTED ends
     state="u1",  # of the packet at the front
@@ -63,8 +64,7 @@ INPUT = record_type(
 
 OUT_LANE = record_type(
     owner="i4",  # input lane whose packet has the lane; for an endpoint, the packet
-    credits="i2",  # free places in the lane's own part of the buffer at the other end
-    place="u2",  # place of the next flit in that buffer
+    credits="i4",  # free places in the lane's own part of the buffer at the other end
 )
 
 OUTPUT = record_type(

@@ -377,8 +377,8 @@ def state(
         sending=np.zeros(ends << shift, dtype=records.SENDING),
         active=np.zeros(words, dtype=np.uint64),
         mail=Mail(
+            flits=np.zeros(horizon * len(inputs), dtype=np.int32),
             lanes=np.zeros(horizon * len(inputs), dtype=np.uint8),
-            ejected=np.zeros(horizon * ends, dtype=np.int32),
             flit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
             credits=np.zeros(horizon * len(outputs), dtype=_bits_of(router.lanes)),
             credit_ports=np.zeros(horizon * nodes, dtype=np.uint64),
