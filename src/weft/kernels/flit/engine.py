@@ -1,14 +1,15 @@
 """The loop of the flit level: endpoints and routers act cycle by cycle (docs/flit-level.md).
 
-Nodes act on their own state only and reach others by mail that arrives in later cycles, so the
-order of the nodes within a cycle is irrelevant. Only nodes with something to do are visited.
+Nodes act on their own state only and reach others by mail that arrives at least `RULES.stride`
+cycles later. So a node may act in that many cycles before the next node does, while its state is in
+the cache, and the order of nodes is irrelevant. Only nodes with something to do are visited.
 """
 
 import numpy as np
 
 from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.endpoints import acknowledgements, post_message, visit_endpoint
-from weft.kernels.flit.lanes import ONE, wake_at
+from weft.kernels.flit.lanes import ONE, bit, wake_at
 from weft.kernels.flit.switch import visit_router
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.program.operations import next_start, program_events, start_ready
@@ -51,6 +52,36 @@ def _quiet_until(net, ranks, now, until):
     return max((time + net.rules.cycle_ps - 1) // net.rules.cycle_ps, now)
 
 
+@part_njit()
+def _awake(net, word, begin, end):
+    """Return the bits of the nodes that have something to do in the cycles before `end`."""
+    bits = net.active[word]
+    for cycle in range(begin, end):
+        bits |= net.mail.awake[(cycle & (net.rules.horizon - 1)) * len(net.active) + word]
+    return bits
+
+
+@part_njit()
+def _visit(net, ranks, begin, end, node, route, enter, adaptive):
+    """Let a node act in the cycles from `begin` to before `end` in which it has something to do."""
+    ends, words = len(net.endpoints), len(net.active)
+    word, mine = node >> 6, bit(node & 63)
+    again = net.active[word] & mine != 0
+    for cycle in range(begin, end):
+        at_word = (cycle & (net.rules.horizon - 1)) * words + word
+        if not again and not net.mail.awake[at_word] & mine:
+            continue
+        net.mail.awake[at_word] &= ~mine
+        if node < ends:
+            again = visit_endpoint(net, ranks, cycle, node, enter)
+        else:
+            again = visit_router(net, cycle, node, route, adaptive)
+    if again:
+        net.active[word] |= mine
+    else:
+        net.active[word] &= ~mine
+
+
 def loop(route, enter, adaptive):
     """Return the loop with the kernels of a routing function compiled in.
 
@@ -79,8 +110,9 @@ def loop(route, enter, adaptive):
     @lean_njit()
     def run(net, ranks, until):
         rules, count = net.rules, net.count
-        words, ends = len(net.active), len(net.endpoints)
-        needed = ends * (rules.classes * rules.window + 1)
+        words = len(net.active)
+        last_endpoint = (len(net.endpoints) - 1) >> 6
+        needed = len(net.endpoints) * (rules.classes * rules.window + 1) * rules.stride
         quiet = 0
         while count.now < until:
             now = count.now
@@ -88,32 +120,24 @@ def loop(route, enter, adaptive):
                 return NO_PACKETS
             if ranks is not None:
                 _programs(net, ranks, now)
-            bucket = now & (rules.horizon - 1)
             if rules.circuits:
                 acknowledgements(net, now)
             hops = count.hops
+            end = min(now + rules.stride, until)
             visited = np.uint64(0)
             for word in range(words):
-                at_word = bucket * words + word
-                bits = net.active[word] | net.mail.awake[at_word]
-                if not bits:
-                    continue
+                bits = _awake(net, word, now, end)
                 visited |= bits
-                net.mail.awake[at_word] = 0
-                active = np.uint64(0)
                 while bits:
                     at = lowest_bit(bits)
                     bits &= bits - ONE
-                    node = word * 64 + at
-                    if node < ends:
-                        again = visit_endpoint(net, ranks, now, node, enter)
-                    else:
-                        again = visit_router(net, now, node, route, adaptive)
-                    active |= np.uint64(again) << np.uint64(at)
-                net.active[word] = active
+                    _visit(net, ranks, now, end, word * 64 + at, route, enter, adaptive)
+                    if word == last_endpoint and rules.stride > 1:
+                        # An endpoint may have sent a flit that arrives before `end`.
+                        bits = _awake(net, word, now, end) & ~(bit(at) | (bit(at) - ONE))
             if count.hops != hops:
                 count.moved = now
-            count.now = now + 1
+            count.now = end
             if visited:
                 quiet = 0
                 if count.under_way and now - count.moved > rules.patience:
@@ -121,7 +145,7 @@ def loop(route, enter, adaptive):
                 continue
             quiet += 1
             if quiet > rules.horizon:
-                soonest = _quiet_until(net, ranks, now + 1, until)
+                soonest = _quiet_until(net, ranks, end, until)
                 if soonest == NEVER:
                     over = ranks is None or ranks.count.ended == len(ranks.program.kind)
                     return DONE if over and count.under_way == 0 else STUCK

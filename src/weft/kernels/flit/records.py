@@ -191,6 +191,7 @@ RULES = record_type(
     acknowledge_hop="i4",  # of an acknowledgement, for each router, without the links
     ageing="i4",  # cycles by which a packet of high priority counts as older
     horizon="i4",  # slots of the mailboxes, a power of two
+    stride="i4",  # cycles that a node acts before the next node does
     sizes="i4",  # number of packet sizes
     largest="i4",  # size of a packet
     requests="i4",  # 1: packets of class 0 are answered by packets of class 1

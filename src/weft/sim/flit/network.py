@@ -20,6 +20,8 @@ from weft.sim.flit.traffic import Load
 
 #: Cycles without any movement after which packets are stuck, beyond the longest delays.
 PATIENCE = 1000
+#: Most cycles that a node acts before the next one does.
+MOST_STRIDE = 16
 #: Longest time of a packet that the histogram tells apart, cycles.
 HISTOGRAM = 1 << 16
 
@@ -127,6 +129,12 @@ class Links:
     def ends(self) -> int:
         """Number of endpoints."""
         return self.fabric.num_endpoints
+
+    @property
+    def shortest(self) -> int:
+        """Shortest latency of a link at a router, cycles."""
+        both = self.outputs["latency"][self.ends :], self.inputs["latency"][self.ends :]
+        return int(min(latency.min(initial=MOST_CYCLES) for latency in both))
 
     @property
     def longest(self) -> int:
@@ -256,6 +264,7 @@ def state(
     circuits: Circuits | None = None,
     window: int = 1,
     ageing: int = 0,
+    lockstep: bool = False,
     seed: int = 0,
 ) -> Net:
     """Return the state at cycle 0.
@@ -276,6 +285,9 @@ def state(
         Packets of a class of traffic that an endpoint may be sending at a time.
     ageing
         Cycles by which a packet of high priority counts as older, for arbiter ``age``.
+    lockstep
+        Whether all nodes must act in a cycle before any acts in the next one, because the routing
+        reads the state of other nodes.
     seed
         Seed of the routing function's draws for messages; a `Load` has its own.
 
@@ -328,7 +340,11 @@ def state(
     if router.speculative:
         order |= records.SPECULATION << 4
     lag = max(router.switch_delay, router.credit_delay) + links.longest
-    horizon = 1 << max(lag, slowest).bit_length()
+    stride = 1
+    if load is not None and circuits is None and not lockstep:
+        crossing = 0 if router.output_buffer else router.switch_delay
+        stride = min(links.shortest + min(crossing, router.credit_delay), MOST_STRIDE)
+    horizon = 1 << max(lag + stride, slowest).bit_length()
     held = circuits or Circuits(0)
     longest = lag + router.vc_delay + router.routing_delay + slowest
     if circuits:
@@ -353,7 +369,7 @@ def state(
             atomic=router.atomic, whole=router.switching != "wormhole",
             stored=router.switching == "store-and-forward", window=window,
             circuits=circuits is not None, service=held.service, turnaround=held.turnaround,
-            acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon,
+            acknowledge_hop=held.acknowledge_hop, ageing=ageing, horizon=horizon, stride=stride,
             sizes=len(sizes.size), largest=largest, requests=classes == 2,
             reply_size=sizes.reply,
             **{} if messages is None else {name: getattr(messages, name) for name in OF_MESSAGES},

@@ -25,6 +25,8 @@ class Routing:
         Kernels, as in `weft.kernels.flit.engine.loop`.
     arrays
         Arrays of the kernels, `Net.routes`.
+    remote
+        Whether the kernels read the state of other nodes.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Routing:
     arrays: Any
     enter: Any = nothing
     adaptive: bool = False
+    remote: bool = False
 
     @property
     def loop(self) -> Any:
