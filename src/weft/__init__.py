@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from weft.routing.lower import lower
     from weft.routing.validation.validate import Validation, validate
     from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
+    from weft.sim.flit.booksim import BookSimRun, read_booksim
     from weft.sim.flow import FlowResult, IncompleteRun
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, StopRun, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
@@ -88,6 +89,7 @@ _HOMES = {
     "weft.routing.engines.source": ("source_routes",),
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
+    "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.flow": ("FlowResult", "IncompleteRun"),
     "weft.sim.packet": (
         "CongestionControl", "Hardware", "PacketResult", "StopRun", "VlArbitration",
@@ -112,8 +114,8 @@ _HOMES = {
 
 #: Public names. All names outside this list and `weft.plugins` may change without notice.
 __all__ = [
-    "Bisection", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan", "Fabric",
-    "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
+    "Bisection", "BookSimRun", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan",
+    "Fabric", "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
     "InputError", "IoPlacement", "KeySet", "LinkKind", "NodeKind", "NotApplicable", "PacketResult",
     "PathRoutes", "PenaltyModel", "Result", "Routes", "RoutingKey", "Scheme", "StaticResult",
     "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
@@ -123,8 +125,9 @@ __all__ = [
     "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec",
     "keys", "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
     "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "place_io", "predict",
-    "queue_series", "rank_spans", "read_experiment", "read_measurements", "recover_penalties",
-    "route", "sar_routes", "saturation_load", "simulate", "source_routes", "sweep", "timelines",
+    "queue_series", "rank_spans", "read_booksim", "read_experiment", "read_measurements",
+    "recover_penalties", "route", "sar_routes", "saturation_load", "simulate", "source_routes",
+    "sweep", "timelines",
     "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
     "write_key_page", "write_simulation_page",
 ]  # fmt: skip

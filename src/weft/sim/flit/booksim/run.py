@@ -1,0 +1,120 @@
+"""A run of BookSim as settings of the flit level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+from weft.sim.flit.router import Router
+from weft.sim.flit.traffic import Load
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Latencies of BookSim's channels, cycles.
+
+    Parameters
+    ----------
+    hosts
+        Of the channels of each endpoint of a router, in both directions.
+    routers
+        Of channels between routers.
+    groups
+        Of channels between groups of a dragonfly; 0 for other networks.
+    plan
+        Routers of a row of the floor plan, and cycles for a step in a row and for one between rows,
+        if latencies follow from the distance of routers.
+    """
+
+    hosts: tuple[int, ...] = (1,)
+    routers: int = 1
+    groups: int = 0
+    plan: tuple[int, int, int] | None = None
+
+    def __str__(self) -> str:
+        between = f"{self.routers}" if not self.plan else "by distance"
+        text = f"{between} between routers, {'/'.join(map(str, self.hosts))} to and from endpoints"
+        return text + (f", {self.groups} between groups" if self.groups else "")
+
+
+@dataclass(frozen=True)
+class BookSimRun:
+    """A run of BookSim 2 as settings of the flit level.
+
+    Parameters
+    ----------
+    file
+        The configuration file.
+    fabric
+        Spec of the fabric.
+    routing
+        Name of the routing.
+    router, load
+        Settings of the routers, and the traffic.
+    channels
+        Latencies of BookSim's channels; `latencies` has those of links.
+    notes
+        Differences to a run of BookSim, each with the key that it is about.
+    """
+
+    file: str
+    fabric: str
+    routing: str
+    router: Router
+    load: Load
+    channels: Channels
+    notes: tuple[str, ...]
+
+    def latencies(self, fabric: Fabric) -> NDArray[np.int64]:
+        """Return the latency of each link, cycles, for the flit level.
+
+        A link to an endpoint takes a cycle more than BookSim's channel, which is the channel's
+        register; those of other channels are a cycle of the router here.
+
+        Parameters
+        ----------
+        fabric
+            The fabric, ``weft.fabric(run.fabric)``.
+
+        Returns
+        -------
+        ndarray
+            int64 [links].
+        """
+        channels, switches = self.channels, fabric.num_switches
+        tail, head = fabric.link_from.astype(np.int64), fabric.link_to.astype(np.int64)
+        cycles = np.full(len(tail), channels.routers)
+        if channels.groups:
+            group = fabric.coordinates[:, 0]
+            cycles[group[tail] != group[head]] = channels.groups
+        if channels.plan:
+            width, across, along = channels.plan
+            ends = [np.divmod(node, width) for node in (tail, head)]
+            (row, column), (other_row, other_column) = ends
+            cycles = across * abs(column - other_column) + along * abs(row - other_row)
+        for node, more in ((tail, 0), (head, 1)):
+            host = node >= switches
+            each = np.asarray(channels.hosts)
+            cycles[host] = each[(node[host] - switches) % len(each)] + more
+        return cycles.astype(np.int64)
+
+    def describe(self) -> str:
+        """Return the settings and the notes as text."""
+        lines = [
+            f"{self.file}",
+            f"  fabric    {self.fabric}",
+            f"  routing   {self.routing}",
+            f"  channels  {self.channels}, cycles",
+        ]
+        for name, settings in (("routers", self.router), ("traffic", self.load)):
+            table = settings.table()
+            if name == "traffic":
+                table["size"] = ",".join(f"{size}:{share:g}" for size, share in table["size"])
+            texts = [f"{key}={value}" for key, value in table.items()]
+            rows = [", ".join(texts[at : at + 5]) for at in range(0, len(texts), 5)]
+            lines += [f"  {name if not at else '':<8}  {row}" for at, row in enumerate(rows)]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
