@@ -21,32 +21,33 @@ MOST_NODES = 20_000_000
 #: Flits of an output queue that stands for one without limit.
 OUTPUT_QUEUE = 16
 
-_HALVES = "BookSim splits the virtual channels into halves, one for each phase"
 #: For each topology and routing function: our routing, whether it is the same algorithm (or a
 #: similar one), and how they differ.
 ROUTINGS: dict[str, dict[str, tuple[str, bool, str]]] = {
     "mesh": {
         "dor": ("dor", True, ""),
         "dim_order": ("dor", True, ""),
-        "valiant": ("valiant", True, _HALVES),
+        "valiant": ("valiant", True, ""),
         "min_adapt": (
             "adaptive", False,
-            "in BookSim packets stay in the escape channel, and credits are not compared",
+            "BookSim bids for all ports of shortest paths at once, and compares no loads",
         ),
     },
     "torus": {
         "dim_order": (
             "dor", True,
-            "in BookSim a packet has one half of the virtual channels on the whole of a ring, "
-            "which depends on whether it will cross the end of the ring",
+            "in BookSim a packet has one half of the virtual channels on the whole of a ring, by "
+            "whether it will cross the end of the ring",
         ),
         "dim_order_bal": (
-            "dor", False, "in BookSim packets that do not cross the end of a ring use both halves",
+            "dor", True,
+            "in BookSim a packet that will cross the end of a ring has the second half of the "
+            "virtual channels from the start",
         ),
-        "valiant": ("valiant", True, _HALVES),
+        "valiant": ("valiant", True, ""),
         "min_adapt": (
             "adaptive", False,
-            "BookSim uses virtual channels 0, 1 and 3 only, and packets stay in the first two",
+            "BookSim uses virtual channels 0, 1 and 3 only, and compares no loads",
         ),
     },
     "fattree": {
@@ -55,7 +56,10 @@ ROUTINGS: dict[str, dict[str, tuple[str, bool, str]]] = {
     },
     "flatfly": {
         "ran_min": ("dor", True, ""),
-        "valiant": ("valiant", True, _HALVES),
+        "valiant": (
+            "valiant", True,
+            "in BookSim a packet that passes its destination on the way to the random router ends",
+        ),
         "ugal": ("ugal-l", False, "BookSim has another threshold and other intermediate routers"),
     },
     "dragonflynew": {
