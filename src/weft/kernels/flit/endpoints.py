@@ -14,7 +14,7 @@ from weft.kernels.flit.lanes import (
     use_credit,
     wake_at,
 )
-from weft.kernels.flit.records import HEAD, LAST, PACKET_SHIFT, TAIL
+from weft.kernels.flit.records import HEAD, LAST, PACKET_SHIFT, RECEIVED, SENT, TAIL
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
 from weft.kernels.program.events import ARRIVE, END, event, push_event
@@ -229,7 +229,7 @@ def _open_packets(net, ranks, number, now, enter):
             endpoint.open |= lane_bit(lane - (number << rules.lane_shift))
             enter(net, now, number, slot)
             if rules.circuits:
-                _handle(net, now, number, 0)
+                _handle(net, now, number, SENT)
 
 
 @part_njit()
@@ -237,7 +237,7 @@ def _handle(net, now, number, direction):
     """Occupy an adapter with a packet; return the cycle in which it has handled the packet."""
     rules, endpoint = net.rules, net.endpoints[number]
     begin = max(now, endpoint.busy)
-    if endpoint.direction != direction:
+    if endpoint.direction == 1 - direction:
         begin += rules.turnaround
     endpoint.direction = direction
     endpoint.busy = begin + rules.service
@@ -290,7 +290,7 @@ def _send_flit(net, ranks, now, number):
 def _acknowledge(net, now, number, slot):
     """Schedule the acknowledgement of a packet's data."""
     origin = net.origins[slot]
-    origin.due = _handle(net, now, number, 1) + origin.way
+    origin.due = _handle(net, now, number, RECEIVED) + origin.way
     _post(net, now, slot)
 
 
@@ -300,6 +300,7 @@ def _post(net, now, slot):
     bucket = min(net.origins[slot].due, now + net.rules.horizon - 1) & (net.rules.horizon - 1)
     net.origins[slot].next = net.mail.acknowledged[bucket]
     net.mail.acknowledged[bucket] = slot
+    net.count.acknowledging += 1
 
 
 @part_njit()
@@ -312,6 +313,7 @@ def acknowledgements(net, now):
     while slot >= 0:
         origin = net.origins[slot]
         after = np.int64(origin.next)
+        net.count.acknowledging -= 1
         if origin.due > now:
             _post(net, now, slot)
         else:

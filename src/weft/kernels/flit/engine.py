@@ -138,7 +138,7 @@ def loop(route, enter, adaptive):
             if count.hops != hops:
                 count.moved = now
             count.now = end
-            if visited:
+            if visited or count.acknowledging:
                 quiet = 0
                 if count.under_way and now - count.moved > rules.patience:
                     return STUCK

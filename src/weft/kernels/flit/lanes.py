@@ -151,7 +151,6 @@ def begin_waiting(net, router, port, number, k):
 def begin_packet(net, router, port, number, k, now):
     """Begin with the packet that has come to the front of a buffer."""
     delay = net.rules.routing_delay
-    net.packets[first_packet(net, number << net.rules.lane_shift | k)].came = now
     if delay:
         _decide_later(net, router, port, number, k, ROUTING, delay, now)
     else:
@@ -233,6 +232,8 @@ def arrivals(net, now, node, router):
         k, flit = np.int64(mail.lanes[at]), mail.flits[at]
         lane = number << rules.lane_shift | k
         here = net.in_lanes[lane]
+        if flit & HEAD:
+            net.packets[flit >> PACKET_SHIFT].came = now
         here.count += 1
         if here.count > 1:
             place = np.int64(here.first) + here.count - 2

@@ -69,8 +69,10 @@ class Scratch(NamedTuple):
         uint32 [64]: lanes of each input port that sent a flit in this cycle.
     in_grants, out_grants
         int32 [64]: grants of each input and output port in this cycle.
-    tried
-        uint32 [64]: lanes of each input port that have waited for an output lane in this cycle.
+    tried, asked, done
+        uint32 [64]: lanes of each input port whose packets have chosen an output in this cycle's
+        lane allocation; those that have not been served in the present attempt; and those without
+        a further choice.
     used
         uint64 [3]: input ports and output ports with a grant in this cycle, and input ports with a
         lane in `tried`.
@@ -83,6 +85,8 @@ class Scratch(NamedTuple):
     in_grants: Any
     out_grants: Any
     tried: Any
+    asked: Any
+    done: Any
     used: Any
 
 

@@ -24,6 +24,11 @@ PACKET_SHIFT = 3
 #: Word of an output queue: cycle << TIME_SHIFT | flit.
 TIME_SHIFT = 32
 
+# Directions of a packet that an adapter handles.
+SENT = 0
+RECEIVED = 1
+NONE = 2
+
 # Allocators of the switch.
 INPUT_FIRST = 0
 OUTPUT_FIRST = 1
@@ -60,6 +65,7 @@ INPUT = record_type(
     latency="u2",  # cycles
     tail_port="u1",  # number of that output among those of its node
     last_lane="u1",  # lane that was served last
+    last_given="u1",  # lane of which the packet got an output lane last
 )
 
 OUT_LANE = record_type(
@@ -77,6 +83,7 @@ OUTPUT = record_type(
     shared="i2",  # free places in the shared part of the buffer at the other end
     head_port="u1",  # number of that input among those of its node
     last_port="u1",  # input port that was served last
+    last_given="u1",  # input port of which a packet got a lane last
     next_lane="u1",  # lane that is offered first to the next packet
     last_lane="u1",  # lane of the output queue that was served last
 )
@@ -95,7 +102,6 @@ ROUTER = record_type(
     queued="u8",  # bits: output ports with a lane in `OUTPUT.queued`
     first_in="i4",  # its first input
     first_out="i4",  # its first output
-    last_waiting="u1",  # input port of which a packet got an output lane last
 )
 
 #: Output queue of a lane.
@@ -137,7 +143,7 @@ ENDPOINT = record_type(
     first_reply="i4",  # list of replies to send, as packets
     last_reply="i4",
     last_lane="u1",  # lane that sent a flit last
-    direction="u1",  # of the packet that the adapter handled last: 1 for a packet received
+    direction="u1",  # of the packet that the adapter handled last: SENT, RECEIVED or NONE
 )
 
 #: Packet that an endpoint sends on a lane.
@@ -223,6 +229,7 @@ COUNT = record_type(
     network="i8",  # sum of their times from the source
     packet_hops="i8",
     serial="i8",  # serial number of the last grant, for the arbiter LEAST_RECENT
+    acknowledging="i8",  # packets whose acknowledgement is on its way
     under_way="i8",  # packets with an injection lane, or in the network, and replies
 )
 

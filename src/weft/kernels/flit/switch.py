@@ -58,85 +58,110 @@ def _age(net, lane):
 
 
 @part_njit()
-def _serve_lane(net, now, router, node, port, number, k, route, adaptive):
-    """Try to give an output lane to a waiting packet; return whether it got one."""
-    rules = net.rules
-    lane = number << rules.lane_shift | k
-    here = net.in_lanes[lane]
-    slot = first_packet(net, lane)
-    size = np.int64(net.packets[slot].size)
-    if rules.stored and here.count < size:
-        return False
+def _choose_outputs(net, now, router, node, route, adaptive, attempt):
+    """Let waiting packets choose outputs; return the bits of the output ports that were chosen."""
+    rules, scratch = net.rules, net.scratch
     row = node - len(net.endpoints)
-    attempt = 0
-    while True:
-        if (adaptive or here.out < 0) and not route(net, now, row, lane, slot, attempt):
-            return False
-        out = take_lane(net, np.int64(here.out >> rules.lane_shift), here.allowed, lane, size)
-        if out >= 0:
-            grant_lane(net, router, port, number, k, out, now)
-            return True
-        if not adaptive:
-            return False
-        attempt += 1
-
-
-@part_njit()
-def _oldest_waiting(net, router, tried):
-    """Return the waiting lane with the oldest packet among those not tried yet, or -1."""
-    oldest, best = np.int64(-1), np.int64(NEVER)
+    wanted = np.uint64(0)
     ports = router.waiting
     while ports:
         port = lowest_bit(ports)
         ports &= ports - ONE
         number = np.int64(router.first_in) + port
-        bits = np.uint64(net.inputs[number].waiting & ~tried[port])
+        bits = np.uint64(net.inputs[number].waiting & ~scratch.done[port])
+        scratch.asked[port] = 0
         while bits:
             k = lowest_bit(bits)
             bits &= bits - ONE
-            lane = number << net.rules.lane_shift | k
-            age = _age(net, lane)
-            if age < best:
-                oldest, best = lane, age
-    return oldest
+            lane = number << rules.lane_shift | k
+            here = net.in_lanes[lane]
+            slot = first_packet(net, lane)
+            if rules.stored and here.count < net.packets[slot].size:
+                continue
+            chooses = adaptive or here.out < 0
+            if (chooses and not route(net, now, row, lane, slot, attempt)) or (
+                not chooses and attempt
+            ):
+                scratch.done[port] |= lane_bit(k)
+                continue
+            out_port = np.int64(here.out >> rules.lane_shift) - router.first_out
+            if not wanted & bit(out_port):
+                wanted |= bit(out_port)
+                scratch.requests[out_port] = np.uint64(0)
+            scratch.requests[out_port] |= bit(port)
+            scratch.asked[port] |= lane_bit(k)
+            scratch.tried[port] |= lane_bit(k)
+    return wanted
+
+
+@part_njit()
+def _next_asking(net, router, out_port):
+    """Return the lane that an output serves next in lane allocation, or -1."""
+    rules, scratch = net.rules, net.scratch
+    output = (np.int64(router.first_out) + out_port) << rules.lane_shift
+    chosen, best = np.int64(-1), np.int64(NEVER)
+    last = net.outputs[router.first_out + out_port].last_given
+    for ports_part in bits_after(scratch.requests[out_port], last):
+        ports = ports_part
+        while ports:
+            port = lowest_bit(ports)
+            ports &= ports - ONE
+            number = np.int64(router.first_in) + port
+            after = net.inputs[number].last_given
+            for part in bits_after(np.uint64(scratch.asked[port]), after):
+                bits = part
+                while bits:
+                    lane = number << rules.lane_shift | lowest_bit(bits)
+                    bits &= bits - ONE
+                    if net.in_lanes[lane].out != output:
+                        continue
+                    if rules.arbiter != AGE:
+                        return lane
+                    age = _age(net, lane)
+                    if age < best:
+                        chosen, best = lane, age
+            if rules.arbiter != AGE:
+                scratch.requests[out_port] &= ~bit(port)
+    return chosen
 
 
 @part_njit()
 def give_lanes(net, now, router, node, route, adaptive):
-    """Give output lanes to waiting packets: the oldest first, or in rotating order of ports."""
-    rules, tried = net.rules, net.scratch.tried
+    """Give output lanes to waiting packets: they choose outputs, which serve them in turn."""
+    rules, scratch = net.rules, net.scratch
     shift = rules.lane_shift
     ports = router.waiting
+    scratch.used[2] = ports
     while ports:
         port = lowest_bit(ports)
         ports &= ports - ONE
-        tried[port] = 0
-    net.scratch.used[2] = router.waiting
-    last = np.int64(router.last_waiting)
-    above, below = bits_after(router.waiting, last)
+        scratch.tried[port] = 0
+        scratch.done[port] = 0
+    attempt = 0
     while True:
-        if rules.arbiter == AGE:
-            lane = _oldest_waiting(net, router, tried)
-            if lane < 0:
-                return
-            number = lane >> shift
-            port = number - router.first_in
-            k = lane & ((1 << shift) - 1)
-        else:
-            if not above:
-                above, below = below, np.uint64(0)
-                if not above:
-                    return
-            port = lowest_bit(above)
-            number = np.int64(router.first_in) + port
-            left = np.uint64(net.inputs[number].waiting & ~tried[port])
-            if not left:
-                above &= above - ONE
-                continue
-            k = lowest_bit(left)
-        tried[port] |= lane_bit(k)
-        if _serve_lane(net, now, router, node, port, number, k, route, adaptive):
-            router.last_waiting = port
+        wanted = _choose_outputs(net, now, router, node, route, adaptive, attempt)
+        if not wanted:
+            return
+        while wanted:
+            out_port = lowest_bit(wanted)
+            wanted &= wanted - ONE
+            output = np.int64(router.first_out) + out_port
+            while net.outputs[output].free:
+                lane = _next_asking(net, router, out_port)
+                if lane < 0:
+                    break
+                number, k = lane >> shift, lane & ((1 << shift) - 1)
+                port = number - router.first_in
+                scratch.asked[port] &= ~lane_bit(k)
+                size = np.int64(net.packets[first_packet(net, lane)].size)
+                out = take_lane(net, output, net.in_lanes[lane].allowed, lane, size)
+                if out >= 0:
+                    net.outputs[output].last_given = port
+                    net.inputs[number].last_given = k
+                    grant_lane(net, router, port, number, k, out, now)
+        attempt += 1
+        if not adaptive:
+            return
 
 
 @part_njit()

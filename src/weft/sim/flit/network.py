@@ -120,7 +120,6 @@ class Links:
         nodes = np.arange(ends, ends + graph.num_rows)
         routers["first_in"] = np.searchsorted(into, nodes)
         routers["first_out"] = np.searchsorted(out_of, nodes)
-        routers["last_waiting"] = MOST_PORTS - 1
         return cls(
             fabric, in_link, out_link, input_of, output_of, intervals, inputs, outputs, routers
         )
@@ -303,16 +302,16 @@ def state(
     classes = router.lanes // class_lanes
     largest = traffic.largest
     router.check_size(largest)
-    if circuits is not None and load is not None and min(size for size, _ in load.size) < 2:
+    if circuits is not None and load is not None and (load.smallest < 2 or load.reply == 1):
         raise InputError("packets that hold circuits have at least 2 flits, one of them the tail")
     nodes = ends + fabric.graph.num_rows
     shift = (router.lanes - 1).bit_length()
     depth = router.buffer + router.shared_buffer
     inputs, outputs = links.inputs.copy(), links.outputs.copy()
-    inputs["last_lane"] = outputs["last_lane"] = router.lanes - 1
+    inputs["last_lane"] = outputs["last_lane"] = inputs["last_given"] = router.lanes - 1
     outputs["free"] = (1 << router.lanes) - 1
     outputs["shared"] = router.shared_buffer
-    outputs["last_port"] = MOST_PORTS - 1
+    outputs["last_port"] = outputs["last_given"] = MOST_PORTS - 1
     in_lanes = np.zeros(len(inputs) << shift, dtype=records.IN_LANE)
     out_lanes = np.zeros(len(outputs) << shift, dtype=records.OUT_LANE)
     out_lanes["owner"] = -1
@@ -320,7 +319,7 @@ def state(
     endpoints = np.zeros(ends, dtype=records.ENDPOINT)
     for name in ("first_message", "last_message", "first_reply", "last_reply"):
         endpoints[name] = -1
-    endpoints["last_lane"] = router.lanes - 1
+    endpoints["last_lane"], endpoints["direction"] = router.lanes - 1, records.NONE
     offset, targets = (np.zeros(ends + 1, np.int64), np.zeros(0, np.int32))
     sizes = Load() if load is None else load
     if load is not None:
@@ -408,7 +407,7 @@ def state(
                 for name, dtype in {
                     "requests": np.uint64, "offers": np.int32, "granted": np.uint64,
                     "sent": np.uint32, "in_grants": np.int32, "out_grants": np.int32,
-                    "tried": np.uint32,
+                    "tried": np.uint32, "asked": np.uint32, "done": np.uint32,
                 }.items()
             },
             used=np.zeros(3, dtype=np.uint64),

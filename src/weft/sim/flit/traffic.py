@@ -91,6 +91,11 @@ class Load(Settings):
         return float(self.shares @ [size for size, _ in self.size])
 
     @property
+    def smallest(self) -> int:
+        """Smallest size of a packet, flits, without replies."""
+        return min(size for size, _ in self.size)
+
+    @property
     def largest(self) -> int:
         """Largest size of a packet or reply, flits."""
         return max(self.reply, *(size for size, _ in self.size))
