@@ -7,281 +7,433 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
 
 from tests.reference.balance import mix
+from tests.reference.flit_parts import Endpoint, Flit, Lane, Link, Packet, Switch, after
+from tests.reference.flit_routings import Nca, Tables
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
-from weft.sim.flit.network import Load, Router
+from weft.sim.common.statistics import BATCHES
+from weft.sim.flit.network import Circuits
+from weft.sim.flit.router import Router
+from weft.sim.flit.traffic import Load
+
+#: Numbers of a lane and of its input port.
+of_lane: Callable[[Lane], int] = attrgetter("number")
+of_port: Callable[[Lane], int] = attrgetter("link.port")
 
 
-@dataclass(eq=False)
-class Packet:
-    source: int
-    number: int  # of the packets of its source, in order of birth
-    destination: int
-    born: int
-    entered: int = -1  # cycle in which the source sends the first flit
-    routers: int = 0
-
-
-class Flit(NamedTuple):
-    packet: Packet
-    number: int
-
-
-class Sent(NamedTuple):
-    source: int
-    packet: int
-    flit: int
-    link: int
-    lane: int
-    cycle: int
-
-
-@dataclass(eq=False)
-class Lane:
-    """Output at the tail of a link, and buffer at its head."""
-
-    link: Link
-    number: int
-    credits: float  # endless at an endpoint, which accepts every flit
-    owner: Lane | Source | None = None
-    buffer: deque[Flit] = field(default_factory=deque)
-    # Of the packet at the front of the buffer.
-    waits_from: int = 0
-    out: Lane | None = None
-    may_use_from: int = 0
-
-
-@dataclass(eq=False)
-class Link:
-    number: int
-    latency: int
-    ends_at_endpoint: bool
-    lanes: list[Lane] = field(default_factory=list)
-    given: int = -1  # the lane given last
-    served: int = -1  # the lane at the head served last
-    served_port: int = -1  # by the output port at the tail: the input port served last
-
-
-@dataclass(eq=False)
-class Switch:
-    inputs: list[Link]
-    to: list[Link | None]  # output by destination
-    last: int = -1  # the input port that got a lane last
-
-
-@dataclass(eq=False)
-class Source:
-    number: int
-    link: Link
-    birth: int
-    stream: int
-    packets: int = 0
-    drawn: int = 0
-    packet: Packet | None = None
-    lane: Lane | None = None
-    flits: int = 0  # flits of the packet that were sent
-
-    def uniform(self) -> float:
-        self.drawn += 1
-        return ((mix(self.stream ^ self.drawn) >> 11) + 1) / 2**53
-
-
-def after(items: Sequence[Any], last: int) -> list[Any]:
-    """Return the items in rotating order, from the one after number `last`."""
-    return [*items[last + 1 :], *items[: last + 1]]
+def serve(memory: list[int], number: int) -> None:
+    """Put a number at the end of what was served."""
+    if number in memory:
+        memory.remove(number)
+    memory.append(number)
 
 
 class PlainFlits:
-    """One run.
+    """One run: the state before cycle `now`.
 
-    `sent` has each flit on each link, from the cycle in which it is granted. `count` has the
-    counters of the kernel, which count a packet from the cycle in which its source begins it.
+    Parameters
+    ----------
+    fabric, router, load, latency, interval, circuits, window
+        As in `weft.sim.flit.network.state`.
+    routing
+        Table [destinations, switches], or the name of a routing.
     """
 
     def __init__(
         self,
         fabric: Fabric,
-        routes: TableRoutes,
+        routing: Any,
         router: Router,
         load: Load,
         latency: Sequence[int],
-        births: Sequence[int],
+        interval: Sequence[int],
+        circuits: Circuits | None = None,
+        window: int = 1,
     ):
-        self.router, self.load = router, load
+        self.router, self.load, self.circuits, self.window = router, load, circuits, window
+        self.class_lanes = router.lanes // (2 if load.reply else 1)
         self.now = 0
-        self.sent: list[Sent] = []
         self.count: Counter[str] = Counter()
-        #: Flits (or None: a credit) that arrive at a lane, by cycle.
-        self.arrivals: dict[int, list[tuple[Lane, Flit | None]]] = defaultdict(list)
+        self.histogram: Counter[int] = Counter()
+        self.batches = [Counter[str]() for _ in range(BATCHES[0])]
+        #: What arrives, by cycle.
+        self.flits: dict[int, list[tuple[Lane, Flit]]] = defaultdict(list)
+        self.credits: dict[int, list[Lane]] = defaultdict(list)
+        self.acknowledged: dict[int, list[Packet]] = defaultdict(list)
         heads, tails = fabric.link_to.tolist(), fabric.link_from.tolist()
-        self.links = [
-            Link(number, int(latency[number]), head >= fabric.num_switches)
-            for number, head in enumerate(heads)
-        ]
-        for link in self.links:
-            credits = math.inf if link.ends_at_endpoint else router.buffer
-            link.lanes = [Lane(link, number, credits) for number in range(router.lanes)]
-        ends = range(fabric.num_endpoints)
+        self.links = []
+        for number, head in enumerate(heads):
+            link = Link(number, head >= fabric.num_switches, latency[number], interval[number])
+            link.own, link.shared = router.buffer, router.shared_buffer
+            link.lanes = [Lane(link, lane, router.buffer) for lane in range(router.lanes)]
+            self.links.append(link)
         self.switches = []
         for switch in range(fabric.num_switches):
             inputs = [link for link in self.links if heads[link.number] == switch]
             outputs = [link for link in self.links if tails[link.number] == switch]
-            of_port = {int(fabric.link_from_port[link.number]): link for link in outputs}
-            to = [of_port.get(int(routes.table[end, switch])) for end in ends]
-            self.switches.append(Switch(inputs, to))
-        self.sources = []
-        for end in ends:
-            link, stream = self.links[fabric.graph.destination_link[end] ^ 1], load.seed ^ mix(end)
-            self.sources.append(Source(end, link, int(births[end]), mix(stream)))
+            for port, link in enumerate(inputs):
+                link.port = port
+            self.switches.append(Switch(switch, inputs, outputs))
+        into = fabric.graph.destination_link[: fabric.num_endpoints].tolist()
+        self.endpoints = self.endpoints_of([self.links[link ^ 1] for link in into])
+        self.route: Tables | Nca = (
+            Nca(fabric, self.endpoints, self.lanes_of, routing == "nca-adaptive")
+            if isinstance(routing, str)
+            else Tables(fabric, routing, self.links)
+        )
+
+    def endpoints_of(self, links: list[Link]) -> list[Endpoint]:
+        count, p = len(links), self.load.rate / self.load.mean_size
+        offset, targets = self.load.targets(count)
+        x = np.random.default_rng(self.load.seed).random(count)
+        endpoints = []
+        for end, link in enumerate(links):
+            mine = targets[offset[end] : offset[end + 1]].tolist()
+            birth = 0 if p == 1 else math.floor(math.log1p(-x[end]) / math.log1p(-p))
+            stream = mix(self.load.seed ^ mix(end))
+            endpoints.append(Endpoint(end, link, stream, birth if mine else math.inf, mine))
+        return endpoints
 
     def run(self, until: int) -> None:
         """Simulate the cycles before `until`."""
         while self.now < until:
             self.arrive()
-            for source in self.sources:
-                self.begin_packet(source)
-                self.inject(source)
+            for end in self.endpoints:
+                self.begin_packets(end)
+                self.inject(end)
             for switch in self.switches:
-                if self.router.vc_delay == 0:
-                    self.allocate_lanes(switch)
-                self.allocate_switch(switch)
-                if self.router.vc_delay > 0:
-                    self.allocate_lanes(switch)
+                self.step(switch)
             self.now += 1
 
-    def measuring(self, cycle: int) -> bool:
-        return self.load.warmup <= cycle < self.load.warmup + self.load.measure
+    def step(self, switch: Switch) -> None:
+        """Simulate a cycle of a switch."""
+        switch.granted.clear()
+        if self.router.vc_delay == 0:
+            self.allocate_lanes(switch)
+            self.allocate_switch(switch)
+        else:
+            self.allocate_switch(switch)
+            waited = self.allocate_lanes(switch)
+            if self.router.speculative:
+                self.speculate(switch, waited)
+        for link in switch.outputs:
+            self.send_from_queue(link)
+
+    # Links and lanes
 
     def arrive(self) -> None:
-        for lane, flit in self.arrivals.pop(self.now, []):
-            if flit is None:
-                lane.credits += 1
-            elif lane.link.ends_at_endpoint:
-                self.eject(flit)
+        for lane in self.credits.pop(self.now, []):
+            if lane.borrowed:
+                lane.borrowed -= 1
+                lane.link.shared += 1
             else:
-                lane.buffer.append(flit)
-                if len(lane.buffer) == 1 and flit.number == 0:
+                lane.credits += 1
+        for packet in self.acknowledged.pop(self.now, []):
+            packet.acknowledged = True
+        for lane, flit in self.flits.pop(self.now, []):
+            if lane.link.ends_at_endpoint:
+                self.eject(self.endpoints[flit.packet.destination], flit)
+                continue
+            lane.buffer.append(flit)
+            if flit.number == 0:
+                flit.packet.came = self.now
+                if len(lane.buffer) == 1:
                     self.begin_routing(lane)
 
     def begin_routing(self, lane: Lane) -> None:
         lane.waits_from = self.now + self.router.routing_delay
 
-    def eject(self, flit: Flit) -> None:
-        packet = flit.packet
-        self.count["ejected"] += self.measuring(self.now)
-        if flit.number == self.load.size - 1:
-            self.count["under_way"] -= 1
-            if self.measuring(packet.born):
-                self.count["measured"] += 1
-                self.count["latency"] += self.now - packet.born
-                self.count["network"] += self.now - packet.entered
-                self.count["packet_hops"] += packet.routers
+    def send(self, lane: Lane, flit: Flit, delay: int) -> None:
+        """Send a flit over the link of a lane some cycles later; it takes its credit now."""
+        link = lane.link
+        if not link.ends_at_endpoint:
+            if lane.credits:
+                lane.credits -= 1
+            else:
+                lane.borrowed += 1
+                link.shared -= 1
+        if flit.number == 0:
+            flit.packet.way += link.latency
+        link.free_from = self.now + link.interval
+        link.flits += 1
+        self.count["hops"] += 1
+        self.flits[self.now + delay + link.latency].append((lane, flit))
 
-    def take_lane(self, link: Link, owner: Lane | Source) -> Lane | None:
+    def lanes_of(self, link: Link, kind: int) -> list[Lane]:
+        return link.lanes[kind * self.class_lanes : (kind + 1) * self.class_lanes]
+
+    def take_lane(self, link: Link, owner: Lane | Packet, packet: Packet, size: int) -> Lane | None:
         """Give an owner the first lane of a link that a packet may take, if any."""
-        whole = 0 if self.router.switching == "wormhole" else self.load.size
-        least = max(whole, self.router.buffer if self.router.atomic else 0)
+        allowed = self.lanes_of(link, packet.kind)
         for lane in after(link.lanes, link.given):
-            if lane.owner is None and lane.credits >= least:
+            if lane in allowed and lane.owner is None and self.has_room(lane, size):
                 lane.owner, link.given = owner, lane.number
                 return lane
         return None
 
-    def begin_packet(self, source: Source) -> None:
-        if source.packet is not None or source.birth > self.now:
-            return
-        source.lane = self.take_lane(source.link, source)
-        if source.lane is None:
-            return
-        to = self.destination(source)
-        source.packet = Packet(source.number, source.packets, to, source.birth)
-        source.packets, source.flits = source.packets + 1, 0
-        source.birth += self.gap(source)
+    def has_room(self, lane: Lane, size: int) -> bool:
+        """Say whether a packet of a size may take a free lane."""
+        if lane.link.ends_at_endpoint:
+            return True
+        if self.router.atomic and (lane.credits < self.router.buffer or lane.queue):
+            return False
+        room = lane.credits + lane.link.shared - len(lane.queue)
+        return self.router.switching == "wormhole" or room >= size
+
+    # Endpoints
+
+    def measuring(self, cycle: int) -> bool:
+        return self.load.warmup <= cycle < self.load.warmup + self.load.measure
+
+    def batch(self, cycle: int) -> Counter[str]:
+        return self.batches[(cycle - self.load.warmup) // math.ceil(self.load.measure / BATCHES[0])]
+
+    def eject(self, end: Endpoint, flit: Flit) -> None:
+        packet = flit.packet
+        if self.measuring(self.now):
+            self.count["ejected"] += 1
+            self.batch(self.now)["ejected"] += 1
+            end.ejected += 1
+        if flit.number == packet.size - (2 if self.circuits else 1):
+            self.measure(packet)
+            if self.circuits:
+                self.handle(end, "received", self.circuits)
+                hops = packet.routers * self.circuits.acknowledge_hop
+                self.acknowledged[end.busy_until + packet.way + hops].append(packet)
+        if flit.is_tail:
+            self.count["under_way"] -= 1
+            if self.load.reply and packet.kind == 0:
+                to, size = packet.source, self.load.reply
+                end.replies.append(Packet(end.number, to, 1, size, self.now, end.next_key()))
+                self.count_begun(end.replies[-1])
+
+    def count_begun(self, packet: Packet) -> None:
+        """Count a request that its source begins to send, or a reply that is born."""
         self.count["under_way"] += 1
-        self.count["born"] += self.measuring(source.packet.born)
+        self.count["born"] += self.measuring(packet.born)
 
-    def destination(self, source: Source) -> int:
-        if self.load.targets is not None:
-            return int(self.load.targets[source.number])
-        others = [end for end in range(len(self.sources)) if end != source.number]
-        return others[math.floor(source.uniform() * len(others))]
+    def measure(self, packet: Packet) -> None:
+        """Count a packet whose data have arrived."""
+        if self.measuring(packet.born):
+            for count in self.count, self.batch(packet.born):
+                count["measured"] += 1
+                count["latency"] += self.now - packet.born
+                count["network"] += self.now - packet.entered
+            self.count["packet_hops"] += packet.routers
+            self.histogram[self.now - packet.born] += 1
 
-    def gap(self, source: Source) -> int:
-        rate = self.load.rate / self.load.size
-        if rate == 1:  # then no number is drawn
-            return 1
-        return 1 + math.floor(math.log(source.uniform()) / math.log1p(-rate))
+    def handle(self, end: Endpoint, what: str, circuits: Circuits) -> None:
+        """Let the adapter handle a packet as soon as it is free."""
+        turn = circuits.turnaround if end.handled not in ("", what) else 0
+        end.busy_until = max(end.busy_until, self.now) + circuits.service + turn
+        end.handled = what
 
-    def inject(self, source: Source) -> None:
-        packet, lane = source.packet, source.lane
-        if packet is None or lane is None or lane.credits == 0:
+    def begin_packets(self, end: Endpoint) -> None:
+        for kind in 0, 1:
+            while self.begins(end, kind):
+                pass
+
+    def begins(self, end: Endpoint, kind: int) -> bool:
+        """Begin a packet of a class, if there is one and it may begin."""
+        waits = end.replies if kind == 1 else end.birth <= self.now
+        sending = sum(lane.owner.kind == kind for lane in end.sending)
+        if not waits or sending == self.window or (self.circuits and end.busy_until > self.now):
+            return False
+        packet = end.replies[0] if kind == 1 else Packet(end.number, -1, 0, 0, int(end.birth), 0)
+        lane = self.take_lane(end.link, packet, packet, self.load.largest)
+        if lane is None:
+            return False
+        if kind == 1:
+            end.replies.popleft()
+        else:
+            packet.key = end.next_key()
+            packet.destination, packet.size = self.destination(end), self.size(end)
+            end.birth += self.gap(end)
+            self.count_begun(packet)
+        if self.circuits:
+            self.handle(end, "sent", self.circuits)
+        end.sending[lane] = deque(Flit(packet, number) for number in range(packet.size))
+        return True
+
+    def destination(self, end: Endpoint) -> int:
+        ends = end.targets
+        if ends == [-1]:
+            ends = [other.number for other in self.endpoints if other is not end]
+        elif len(ends) == 1:
+            return ends[0]
+        return ends[min(math.floor(end.uniform() * len(ends)), len(ends) - 1)]
+
+    def size(self, end: Endpoint) -> int:
+        sizes = [size for size, _ in self.load.size]
+        if len(sizes) == 1:
+            return sizes[0]
+        u = end.uniform()
+        below = zip(sizes, np.cumsum(self.load.shares), strict=True)
+        return next((size for size, bound in below if bound >= u), sizes[-1])
+
+    def gap(self, end: Endpoint) -> int:
+        p = self.load.rate / self.load.mean_size
+        return 1 if p == 1 else 1 + math.floor(math.log(end.uniform()) / math.log1p(-p))
+
+    def inject(self, end: Endpoint) -> None:
+        """Send one flit."""
+        if end.link.free_from > self.now:
             return
-        self.count["injected"] += self.measuring(self.now)
-        if source.flits == 0:
-            packet.entered = self.now
-        self.send(lane, Flit(packet, source.flits), self.now)
-        source.flits += 1
-        if source.flits == self.load.size:
-            lane.owner = source.packet = source.lane = None
+        for lane in after(end.link.lanes, end.last):
+            if lane not in end.sending or not lane.has_place:
+                continue
+            flit = end.sending[lane][0]
+            if self.circuits and flit.is_tail and not flit.packet.acknowledged:
+                continue
+            end.sending[lane].popleft()
+            end.last = lane.number
+            if flit.number == 0:
+                flit.packet.entered = self.now
+            self.count["injected"] += self.measuring(self.now)
+            self.send(lane, flit, 0)
+            if flit.is_tail:
+                lane.owner = None
+                del end.sending[lane]
+            return
 
-    def send(self, lane: Lane, flit: Flit, cycle: int) -> None:
-        packet, link = flit.packet, lane.link
-        lane.credits -= 1
-        which = packet.source, packet.number, flit.number
-        self.sent.append(Sent(*which, link.number, lane.number, cycle))
-        self.arrivals[cycle + link.latency].append((lane, flit))
-
-    def allocate_lanes(self, switch: Switch) -> None:
-        for port in after(range(len(switch.inputs)), switch.last):
-            for lane in switch.inputs[port].lanes:
-                if self.waits(lane):
-                    link = switch.to[lane.buffer[0].packet.destination]
-                    assert link is not None, "there is no path"
-                    lane.out = self.take_lane(link, lane)
-                    lane.may_use_from = self.now + self.router.vc_delay
-                    if lane.out is not None:
-                        switch.last = port
+    # Routers
 
     def waits(self, lane: Lane) -> bool:
+        """Say whether the packet at the front of a buffer comes to lane allocation."""
         if not lane.buffer or lane.out is not None or lane.waits_from > self.now:
             return False
-        here = sum(flit.packet is lane.buffer[0].packet for flit in lane.buffer)
-        return self.router.switching != "store-and-forward" or here == self.load.size
+        here = sum(flit.packet is lane.packet for flit in lane.buffer)
+        return self.router.switching != "store-and-forward" or here == lane.packet.size
 
-    def ready(self, lane: Lane) -> bool:
+    def allocate_lanes(self, switch: Switch) -> list[Lane]:
+        """Allocate output lanes; return the lanes whose packets waited for one."""
+        inputs = after(switch.inputs, switch.last)
+        waiting = [lane for link in inputs for lane in link.lanes if self.waits(lane)]
+        if self.router.arbiter == "age":
+            waiting.sort(key=lambda lane: (lane.packet.born, lane.link.port, lane.number))
+        for lane in waiting:
+            packet = lane.packet
+            if lane.choice is None or self.route.adaptive:
+                lane.choice = self.route(switch, packet)
+            lane.out = self.take_lane(lane.choice, lane, packet, packet.size)
+            if lane.out is not None:
+                lane.may_use_from = self.now + self.router.vc_delay
+                switch.last = lane.link.port
+        return waiting
+
+    def accepts(self, lane: Lane, out: Lane) -> bool:
+        """Say whether an output lane takes the first flit of a lane, and its port does."""
+        if self.router.output_buffer:
+            return len(out.queue) < self.router.output_buffer
+        holder = out.link.holder if self.router.hold_switch else None
+        return out.has_place and out.link.free_from <= self.now and holder in (None, lane.packet)
+
+    def bids(self, lane: Lane) -> bool:
         may_use = lane.out is not None and lane.may_use_from <= self.now
-        return may_use and bool(lane.buffer) and lane.out.credits > 0
+        return may_use and bool(lane.buffer) and self.accepts(lane, lane.out)
 
     def allocate_switch(self, switch: Switch) -> None:
-        granted: set[int] = set()  # input ports
-        used: set[Link] = set()
-        for _ in range(self.router.iterations):
-            offers: dict[Link, dict[int, Lane]] = defaultdict(dict)  # by output and input port
-            for port, link in enumerate(switch.inputs):
-                for lane in after(link.lanes, link.served):
-                    if port not in granted and self.ready(lane) and lane.out.link not in used:
-                        offers[lane.out.link][port] = lane
-                        break
-            for out, offered in offers.items():
-                ports = after(range(len(switch.inputs)), out.served_port)
-                port = next(port for port in ports if port in offered)
-                out.served_port, switch.inputs[port].served = port, offered[port].number
-                granted.add(port)
-                used.add(out)
-                self.grant(offered[port])
+        router, granted, sent = self.router, switch.granted, set[Lane]()
+        for _ in range(max(router.input_speedup, router.output_speedup)):
+            part = {link for link in switch.inputs if granted[link] < router.input_speedup}
+            part |= {link for link in switch.outputs if granted[link] < router.output_speedup}
+            before = len(sent)
+            for iteration in range(router.iterations):
+                lanes = [
+                    lane
+                    for link in switch.inputs
+                    for lane in link.lanes
+                    if link in part and lane not in sent and self.bids(lane) and lane.choice in part
+                ]
+                for lane in self.match(lanes):
+                    part -= {lane.link, lane.choice}
+                    sent.add(lane)
+                    self.grant(switch, lane, first=iteration == 0)
+            if len(sent) == before:
+                break
 
-    def grant(self, lane: Lane) -> None:
+    def speculate(self, switch: Switch, waited: list[Lane]) -> None:
+        free = [lane for lane in waited if not switch.granted.keys() & {lane.link, lane.choice}]
+        for lane in self.match(free):
+            if lane.out is not None and self.accepts(lane, lane.out):
+                lane.may_use_from = self.now
+                self.grant(switch, lane, first=True)
+
+    def match(self, lanes: list[Lane]) -> list[Lane]:
+        """Return the lanes that are granted the output ports of their choice."""
+        if self.router.allocator == "input-first":
+            return self.by_outputs(self.by_inputs(lanes))
+        granted = {(lane.link, lane.choice) for lane in self.by_outputs(lanes)}
+        return self.by_inputs([lane for lane in lanes if (lane.link, lane.choice) in granted])
+
+    def by_inputs(self, lanes: list[Lane]) -> list[Lane]:
+        """Return the lane that each input port chooses of its own."""
+        ports = defaultdict[Link, list[Lane]](list)
+        for lane in lanes:
+            ports[lane.link].append(lane)
+        return [self.choose(own, port.lanes_served, of_lane) for port, own in ports.items()]
+
+    def by_outputs(self, lanes: list[Lane]) -> list[Lane]:
+        """Return a lane of the input port that each output port chooses."""
+        ports = defaultdict[Link, list[Lane]](list)
+        for lane in lanes:
+            ports[lane.choice].append(lane)
+        return [self.choose(own, port.ports_served, of_port) for port, own in ports.items()]
+
+    def choose(
+        self, lanes: list[Lane], memory: Sequence[int], number_of: Callable[[Lane], int]
+    ) -> Lane:
+        """Return the lane that the arbiter of a port chooses, by their numbers at the port."""
+
+        def rank(lane: Lane) -> tuple[int, int]:
+            number = number_of(lane)
+            if self.router.arbiter == "age":
+                return lane.packet.born, number
+            if self.router.arbiter == "least-recent":
+                return memory.index(number) if number in memory else -1, number
+            return int(bool(memory) and number <= memory[-1]), number
+
+        return min(lanes, key=rank)
+
+    def grant(self, switch: Switch, lane: Lane, first: bool) -> None:
+        """Pass a flit through the switch, in the first iteration or a later one."""
         flit, out = lane.buffer.popleft(), lane.out
-        self.send(out, flit, self.now + self.router.switch_delay)
-        credit_sent = self.now + self.router.credit_delay
-        self.arrivals[credit_sent + lane.link.latency].append((lane, None))
-        flit.packet.routers += flit.number == 0
-        if flit.number == self.load.size - 1:
-            out.owner = lane.out = None
+        packet = flit.packet
+        switch.granted.update([lane.link, out.link])
+        if first or self.router.allocator != "islip":
+            serve(lane.link.lanes_served, lane.number)
+            serve(out.link.ports_served, lane.link.port)
+        if flit.number == 0:
+            packet.routers += 1
+            vc_delay = 0 if self.router.speculative else self.router.vc_delay
+            lane.link.wait += self.now - packet.came - self.router.routing_delay - vc_delay
+        if self.router.output_buffer:
+            out.queue.append((self.now + self.router.switch_delay, flit))
+        else:
+            self.send(out, flit, self.router.switch_delay)
+        self.credits[self.now + self.router.credit_delay + lane.link.latency].append(lane)
+        out.link.holder = None if flit.is_tail else packet
+        if flit.is_tail:
+            out.owner = lane.out = lane.choice = None
             if lane.buffer:
                 self.begin_routing(lane)
+
+    def send_from_queue(self, link: Link) -> None:
+        """Send the first flit of one lane's queue."""
+        lanes = [
+            lane
+            for lane in after(link.lanes, link.queue_served)
+            if lane.queue and lane.queue[0][0] <= self.now and lane.has_place
+        ]
+        if not lanes or link.free_from > self.now:
+            return
+        if self.router.arbiter == "age":
+            lanes.sort(key=lambda lane: lane.queue[0][1].packet.born)
+        link.queue_served = lanes[0].number
+        self.send(lanes[0], lanes[0].queue.popleft()[1], 0)
