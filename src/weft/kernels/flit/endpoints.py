@@ -5,7 +5,8 @@ import numpy as np
 from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.lanes import (
     ONE,
-    bits_after,
+    bit,
+    first_after,
     give_back,
     lane_bit,
     put_on_link,
@@ -251,38 +252,37 @@ def _send_flit(net, ranks, now, number):
     if rules.turns and net.turns[number].busy > now:
         wake_at(net, net.turns[number].busy, number)
         return False
-    for part in bits_after(np.uint64(endpoint.open), endpoint.last_lane):
-        bits = part
-        while bits:
-            k = lowest_bit(bits)
-            bits &= bits - ONE
-            lane = number << rules.lane_shift | k
-            sending, sends = net.sending[lane], net.out_lanes[lane]
-            if sending.left == 1 and sending.held:
-                continue
-            if sends.credits <= 0 and output.shared <= 0:
-                continue
-            packet = net.packets[sending.packet]
-            flit = np.int64(sending.packet) << PACKET_SHIFT
-            if sending.left == packet.size:
-                flit |= HEAD
-                origin = net.origins[sending.packet]
-                origin.entered = now
-                origin.way += output.latency
-            sending.left -= 1
-            net.count.injected += rules.warmup <= now < rules.end
-            if sending.left == rules.circuits:
-                flit |= LAST
-                if ranks is not None:
-                    _packet_left(net, ranks, now, np.int64(net.origins[sending.packet].message))
-            if sending.left == 0:
-                flit |= TAIL
-                give_back(net, lane)
-                endpoint.open &= ~lane_bit(k)
-            endpoint.last_lane = k
-            use_credit(net, number, k)
-            put_on_link(net, now, number, k, flit)
-            return True
+    bits = np.uint64(endpoint.open)
+    while bits:
+        k = first_after(bits, endpoint.last_lane)
+        bits &= ~bit(k)
+        lane = number << rules.lane_shift | k
+        sending, sends = net.sending[lane], net.out_lanes[lane]
+        if sending.left == 1 and sending.held:
+            continue
+        if sends.credits <= 0 and output.shared <= 0:
+            continue
+        packet = net.packets[sending.packet]
+        flit = np.int64(sending.packet) << PACKET_SHIFT
+        if sending.left == packet.size:
+            flit |= HEAD
+            origin = net.origins[sending.packet]
+            origin.entered = now
+            origin.way += output.latency
+        sending.left -= 1
+        net.count.injected += rules.warmup <= now < rules.end
+        if sending.left == rules.circuits:
+            flit |= LAST
+            if ranks is not None:
+                _packet_left(net, ranks, now, np.int64(net.origins[sending.packet].message))
+        if sending.left == 0:
+            flit |= TAIL
+            give_back(net, lane)
+            endpoint.open &= ~lane_bit(k)
+        endpoint.last_lane = k
+        use_credit(net, number, k)
+        put_on_link(net, now, number, k, flit)
+        return True
     return False
 
 

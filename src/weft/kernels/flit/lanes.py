@@ -31,10 +31,10 @@ def lane_bit(number):
 
 
 @part_njit()
-def bits_after(word, last):
-    """Return the bits of a word above bit `last`, and the others."""
-    low = bit(last) | (bit(last) - ONE)
-    return word & ~low, word & low
+def first_after(word, last):
+    """Return the number of the first bit of a word above bit `last`, or else of the first bit."""
+    above = word & ~(bit(last) | (bit(last) - ONE))
+    return lowest_bit(above if above else word)
 
 
 @part_njit()
@@ -294,26 +294,23 @@ def take_lane(net, number, allowed, owner, size):
     free = np.uint64(output.free & allowed)
     if not free:
         return np.int64(-1)
-    low = bit(output.next_lane) - ONE
     endless = output.head < len(net.endpoints)
-    for part in (free & ~low, free & low):
-        bits = part
-        while bits:
-            k = lowest_bit(bits)
-            bits &= bits - ONE
-            lane = number << rules.lane_shift | k
-            sends = net.out_lanes[lane]
-            if not endless and (rules.atomic or rules.whole):
-                queued = np.int64(net.queues[lane].count) if rules.output_buffer else np.int64(0)
-                if rules.atomic and (sends.credits < rules.buffer or queued):
-                    continue
-                room = max(np.int64(sends.credits), 0) + output.shared - queued
-                if rules.whole and room < size:
-                    continue
-            output.next_lane = k + 1 if k + 1 < rules.lanes else 0
-            output.free &= ~lane_bit(k)
-            sends.owner = owner
-            return lane
+    while free:
+        k = first_after(free, output.given_lane)
+        free &= ~bit(k)
+        lane = number << rules.lane_shift | k
+        sends = net.out_lanes[lane]
+        if not endless and (rules.atomic or rules.whole):
+            queued = np.int64(net.queues[lane].count) if rules.output_buffer else np.int64(0)
+            if rules.atomic and (sends.credits < rules.buffer or queued):
+                continue
+            room = max(np.int64(sends.credits), 0) + output.shared - queued
+            if rules.whole and room < size:
+                continue
+        output.given_lane = k
+        output.free &= ~lane_bit(k)
+        sends.owner = owner
+        return lane
     return np.int64(-1)
 
 

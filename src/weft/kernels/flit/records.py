@@ -84,7 +84,7 @@ OUTPUT = record_type(
     head_port="u1",  # number of that input among those of its node
     last_port="u1",  # input port that was served last
     last_given="u1",  # input port of which a packet got a lane last
-    next_lane="u1",  # lane that is offered first to the next packet
+    given_lane="u1",  # lane that was given to a packet last
     last_lane="u1",  # lane of the output queue that was served last
 )
 

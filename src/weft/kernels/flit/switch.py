@@ -9,10 +9,10 @@ from weft.kernels.flit.lanes import (
     arrivals,
     begin_packet,
     bit,
-    bits_after,
     clear_ready,
     credits,
     decisions,
+    first_after,
     first_packet,
     give_back,
     grant_lane,
@@ -59,10 +59,16 @@ def _age(net, lane):
 
 @part_njit()
 def _choose_outputs(net, now, router, node, route, adaptive, attempt):
-    """Let waiting packets choose outputs; return the bits of the output ports that were chosen."""
+    """Let waiting packets choose outputs.
+
+    Returns
+    -------
+    Bits of the output ports that were chosen, and of those that several packets chose. For the
+    others, `Scratch.offers` has the lane.
+    """
     rules, scratch = net.rules, net.scratch
     row = node - len(net.endpoints)
-    wanted = np.uint64(0)
+    wanted = several = np.uint64(0)
     ports = router.waiting
     while ports:
         port = lowest_bit(ports)
@@ -85,43 +91,41 @@ def _choose_outputs(net, now, router, node, route, adaptive, attempt):
                 scratch.done[port] |= lane_bit(k)
                 continue
             out_port = np.int64(here.out >> rules.lane_shift) - router.first_out
-            if not wanted & bit(out_port):
+            if wanted & bit(out_port):
+                several |= bit(out_port)
+                scratch.requests[out_port] |= bit(port)
+            else:
                 wanted |= bit(out_port)
-                scratch.requests[out_port] = np.uint64(0)
-            scratch.requests[out_port] |= bit(port)
+                scratch.requests[out_port] = bit(port)
+                scratch.offers[out_port] = lane
             scratch.asked[port] |= lane_bit(k)
             scratch.tried[port] |= lane_bit(k)
-    return wanted
+    return wanted, several
 
 
 @part_njit()
 def _next_asking(net, router, out_port):
     """Return the lane that an output serves next in lane allocation, or -1."""
     rules, scratch = net.rules, net.scratch
-    output = (np.int64(router.first_out) + out_port) << rules.lane_shift
+    number = np.int64(router.first_out) + out_port
     chosen, best = np.int64(-1), np.int64(NEVER)
-    last = net.outputs[router.first_out + out_port].last_given
-    for ports_part in bits_after(scratch.requests[out_port], last):
-        ports = ports_part
-        while ports:
-            port = lowest_bit(ports)
-            ports &= ports - ONE
-            number = np.int64(router.first_in) + port
-            after = net.inputs[number].last_given
-            for part in bits_after(np.uint64(scratch.asked[port]), after):
-                bits = part
-                while bits:
-                    lane = number << rules.lane_shift | lowest_bit(bits)
-                    bits &= bits - ONE
-                    if net.in_lanes[lane].out != output:
-                        continue
-                    if rules.arbiter != AGE:
-                        return lane
-                    age = _age(net, lane)
-                    if age < best:
-                        chosen, best = lane, age
+    ports = scratch.requests[out_port]
+    while ports:
+        port = first_after(ports, net.outputs[number].last_given)
+        ports &= ~bit(port)
+        into = np.int64(router.first_in) + port
+        bits = np.uint64(scratch.asked[port])
+        while bits:
+            k = first_after(bits, net.inputs[into].last_given)
+            bits &= ~bit(k)
+            lane = into << rules.lane_shift | k
+            if net.in_lanes[lane].out >> rules.lane_shift != number:
+                continue
             if rules.arbiter != AGE:
-                scratch.requests[out_port] &= ~bit(port)
+                return lane
+            age = _age(net, lane)
+            if age < best:
+                chosen, best = lane, age
     return chosen
 
 
@@ -139,17 +143,20 @@ def give_lanes(net, now, router, node, route, adaptive):
         scratch.done[port] = 0
     attempt = 0
     while True:
-        wanted = _choose_outputs(net, now, router, node, route, adaptive, attempt)
+        wanted, several = _choose_outputs(net, now, router, node, route, adaptive, attempt)
         if not wanted:
             return
         while wanted:
             out_port = lowest_bit(wanted)
             wanted &= wanted - ONE
             output = np.int64(router.first_out) + out_port
+            crowded = several & bit(out_port) != 0
+            lane = np.int64(scratch.offers[out_port])
             while net.outputs[output].free:
-                lane = _next_asking(net, router, out_port)
-                if lane < 0:
-                    break
+                if crowded:
+                    lane = _next_asking(net, router, out_port)
+                    if lane < 0:
+                        break
                 number, k = lane >> shift, lane & ((1 << shift) - 1)
                 port = number - router.first_in
                 scratch.asked[port] &= ~lane_bit(k)
@@ -159,6 +166,8 @@ def give_lanes(net, now, router, node, route, adaptive):
                     net.outputs[output].last_given = port
                     net.inputs[number].last_given = k
                     grant_lane(net, router, port, number, k, out, now)
+                if not crowded:
+                    break
         attempt += 1
         if not adaptive:
             return
@@ -206,18 +215,17 @@ def _choose_lane(net, now, router, port, number, outs, speculative):
     if not candidates:
         return np.int64(-1)
     chosen, best = np.int64(-1), np.int64(NEVER)
-    for part in bits_after(candidates, net.inputs[number].last_lane):
-        bits = part
-        while bits:
-            lane = number << rules.lane_shift | lowest_bit(bits)
-            bits &= bits - ONE
-            if not _bids(net, now, router, lane, outs, speculative):
-                continue
-            if rules.arbiter == 0:
-                return lane
-            key = _age(net, lane) if rules.arbiter == AGE else net.served_in[lane]
-            if key < best or (key == best and lane < chosen):
-                chosen, best = lane, key
+    while candidates:
+        k = first_after(candidates, net.inputs[number].last_lane)
+        candidates &= ~bit(k)
+        lane = number << rules.lane_shift | k
+        if not _bids(net, now, router, lane, outs, speculative):
+            continue
+        if rules.arbiter == 0:
+            return lane
+        key = _age(net, lane) if rules.arbiter == AGE else net.served_in[lane]
+        if key < best or (key == best and lane < chosen):
+            chosen, best = lane, key
     return chosen
 
 
@@ -229,9 +237,8 @@ def _choose_port(net, now, router, out_port, requests, speculative, offered):
     """
     rules = net.rules
     number = np.int64(router.first_out) + out_port
-    above, below = bits_after(requests, net.outputs[number].last_port)
     if rules.arbiter == 0:
-        return lowest_bit(above if above else below)
+        return first_after(requests, net.outputs[number].last_port)
     chosen, best = np.int64(-1), np.int64(NEVER)
     bits = requests
     while bits:
@@ -482,22 +489,21 @@ def leave(net, now, router):
             continue
         endless = output.head < len(net.endpoints)
         chosen, best = np.int64(-1), np.int64(NEVER)
-        for part in bits_after(np.uint64(output.queued), output.last_lane):
-            bits = part
-            while bits:
-                k = lowest_bit(bits)
-                bits &= bits - ONE
-                out = number << rules.lane_shift | k
-                word = net.queued[out * rules.output_buffer + net.queues[out].first]
-                if word >> TIME_SHIFT > now:
-                    continue
-                if not endless and net.out_lanes[out].credits <= 0 and output.shared <= 0:
-                    continue
-                key = np.int64(0)
-                if rules.arbiter == AGE:
-                    key = packet_age(net, (word & 0xFFFFFFFF) >> PACKET_SHIFT)
-                if key < best:
-                    chosen, best = k, key
+        bits = np.uint64(output.queued)
+        while bits:
+            k = first_after(bits, output.last_lane)
+            bits &= ~bit(k)
+            out = number << rules.lane_shift | k
+            word = net.queued[out * rules.output_buffer + net.queues[out].first]
+            if word >> TIME_SHIFT > now:
+                continue
+            if not endless and net.out_lanes[out].credits <= 0 and output.shared <= 0:
+                continue
+            key = np.int64(0)
+            if rules.arbiter == AGE:
+                key = packet_age(net, (word & 0xFFFFFFFF) >> PACKET_SHIFT)
+            if key < best:
+                chosen, best = k, key
         if chosen < 0:
             continue
         out = number << rules.lane_shift | chosen

@@ -308,7 +308,8 @@ def state(
     shift = (router.lanes - 1).bit_length()
     depth = router.buffer + router.shared_buffer
     inputs, outputs = links.inputs.copy(), links.outputs.copy()
-    inputs["last_lane"] = outputs["last_lane"] = inputs["last_given"] = router.lanes - 1
+    inputs["last_lane"] = outputs["last_lane"] = router.lanes - 1
+    inputs["last_given"] = outputs["given_lane"] = router.lanes - 1
     outputs["free"] = (1 << router.lanes) - 1
     outputs["shared"] = router.shared_buffer
     outputs["last_port"] = outputs["last_given"] = MOST_PORTS - 1
