@@ -82,11 +82,13 @@ class Link:
     free_from: int = 0  # cycle in which it takes the next flit
     # As an output.
     given: int = -1  # the lane given last
+    given_port: int = -1  # the input port of which a packet got a lane last
     holder: Packet | None = None  # of which it has sent some flits, but not all
     ports_served: list[int] = field(default_factory=list)  # each once, the last one at the end
     queue_served: int = -1  # the lane whose queue sent last
     # As an input.
     port: int = -1
+    got: int = -1  # the lane of which a packet got an output lane last
     lanes_served: list[int] = field(default_factory=list)
     wait: int = 0
 
@@ -96,7 +98,6 @@ class Switch:
     number: int
     inputs: list[Link]
     outputs: list[Link]
-    last: int = -1  # the input port that got a lane last
     granted: Counter[Link] = field(default_factory=Counter)  # inputs and outputs, in this cycle
 
 

@@ -206,12 +206,12 @@ class PlainFlits:
                 self.handle(end, "received", self.circuits)
                 hops = packet.routers * self.circuits.acknowledge_hop
                 self.acknowledged[end.busy_until + packet.way + hops].append(packet)
-        if flit.is_tail:
-            self.count["under_way"] -= 1
             if self.load.reply and packet.kind == 0:
                 to, size = packet.source, self.load.reply
                 end.replies.append(Packet(end.number, to, 1, size, self.now, end.next_key()))
                 self.count_begun(end.replies[-1])
+        if flit.is_tail:
+            self.count["under_way"] -= 1
 
     def count_begun(self, packet: Packet) -> None:
         """Count a request that its source begins to send, or a reply that is born."""
@@ -313,19 +313,28 @@ class PlainFlits:
 
     def allocate_lanes(self, switch: Switch) -> list[Lane]:
         """Allocate output lanes; return the lanes whose packets waited for one."""
-        inputs = after(switch.inputs, switch.last)
-        waiting = [lane for link in inputs for lane in link.lanes if self.waits(lane)]
-        if self.router.arbiter == "age":
-            waiting.sort(key=lambda lane: (lane.packet.born, lane.link.port, lane.number))
+        waiting = [lane for link in switch.inputs for lane in link.lanes if self.waits(lane)]
         for lane in waiting:
-            packet = lane.packet
             if lane.choice is None or self.route.adaptive:
-                lane.choice = self.route(switch, packet)
-            lane.out = self.take_lane(lane.choice, lane, packet, packet.size)
-            if lane.out is not None:
-                lane.may_use_from = self.now + self.router.vc_delay
-                switch.last = lane.link.port
+                lane.choice = self.route(switch, lane.packet)
+        for output in switch.outputs:
+            asking = [lane for lane in waiting if lane.choice is output]
+            while asking and any(lane.owner is None for lane in output.lanes):
+                lane = self.served_next(switch, output, asking)
+                asking.remove(lane)
+                lane.out = self.take_lane(output, lane, lane.packet, lane.packet.size)
+                if lane.out is not None:
+                    lane.may_use_from = self.now + self.router.vc_delay
+                    output.given_port, lane.link.got = lane.link.port, lane.number
         return waiting
+
+    def served_next(self, switch: Switch, output: Link, asking: list[Lane]) -> Lane:
+        """Return the lane that an output serves next in lane allocation."""
+        links = after(switch.inputs, output.given_port)
+        lanes = [lane for link in links for lane in after(link.lanes, link.got) if lane in asking]
+        if self.router.arbiter == "age":
+            return min(lanes, key=lambda lane: lane.packet.born)
+        return lanes[0]
 
     def accepts(self, lane: Lane, out: Lane) -> bool:
         """Say whether an output lane takes the first flit of a lane, and its port does."""
