@@ -48,6 +48,11 @@ class CandidateRoutes(Routes):
         sends to intermediate ``v``; -1 if ``r`` is in ``v`` or has no set.
     direct
         Whether the policy may also send packets direct if there are intermediates.
+    turn_set
+        int32 [rows, rows]: ``turn_set[g, r]`` is the number of the set by which row ``r`` may send,
+        direct to another intermediate, packets of its own intermediate that may still turn to a
+        third one: at the next row ``s``, if it is in the intermediate of ``r``, they may continue
+        by ``via_set[v, s]``; -1 where there is none. Empty if packets decide at their first row.
     """
 
     set_id: NDArray[np.int32]
@@ -57,6 +62,7 @@ class CandidateRoutes(Routes):
     via: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     via_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
     direct: bool = True
+    turn_set: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int32))
 
     @property
     def settled(self) -> bool:
@@ -101,7 +107,7 @@ class CandidateRoutes(Routes):
             )
         if not within(self.set_edge, 0, len(graph.edge_row) - 1):
             raise InputError(f"an edge of a port set must be 0 to {len(graph.edge_row) - 1}")
-        for lines in (self.set_id, self.via_set):
+        for lines in (self.set_id, self.via_set, self.turn_set):
             if not within(lines, -1, self.num_sets - 1):
                 raise InputError(
                     f"the number of a port set must be 0 to {self.num_sets - 1}, or -1 for none"
@@ -113,6 +119,11 @@ class CandidateRoutes(Routes):
             raise InputError(
                 f"the routes have {vias} intermediates for {len(self.via)} rows, and their sets "
                 f"have shape {self.via_set.shape}; expected three or more, for {rows} rows"
+            )
+        if len(self.turn_set) and self.turn_set.shape != (rows, rows):
+            raise InputError(
+                f"the sets of packets that may turn have shape {self.turn_set.shape}; expected "
+                f"{(rows, rows)}"
             )
         inside = np.flatnonzero(self.via >= 0)
         if np.any(self.via_set[self.via[inside], inside] >= 0) or np.any(
@@ -185,8 +196,8 @@ class CandidateRoutes(Routes):
         sets = (self.set_id, self.set_offset, self.set_edge, self.set_lane)
         if self.num_intermediates:
             phase_dependencies(
-                *sets, self.via, self.via_set, self.direct, graph.edge_offset, graph.edge_row,
-                rows, lane, self.num_vls, *dependencies,
+                *sets, self.via, self.via_set, self.turn_set, self.direct, graph.edge_offset,
+                graph.edge_row, rows, lane, self.num_vls, *dependencies,
             )  # fmt: skip
             return
         candidate_dependencies(

@@ -112,6 +112,49 @@ def longest_paths(
     return lengths, (int(line), int(row))
 
 
+def detours(
+    fabric: Fabric, routes: CandidateRoutes
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the lengths of paths to rows and to intermediates, and where the latter end.
+
+    Returns
+    -------
+    ndarray, ndarray
+        int32 [target rows, rows] and int32 [intermediates, rows]: edges of the longest path from a
+        row to each target row and to each intermediate.
+    ndarray
+        int32 [intermediates, rows]: the row of the intermediate at which a path that always takes
+        the first candidate ends.
+
+    Raises
+    ------
+    InputError
+        If the candidates lead in a loop.
+    """
+    lengths_to, loop = longest_paths(fabric, routes, routes.set_id)
+    target = "switch"
+    to_via = np.zeros(routes.via_set.shape, dtype=np.int32)
+    if routes.num_intermediates and loop[0] < 0:
+        to_via, loop = longest_paths(fabric, routes, routes.via_set)
+        target = "intermediate"
+    if loop[0] >= 0:
+        row = fabric.node_names[fabric.graph.row_node[loop[1]]]
+        raise InputError(
+            f"the {routes.engine} routes of {fabric.name} to {target} {loop[0]} have a loop at "
+            f"{row}"
+        )
+    # A path to an intermediate ends at the row to which the first candidates lead.
+    onward = np.tile(np.arange(fabric.graph.num_rows, dtype=np.int32), (len(to_via), 1))
+    via_row = onward.copy()
+    known = routes.via_set >= 0
+    if known.any():
+        first = routes.set_edge[routes.set_offset[routes.via_set[known]]]
+        onward[known] = fabric.graph.edge_row[first]
+    for _ in range(int(to_via.max(initial=0))):
+        via_row = np.take_along_axis(onward, via_row, axis=1)
+    return lengths_to, to_via, via_row
+
+
 def routed_rows(fabric: Fabric, routes: CandidateRoutes) -> NDArray[np.bool_]:
     """Return whether packets arrive whatever the policy chooses, bool [target rows, rows]."""
     rows = fabric.graph.num_rows

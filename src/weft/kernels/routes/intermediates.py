@@ -188,7 +188,7 @@ def spread_demand(lines, demand, set_offset, set_edge, edge_row, edge_load):
 
 @njit(cache=True)
 def phase_dependencies(
-    set_id, set_offset, set_edge, set_lane, via, via_set, direct, edge_offset, edge_row,
+    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct, edge_offset, edge_row,
     source_rows, lane, vls, first_bit, bits, used,
 ):  # fmt: skip
     """Set the dependencies of all paths via intermediates and of all direct paths.
@@ -200,7 +200,7 @@ def phase_dependencies(
 
     Parameters
     ----------
-    set_id, set_offset, set_edge, set_lane, via, via_set, direct
+    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct
         Attributes of `weft.routes.CandidateRoutes`.
     edge_offset, edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
@@ -224,6 +224,14 @@ def phase_dependencies(
         if v >= 0 and not inhabited[v]:
             inhabited[v] = True
             num_inhabited += 1
+    # With `turn_set`, packets may begin their way via an intermediate at any row of their own one.
+    starts = source_rows
+    if len(turn_set):
+        starts = np.flatnonzero(via >= 0).astype(np.int32)
+        _turn_dependencies(
+            set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, edge_offset, edge_row,
+            source_rows, lane, vls, first_bit, bits, used,
+        )  # fmt: skip
     for v in range(len(via_set)):
         # Packets via v need two other intermediates, one of the source and one of the destination.
         if num_inhabited - np.int64(inhabited[v]) < 2:
@@ -232,9 +240,9 @@ def phase_dependencies(
         state[:] = 0
         origin[:] = NOWHERE
         count = 0
-        for s in range(len(source_rows)):
-            row = source_rows[s]
-            if via[row] >= 0 and via[row] != v:
+        for s in range(len(starts)):
+            row = starts[s]
+            if via[row] >= 0 and via[row] != v and inhabited[via[row]]:
                 origin[row] = via[row]
                 state[row] = 1
                 order[count] = row
@@ -284,6 +292,37 @@ def phase_dependencies(
                     channel, set_id[g, row], set_offset, set_edge, set_lane, edge_offset,
                     edge_row, lane, vls, first_bit, bits,
                 )  # fmt: skip
+
+
+@njit(cache=True)
+def _turn_dependencies(
+    set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, edge_offset, edge_row,
+    source_rows, lane, vls, first_bit, bits, used,
+):  # fmt: skip
+    """Set the dependencies of the channels of `turn_set`, taken by every row of an intermediate.
+
+    Parameters are those of `phase_dependencies`.
+    """
+    rest = (set_offset, set_edge, set_lane, edge_offset, edge_row, lane, vls, first_bit, bits)
+    for t in range(len(source_rows)):
+        g = source_rows[t]
+        for row in range(len(via)):
+            turn = turn_set[g, row]
+            if turn < 0:
+                continue
+            for k in range(set_offset[turn], set_offset[turn + 1]):
+                channel = np.int64(set_edge[k]) * vls + (set_lane[k] if len(set_lane) else lane)
+                used[channel] = 1
+                head = edge_row[set_edge[k]]
+                if via[head] != via[row]:
+                    if set_id[g, head] >= 0:
+                        set_dependencies(channel, set_id[g, head], *rest)
+                    continue
+                if turn_set[g, head] >= 0:
+                    set_dependencies(channel, turn_set[g, head], *rest)
+                for v in range(len(via_set)):
+                    if v != via[g] and via_set[v, head] >= 0:
+                        set_dependencies(channel, via_set[v, head], *rest)
 
 
 @njit(cache=True)

@@ -9,7 +9,7 @@ from weft.routing.engines.valiant import around
 
 
 @engine("ugal", deadlock_free=True, lmc=False, candidates=True)
-def ugal(fabric: Fabric, *, max_vls: int = 8) -> Routes:
+def ugal(fabric: Fabric, *, max_vls: int = 8, progressive: bool = False) -> Routes:
     """Route by universal globally-adaptive load balancing: minimally, or via an intermediate.
 
     At the packet level, the first switch chooses for each packet, by the lengths of its queues. The
@@ -24,16 +24,20 @@ def ugal(fabric: Fabric, *, max_vls: int = 8) -> Routes:
     max_vls
         Number of available virtual lanes, as for `valiant`; minimal traffic uses the lanes of the
         second phase.
+    progressive
+        Whether a dragonfly's packets may turn to an intermediate after a minimal hop in the group
+        of their source (policy ``par`` of the flit level); this takes one lane more.
 
     Raises
     ------
     NotApplicable
-        If `valiant` does not support the fabric, or max_vls is too low.
+        If `valiant` does not support the fabric, max_vls is too low, or the fabric is no dragonfly
+        and `progressive` is set.
     InputError
         If max_vls is not 1 to 15.
 
     Notes
     -----
-    Source: Singh 2005; Kim, Dally, Scott and Abts 2008.
+    Source: Singh 2005; Kim, Dally, Scott and Abts 2008; Jiang, Kim and Dally 2009 (progressive).
     """
-    return around(fabric, "ugal", max_vls, direct=True)
+    return around(fabric, "ugal", max_vls, direct=True, turns=progressive)

@@ -142,7 +142,8 @@ class _Plan:
     lanes
         Number of lanes.
     lines
-        One int8 [edges] array per intermediate, then one per row: see `SetCollector.add`.
+        One int8 [edges] array per intermediate, then one per row, and with turns another one per
+        row: see `SetCollector.add`.
     """
 
     kind: str
@@ -153,10 +154,16 @@ class _Plan:
     lines: Iterator[NDArray[np.int8]]
 
 
-def around(fabric: Fabric, name: str, max_vls: int, *, direct: bool) -> CandidateRoutes:
-    """Return candidates via intermediates; with `direct`, packets may also be sent without one."""
+def around(
+    fabric: Fabric, name: str, max_vls: int, *, direct: bool, turns: bool = False
+) -> CandidateRoutes:
+    """Return candidates via intermediates.
+
+    With `direct`, packets may also be sent without one; with `turns`, these may still turn to an
+    intermediate after a hop in the group of their source.
+    """
     check_vls(max_vls)
-    plan = _plan(fabric)
+    plan = _dragonfly(fabric, turns=True) if turns else _plan(fabric)
     vias = int(plan.via.max()) + 1
     if vias < 3:
         raise NotApplicable(
@@ -170,15 +177,17 @@ def around(fabric: Fabric, name: str, max_vls: int, *, direct: bool) -> Candidat
     for line in plan.lines:
         sets.add(line)
     number, offset, edge, lane = sets.collect()
+    rows = fabric.graph.num_rows
     return CandidateRoutes(
         **provenance(fabric, name, notes=(plan.note,)),
-        set_id=number[vias:].copy(),
+        set_id=number[vias : vias + rows].copy(),
         set_offset=offset,
         set_edge=edge,
         set_lane=lane,
         via=plan.via,
         via_set=number[:vias].copy(),
         direct=direct,
+        turn_set=number[vias + rows :].copy(),
     )
 
 
@@ -237,14 +246,16 @@ def _megafly(fabric: Fabric) -> _Plan:
     return _by_groups(fabric, "megafly", note, groups.group, via, groups.gap)
 
 
-def _dragonfly(fabric: Fabric) -> _Plan:
+def _dragonfly(fabric: Fabric, *, turns: bool = False) -> _Plan:
     try:
         groups = find_dragonfly(fabric)
     except NotApplicable as reason:
         raise NotApplicable(f"not a dragonfly: {reason}") from None
     size = len(groups.group) // groups.num_groups
     note = f"found a dragonfly of {groups.num_groups} groups of {size} switches"
-    return _by_groups(fabric, "dragonfly", note, groups.group, groups.group, groups.gap)
+    return _by_groups(
+        fabric, "dragonfly", note, groups.group, groups.group, groups.gap, turns=turns
+    )
 
 
 def _low_diameter(fabric: Fabric) -> _Plan:
@@ -278,6 +289,8 @@ def _by_groups(
     group: NDArray[np.int32],
     via: NDArray[np.int32],
     gap: str = "",
+    *,
+    turns: bool = False,
 ) -> _Plan:
     """Return a plan of paths with the fewest cables between groups, and of these the fewest hops.
 
@@ -287,6 +300,9 @@ def _by_groups(
         The fabric, and fields of `_Plan`.
     group
         int32 [rows]: the group of each row; cables within a group are local.
+    turns
+        Whether packets may turn to an intermediate after a local cable, which then has lane 0; the
+        groups must be cliques, so that it is one cable.
     """
     graph = fabric.graph
     if len(np.unique(components(fabric)[via >= 0])) > 1:
@@ -303,7 +319,22 @@ def _by_groups(
     # In one lane, spines without a cable to the target group must not send down what goes up again.
     most = len(group) + 1 if one_lane else int(_FAR)
     lines = _group_lines(fabric, group, via, (hops, first, lanes), most)
+    if turns:
+        lines, lanes = _turn_lines(fabric, group, lines), lanes + 1
     return _Plan(kind, note, gap, via, lanes, lines)
+
+
+def _turn_lines(
+    fabric: Fabric, group: NDArray[np.int32], lines: Iterator[NDArray[np.int8]]
+) -> Iterator[NDArray[np.int8]]:
+    """Yield lines with lanes from 1 on; then those to rows of other groups, local cables on 0."""
+    graph = fabric.graph
+    tail, inner = group[graph.edge_tail], group[graph.edge_tail] == group[graph.edge_row]
+    raised = [np.where(line >= 0, line + 1, -1).astype(np.int8) for line in lines]
+    yield from raised
+    for own, line in zip(group, raised[-len(group) :], strict=True):
+        turn = np.where(inner & (line >= 0), 0, line)
+        yield np.where(tail == own, -1, turn).astype(np.int8)
 
 
 def _group_lines(

@@ -14,7 +14,7 @@ from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.choice import DIRECT, UNDECIDED, draw
 from weft.kernels.records import record, record_type
 from weft.routes import CandidateRoutes
-from weft.routes.intermediates import longest_paths
+from weft.routes.intermediates import detours
 from weft.sim.packet.policies.adaptive import BY, By, least_loaded, load_at
 from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
@@ -178,23 +178,7 @@ def _towards_and_lengths(
     by: By, threshold: int, fabric: Fabric, routes: CandidateRoutes
 ) -> Detours:
     """Return intermediates and the paths to them, with the path lengths that weight loads."""
-    to_via, loop_to_via = longest_paths(fabric, routes, routes.via_set)
-    lengths_to, other_loop = longest_paths(fabric, routes, routes.set_id)
-    for name, loop in (("intermediate", loop_to_via), ("switch", other_loop)):
-        if loop[0] >= 0:
-            row = fabric.node_names[fabric.graph.row_node[loop[1]]]
-            raise InputError(
-                f"the {routes.engine} routes of {fabric.name} to {name} {loop[0]} have a loop "
-                f"at {row}"
-            )
-    # A path to an intermediate ends at the row to which the first candidates lead.
-    onward = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
-    known = routes.via_set >= 0
-    first = routes.set_edge[routes.set_offset[routes.via_set[known]]]
-    onward[known] = fabric.graph.edge_row[first]
-    via_row = np.tile(np.arange(len(routes.via), dtype=np.int32), (len(routes.via_set), 1))
-    for _ in range(int(to_via.max(initial=0))):
-        via_row = np.take_along_axis(onward, via_row, axis=1)
+    lengths_to, to_via, via_row = detours(fabric, routes)
     rules = record(RULES, by=BY.index(by), threshold_bytes=threshold, by_load=routes.direct)
     paths = np.zeros(to_via.shape, dtype=TO_VIA)
     paths["set"], paths["via_row"], paths["links"] = (
