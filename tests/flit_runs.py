@@ -8,9 +8,10 @@ import weft
 from weft.fabrics import Fabric
 from weft.kernels.flit.engine import NO_PACKETS
 from weft.kernels.flit.net import Net
+from weft.routes import Routes
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
-from weft.sim.flit.routings import Routing, bind, of_tables
+from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
 
 
@@ -24,7 +25,9 @@ class Run:
     router, load
         Settings of routers, and traffic.
     routing
-        Name of a routing; None for the tables of `engine`.
+        Name of a routing; None for the routes of `engine`.
+    engine, policy
+        An engine with options, or its routes; and the policy if they leave a choice.
     latency, interval
         As in `Links.of`.
     **options
@@ -38,7 +41,8 @@ class Run:
         load: Load,
         *,
         routing: str | None = None,
-        engine: str = "dmodk",
+        engine: str | Routes = "dmodk",
+        policy: str | None = None,
         latency: Any = 1,
         interval: Any = 1,
         **options: Any,
@@ -47,11 +51,12 @@ class Run:
         self.load = load
         self.links = Links.of(self.fabric, latency, interval)
         lanes = lanes_of_class(router, load)
-        self.routing: Routing = (
-            of_tables(self.links, weft.route(self.fabric, engine), lanes)
-            if routing is None
-            else bind(routing, self.links, lanes)
-        )
+        if routing is None:
+            routes = weft.route(self.fabric, engine) if isinstance(engine, str) else engine
+            self.routing: Routing = of_routes(self.links, routes, lanes, policy)
+        else:
+            self.routing = bind(routing, self.links, lanes)
+        options.setdefault("lockstep", self.routing.remote)
         self.net: Net = state(self.links, self.routing.arrays, router, load, **options)
 
     def until(self, cycle: int) -> Net:

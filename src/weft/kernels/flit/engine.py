@@ -107,7 +107,6 @@ def loop(route, enter, adaptive):
         `ranks` is None, or a `weft.kernels.program.state.Ranks` with times in int64 ps.
     """
 
-    @lean_njit()
     def run(net, ranks, until):
         rules, count = net.rules, net.count
         words = len(net.active)
@@ -153,4 +152,8 @@ def loop(route, enter, adaptive):
                 quiet = 0
         return MORE
 
-    return run
+    # The disk keeps compiled code by this name, one version of each.
+    parts = [getattr(kernel, "py_func", kernel) for kernel in (route, enter)]
+    names = [f"{part.__module__.rpartition('.')[2]}.{part.__qualname__}" for part in parts]
+    run.__qualname__ = "-".join(["loop", *names, *(["adaptive"] if adaptive else [])])
+    return lean_njit()(run)

@@ -24,7 +24,7 @@ from weft.sim.common.metrics import link_kinds
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
-from weft.sim.flit.routings import Routing, bind, of_tables
+from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
 
 #: Cycles between two reports of progress, at most.
@@ -180,6 +180,7 @@ def simulate_flits(
     load: Load | None = None,
     router: Router | None = None,
     latency: NDArray[Any] | int = 1,
+    policy: str | None = None,
     drain: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> FlitTraffic:
@@ -200,6 +201,9 @@ def simulate_flits(
         Settings of routers; by default `Router()`.
     latency
         Cycles that a flit is on a link: one number, or int [links].
+    policy
+        Policy that chooses among the candidates of routes, with options; by default the one with
+        the name of the engine, or ``ecmp``.
     drain
         Most cycles of the drain; by default ten times the warm-up and measurement.
     progress
@@ -226,14 +230,14 @@ def simulate_flits(
     if until + drain >= 2**31:
         raise InputError("warmup, measure and drain must be less than 2^31 cycles together")
     links = Links.of(fabric, latency)
-    chosen = bound(routing, links, lanes_of_class(router, load))
+    chosen = bound(routing, links, lanes_of_class(router, load), policy)
     net = state(links, chosen.arrays, router, load, lockstep=chosen.remote)
     began = time.perf_counter()
     net, why = _run(chosen, net, until, until + drain, progress)
     return _result(links, chosen, router, load, net, why, time.perf_counter() - began)
 
 
-def bound(routing: str | Routes, links: Links, lanes: int) -> Routing:
+def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = None) -> Routing:
     """Return the routing of a run.
 
     Raises
@@ -242,9 +246,11 @@ def bound(routing: str | Routes, links: Links, lanes: int) -> Routing:
         As in `simulate_flits`.
     """
     if isinstance(routing, Routes):
-        return of_tables(links, routing, lanes)
+        return of_routes(links, routing, lanes, policy)
     if not isinstance(routing, str):
         raise InputError(f"routing must be a name or Routes, not {routing!r}")
+    if policy is not None:
+        raise InputError(f"routing {routing} takes no policy; routes of an engine do")
     return bind(routing, links, lanes)
 
 

@@ -175,7 +175,9 @@ def run_flits(
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
         cycle_ps=cycle_ps,
     )  # fmt: skip
-    net = state(links, chosen.arrays, router, messages, seed=options["seed"])
+    net = state(
+        links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"]
+    )
     ranks = _ranks(workload, queues.ops, options)
     began = time.perf_counter()
     limit = options["max_time_ns"]

@@ -34,7 +34,17 @@ def load_of(net, output):
 
 
 @part_njit()
+def below(number, count):
+    """Return a whole number below `count` from 64 random bits."""
+    return np.int64(((number >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+
+
+@part_njit()
 def draw(net, packet, count):
     """Draw a whole number below `count` for a packet at its present router."""
-    number = splitmix64(net.packets[packet].key ^ np.uint64(net.packets[packet].hops))
-    return np.int64(((number >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+    return below(splitmix64(net.packets[packet].key ^ np.uint64(net.packets[packet].hops)), count)
+
+
+@part_njit()
+def nothing(net, now, endpoint, packet):
+    """Do nothing when an endpoint begins to send a packet."""

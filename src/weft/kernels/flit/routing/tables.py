@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.kernels.flit.routing.common import choose
+from weft.kernels.flit.routing.virtual_lanes import VirtualLanes, lanes_by_ports
 from weft.kernels.lean import part_njit
 
 
@@ -20,26 +22,40 @@ class Tables(NamedTuple):
         int32 [rows * 256]: output of each port of a row, without that of the first port 0.
     row_base
         int32 [rows]: first entry of each row in `output`.
+    level
+        uint8 [1 or rows, 1 or endpoints]: service level of packets by the row at which they enter
+        and by their destination.
+    row
+        int32 [endpoints]: row of each endpoint.
+    lanes
+        Lanes of service levels.
     """
 
     table: Any
     output: Any
     row_base: Any
+    level: Any
+    row: Any
+    lanes: VirtualLanes
 
 
 @part_njit()
 def route(net, now, row, lane, packet, attempt):
-    """Take the output port of the forwarding table, on any lane of the packet's class."""
+    """Take the output port of the forwarding table, on the lanes of the packet's service level."""
     if attempt:
         return False
-    here, routes, rules = net.in_lanes[lane], net.routes, net.rules
+    routes = net.routes
     port = np.int64(routes.table[np.int64(net.packets[packet].destination), row])
-    here.out = np.int64(routes.output[routes.row_base[row] + port]) << rules.lane_shift
-    lanes = (np.uint64(1) << np.uint64(rules.class_lanes)) - np.uint64(1)
-    here.allowed = np.uint32(lanes << np.uint64(net.packets[packet].kind * rules.class_lanes))
+    level = np.int64(net.packets[packet].state)
+    allowed = lanes_by_ports(net, routes.lanes, packet, level, row, lane, port)
+    choose(net, lane, np.int64(routes.output[routes.row_base[row] + port]), allowed)
     return True
 
 
 @part_njit()
 def enter(net, now, endpoint, packet):
-    """Do nothing when an endpoint begins to send a packet."""
+    """Store the service level of the packet in `PACKET.state`."""
+    level = net.routes.level
+    destination = np.int64(net.packets[packet].destination)
+    line = np.int64(net.routes.row[endpoint]) if level.shape[0] > 1 else np.int64(0)
+    net.packets[packet].state = level[line, destination if level.shape[1] > 1 else 0]

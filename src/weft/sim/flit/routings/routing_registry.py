@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from weft.core.errors import InputError
+from weft.core.frozen import read_only
 from weft.core.registry import Registry
 from weft.kernels.flit.engine import loop
-from weft.kernels.flit.routing.tables import enter as nothing
+from weft.kernels.flit.net import Net
+from weft.kernels.flit.routing.common import nothing
 from weft.sim.flit.network import Links
+
+Choices = Callable[[Net, int, int], list[tuple[int, int]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +34,10 @@ class Routing:
         Arrays of the kernels, `Net.routes`.
     remote
         Whether the kernels read the state of other nodes.
+    choices
+        Of an adaptive routing: function of a `Net`, a row and a packet that has been routed there;
+        it returns the outputs that the packet may take, and the lanes of each as bits. None if this
+        is not known.
     """
 
     name: str
@@ -35,6 +46,7 @@ class Routing:
     enter: Any = nothing
     adaptive: bool = False
     remote: bool = False
+    choices: Choices | None = None
 
     @property
     def loop(self) -> Any:
@@ -45,6 +57,16 @@ class Routing:
 @cache
 def _loop(route: Any, enter: Any, adaptive: bool) -> Any:
     return loop(route, enter, adaptive)  # type: ignore[no-untyped-call]
+
+
+def fixed(arrays: Any) -> Any:
+    """Return a named tuple with read-only arrays, so that equal kinds have one compiled loop."""
+    return arrays._make(
+        fixed(each) if isinstance(each, tuple)
+        else read_only(np.ascontiguousarray(each).view()) if isinstance(each, np.ndarray)
+        else each
+        for each in arrays
+    )  # fmt: skip
 
 
 #: Entries are functions of the links of a fabric and of the lanes of a class of traffic that return

@@ -1,0 +1,12 @@
+"""Policies of the flit level, one file for each idea: rules that choose among candidates.
+
+A file with a function adds a policy, with kernels as in `weft.kernels.flit.routing.candidates`::
+
+    @policy("first")
+    def first_of_all() -> Policy:
+        return Policy(pick=lowest)
+"""
+
+from weft.sim.flit.routings.policies.policy_registry import Policy, bind, policy
+
+__all__ = ["Policy", "bind", "policy"]
