@@ -22,6 +22,7 @@ from weft.kernels.flit.net import Net
 from weft.routes import Routes
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
+from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
@@ -77,7 +78,8 @@ class FlitTraffic:
     why
         Why the run is not settled; empty if it is.
     deadlock
-        A circle of buffers that wait for each other; empty if there is none.
+        A cycle of buffers that wait for each other, as `find_deadlock` names it; empty if there is
+        none, or all packets of the measurement arrived.
     cycles
         Length of the run.
     ejected
@@ -303,10 +305,12 @@ def _result(
     accepted = float(count.ejected / load.measure / links.ends)
     spread = 0.0 if rate is None or rate.few else rate.half_width
     reasons = []
+    deadlock = ""
     if why == STUCK:
         reasons.append("packets are stuck")
     if not _is_drained(net):
         reasons.append("packets of the measurement have not arrived")
+        deadlock = find_deadlock(net, links, routing)
     if accepted + spread < offered * (1 - LOST):
         reasons.append("fewer flits arrive than are offered")
     with np.errstate(invalid="ignore"):
@@ -321,7 +325,7 @@ def _result(
         latency=latency, network_latency=network,
         hops=count.packet_hops / count.measured if count.measured else np.nan,
         packets=int(count.measured), missing=int(count.born - count.measured),
-        settled=not reasons, why="; ".join(reasons), deadlock="", cycles=int(count.now),
+        settled=not reasons, why="; ".join(reasons), deadlock=deadlock, cycles=int(count.now),
         ejected=net.endpoints["ejected"].copy(), histogram=net.histogram, flits=flits,
         wait_cycles=waits, flit_hops=int(count.hops), run_s=run_s,
     )  # fmt: skip

@@ -23,6 +23,7 @@ from weft.kernels.program.state import Ranks
 from weft.routes import Routes
 from weft.sim.common.programs import lay_ranks, queue_pairs
 from weft.sim.common.replay import Replay
+from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, Messages, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import bound, link_table
@@ -185,7 +186,7 @@ def run_flits(
     net, why, stopped = _run(chosen, net, ranks, workload, min(last, MOST_CYCLES), progress)
     took = time.perf_counter() - began
     if why == STUCK:
-        raise InputError(_stuck(workload, net, ranks, cycle_ps))
+        raise InputError(_stuck(workload, net, ranks, cycle_ps, find_deadlock(net, links, chosen)))
     if why == MORE and not stopped and limit is None:
         raise InputError(
             f"the run takes more than 2^31 cycles of {cycle_ps / PS_PER_NS:g} ns; "
@@ -290,12 +291,15 @@ def _run(
         cycles = int(min(max(cycles * REPORT_S / took, 100), 4 * cycles, 2**30))
 
 
-def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int) -> str:
+def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int, deadlock: str) -> str:
     """Return why nothing moves any more."""
     now = f"{int(net.count.now) * cycle_ps / PS_PER_NS:g} ns"
     if net.count.under_way == 0:
         return deadlock_of_ranks(workload, ranks.posted, ranks.ended, now)
-    return f"packets wait for each other forever at {now}: {int(net.count.under_way)} are under way"
+    return (
+        f"the network is deadlocked after {now}: {int(net.count.under_way)} packets cannot move, "
+        f"because buffers wait for each other in a cycle: {deadlock}"
+    )
 
 
 def _alone(
