@@ -49,11 +49,11 @@ def plain(spec: str) -> float:
     """Return the flit-hops/s of the reference."""
     run = Run(spec, ROUTER, Load(rate=RATE, warmup=0, measure=MOST))
     routes = weft.route(run.fabric, "dmodk")
-    twin = PlainFlits(run.fabric, routes, ROUTER, run.load, [1] * run.fabric.num_links,
-                      run.net.endpoints["birth"])  # fmt: skip
+    ones = [1] * run.fabric.num_links
+    twin = PlainFlits(run.fabric, routes, ROUTER, run.load, ones, ones)
     start = time.perf_counter()
     twin.run(PLAIN)
-    return len(twin.sent) / (time.perf_counter() - start)
+    return int(twin.count["hops"]) / (time.perf_counter() - start)
 
 
 def main() -> None:

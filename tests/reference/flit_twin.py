@@ -311,6 +311,16 @@ class PlainFlits:
         here = sum(flit.packet is lane.packet for flit in lane.buffer)
         return self.router.switching != "store-and-forward" or here == lane.packet.size
 
+    def waited(self, packet: Packet) -> int:
+        """Return how long a packet has waited at a router beyond the least time."""
+        vc_delay = 0 if self.router.speculative else self.router.vc_delay
+        return self.now - packet.came - self.router.routing_delay - vc_delay
+
+    def total_wait(self, link: Link) -> int:
+        """Return the total wait at an input so far."""
+        flits = [flit for lane in link.lanes for flit in lane.buffer]
+        return link.wait + sum(self.waited(flit.packet) for flit in flits if flit.number == 0)
+
     def allocate_lanes(self, switch: Switch) -> list[Lane]:
         """Allocate output lanes; return the lanes whose packets waited for one."""
         waiting = [lane for link in switch.inputs for lane in link.lanes if self.waits(lane)]
@@ -420,8 +430,7 @@ class PlainFlits:
             serve(out.link.ports_served, lane.link.port)
         if flit.number == 0:
             packet.routers += 1
-            vc_delay = 0 if self.router.speculative else self.router.vc_delay
-            lane.link.wait += self.now - packet.came - self.router.routing_delay - vc_delay
+            lane.link.wait += self.waited(packet)
         if self.router.output_buffer:
             out.queue.append((self.now + self.router.switch_delay, flit))
         else:

@@ -15,7 +15,7 @@ from tests.reference.flit_parts import Lane, Packet
 from tests.reference.flit_twin import PlainFlits
 from tests.reference.packet_cases import fabric_of
 from weft.fabrics import Fabric
-from weft.sim.flit.network import Circuits
+from weft.sim.flit.network import Circuits, waits_of
 from weft.sim.flit.router import Router
 from weft.sim.flit.traffic import Load
 
@@ -92,7 +92,7 @@ def state(run: Run) -> dict[str, Any]:
     return {
         **{name: int(net.count[name]) for name in COUNTERS},
         "flits": net.outputs["flits"][links.output_of].tolist(),
-        "waits": net.inputs["wait"][links.input_of].tolist(),
+        "waits": waits_of(net)[links.input_of].tolist(),
         "owners": [owner(lane) for lane in out],
         "credits": net.out_lanes["credits"][out[inside.repeat(lanes)]].tolist(),
         "shared": net.outputs["shared"][links.output_of[inside]].tolist(),
@@ -121,7 +121,7 @@ def plain_state(twin: PlainFlits) -> dict[str, Any]:
     return {
         **{name: twin.count[name] for name in COUNTERS},
         "flits": [link.flits for link in twin.links],
-        "waits": [link.wait for link in twin.links],
+        "waits": [twin.total_wait(link) for link in twin.links],
         "owners": [owner(lane.owner) for lane in lanes],
         "credits": [lane.credits - lane.borrowed for link in inside for lane in link.lanes],
         "shared": [link.shared for link in inside],

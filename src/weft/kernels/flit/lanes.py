@@ -233,7 +233,8 @@ def arrivals(net, now, node, router):
         lane = number << rules.lane_shift | k
         here = net.in_lanes[lane]
         if flit & HEAD:
-            net.packets[flit >> PACKET_SHIFT].came = now
+            net.inputs[number].wait -= now + rules.least
+            net.inputs[number].heads += 1
         here.count += 1
         if here.count > 1:
             place = np.int64(here.first) + here.count - 2

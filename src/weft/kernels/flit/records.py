@@ -56,7 +56,8 @@ IN_LANE = record_type(
 )
 
 INPUT = record_type(
-    wait="i8",  # cycles that heads of packets waited here beyond the least time
+    wait="i8",  # sum of grants of heads of packets minus the sum of their arrivals, cycles
+    heads="i4",  # heads of packets in the buffers
     ready="u4",  # bits: lanes whose first flit may be sent now
     waiting="u4",  # bits: lanes whose packet waits for an output lane
     deciding="u4",  # bits: lanes in state ROUTING or GRANTED
@@ -110,7 +111,6 @@ QUEUE = record_type(first="u2", count="u2")
 #: What routers read of a packet.
 PACKET = record_type(
     key="u8",  # random number of the packet, for the draws of routing functions
-    came="i4",  # cycle in which its first flit came to the present router
     destination="i4",
     size="i4",  # flits
     via="i4",  # router to which it goes first; -1 for none

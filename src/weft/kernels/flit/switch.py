@@ -160,9 +160,11 @@ def give_lanes(net, now, router, node, route, adaptive):
                 number, k = lane >> shift, lane & ((1 << shift) - 1)
                 port = number - router.first_in
                 scratch.asked[port] &= ~lane_bit(k)
-                size = np.int64(net.packets[first_packet(net, lane)].size)
+                packet = net.packets[first_packet(net, lane)]
+                size = np.int64(packet.size)
                 out = take_lane(net, output, net.in_lanes[lane].allowed, lane, size)
                 if out >= 0:
+                    packet.hops += 1
                     net.outputs[output].last_given = port
                     net.inputs[number].last_given = k
                     grant_lane(net, router, port, number, k, out, now)
@@ -285,13 +287,12 @@ def _forward(net, now, router, port, lane):
         use_credit(net, out_number, out & mask)
         put_on_link(net, leaves, out_number, out & mask, flit)
     if flit & HEAD:
-        packet = net.packets[flit >> PACKET_SHIFT]
-        packet.hops += 1
         if rules.circuits:
             net.origins[flit >> PACKET_SHIFT].way += (
                 net.outputs[out_number].latency + rules.acknowledge_hop
             )
-        net.inputs[number].wait += now - packet.came - rules.least
+        net.inputs[number].wait += now
+        net.inputs[number].heads -= 1
     if rules.hold_switch:
         net.turns[out_number].holder = -1 if flit & TAIL else lane
     if flit & TAIL:

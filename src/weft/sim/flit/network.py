@@ -439,6 +439,12 @@ def _bits_of(lanes: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if lanes <= 8 else np.uint16 if lanes <= 16 else np.uint32
 
 
+def waits_of(net: Net) -> NDArray[np.int64]:
+    """Return the total wait of packets at each input, those still there included, cycles."""
+    total: NDArray[np.int64] = net.inputs["wait"] + net.inputs["heads"] * int(net.count.now)
+    return total
+
+
 def with_packets(net: Net) -> Net:
     """Return the state with room for twice as many packets under way."""
     old = len(net.packets)

@@ -23,7 +23,7 @@ from weft.routes import Routes
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
 from weft.sim.flit.deadlock import find_deadlock
-from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
+from weft.sim.flit.network import Links, lanes_of_class, state, waits_of, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
@@ -318,7 +318,7 @@ def _result(
     if slope.grows and slope.slope * BATCHES[0] > 0.1 * latency.mean:
         reasons.append("the latency grows")
     flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
-    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], net.inputs["wait"]
+    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], waits_of(net)
     return FlitTraffic(
         fabric=fabric, routing=routing.name, router=router, load=load, offered=offered,
         accepted=accepted, accepted_ci95=np.nan if rate is None else rate.half_width,

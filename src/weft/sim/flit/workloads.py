@@ -24,7 +24,7 @@ from weft.routes import Routes
 from weft.sim.common.programs import lay_ranks, queue_pairs
 from weft.sim.common.replay import Replay
 from weft.sim.flit.deadlock import find_deadlock
-from weft.sim.flit.network import Links, Messages, state, with_packets
+from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import bound, link_table
 from weft.sim.flow.engine import Progress, deadlock_of_ranks
@@ -194,7 +194,7 @@ def run_flits(
         )
     complete = why == DONE
     flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
-    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], net.inputs["wait"]
+    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], waits_of(net)
     end = max(int(ranks.ended.max(initial=0)), int(ranks.arrived.max(initial=0)))
     return FlitResult(
         fabric=fabric, engine=chosen.name, workload=workload, host=hosts, router=router,
