@@ -11,9 +11,10 @@ import os
 import resource
 import time
 
-import weft
 from tests.flit_runs import Run
 from tests.reference.flit_twin import PlainFlits
+
+import weft
 from weft.sim.flit import Load, Router
 
 #: Spec, routing (None: tables of dmodk), cycles.
