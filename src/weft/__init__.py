@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from weft.routing.lower import lower
     from weft.routing.validation.validate import Validation, validate
     from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
+    from weft.sim.common.progress import StopRun
     from weft.sim.flit.booksim import BookSimRun, read_booksim
     from weft.sim.flow import FlowResult, IncompleteRun
-    from weft.sim.packet import CongestionControl, Hardware, PacketResult, StopRun, VlArbitration
+    from weft.sim.packet import CongestionControl, Hardware, PacketResult, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
     from weft.sim.packet.series import cable_series, link_series, queue_series
     from weft.sim.packet.timelines import rank_spans, timelines
@@ -90,10 +91,9 @@ _HOMES = {
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
+    "weft.sim.common.progress": ("StopRun",),
     "weft.sim.flow": ("FlowResult", "IncompleteRun"),
-    "weft.sim.packet": (
-        "CongestionControl", "Hardware", "PacketResult", "StopRun", "VlArbitration",
-    ),
+    "weft.sim.packet": ("CongestionControl", "Hardware", "PacketResult", "VlArbitration"),
     "weft.sim.packet.hot_spots": ("HotSpots",),
     "weft.sim.packet.series": ("cable_series", "link_series", "queue_series"),
     "weft.sim.packet.timelines": ("rank_spans", "timelines"),

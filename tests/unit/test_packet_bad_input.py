@@ -10,7 +10,8 @@ import pytest
 
 import weft
 from weft.core.errors import InputError, NotApplicable
-from weft.sim.packet import Hardware, StopRun, VlArbitration
+from weft.sim.common.progress import StopRun
+from weft.sim.packet import Hardware, VlArbitration
 from weft.workload import WorkloadBuilder, load_workload
 
 TREE = weft.fabric("xgft:2;2,2;1,2")

@@ -13,8 +13,8 @@ from tests.packet_runs import PLAIN, D, L, R, arrivals, fabric_of, puts, run
 import weft
 from weft import CongestionControl, InputError
 from weft.cli.simulate_packets_text import packet_lines
-from weft.sim.flow.engine import Progress
-from weft.sim.packet import StopRun, state
+from weft.sim.common.progress import Progress, StopRun
+from weft.sim.packet import state
 from weft.sim.sweep.one_load import Network
 
 #: Time from the departure of a packet's first byte to the arrival of its last, via one switch.

@@ -19,7 +19,7 @@ from weft.core.signals import AGAIN_S, raise_deferred, stoppable
 from weft.experiment import check
 from weft.experiment.run import Stage, perform
 from weft.experiment.store import Store
-from weft.sim.flow import Progress
+from weft.sim.common.progress import Progress
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])

@@ -19,7 +19,8 @@ from weft.fabrics.load import fabric as load_fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
-from weft.sim.flow import FlowResult, IncompleteRun, Progress
+from weft.sim.common.progress import Progress
+from weft.sim.flow import FlowResult, IncompleteRun
 from weft.sim.packet.policies import policy as policies
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.jobs import Job, JobMix, combine, place_jobs

@@ -11,9 +11,10 @@ from weft.core.errors import InputError
 from weft.experiment.spec import Experiment, Run
 from weft.fabrics import Fabric
 from weft.routes import Routes
-from weft.sim.flow import FlowResult, IncompleteRun, Progress
-from weft.sim.packet import PacketResult, StopRun
-from weft.sim.packet.network import PS_PER_NS
+from weft.sim.common.progress import Progress, StopRun
+from weft.sim.common.times import PS_PER_NS
+from weft.sim.flow import FlowResult, IncompleteRun
+from weft.sim.packet import PacketResult
 from weft.sim.simulate import simulate
 from weft.sim.static.phases import StaticWorkload
 from weft.workload.jobs import JobMix

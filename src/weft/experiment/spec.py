@@ -33,10 +33,10 @@ from weft.core.units import Nanoseconds
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.routing import engine as engines
+from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
 from weft.sim.flow.sharing import Sharing
 from weft.sim.options import NO_CHOICE, Level, RunSettings, chooses
-from weft.sim.packet.hardware import LONGEST_NS, WRITTEN, hardware_of
-from weft.sim.packet.limits import LONGEST_OPTIONS_NS
+from weft.sim.packet.hardware import WRITTEN, hardware_of
 from weft.sim.packet.policies import policy as policies
 
 #: Maximum number of runs of an experiment.

@@ -1,4 +1,4 @@
-"""Programs of ranks as arrays for the flow and packet levels, and their queue pairs."""
+"""Programs of ranks as arrays for the levels with time, their queue pairs and their deadlocks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from weft.workload import Kind, Workload
 
 #: Keys below this bound are numbered by means of a table of all possible keys.
 _DENSE = 2**24
+#: Number of ranks that the message about a deadlock names.
+_NAMED = 4
 
 
 def lay_ranks(
@@ -170,3 +172,38 @@ def numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDA
     distinct = np.flatnonzero(number >= 0)
     number[distinct] = np.arange(len(distinct), dtype=np.int32)
     return distinct, number[key]
+
+
+def deadlock_of_ranks(
+    workload: Workload, posted: NDArray[Any], ended: NDArray[Any], now: str
+) -> str:
+    """Return text that names the waiting ranks of a deadlocked workload and their operations.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    posted, ended
+        Times of all operations, below 0 for events that have not happened.
+    now
+        Simulated time as text.
+    """
+    waiting = np.flatnonzero((posted >= 0) & (ended < 0))
+    ranks, first = np.unique(workload.rank[waiting], return_index=True)
+    names = "; ".join(
+        f"rank {workload.rank[op]} in {_wait(workload, int(op))}" for op in waiting[first][:_NAMED]
+    )
+    more = f"; and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
+    return f"the workload deadlocks after {now}: {len(ranks)} ranks wait for ever: {names}{more}"
+
+
+def _wait(workload: Workload, op: int) -> str:
+    """Return text for a waiting operation and the reason."""
+    rank = int(workload.rank[op])
+    number = op - int(workload.op_offset[rank])
+    reason = ""
+    if workload.kind[op] == Kind.SEND:
+        reason = " for its receive, which is not posted (the message is not eager)"
+    elif workload.kind[op] == Kind.RECV:
+        reason = " for its send, which has not begun"
+    return f"operation {number}, {workload.what(op)}, waits{reason}"

@@ -21,18 +21,16 @@ from weft.kernels.flit.net import Net
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.routes import Routes
-from weft.sim.common.programs import lay_ranks, queue_pairs
+from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
+from weft.sim.common.progress import REPORT_S, Progress
 from weft.sim.common.replay import Replay
+from weft.sim.common.times import PS_PER_NS, picoseconds
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import bound, link_table
-from weft.sim.flow.engine import Progress, deadlock_of_ranks
-from weft.sim.packet.network import PS_PER_NS, picoseconds
 from weft.workload import Workload
 
-#: Approximate time between two reports of progress, seconds.
-REPORT_S = 0.2
 #: Largest number of cycles of a run: packets keep the cycle of their arrival in 32 bits.
 MOST_CYCLES = 2**31 - 1
 

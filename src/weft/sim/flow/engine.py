@@ -21,44 +21,22 @@ from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRun
-from weft.sim.common.programs import QueuePairs, lay_ranks, numbered, queue_pairs
+from weft.sim.common.programs import (
+    QueuePairs,
+    deadlock_of_ranks,
+    lay_ranks,
+    numbered,
+    queue_pairs,
+)
+from weft.sim.common.progress import REPORT_S, Progress
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import sharing_states
 from weft.workload import Kind, Workload
 
-#: Approximate time between two reports of progress, seconds.
-REPORT_S = 0.2
-#: Number of ranks that the message about a deadlock names.
-_NAMED = 4
-
 
 class IncompleteRun(WeftError):
     """Error of a run that was stopped before all operations had ended; it has no result."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Progress of a run.
-
-    Parameters
-    ----------
-    ended, operations
-        Ended operations, and all operations.
-    arrived, messages
-        Arrived messages, and all messages.
-    now_ns
-        Simulated time.
-    delivered
-        Share of all bytes that has been delivered, 0 to 1; None if not counted.
-    """
-
-    ended: int
-    operations: int
-    arrived: int
-    messages: int
-    now_ns: float
-    delivered: float | None = None
 
 
 def run_flows(
@@ -353,38 +331,3 @@ class _State:
                     paths.write(model.route_offset[:-1] + 1, model.route_link)
             fresh = self.ranks.posted[paths.ops] < 0
             self.ranks.program.route[paths.ops[fresh]] = paths.op_route[fresh]
-
-
-def deadlock_of_ranks(
-    workload: Workload, posted: NDArray[Any], ended: NDArray[Any], now: str
-) -> str:
-    """Return text that names the waiting ranks of a deadlocked workload and their operations.
-
-    Parameters
-    ----------
-    workload
-        The workload.
-    posted, ended
-        Times of all operations, below 0 for events that have not happened.
-    now
-        Simulated time as text.
-    """
-    waiting = np.flatnonzero((posted >= 0) & (ended < 0))
-    ranks, first = np.unique(workload.rank[waiting], return_index=True)
-    names = "; ".join(
-        f"rank {workload.rank[op]} in {_wait(workload, int(op))}" for op in waiting[first][:_NAMED]
-    )
-    more = f"; and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
-    return f"the workload deadlocks after {now}: {len(ranks)} ranks wait for ever: {names}{more}"
-
-
-def _wait(workload: Workload, op: int) -> str:
-    """Return text for a waiting operation and the reason."""
-    rank = int(workload.rank[op])
-    number = op - int(workload.op_offset[rank])
-    reason = ""
-    if workload.kind[op] == Kind.SEND:
-        reason = " for its receive, which is not posted (the message is not eager)"
-    elif workload.kind[op] == Kind.RECV:
-        reason = " for its send, which has not begun"
-    return f"operation {number}, {workload.what(op)}, waits{reason}"

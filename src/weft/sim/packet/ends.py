@@ -10,9 +10,9 @@ from weft.core.errors import WeftError
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
 from weft.routes import Routes
-from weft.sim.flow.engine import deadlock_of_ranks
+from weft.sim.common.programs import deadlock_of_ranks
+from weft.sim.common.times import PS_PER_NS
 from weft.sim.packet.congestion_trees import Buffer, deadlock_cycle
-from weft.sim.packet.network import PS_PER_NS
 from weft.sim.packet.state import State
 from weft.workload import Workload
 

@@ -16,28 +16,17 @@ from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRun
-from weft.sim.flow.engine import Progress
+from weft.sim.common.progress import REPORT_S, Progress, StopRun
+from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, check_options
 from weft.sim.packet.connections import connect
 from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
 from weft.sim.packet.hardware import Hardware
-from weft.sim.packet.limits import (
-    LONGEST_RUN_PS,
-    check_fabric_times,
-    check_options,
-    check_workload,
-)
-from weft.sim.packet.network import PS_PER_NS, PacketNetwork
+from weft.sim.packet.limits import check_fabric_times, check_workload
+from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.policies import bind
 from weft.sim.packet.result import PacketResult
 from weft.sim.packet.state import State
 from weft.workload import Workload
-
-#: Approximate time between two reports of progress, seconds.
-REPORT_S = 0.2
-
-
-class StopRun(Exception):
-    """Exception that `progress` raises to stop a run; the result covers the time until then."""
 
 
 def run_packets(

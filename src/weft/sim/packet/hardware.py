@@ -23,6 +23,7 @@ from weft.core.settings import (
     settings,
 )
 from weft.core.units import Bytes, Nanoseconds
+from weft.sim.common.times import LONGEST_NS
 from weft.sim.packet.congestion_control import CongestionControl
 from weft.sim.packet.pairs import Entries, pairs
 
@@ -33,8 +34,6 @@ QueuePairs = Literal["pair", "host"]
 HEADER_BYTES = 26
 #: Largest number of entries of InfiniBand's lane arbitration tables; largest weight or limit.
 MAX_ENTRIES, MAX_BYTE = 64, 255
-#: Longest latency, 10 hours: sums of times stay within 64 bits of picoseconds.
-LONGEST_NS = 2**55 / 1000
 Latency = Annotated[Nanoseconds, Field(le=LONGEST_NS)]
 #: Largest packet in bytes, largest buffer in credits, and largest speed-up.
 MAX_WIRE_BYTES, MAX_CREDITS, MAX_SPEEDUP = 2**30, 2**30, 1024

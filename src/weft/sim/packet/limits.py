@@ -11,39 +11,15 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.program import operations as program
+from weft.sim.common.times import LONGEST_WAIT_PS, check_durations, check_latencies
 from weft.sim.packet.connections import Connections
-from weft.sim.packet.hardware import LONGEST_NS, Hardware
+from weft.sim.packet.hardware import Hardware
 from weft.workload import Workload
 
-#: Longest time of a run, 26 days; longest calculation, release time or message without contention,
-#: 13 days.
-LONGEST_RUN_PS, LONGEST_WAIT_PS = 2**61, 2**60
 #: Longest time of one packet on one link, 35 s; congestion control multiplies it by up to 2^14.
 LONGEST_PACKET_PS = 2**45
-#: Longest times among the options of a run, ns.
-LONGEST_OPTIONS_NS = {
-    "overhead_ns": LONGEST_NS, "local_latency_ns": LONGEST_NS,
-    "max_time_ns": LONGEST_RUN_PS / 1000, "snapshot_ns": LONGEST_RUN_PS / 1000,
-}  # fmt: skip
 #: Largest number of packets of one connection: packet numbers have 31 bits.
 MOST_PACKETS = 2**31 - 1
-
-
-def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse times of a run that are too long.
-
-    Raises
-    ------
-    InputError
-        If an option is too large; the message names it.
-    """
-    for name, longest in LONGEST_OPTIONS_NS.items():
-        given = options[name]
-        if given is not None and not given <= longest:
-            raise InputError(
-                f"{name} must be at most {longest:.4g}, not {given:g}: times are counted in "
-                "picoseconds"
-            )
 
 
 def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
@@ -54,14 +30,7 @@ def check_fabric_times(fabric: Fabric, hardware: Hardware) -> None:
     InputError
         If a time is too long; the message names the cable.
     """
-    latency = np.asarray(fabric.cable_latency_ns, dtype=np.float64)
-    wrong = np.flatnonzero(~((latency >= 0) & (latency <= LONGEST_NS)))
-    if len(wrong):
-        cable = int(wrong[0])
-        raise InputError(
-            f"the cable {fabric.cable_name(cable)} has a latency of {latency[cable]:g} ns; "
-            f"expected 0 to {LONGEST_NS:g}"
-        )
+    check_latencies(fabric)
     packet_bytes = hardware.mtu_bytes + hardware.header_bytes
     rate = np.asarray(fabric.link_rate_gbps, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
@@ -93,14 +62,7 @@ def check_workload(
     InputError
         If an operation takes too long; the message names it.
     """
-    for what, times in (("takes", workload.duration_ns), ("begins at", workload.release_ns)):
-        long = np.flatnonzero(~(np.asarray(times) * 1000.0 <= LONGEST_WAIT_PS))
-        if len(long):
-            op = int(long[0])
-            raise InputError(
-                f"{workload.describe(op)} {what} {times[op]:g} ns; at most "
-                f"{LONGEST_WAIT_PS / 1000:.4g} ns are simulated"
-            )
+    check_durations(workload)
     ops = workload.messages
     size = workload.size_bytes[ops]
     away = connections.route[ops] != program.LOCAL

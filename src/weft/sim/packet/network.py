@@ -14,18 +14,11 @@ from weft.fabrics import Fabric
 from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.net import Topology
 from weft.kernels.packet.records import KIND, LINK, NEVER, PORT, ROW
+from weft.sim.common.times import picoseconds
 from weft.sim.packet.hardware import MAX_NODE_CREDITS, Hardware
 
-PS_PER_NS = 1000
 #: Size of a cache line in bytes.
 CACHE_LINE = 64
-
-
-def picoseconds(nanoseconds: Any) -> NDArray[np.int64]:
-    """Return times in whole ps, rounded to the nearest."""
-    if not np.any(nanoseconds):
-        return np.zeros(np.shape(nanoseconds), dtype=np.int64)  # untouched zeros take no memory
-    return np.rint(np.asarray(nanoseconds, dtype=np.float64) * PS_PER_NS).astype(np.int64)
 
 
 def aligned(count: int, dtype: Any, values: Mapping[str, Any] | None = None) -> NDArray[Any]:

@@ -20,11 +20,12 @@ from weft.routing_keys.key_set import KeySet
 from weft.sim.common.congestion_matrix import congestion_matrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import Replay, ratio, totals
+from weft.sim.common.times import picoseconds
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.message_routes import MessageRoutes
-from weft.sim.packet.network import PacketNetwork, picoseconds
+from weft.sim.packet.network import PacketNetwork
 from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling

@@ -18,12 +18,12 @@ from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.routing_keys.run import Answers, KeyRun
 from weft.sim.common.programs import lay_ranks
+from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
-from weft.sim.packet.limits import LONGEST_RUN_PS
 from weft.sim.packet.message_routes import MessageRoutes
-from weft.sim.packet.network import PS_PER_NS, PacketNetwork, aligned, picoseconds
+from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
 from weft.workload import Workload

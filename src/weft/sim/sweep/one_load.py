@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routes import Routes
+from weft.sim.common.times import picoseconds
 from weft.sim.options import Level
-from weft.sim.packet.network import picoseconds
 from weft.sim.simulate import simulate
 from weft.sim.sweep.job_measures import measure_jobs
 from weft.sim.sweep.window_measures import OpenLoopMeasures

@@ -16,6 +16,7 @@ from weft.fabrics import Fabric, check_fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
+from weft.sim.common.times import LONGEST_OPTIONS_NS
 from weft.sim.options import (
     NO_CHOICE,
     Level,
@@ -25,7 +26,6 @@ from weft.sim.options import (
     usual_policy,
 )
 from weft.sim.packet import Hardware
-from weft.sim.packet.limits import LONGEST_OPTIONS_NS
 from weft.sim.sweep.one_load import Network, Traffic
 from weft.workload import traffic as flows_of
 from weft.workload.sources import REQUEST_BYTES, Distribution
