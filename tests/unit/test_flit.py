@@ -57,6 +57,39 @@ def test_a_flow_is_limited_by_the_round_trip_of_credits(buffer: int) -> None:
     assert net.count.ejected / 40_000 == pytest.approx(min(1, buffer / loop_cycles), rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("router", "size", "latency", "places"),
+    [
+        (Router(), 20, 1, 8),
+        (Router(shared_buffer=5), 20, 3, 9),
+        (Router(switch_delay=1, credit_delay=4), 1, 100, 205),
+        (Router(switching="cut-through"), 20, 1, 20),
+        (Router(switching="store-and-forward", shared_buffer=5), 20, 1, 15),
+        (Router(buffer=2), 20, 100, 2),
+    ],
+)
+def test_buffers_hold_a_credit_round_trip_by_default(
+    router: Router, size: int, latency: int, places: int
+) -> None:
+    """2 * 3 + 2 + 1 cycles pass from one flit over a link of latency 3 to the use of its credit."""
+    net = Run("xgft:2;1,2;1,1", router, Load(size=size), latency=latency).net
+    assert net.rules.buffer == places
+    assert (net.out_lanes["credits"] == places).all()
+
+
+@pytest.mark.parametrize("latency", [1, 2, 40])
+def test_the_default_buffer_lets_one_lane_fill_a_link(latency: int) -> None:
+    load = Load(rate=1.0, size=1000, pattern="shift", warmup=5000, measure=20_000)
+    net = Run("xgft:2;1,2;1,1", Router(lanes=1), load, latency=latency).after()
+    assert net.count.ejected / 40_000 == pytest.approx(1, rel=0.01)
+
+
+def test_buffers_too_small_for_long_cables_must_be_set() -> None:
+    with pytest.raises(weft.InputError, match=r"round trip takes 40,003 cycles .* so set buffer"):
+        Run("xgft:1;2;1", Router(), Load(), latency=20_000)
+    assert Run("xgft:1;2;1", Router(buffer=9), Load(), latency=20_000).net.rules.buffer == 9
+
+
 CHANGES: list[dict[str, Any]] = [
     {}, {"size": 5}, {"lanes": 1}, {"lanes": 2, "iterations": 3},
     {"size": 5, "switching": "cut-through"}, {"size": 5, "switching": "store-and-forward"},
@@ -86,7 +119,7 @@ def test_every_packet_arrives_and_the_network_is_empty_afterwards(
     assert net.count.under_way == 0
     assert net.count.measured == net.count.born
     inside = slice(run.links.ends << int(net.rules.lane_shift), None)
-    assert (net.out_lanes["credits"] == router.buffer).all()
+    assert (net.out_lanes["credits"] == (router.buffer or 8)).all()
     assert (net.outputs["shared"] == router.shared_buffer).all()
     assert (net.out_lanes["owner"] == -1).all()
     assert not net.in_lanes["count"][inside].any()
@@ -137,8 +170,8 @@ def test_traffic_that_cannot_work_is_refused(changes: dict[str, Any], message: s
         ("xgft:1;2;1", {}, {"pattern": "nowhere"}, {}, weft.InputError, "nowhere"),
         ("xgft:1;6;1", {}, {"pattern": "transpose"}, {}, weft.NotApplicable, "power of two, not 6"),
         ("xgft:1;65;1", {}, {}, {"engine": "minhop"}, weft.NotApplicable, "at most 64 ports"),
-        ("xgft:1;2;1", {"switching": "cut-through"}, {"size": 9}, {}, weft.InputError,
-         "needs buffers for a packet of 9 flits"),
+        ("xgft:1;2;1", {"switching": "cut-through", "buffer": 8}, {"size": 9}, {}, weft.InputError,
+         "needs buffers for a packet of 9 flits, not of 8"),
         ("xgft:1;2;1", {"lanes": 1}, {"reply": 1}, {}, weft.InputError, "lanes must be even"),
         ("torus:4x4", {}, {}, {"routing": "nca-random"}, weft.NotApplicable, "fat tree"),
     ],

@@ -301,7 +301,8 @@ def state(
     class_lanes = lanes_of_class(router, load)
     classes = router.lanes // class_lanes
     largest = traffic.largest
-    router.check_size(largest)
+    router = router.sized(largest, links.longest)
+    assert router.buffer is not None
     if circuits is not None and load is not None and (load.smallest < 2 or load.reply == 1):
         raise InputError("packets that hold circuits have at least 2 flits, one of them the tail")
     nodes = ends + fabric.graph.num_rows

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from weft.core.errors import InputError
-from weft.core.settings import Settings, Truth, Whole
+from weft.core.settings import Option, Settings, Truth, Whole
 
 Switching = Literal["wormhole", "cut-through", "store-and-forward"]
 Allocator = Literal["input-first", "output-first", "islip"]
@@ -18,6 +18,8 @@ Arbiter = Literal["round-robin", "least-recent", "age"]
 MOST_PORTS, MOST_LANES = 64, 32
 #: Largest number of places of a buffer, of cycles of a delay, and of iterations.
 MOST_PLACES, MOST_CYCLES, MOST_ITERATIONS = 2**15 - 1, 2**15, 64
+#: Least number of places of a buffer by default.
+LEAST_PLACES = 8
 
 Cycles = Annotated[Whole, Field(ge=0, le=MOST_CYCLES)]
 Speedup = Annotated[Whole, Field(ge=1, le=MOST_PORTS)]
@@ -72,7 +74,13 @@ class Router(Settings):
     """
 
     lanes: Annotated[Whole, Field(ge=1, le=MOST_LANES)] = 4
-    buffer: Annotated[Whole, Field(ge=1, le=MOST_PLACES)] = 8
+    buffer: Annotated[
+        Annotated[Whole, Field(ge=1, le=MOST_PLACES)] | None,
+        Option(
+            usual="the cycles in which a credit comes back over the longest cable, at least 8, and "
+            "a whole packet unless switching is wormhole"
+        ),
+    ] = None
     shared_buffer: Annotated[Whole, Field(ge=0, le=MOST_PLACES)] = 0
     output_buffer: Annotated[Whole, Field(ge=0, le=MOST_PLACES)] = 0
     routing_delay: Cycles = 0
@@ -91,10 +99,10 @@ class Router(Settings):
 
     def check(self) -> None:
         """Refuse settings that do not work together."""
-        if self.buffer + self.shared_buffer > MOST_PLACES:
+        places = (self.buffer or 0) + self.shared_buffer
+        if places > MOST_PLACES:
             raise InputError(
-                f"buffer and shared_buffer are {self.buffer + self.shared_buffer} flits; at most "
-                f"{MOST_PLACES:,} fit"
+                f"buffer and shared_buffer are {places} flits; at most {MOST_PLACES:,} fit"
             )
         if self.output_speedup > max(self.output_buffer, 1):
             raise InputError(
@@ -111,16 +119,39 @@ class Router(Settings):
         if self.output_buffer and self.hold_switch:
             raise InputError("hold_switch goes with routers without output queues")
 
-    def check_size(self, size: int) -> None:
-        """Refuse packets of a number of flits that these routers cannot hold.
+    def sized(self, largest: int, latency: int) -> Router:
+        """Return the settings with a number for `buffer`.
+
+        One virtual channel carries a flit in each cycle if its buffer holds the flits of a credit
+        round trip, `switch_delay` + `credit_delay` + twice the latency of the link.
+
+        Parameters
+        ----------
+        largest
+            Largest packet, flits.
+        latency
+            Longest latency of a link, cycles.
 
         Raises
         ------
         InputError
-            If a buffer cannot hold a packet that it must hold.
+            If a buffer cannot hold a packet that it must hold, or too few flits for a round trip.
         """
-        room = self.buffer + self.shared_buffer
-        if self.switching != "wormhole" and room < size:
+        whole = 0 if self.switching == "wormhole" else largest
+        sized = self
+        if self.buffer is None:
+            trip = self.switch_delay + self.credit_delay + 2 * latency
+            places = max(LEAST_PLACES, trip, whole - self.shared_buffer)
+            if places + self.shared_buffer > MOST_PLACES:
+                raise InputError(
+                    f"a credit round trip takes {trip:,} cycles and a packet has {largest:,} "
+                    f"flits; buffers hold at most {MOST_PLACES:,} flits, so set buffer"
+                )
+            sized = replace(self, buffer=places)
+        assert sized.buffer is not None
+        room = sized.buffer + sized.shared_buffer
+        if room < whole:
             raise InputError(
-                f"{self.switching} needs buffers for a packet of {size} flits, not of {room}"
+                f"{self.switching} needs buffers for a packet of {largest} flits, not of {room}"
             )
+        return sized

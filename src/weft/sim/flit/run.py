@@ -233,6 +233,7 @@ def simulate_flits(
         raise InputError("warmup, measure and drain must be less than 2^31 cycles together")
     links = Links.of(fabric, latency)
     chosen = bound(routing, links, lanes_of_class(router, load), policy)
+    router = router.sized(load.largest, links.longest)
     net = state(links, chosen.arrays, router, load, lockstep=chosen.remote)
     began = time.perf_counter()
     net, why = _run(chosen, net, until, until + drain, progress)

@@ -174,6 +174,7 @@ def run_flits(
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
         cycle_ps=cycle_ps,
     )  # fmt: skip
+    router = router.sized(messages.largest, links.longest)
     net = state(
         links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"]
     )
