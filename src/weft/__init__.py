@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from weft.routing.validation.validate import Validation, validate
     from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.common.progress import StopRun
+    from weft.sim.flit import FlitResult, FlitTraffic, Load, Router, simulate_flits
     from weft.sim.flit.booksim import BookSimRun, read_booksim
     from weft.sim.flow import FlowResult, IncompleteRun
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, VlArbitration
@@ -90,6 +91,7 @@ _HOMES = {
     "weft.routing.engines.source": ("source_routes",),
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
+    "weft.sim.flit": ("FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits"),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.common.progress": ("StopRun",),
     "weft.sim.flow": ("FlowResult", "IncompleteRun"),
@@ -115,21 +117,19 @@ _HOMES = {
 #: Public names. All names outside this list and `weft.plugins` may change without notice.
 __all__ = [
     "Bisection", "BookSimRun", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan",
-    "Fabric", "FabricBuilder", "Faults", "FlowResult", "Hardware", "HotSpots", "IncompleteRun",
-    "InputError", "IoPlacement", "KeySet", "LinkKind", "NodeKind", "NotApplicable", "PacketResult",
-    "PathRoutes", "PenaltyModel", "Result", "Routes", "RoutingKey", "Scheme", "StaticResult",
-    "StaticWorkload", "StopRun", "TableRoutes", "UnroutedWarning", "Validation",
-    "VlArbitration", "WeftError", "Workload",
-    "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
-    "bisection_upper_bound", "cable_series", "closed_form", "collective_on",
-    "collective_workload", "compare", "cost", "diameter", "fabric", "format_spec",
-    "keys", "kns_infiniband", "link_loads", "link_series", "live", "load_workload", "lower",
-    "multipath_ecmp", "multipath_loads", "penalties", "perform", "place", "place_io", "predict",
-    "queue_series", "rank_spans", "read_booksim", "read_experiment", "read_measurements",
-    "recover_penalties", "route", "sar_routes", "saturation_load", "simulate", "source_routes",
-    "sweep", "timelines",
-    "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
-    "write_key_page", "write_simulation_page",
+    "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic", "FlowResult", "Hardware",
+    "HotSpots", "IncompleteRun", "InputError", "IoPlacement", "KeySet", "LinkKind", "Load",
+    "NodeKind", "NotApplicable", "PacketResult", "PathRoutes", "PenaltyModel", "Result", "Router",
+    "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload", "StopRun", "TableRoutes",
+    "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload", "WorkloadBuilder",
+    "analyse", "application_workload", "average_distance", "bisection", "bisection_upper_bound",
+    "cable_series", "closed_form", "collective_on", "collective_workload", "compare", "cost",
+    "diameter", "fabric", "format_spec", "keys", "kns_infiniband", "link_loads", "link_series",
+    "live", "load_workload", "lower", "multipath_ecmp", "multipath_loads", "penalties", "perform",
+    "place", "place_io", "predict", "queue_series", "rank_spans", "read_booksim", "read_experiment",
+    "read_measurements", "recover_penalties", "route", "sar_routes", "saturation_load", "simulate",
+    "simulate_flits", "source_routes", "sweep", "timelines", "traffic", "validate", "workload_keys",
+    "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -44,10 +44,11 @@ def test_a_notebook_shows_that_a_run_is_incomplete() -> None:
     fabric = weft.fabric("xgft:2;2,2;1,2")
     work = weft.load_workload("alltoall:size=64KiB", 4)
     routes = weft.route(fabric, "dmodk")
-    cut = weft.simulate(fabric, routes, work, level="packet", max_time_ns=1000)
-    assert "<td>complete</td><td>no</td>" in cut._repr_html_()
-    complete = weft.simulate(fabric, routes, work, level="packet")
-    assert "<td>complete</td>" not in complete._repr_html_()
+    for level in ("packet", "flit"):
+        cut = weft.simulate(fabric, routes, work, level=level, max_time_ns=1000)
+        assert "<td>complete</td><td>no</td>" in cut._repr_html_()
+        complete = weft.simulate(fabric, routes, work, level=level)
+        assert "<td>complete</td>" not in complete._repr_html_()
 
 
 def test_coefficients_without_their_sharing_model_are_refused() -> None:

@@ -283,6 +283,50 @@ def pairs_of(text_is: str, last: bool = False) -> Callable[[Any], Any]:
     return parse
 
 
+def parse_words(words: Iterable[str], known: Mapping[str, Setting], example: str) -> dict[str, str]:
+    """Parse settings from words such as ``mtu=4KiB,queues=voq`` or ``vlarb_high=0:4,1:8``.
+
+    Parameters
+    ----------
+    words
+        The words.
+    known
+        Key -> setting. Values of a setting with a list may contain commas.
+    example
+        A setting and its value, for messages.
+
+    Raises
+    ------
+    InputError
+        If text is not NAME=VALUE, a name is unknown, or a name is given twice.
+    """
+    parsed: dict[str, str] = {}
+    names = ", ".join(known)
+    for word in words:
+        last = ""
+        for part in word.split(","):
+            name, equals, value = (text.strip() for text in part.partition("="))
+            name = name.replace("-", "_")
+            # Entries of a list are also separated by commas.
+            if not equals and last and is_listed(known[last]) and part.strip():
+                parsed[last] += "," + part.strip()
+                continue
+            if not equals or not value or not name:
+                raise InputError(
+                    f"{part.strip()!r} in {word!r}: expected NAME=VALUE, such as {example}; names "
+                    f"are {names}"
+                )
+            if name not in known:
+                raise InputError(
+                    f"unknown name {name!r}{did_you_mean(name, known)}; there are {names}"
+                )
+            if name in parsed:
+                raise InputError(f"{name} is given twice")
+            parsed[name] = value
+            last = name
+    return parsed
+
+
 #: Types that reject bools as numbers, and numbers as bools.
 Whole = Annotated[int, BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -11,10 +12,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf
 from weft.contention import INFINIBAND, PenaltyModel
 from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
+from weft.core.registry import Registry
 from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRules
+from weft.sim.flit.router import Router
+from weft.sim.flit.routings.policies import policy as flit_policies
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet.connections import Lids
@@ -23,12 +27,19 @@ from weft.sim.packet.policies import Policy
 from weft.sim.packet.policies import policy as policies
 from weft.sim.static.loads import Ports
 
-Level = Literal["flow", "static", "packet"]
+Level = Literal["flow", "static", "packet", "flit"]
 LEVELS: tuple[Level, ...] = get_args(Level)
-FLOW, PACKET, TIMED = ("flow",), ("packet",), ("flow", "packet")
-USUAL_HARDWARE = Hardware()
+FLOW, PACKET, FLIT, COARSE = ("flow",), ("packet",), ("flit",), ("flow", "packet")
+TIMED: tuple[Level, ...] = ("flow", "packet", "flit")
+USUAL_HARDWARE, USUAL_ROUTER = Hardware(), Router()
+#: Largest flit.
+MOST_FLIT_BYTES = 2**20
 #: Policy of routes without a choice.
 NO_CHOICE = "deterministic"
+#: Level -> its policies.
+POLICIES: Mapping[Level, Registry] = {
+    "flow": policies, "packet": policies, "flit": flit_policies,
+}  # fmt: skip
 
 
 def _interval(value: float) -> float:
@@ -68,12 +79,17 @@ class RunSettings(Settings):
     policy
         Policy that chooses among the candidates of a packet, with options as in
         ``flowlet:gap=10us``. The flow level has only policies without such a choice:
-        ``deterministic``, and ``ark`` and ``nrk`` (routing keys).
+        ``deterministic``, and ``ark`` and ``nrk`` (routing keys). The flit level has policies of
+        its own (``weft list flit-policies``).
     scheduler
         Further options of the policy ``nrk``, as in ``latency=5us,choice=optimum``.
     hardware
         Settings of switches and adapters. The flow level uses only `mtu`, `header` and
-        `switch_latency`.
+        `switch_latency`, the flit level `mtu`, `header`, `control` and `adapter_latency`.
+    router
+        Settings of routers.
+    flit_bytes
+        Size of a flit. A cycle is the time of a flit on the fastest cable.
     tolerance
         For ``maxmin``: allowed relative error of completion times, counted from the start of the
         run. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
@@ -133,17 +149,24 @@ class RunSettings(Settings):
             usual="the engine's own, or ecmp if routes leave a choice",
         ),
     ] = None  # fmt: skip
-    scheduler: Annotated[str | None, Option(levels=TIMED)] = None
+    scheduler: Annotated[str | None, Option(levels=COARSE)] = None
     hardware: Annotated[
         InstanceOf[Hardware],
         Option(levels=TIMED, written=tuple[str, ...], usual="the usual"),
     ] = USUAL_HARDWARE
+    router: Annotated[
+        InstanceOf[Router],
+        Option(levels=FLIT, written=tuple[str, ...], usual="the usual"),
+    ] = USUAL_ROUTER
+    flit_bytes: Annotated[
+        Bytes, Field(ge=1, le=MOST_FLIT_BYTES), Option(key="flit_size", levels=FLIT)
+    ] = 64
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
     eager_bytes: Annotated[Bytes, Option(levels=TIMED)] = 16384
     handshake: Annotated[Truth, Option(flag="no_handshake", means=False, levels=TIMED)] = True
     overhead_ns: Annotated[Nanoseconds, Option(levels=TIMED)] = 0.0
     switch_latency_ns: Annotated[
-        Nanoseconds | None, Option(levels=TIMED, usual="the switch latency of the hardware")
+        Nanoseconds | None, Option(levels=COARSE, usual="the switch latency of the hardware")
     ] = None
     latency_ns: Annotated[Nanoseconds | None, Option(levels=FLOW)] = None
     local_gbps: Annotated[Rate, Option(levels=TIMED)] = 100.0
@@ -186,6 +209,8 @@ class RunSettings(Settings):
         known = [item for item in settings(cls) if item.of(level)]
         known_fields(given, known, f"the {level} level", levels_with)
         chosen = cls(**given)
+        if level == "flit" and chosen.policy is not None:
+            check_policy(level, chosen.policy)
         if level == "flow" and chosen.policy is not None and chooses(chosen.policy):
             name = chosen.policy.partition(":")[0]
             raise InputError(f"the flow level has no policy {name}; the packet level has it")
@@ -235,6 +260,15 @@ class RunSettings(Settings):
             "policy": usual_policy(routes) if self.policy is None else self.policy,
         }
 
+    def flit(self, routes: Routes | str) -> dict[str, Any]:
+        """Return the options of the flit level by name; a routing by name has no policy."""
+        usual = usual_policy(routes, "flit") if isinstance(routes, Routes) else None
+        return {
+            **self._of("flit"),
+            "hardware": self.hardware,
+            "policy": usual if self.policy is None else self.policy,
+        }
+
     def _of(self, level: Level) -> dict[str, Any]:
         return {
             item.field: getattr(self, item.field)
@@ -248,8 +282,9 @@ def levels_with(name: str) -> str:
     (setting,) = [item for item in settings(RunSettings) if item.field == name] or (None,)
     if setting is None:
         return ""
-    levels = [level for level in LEVELS if setting.of(level)]
-    return f"the {' and the '.join(levels)} level {'have' if len(levels) > 1 else 'has'} it"
+    *others, last = (f"the {level}" for level in LEVELS if setting.of(level))
+    named = f"{', '.join(others)} and {last}" if others else last
+    return f"{named} level {'have' if others else 'has'} it"
 
 
 def check_level(level: object) -> Level:
@@ -266,16 +301,47 @@ def check_level(level: object) -> Level:
 
 
 def chooses(policy: str) -> bool:
-    """Return whether a policy chooses among the candidates of a packet."""
+    """Return whether a policy of the packet level chooses among the candidates of a packet."""
     return policies.parse(policy)[0].facts.get("choose") is not None
 
 
-def usual_policy(routes: Routes) -> str:
-    """Return the default policy of routes.
+def has_policy(level: Level, policy: str) -> bool:
+    """Return whether a level has a policy of this name."""
+    name = policy.partition(":")[0].strip()
+    return name == NO_CHOICE or name in POLICIES[level]
+
+
+def check_policy(level: Level, policy: str) -> None:
+    """Refuse a policy that a level does not have, and wrong options.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy, or an option is wrong.
+    """
+    if level == "flit":
+        if policy == NO_CHOICE:
+            return
+        if not has_policy(level, policy) and has_policy("packet", policy):
+            name = policy.partition(":")[0].strip()
+            raise InputError(
+                f"the flit level has no policy {name}; it has {NO_CHOICE}, "
+                f"{', '.join(flit_policies.names())}"
+            )
+    registry = POLICIES[level]
+    entry, given = registry.parse(policy)
+    entry.function(**registry.bind(entry, given))
+
+
+def usual_policy(routes: Routes, level: Level = "packet") -> str:
+    """Return the default policy of routes at a level.
 
     Candidates have the policy with the name of their engine; if there is none, ecmp.
     """
-    if routes.settled:
-        return NO_CHOICE
-    name = routes.engine.partition(":")[0]
-    return name if name in policies else "ecmp"
+    return NO_CHOICE if routes.settled else usual_choice(routes.engine, level)
+
+
+def usual_choice(engine: str, level: Level) -> str:
+    """Return the default policy of the candidates of an engine at a level."""
+    name = engine.partition(":")[0]
+    return name if name in POLICIES[level] else "ecmp"

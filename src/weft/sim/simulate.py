@@ -14,6 +14,7 @@ from weft.fabrics import Fabric, check_fabric
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRun
 from weft.sim.common.progress import Progress
+from weft.sim.flit import FlitResult, run_flits
 from weft.sim.flow import FlowResult, run_flows
 from weft.sim.options import Level, RunSettings, check_level
 from weft.sim.packet import PacketResult, run_packets
@@ -73,52 +74,62 @@ def simulate(
 ) -> PacketResult: ...  # fmt: skip
 @overload
 def simulate(
+    fabric: Fabric, routes: Routes | str, workload: Workload,
+    placement: str | ArrayLike = "linear",
+    *, level: Literal["flit"], progress: Watch | None = None, **options: Any,
+) -> FlitResult: ...  # fmt: skip
+@overload
+def simulate(
     fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
     *, level: Literal["static"], **options: Any,
 ) -> StaticWorkload: ...  # fmt: skip
 @overload
 def simulate(
-    fabric: Fabric, routes: Routes, workload: Workload, placement: str | ArrayLike = "linear",
+    fabric: Fabric, routes: Routes | str, workload: Workload,
+    placement: str | ArrayLike = "linear",
     *, level: Level, progress: Watch | None = None, **options: Any,
-) -> FlowResult | PacketResult | StaticWorkload: ...  # fmt: skip
+) -> FlowResult | PacketResult | FlitResult | StaticWorkload: ...  # fmt: skip
 
 
 def simulate(
     fabric: Fabric,
-    routes: Routes,
+    routes: Routes | str,
     workload: Workload,
     placement: str | ArrayLike = "linear",
     *,
     level: Level = "flow",
     progress: Watch | None = None,
     **options: Any,
-) -> FlowResult | PacketResult | StaticWorkload:
+) -> FlowResult | PacketResult | FlitResult | StaticWorkload:
     """Run a workload over routes.
 
     The ``flow`` level treats messages as fluids that share links (docs/flow-level.md). The
     ``packet`` level simulates every packet with credits, lanes and arbitration
-    (docs/packet-level.md). The ``static`` level adds up the messages of each phase, without time.
+    (docs/packet-level.md). The ``flit`` level simulates routers cycle by cycle and moves every flit
+    of every packet (docs/flit-level.md). The ``static`` level adds up the messages of each phase,
+    without time.
 
     Parameters
     ----------
     fabric, routes
-        The fabric and its routes.
+        The fabric and its routes. At the flit level, `routes` may also be a routing by coordinates
+        by name, such as ``dor`` or ``nca-adaptive``, with options (``weft list routings``).
     workload
         The workload.
     placement
         A placement by name, with options as in ``random:seed=3``, or the host number of each rank.
     level
-        Level of detail: ``flow``, ``packet`` or ``static``.
+        Level of detail: ``flow``, ``packet``, ``flit`` or ``static``.
     progress
         Function that is called several times a second with the progress of the run. At the packet
-        level, the function may raise `weft.StopRun` to end the run; the result covers the time
-        until then.
+        and the flit level, the function may raise `weft.StopRun` to end the run; the result covers
+        the time until then.
 
     Returns
     -------
-    FlowResult, PacketResult or StaticWorkload
-        Each is a `Result`. A result of the packet level is marked incomplete if the run was stopped
-        by `max_time_ns`, a keyboard interrupt or `StopRun`.
+    FlowResult, PacketResult, FlitResult or StaticWorkload
+        Each is a `Result`. A result of the packet or the flit level is marked incomplete if the run
+        was stopped by `max_time_ns`, a keyboard interrupt or `StopRun`.
 
     Raises
     ------
@@ -127,18 +138,22 @@ def simulate(
         value is invalid, or the run deadlocks. The message about a deadlock names the ranks that
         wait for each other and their operations, or a cycle of full buffers.
     NotApplicable
-        If the policy does not fit the routes.
+        If the policy does not fit the routes, or the fabric or its routes do not fit the level.
     IncompleteRun
         If a run at the flow level reaches `max_time_ns` before its end.
     """
     check_fabric(fabric)
+    named = level == "flit" and isinstance(routes, str)
     for given, kind in ((routes, Routes), (workload, Workload)):
-        if not isinstance(given, kind):
+        if not isinstance(given, kind) and not (given is routes and named):
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     chosen = RunSettings.at(check_level(level), options)
     if level == "static" and progress is not None:
-        raise InputError("the static level has no progress; only the flow and packet levels do")
+        raise InputError("the static level has no progress; the other levels do")
     hosts = host_of_rank(fabric, workload.num_ranks, placement)
+    if level == "flit":
+        return run_flits(fabric, routes, workload, hosts, chosen.flit(routes), progress)
+    assert isinstance(routes, Routes)
     if level == "static":
         return analyse_workload(fabric, routes, workload, hosts, ports=chosen.ports)
     rules = chosen.keys

@@ -9,6 +9,8 @@ lower side, and their sum in the centre.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +22,9 @@ from weft.core.errors import InputError
 from weft.core.words import natural_rank
 from weft.fabrics import Fabric, NodeKind
 from weft.routing.tree_levels import labelled_levels, levels_above_hosts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Sides of a block.
 SIDES = ("upper", "lower")
@@ -49,6 +54,49 @@ CONGESTION_MATRIX_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "", "switch_wait_ns over that of the most loaded switch (0: no waits)"
     ),
 }
+
+
+class WithCongestionMatrix:
+    """Congestion matrix of a result, whose class defines `fabric`, `link_name` and `_waits_ns`."""
+
+    fabric: Fabric
+
+    def link_name(self, link: int) -> str:
+        """Return the name of a directed link."""
+        return self.fabric.link_name(link)
+
+    def _waits_ns(self) -> NDArray[np.float64]:
+        """Return `wait_ns` of `congestion_matrix`."""
+        raise TypeError(f"{type(self).__name__} does not define _waits_ns")
+
+    def congestion_matrix(self) -> pl.DataFrame:
+        """Return where packets wait: one row for each link into a switch.
+
+        See `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`.
+
+        The wait of a packet in a switch is assigned to the link over which it came in. Waits in
+        adapters, and of packets that are still in a buffer when a run is stopped, are excluded.
+        """
+        return congestion_matrix(self.fabric, self._waits_ns(), self.link_name)
+
+    def plot_congestion_matrix(self, **options: Any) -> Figure:
+        """Draw the congestion matrix.
+
+        Parameters
+        ----------
+        **options
+            ``title`` and ``size_inches``, as for
+            `weft.report.matrix_picture.plot_congestion_matrix`.
+
+        Returns
+        -------
+        Figure
+            A matplotlib figure, which notebooks show; its `write` makes a file.
+        """
+        # Imported here and by name, because weft.report is a layer above weft.sim.
+        draw = import_module("weft.report.matrix_picture").plot_congestion_matrix
+        figure: Figure = draw(self.congestion_matrix(), **options)
+        return figure
 
 
 def congestion_matrix(

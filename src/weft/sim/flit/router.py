@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from weft.core.errors import InputError
-from weft.core.settings import Option, Settings, Truth, Whole
+from weft.core.settings import Option, Settings, Truth, Whole, parse_words, settings
 
 Switching = Literal["wormhole", "cut-through", "store-and-forward"]
 Allocator = Literal["input-first", "output-first", "islip"]
@@ -155,3 +156,14 @@ class Router(Settings):
                 f"{self.switching} needs buffers for a packet of {largest} flits, not of {room}"
             )
         return sized
+
+
+def parse_router(words: Iterable[str]) -> dict[str, str]:
+    """Parse settings from words such as ``lanes=4,buffer=16``.
+
+    Raises
+    ------
+    InputError
+        As `weft.core.settings.parse_words`.
+    """
+    return parse_words(words, {item.key: item for item in settings(Router)}, "lanes=4")

@@ -21,6 +21,7 @@ from weft.kernels.flit.engine import NO_PACKETS, STUCK
 from weft.kernels.flit.net import Net
 from weft.routes import Routes
 from weft.sim.common.metrics import link_kinds
+from weft.sim.common.replay import ratio
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, lanes_of_class, state, waits_of, with_packets
@@ -35,14 +36,16 @@ DRAIN = 10
 #: Part of the offered load that may be missing from the accepted one, besides its interval.
 LOST = 0.01
 
-LINK_COLUMNS: Mapping[str, Column] = {
+TRAFFIC_LINK_COLUMNS: Mapping[str, Column] = {
     "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
     "name": Column(pl.String, "", "Output port and input port of the link"),
     "kind": Column(
         pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
     ),
     "flits": Column(pl.Int64, "", "Flits sent on the link in the whole run"),
-    "utilisation": Column(pl.Float64, "", "Flits per cycle of the whole run"),
+    "utilisation": Column(
+        pl.Float64, "", "Flits per cycle of the whole run (null: run of 0 cycles)"
+    ),
     "wait_cycles": Column(
         pl.Int64,
         "cycles",
@@ -124,8 +127,19 @@ class FlitTraffic:
         return float(at) if at < len(self.histogram) - 1 else np.inf
 
     def links(self) -> pl.DataFrame:
-        """Return one row for each directed link; see `LINK_COLUMNS`."""
-        return link_table(self.fabric, self.flits, self.wait_cycles, self.cycles)
+        """Return one row for each directed link; see `TRAFFIC_LINK_COLUMNS`."""
+        count = self.fabric.num_links
+        return frame(
+            TRAFFIC_LINK_COLUMNS,
+            {
+                "link": np.arange(count, dtype=np.int32),
+                "name": [self.fabric.link_name(link) for link in range(count)],
+                "kind": link_kinds(self.fabric).tolist(),
+                "flits": self.flits,
+                "utilisation": ratio(self.flits, np.full(count, self.cycles)),
+                "wait_cycles": self.wait_cycles,
+            },
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return the main figures by name."""
@@ -155,24 +169,6 @@ class FlitTraffic:
             f"{self.accepted:.4g} of {self.offered:.4g} flits per cycle and endpoint, latency "
             f"{self.latency.mean:.1f} cycles; {state})"
         )
-
-
-def link_table(
-    fabric: Fabric, flits: NDArray[np.int64], wait_cycles: NDArray[np.int64], cycles: float
-) -> pl.DataFrame:
-    """Return one row for each directed link; see `LINK_COLUMNS`."""
-    count = fabric.num_links
-    return frame(
-        LINK_COLUMNS,
-        {
-            "link": np.arange(count, dtype=np.int32),
-            "name": [fabric.link_name(link) for link in range(count)],
-            "kind": link_kinds(fabric).tolist(),
-            "flits": flits,
-            "utilisation": flits / cycles if cycles else np.full(count, np.nan),
-            "wait_cycles": wait_cycles,
-        },
-    )
 
 
 def simulate_flits(
@@ -242,6 +238,17 @@ def simulate_flits(
 
 def bound(routing: str | Routes, links: Links, lanes: int, policy: str | None = None) -> Routing:
     """Return the routing of a run.
+
+    Parameters
+    ----------
+    routing
+        A routing by coordinates by name, or routes.
+    links
+        Links of the fabric.
+    lanes
+        Virtual channels of each class of traffic.
+    policy
+        Policy that chooses among the candidates of routes; None for the usual one.
 
     Raises
     ------

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
+from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
@@ -21,28 +22,56 @@ from weft.kernels.flit.net import Net
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.routes import Routes
+from weft.sim.common.congestion_matrix import WithCongestionMatrix
+from weft.sim.common.metrics import link_kinds
 from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
-from weft.sim.common.progress import REPORT_S, Progress
-from weft.sim.common.replay import Replay
-from weft.sim.common.times import PS_PER_NS, picoseconds
+from weft.sim.common.progress import REPORT_S, Progress, StopRun
+from weft.sim.common.replay import Replay, ratio
+from weft.sim.common.times import (
+    PS_PER_NS,
+    check_durations,
+    check_latencies,
+    check_options,
+    picoseconds,
+)
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
+from weft.sim.flit.router import MOST_CYCLES as LONGEST_DELAY
 from weft.sim.flit.router import Router
-from weft.sim.flit.run import bound, link_table
+from weft.sim.flit.run import bound
 from weft.workload import Workload
 
 #: Largest number of cycles of a run: packets keep the cycle of their arrival in 32 bits.
 MOST_CYCLES = 2**31 - 1
 
+LINK_COLUMNS: Mapping[str, Column] = {
+    "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
+    "name": Column(pl.String, "", "Output port and input port of the link"),
+    "kind": Column(
+        pl.String, "", "switch-switch, host-switch, switch-host, host-host or auxiliary"
+    ),
+    "rate_gbps": Column(pl.Float64, "Gb/s", "Data rate"),
+    "flits": Column(pl.Int64, "", "Flits sent on the link"),
+    "utilisation": Column(
+        pl.Float64, "", "Part of the run for which the link carried flits (null: run of 0 ns)"
+    ),
+    "wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "Total wait of packets at the head of the link, beyond the least time of a router",
+    ),
+}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlitResult(Replay):
+class FlitResult(WithCongestionMatrix, Replay):
     """Result of a workload at the flit level.
 
     Parameters
     ----------
     fabric, engine, workload, router, options
-        The arguments of the run; `engine` is the name of the routes' engine, or of the routing.
+        The arguments of the run; `engine` is the name of the routes' engine, or the
+        routing.
     host
         int32 [ranks]: host of each rank.
     cycle_ns
@@ -55,6 +84,9 @@ class FlitResult(Replay):
         Simulated time at the end.
     complete
         False if the run was stopped before everything had ended.
+    deadlock
+        For a stopped run: a cycle of buffers that wait for each other forever, while others may
+        move; empty if there is none.
     flits, wait_cycles
         int64 [links]: flits sent over each link, and the total wait of packets at its head.
     alone
@@ -76,6 +108,7 @@ class FlitResult(Replay):
     arrived_ps: NDArray[np.int64]
     end_ps: int
     complete: bool
+    deadlock: str
     flits: NDArray[np.int64]
     wait_cycles: NDArray[np.int64]
     alone: NDArray[np.int64]
@@ -110,17 +143,29 @@ class FlitResult(Replay):
         return np.asarray(self.alone / PS_PER_NS)
 
     def links(self) -> pl.DataFrame:
-        """Return one row for each directed link; see `weft.sim.flit.run.LINK_COLUMNS`."""
-        return link_table(self.fabric, self.flits, self.wait_cycles, self._cycles)
+        """Return one row for each directed link; see `LINK_COLUMNS`."""
+        count, rate = self.fabric.num_links, self.fabric.link_rate_gbps
+        busy_ns = self.flits * self.cycle_ns * (rate.max(initial=0.0) / rate)
+        return frame(
+            LINK_COLUMNS,
+            {
+                "link": np.arange(count, dtype=np.int32),
+                "name": [self.link_name(link) for link in range(count)],
+                "kind": link_kinds(self.fabric).tolist(),
+                "rate_gbps": rate,
+                "flits": self.flits,
+                "utilisation": ratio(busy_ns, np.full(count, self.end_ps / PS_PER_NS)),
+                "wait_ns": self.wait_ns,
+            },
+        )
 
     @property
     def wait_ns(self) -> NDArray[np.float64]:
         """Total wait of packets at the head of each link, ns, float64 [links]."""
         return np.asarray(self.wait_cycles * self.cycle_ns, dtype=np.float64)
 
-    @property
-    def _cycles(self) -> float:
-        return self.end_ps / PS_PER_NS / self.cycle_ns
+    def _waits_ns(self) -> NDArray[np.float64]:
+        return self.wait_ns
 
 
 def _nanoseconds(ps: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -149,7 +194,7 @@ def run_flits(
     options
         Options, as returned by `weft.sim.options.RunSettings.flit`.
     progress
-        Called several times a second with the progress of the run.
+        Called several times a second with the progress of the run. It may raise `StopRun`.
 
     Raises
     ------
@@ -162,10 +207,13 @@ def run_flits(
     hardware = options["hardware"]
     if fabric.num_endpoints != fabric.num_hosts:
         raise NotApplicable("the flit level takes fabrics whose hosts have one port")
+    check_options(options)
+    check_latencies(fabric)
+    check_durations(workload)
     queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
     cycle_ps, latency, interval = cycles_of(fabric, options["flit_bytes"])
     links = Links.of(fabric, latency, interval)
-    chosen = bound(routing, links, router.lanes)
+    chosen = bound(routing, links, router.lanes, options["policy"])
     source, target = (np.zeros(workload.num_ops, dtype=np.int32) for _ in range(2))
     source[queues.ops], target[queues.ops] = queues.source, queues.target
     messages = Messages(
@@ -183,24 +231,29 @@ def run_flits(
     limit = options["max_time_ns"]
     last = MOST_CYCLES if limit is None else int(picoseconds(limit)) // cycle_ps
     net, why, stopped = _run(chosen, net, ranks, workload, min(last, MOST_CYCLES), progress)
+    timed_out = why == MORE and not stopped
     took = time.perf_counter() - began
     if why == STUCK:
         raise InputError(_stuck(workload, net, ranks, cycle_ps, find_deadlock(net, links, chosen)))
-    if why == MORE and not stopped and limit is None:
+    if timed_out and (limit is None or last > MOST_CYCLES):
         raise InputError(
             f"the run takes more than 2^31 cycles of {cycle_ps / PS_PER_NS:g} ns; "
             f"{int(ranks.count.arrived):,} of {len(workload.messages):,} messages have arrived"
         )
-    complete = why == DONE
+    complete = why == DONE and not stopped
     flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
     flits[links.out_link], waits[links.in_link] = net.outputs["flits"], waits_of(net)
-    end = max(int(ranks.ended.max(initial=0)), int(ranks.arrived.max(initial=0)))
+    end = int(net.count.now) * cycle_ps if limit is None or stopped else int(picoseconds(limit))
+    if complete:
+        end = max(int(ranks.ended.max(initial=0)), int(ranks.arrived.max(initial=0)))
+    engine = routing.engine if isinstance(routing, Routes) else routing
     return FlitResult(
-        fabric=fabric, engine=chosen.name, workload=workload, host=hosts, router=router,
+        fabric=fabric, engine=engine, workload=workload, host=hosts, router=router,
         options=_recorded(options), cycle_ns=cycle_ps / PS_PER_NS, posted_ps=ranks.posted,
         ended_ps=ranks.ended, left_ps=ranks.left, arrived_ps=ranks.arrived,
-        end_ps=end if complete else int(net.count.now) * cycle_ps, complete=complete,
-        flits=flits, wait_cycles=waits,
+        end_ps=end, complete=complete,
+        deadlock="" if complete else find_deadlock(net, links, chosen), flits=flits,
+        wait_cycles=waits,
         alone=_alone(links, router, workload, hosts, messages, options),
         flit_hops=int(net.count.hops), run_s=took,
     )  # fmt: skip
@@ -226,7 +279,15 @@ def cycles_of(fabric: Fabric, flit_bytes: int) -> tuple[int, NDArray[np.int64], 
         )
     latency = np.repeat(picoseconds(fabric.cable_latency_ns), 2)
     cycles = np.maximum(np.rint(latency / cycle_ps).astype(np.int64), 1)
-    return cycle_ps, cycles, np.rint(parts).astype(np.int64)
+    intervals = np.rint(parts).astype(np.int64)
+    for many, what in ((cycles, "a latency"), (intervals, "a time per flit")):
+        link = int(many.argmax()) if len(many) else 0
+        if len(many) and many[link] > LONGEST_DELAY:
+            raise NotApplicable(
+                f"{fabric.link_name(link)} has {what} of {many[link]:,} cycles of "
+                f"{cycle_ps / PS_PER_NS:g} ns; the flit level takes at most {LONGEST_DELAY:,}"
+            )
+    return cycle_ps, cycles, intervals
 
 
 def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any]) -> Ranks:
@@ -281,9 +342,12 @@ def _run(
         if progress:
             count = ranks.count
             now = float(net.count.now) * float(net.rules.cycle_ps) / PS_PER_NS
-            progress(
-                Progress(int(count.ended), workload.num_ops, int(count.arrived), messages, now)
-            )
+            try:
+                progress(
+                    Progress(int(count.ended), workload.num_ops, int(count.arrived), messages, now)
+                )
+            except StopRun:
+                return net, why, why == MORE
         if why != MORE or int(net.count.now) >= last:
             return net, why, False
         took = max(time.perf_counter() - began, 1e-4)

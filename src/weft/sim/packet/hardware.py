@@ -19,7 +19,7 @@ from weft.core.settings import (
     Settings,
     Truth,
     Whole,
-    is_listed,
+    parse_words,
     settings,
 )
 from weft.core.units import Bytes, Nanoseconds
@@ -216,9 +216,12 @@ def _written() -> Iterator[Setting]:
             yield item
 
 
-#: Keys of the settings that the flow level accepts; they include the buffer because a buffer must
-#: hold a packet.
-OF_FLOW = ("mtu", "header", "buffer", "switch_latency")
+#: Level -> keys of the settings that it accepts; they include the buffer because a buffer must hold
+#: a packet.
+OF_LEVEL: Mapping[str, tuple[str, ...]] = {
+    "flow": ("mtu", "header", "buffer", "switch_latency"),
+    "flit": ("mtu", "header", "buffer", "control", "adapter_latency"),
+}
 #: Every setting by its key in files and on the command line.
 WRITTEN: Mapping[str, Setting] = {item.key: item for item in _written()}
 NAMES = tuple(WRITTEN)
@@ -276,13 +279,20 @@ def check_known(given: Iterable[str], levels: Iterable[str]) -> None:
     Raises
     ------
     InputError
-        If a key applies only to the packet level and `levels` does not include it.
+        If a key does not apply to any of `levels`.
     """
-    own = next((key for key in given if key not in OF_FLOW), None)
-    if own is not None and "packet" not in levels:
-        raise InputError(
-            f"--hardware {own} goes with --level packet; the flow level takes {', '.join(OF_FLOW)}"
-        )
+    if "packet" in levels:
+        return
+    lists = {level: OF_LEVEL[level] for level in levels if level in OF_LEVEL}
+    for key in given:
+        if not any(key in known for known in lists.values()):
+            others = [level for level, known in OF_LEVEL.items() if key in known]
+            takes = "; ".join(
+                f"the {level} level takes {', '.join(lists[level])}" for level in lists
+            )
+            raise InputError(
+                f"--hardware {key} goes with --level {' or '.join([*others, 'packet'])}; {takes}"
+            )
 
 
 def _entries(value: Any) -> Any:
@@ -297,30 +307,6 @@ def parse_hardware(words: Iterable[str]) -> dict[str, str]:
     Raises
     ------
     InputError
-        If text is not NAME=VALUE, a name is unknown, or a name is given twice.
+        As `weft.core.settings.parse_words`.
     """
-    parsed: dict[str, str] = {}
-    for word in words:
-        last = ""
-        for part in word.split(","):
-            name, equals, value = (text.strip() for text in part.partition("="))
-            name = name.replace("-", "_")
-            # Entries of a table are also separated by commas.
-            if not equals and last and is_listed(WRITTEN[last]) and part.strip():
-                parsed[last] += "," + part.strip()
-                continue
-            if not equals or not value or not name:
-                raise InputError(
-                    f"{part.strip()!r} in {word!r}: expected NAME=VALUE, such as mtu=4KiB; names "
-                    f"are {', '.join(NAMES)}"
-                )
-            if name not in NAMES:
-                raise InputError(
-                    f"unknown name {name!r}{did_you_mean(name, NAMES)}; there are "
-                    f"{', '.join(NAMES)}"
-                )
-            if name in parsed:
-                raise InputError(f"{name} is given twice")
-            parsed[name] = value
-            last = name
-    return parsed
+    return parse_words(words, WRITTEN, "mtu=4KiB")

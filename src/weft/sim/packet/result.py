@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
 from weft.routing_keys.key_set import KeySet
-from weft.sim.common.congestion_matrix import congestion_matrix
+from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import Replay, ratio, totals
 from weft.sim.common.times import picoseconds
@@ -30,9 +29,6 @@ from weft.sim.packet.policies import policy as policies
 from weft.sim.packet.snapshots import Snapshots
 from weft.sim.packet.throttling import throttling
 from weft.workload import Workload
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def alone_ps(
@@ -138,7 +134,7 @@ REORDER_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PacketResult(Replay):
+class PacketResult(WithCongestionMatrix, Replay):
     """Result of a packet-level run: times in whole ps, and counters of every link and lane.
 
     Parameters
@@ -292,34 +288,8 @@ class PacketResult(Replay):
             },
         )
 
-    def congestion_matrix(self) -> pl.DataFrame:
-        """Return where packets wait: one row for each link into a switch.
-
-        See `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`.
-
-        The wait of a packet in a switch is assigned to the link over which it came in. Waits in
-        adapters, and of packets that are still in a buffer when a run is stopped, are excluded.
-        """
-        return congestion_matrix(self.fabric, self.buffer_wait_ps / 1000, self.link_name)
-
-    def plot_congestion_matrix(self, **options: Any) -> Figure:
-        """Draw the congestion matrix.
-
-        Parameters
-        ----------
-        **options
-            ``title`` and ``size_inches``, as for
-            `weft.report.matrix_picture.plot_congestion_matrix`.
-
-        Returns
-        -------
-        Figure
-            A matplotlib figure, which notebooks show; its `write` makes a file.
-        """
-        # Imported here and by name, because weft.report is a layer above weft.sim.
-        draw = import_module("weft.report.matrix_picture").plot_congestion_matrix
-        figure: Figure = draw(self.congestion_matrix(), **options)
-        return figure
+    def _waits_ns(self) -> NDArray[np.float64]:
+        return self.buffer_wait_ps / 1000
 
     def reordering(self) -> pl.DataFrame:
         """Return one row for each connection with messages; see `REORDER_COLUMNS`.
