@@ -25,6 +25,7 @@ COMMANDS = {
     "simulate static": ["simulate", *RUN, "--level", "static"],
     "simulate flow": ["simulate", *RUN, "--level", "flow"],
     "simulate packet": ["simulate", *RUN, "--level", "packet"],
+    "simulate flit": ["simulate", *RUN, "--level", "flit"],
     "sweep": ["sweep", *TREE],
     "warmup": ["warmup"],
     "compare after warmup": ["compare", FABRIC],

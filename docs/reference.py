@@ -29,15 +29,16 @@ from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.machine_room.room_options import Layout
+from weft.sim.flit import Load, Router
 from weft.sim.options import LEVELS, RunSettings
 from weft.sim.packet.hardware import WRITTEN
 from weft.sim.sweep.settings import OWN, TrafficSettings
 
 _OPTIONS = """# Options
 
-Settings of fabrics, runs, hardware, traffic and cost plans, with their names in Python, in files
-and on the command line; [commands](commands.md) lists the options of every command. For their use
-see [simulate](../simulate.md), [load sweeps](../load-sweeps.md) and
+Settings of fabrics, runs, hardware, routers, traffic and cost plans, with their names in Python, in
+files and on the command line; [commands](commands.md) lists the options of every command. For their
+use see [simulate](../simulate.md), [load sweeps](../load-sweeps.md) and
 [packet level](../packet-level.md), whose numbered rules are cited in brackets.
 
 Sizes and times are numbers (bytes, ns) or text with a unit: `"64KiB"`, `"1MB"`, `"10us"`, `"2ms"`.
@@ -89,6 +90,12 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         ("Python", "key"),
         tuple(WRITTEN.values()),
     ),
+    "Routers": (
+        "Arguments of `weft.Router`, keys of `[router]`, and names of `--router NAME=VALUE,…`: "
+        "routers of the [flit level](../flit-level.md).",
+        ("Python", "key"),
+        settings(Router),
+    ),
     "Faults": (
         "Arguments of `weft.Faults`, keys of `[faults]`, options of every command that takes a "
         "fabric.",
@@ -107,7 +114,7 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         [
             item
             for item in (*settings(Head), *settings(Experiment))
-            if item.key in ("engine", "level", "overlap", "max_seconds")
+            if item.key in ("engine", "routing", "level", "overlap", "max_seconds")
             and item not in settings(RunSettings)
         ],
     ),
@@ -125,6 +132,11 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         "Arguments of `weft.sweep` and options of `weft sweep`.",
         ("Python", "option"),
         settings(TrafficSettings),
+    ),
+    "Traffic in cycles": (
+        "Arguments of `weft.Load`, the traffic of `weft.simulate_flits`.",
+        ("Python",),
+        settings(Load),
     ),
     "Machine rooms": (
         "Arguments of `weft.cost` and options of `weft cost`; see [cost](../cost.md).",
@@ -191,8 +203,9 @@ _SOURCES = {
     "weft.experiment": "weft simulate",
     "weft.machine_room": "weft cost",
     "weft.routing_keys": "Routing keys",
-    "weft.sim.common": "Flow and packet level",
+    "weft.sim.common": "Levels with time",
     "weft.sim.common.metrics": "Metrics",
+    "weft.sim.flit": "Flit level",
     "weft.sim.flow": "Flow level",
     "weft.sim.packet": "Packet level",
     "weft.sim.static": "Static level",

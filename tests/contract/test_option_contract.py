@@ -21,9 +21,10 @@ from weft.core.errors import InputError
 from weft.core.settings import Option, Settings, Truth, settings
 from weft.core.units import Bytes
 from weft.experiment import check
-from weft.experiment.spec import Experiment, HardwarePart, _table
+from weft.experiment.spec import Experiment, HardwarePart, RouterPart, _table
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
+from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import hardware_of, parse_hardware
 from weft.sim.sweep.settings import OWN, TrafficSettings
@@ -34,7 +35,14 @@ from reference import TABLES, pages  # noqa: E402  (docs/reference.py)
 
 JOB = {"job": [{"workload": "barrier"}]}
 #: Tables whose settings are not options of `weft simulate`, or are part of `--hardware`.
-NOT_OF_SIMULATE = ("Hardware", "Traffic", "Machine rooms", "I/O nodes")
+NOT_OF_SIMULATE = (
+    "Hardware",
+    "Routers",
+    "Traffic",
+    "Traffic in cycles",
+    "Machine rooms",
+    "I/O nodes",
+)
 #: Commands that read a fabric and accept faults.
 OF_FABRICS = ("compare", "convert", "cost", "info", "place-io", "route", "simulate", "sweep")
 
@@ -81,7 +89,9 @@ def test_simulate_accepts_its_settings_everywhere() -> None:
     # The command has no further options, and the page leaves none out.
     tables = (items for title, (_, _, items) in TABLES.items() if title not in NOT_OF_SIMULATE)
     listed = {item.flag for items in tables for item in items if item.flag}
-    assert words_of("simulate") == listed | {"--progress", "--engines", "--policies"}
+    assert words_of("simulate") == listed | {
+        "--progress", "--engines", "--policies", "--routings",
+    }  # fmt: skip
 
 
 def test_sweeps_accept_the_settings_of_runs() -> None:
@@ -130,6 +140,16 @@ def test_hardware_is_the_same_however_it_is_specified() -> None:
     assert {item.field for item in TABLES["Hardware"][2]} == {
         field.name for kind in kinds for field in fields(kind)
     } - {"vl_arbitration"}
+
+
+def test_routers_are_the_same_however_they_are_specified() -> None:
+    expected = weft.Router(lanes=2, buffer=16, switching="cut-through", atomic=True)
+    keys = {"lanes": 2, "buffer": 16, "switching": "cut-through", "atomic": True}
+    words = parse_router(["lanes=2, buffer=16", "switching=cut-through,atomic=true"])
+    assert weft.Router(**words) == expected == RouterPart(**keys).instance  # type: ignore[arg-type]
+    _, run, _ = RunOptions(router=("lanes=2,buffer=16,switching=cut-through,atomic=true",)).keys()
+    assert check({"fabric": "x", **run, **JOB}).router.instance == expected
+    assert {item.key for item in TABLES["Routers"][2]} == set(RouterPart.model_fields)
 
 
 @dataclass(frozen=True)

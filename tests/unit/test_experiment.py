@@ -214,15 +214,15 @@ def test_defaults_are_those_of_simulate() -> None:
         name: parameter.default
         for name, parameter in inspect.signature(simulate).parameters.items()
     }
-    levels = ["static", "flow", "packet"]
+    levels = ["static", "flow", "packet", "flit"]
     experiment = check({"fabric": "x", "level": levels, "job": [{"workload": "y"}]})
     options_of = {run.level: experiment.options(run) for run in experiment.runs}
     for level, options in options_of.items():
         usual = {name: defaults[name] for name in options}
-        if level == "packet":  # the default policy depends on the routes
+        if level in ("packet", "flit"):  # the default policy depends on the routes
             usual["policy"] = "deterministic"
         assert options == usual
-    missing = defaults.keys() - options_of["flow"].keys() - options_of["packet"].keys()
+    missing = defaults.keys() - set().union(*options_of.values())
     assert missing == {
         "fabric", "routes", "workload", "placement", "level", "coefficients", "trace", "progress",
     }  # fmt: skip

@@ -20,6 +20,8 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
 from weft.routing import engine
+from weft.sim.flit.routings import routing
+from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import policy
 from weft.studies import paper
 from weft.workload import pattern
@@ -36,6 +38,8 @@ KINDS: dict[str, Registry] = {
     "applications": application,
     "placements": placement,
     "policies": policy,
+    "flit-policies": flit_policy,
+    "routings": routing,
     "readers": reader,
     "writers": writer,
     "workload-readers": workload_reader,

@@ -21,7 +21,7 @@ from weft.cli.common import (
     check_folder,
     console,
 )
-from weft.cli.simulate_options import NO_OPTIONS, RunOptions
+from weft.cli.simulate_options import NO_OPTIONS, WORDS, RunOptions
 from weft.cli.simulate_text import reasons, show
 from weft.core.errors import InputError
 from weft.core.pool import held_signals
@@ -30,13 +30,14 @@ from weft.core.signals import ended_by
 from weft.experiment import Experiment, check, read_experiment
 from weft.experiment.result_tables import brief
 from weft.experiment.run import Outcome, Stage, perform
-from weft.experiment.spec import OutputPart
+from weft.experiment.spec import CHOOSING, OutputPart
 from weft.experiment.store import Store
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.report.load_curves import SUFFIXES
 from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.simulation_page import title_of, write_simulation_page
+from weft.sim.flit import FlitResult
 from weft.sim.packet import PacketResult
 
 #: Statuses of runs that have a result.
@@ -79,8 +80,9 @@ def simulate_command(
                 f"{clash[0]} requires a fabric, but {fabric} is an experiment file; set it there"
             )
         data = read_experiment(fabric).model_dump(exclude_unset=True)
-        if "hardware" in changes:
-            changes["hardware"] = {**data.get("hardware", {}), **changes["hardware"]}
+        for key in WORDS:
+            if key in changes:
+                changes[key] = {**data.get(key, {}), **changes[key]}
     else:
         if "workload" not in job:
             raise InputError("nothing to run: expected --workload or an experiment file (.toml)")
@@ -125,11 +127,13 @@ def _check_output(experiment: Experiment, named: Mapping[str, str]) -> None:
     check_folder(named["folder"], output.folder)
     files = {"html": (), "congestion_matrix": SUFFIXES}
     check_files(*((named[key], getattr(output, key), suffixes) for key, suffixes in files.items()))
-    one = sum(run.level == "packet" for run in experiment.runs) == 1
+    levels = {"html": ("packet",), "congestion_matrix": CHOOSING}
     for key in files:
-        if getattr(output, key) is not None and not one:
+        shown = sum(run.level in levels[key] for run in experiment.runs)
+        if getattr(output, key) is not None and shown != 1:
             raise InputError(
-                f"{named[key]} shows one run: expected exactly one run at --level packet"
+                f"{named[key]} shows one run: expected exactly one run at --level "
+                f"{' or '.join(levels[key])}"
             )
 
 
@@ -148,7 +152,7 @@ def _run(experiment: Experiment, wanted: bool) -> int:
 
 def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) -> int:
     outcomes: list[Outcome] = []
-    shown: list[PacketResult] = []
+    shown: list[PacketResult | FlitResult] = []
     folder, page = experiment.output.folder, experiment.output.html
     matrix = experiment.output.congestion_matrix
     store = None if folder is None else Store(folder, experiment)
@@ -159,7 +163,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
                 if store is not None:
                     store.add(outcome)
                 wanted_result = page is not None or matrix is not None
-                if wanted_result and isinstance(outcome.result, PacketResult):
+                if wanted_result and isinstance(outcome.result, PacketResult | FlitResult):
                     shown.append(outcome.result)
                 # Tables of several runs are printed from rows, so free the arrays.
                 outcomes.append(brief(outcome) if stage.runs > 1 else outcome)
@@ -194,7 +198,7 @@ def _runs(experiment: Experiment, wanted: bool, stage: Stage, kept: list[Path]) 
             figure = plot_congestion_matrix(result.congestion_matrix(), title=title_of(result))
             figure.write(matrix, format=Path(matrix).suffix[1:].lower())
             print(f"congestion matrix: {matrix}")
-        if page is None:
+        if page is None or not isinstance(result, PacketResult):
             continue
         if result.snapshots is None or not len(result.snapshots.time_ps):
             print(f"no page {page}: the run ends before the first snapshot")

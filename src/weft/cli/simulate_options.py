@@ -8,9 +8,12 @@ from weft.cli.options import options_of
 from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
+from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import check_known, parse_hardware
 
+#: Settings that are tables in files -> function that parses their words NAME=VALUE.
+WORDS = {"hardware": parse_hardware, "router": parse_router}
 _JOB, _OUTPUT = settings(JobPart), settings(OutputPart)
 _OWN = [item for item in settings(Experiment) if item.key == "max_seconds"]
 _SETTINGS = (*settings(Head), *settings(RunSettings), *_OWN)
@@ -30,7 +33,7 @@ class RunOptions(_Options):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the words of ``--hardware`` are not valid.
+            If the words of ``--hardware`` or ``--router`` are not valid.
         """
         job, run, output = (
             {
@@ -40,11 +43,12 @@ class RunOptions(_Options):  # type: ignore[misc]
             }
             for of in (_JOB, _SETTINGS, _OUTPUT)
         )
-        if "hardware" in run:
-            try:
-                run["hardware"] = parse_hardware(run["hardware"])
-            except InputError as error:
-                raise InputError(f"--hardware: {error.message}") from None
+        for key, parse in WORDS.items():
+            if key in run:
+                try:
+                    run[key] = parse(run[key])
+                except InputError as error:
+                    raise InputError(f"--{key}: {error.message}") from None
         return job, run, output
 
     def check_levels(self, levels: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Output of `weft simulate` for a single run of the packet level, besides its times."""
+"""Output of `weft simulate` for a single run of the packet or flit level, besides its times."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from weft.experiment.run_level import duration
 from weft.report.hops import hops_text
+from weft.sim.flit import FlitResult
 from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import HotSpots
 
@@ -20,6 +21,8 @@ from weft.sim.packet.hot_spots import HotSpots
 LINKS, QUEUES, HOPS = 8, 8, 60
 #: Number of printed congestion trees, of printed buffers per tree, and of searched snapshots.
 TREES, BUFFERS, SNAPSHOTS = 3, 12, 200
+
+_IN_PART = "Deadlock in a part of the fabric: full buffers wait for each other in a cycle"
 
 _Form = Callable[[Any], str]
 
@@ -71,6 +74,31 @@ def packet_details(out: Console, result: PacketResult, frames: Mapping[str, pl.D
         out.print(escape(hops_text(result, most=HOPS)), soft_wrap=True)
 
 
+def flit_details(out: Console, result: FlitResult, links: pl.DataFrame) -> None:
+    """Print the busiest links, the longest waits and the resolved routers of a run."""
+    shown: dict[str, tuple[str, _Form]] = {
+        "name": ("link", str), "rate_gbps": ("rate", lambda rate: f"{rate:g} Gb/s"),
+        "flits": ("flits", _count), "utilisation": ("busy", _share),
+        "wait_ns": ("total wait", duration),
+    }  # fmt: skip
+    for title, column, most in (
+        ("Busiest links", "utilisation", LINKS), ("Longest waits", "wait_ns", QUEUES),
+    ):  # fmt: skip
+        top = links.filter(pl.col(column) > 0)
+        top = top.sort([column, "link"], descending=[True, False], nulls_last=True).head(most)
+        if len(top):
+            _table(out, title, top.to_dicts(), shown)
+    if not result.flit_hops:
+        out.print("No link carries a flit.")
+    out.print(
+        f"Flits: {result.flit_hops:,} flit-hops; a cycle is {result.cycle_ns:g} ns; buffers hold "
+        f"{result.router.buffer} flits of each virtual channel.",
+        soft_wrap=True,
+    )
+    if result.deadlock:
+        out.print(escape(f"{_IN_PART}: {result.deadlock}."), soft_wrap=True)
+
+
 def packet_lines(result: PacketResult) -> list[str]:
     """Return lines on packets, their waits, reordering, congestion control and conservation."""
     kept = result.conservation
@@ -93,10 +121,7 @@ def packet_lines(result: PacketResult) -> list[str]:
             f"{duration(int(done.held_back_ps.sum()) / 1e3)} in all."
         )
     if result.deadlock:
-        lines.append(
-            "Deadlock in a part of the fabric: full buffers wait for each other in a cycle: "
-            f"{result.deadlock}."
-        )
+        lines.append(f"{_IN_PART}: {result.deadlock}.")
     lines.append(
         f"Conservation: {kept['injected_packets']:,} packets injected = "
         f"{kept['delivered_packets']:,} delivered + {kept['in_flight_packets']:,} in flight; "

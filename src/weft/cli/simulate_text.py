@@ -11,18 +11,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.machine_output import emit
-from weft.cli.simulate_packets_text import packet_details
+from weft.cli.simulate_packets_text import flit_details, packet_details
+from weft.core.settings import settings
 from weft.experiment import Experiment
 from weft.experiment.result_tables import job_rows, run_row, tables
 from weft.experiment.run import Outcome
 from weft.experiment.run_level import duration
-from weft.experiment.spec import RUN, HardwarePart
+from weft.experiment.spec import CHOOSING, RUN, TABLES, HardwarePart, Head
+from weft.sim.flit import FlitResult
+from weft.sim.options import TIMED
 from weft.sim.packet import PacketResult
+from weft.sim.packet.hardware import OF_LEVEL
 
 #: Number of phases and links of one run that are printed; files have all of them.
 PHASES, LINKS = 24, 8
 
-_AXES = ("engine", "level", "sharing", "policy", "workload", "placement")
+_AXES = ("engine", "routing", "level", "sharing", "policy", "workload", "placement")
 
 
 def _time(value: float) -> str:
@@ -45,6 +49,7 @@ def _share(value: float) -> str:
 _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "run": ("run", str),
     "engine": ("engine", str),
+    "routing": ("routing", str),
     "level": ("level", str),
     "sharing": ("sharing", str),
     "policy": ("policy", str),
@@ -72,22 +77,23 @@ _SHOWN: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "busiest_link": ("busiest link", str),
     "busiest_share": ("busy", _share),
     "packet_hops": ("packet-hops", _count),
+    "flit_hops": ("flit-hops", _count),
     "mean_wait_ns": ("mean wait", _time),
     "early_packets": ("early packets", _count),
     "most_held_bytes": ("most held bytes", _count),
     "reordering_ns": ("total held", _time),
 }
 _LEFT = {
-    "engine", "level", "sharing", "policy", "job", "phase", "name", "workload", "placement",
-    "status", "busiest_link",
+    "engine", "routing", "level", "sharing", "policy", "job", "phase", "name", "workload",
+    "placement", "status", "busiest_link",
 }  # fmt: skip
 
 #: Columns that are left out, in this order, if the terminal is too narrow; files have them.
 _DISPENSABLE = (
-    "reordering_ns", "packet_hops", "most_held_bytes", "busiest_share", "max_message_ns",
-    "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages", "early_packets",
-    "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown", "bound_ns", "communication_ns",
-    "workload",
+    "reordering_ns", "packet_hops", "flit_hops", "most_held_bytes", "busiest_share",
+    "max_message_ns", "mean_contention", "hosts", "size_bytes", "mean_message_ns", "messages",
+    "early_packets", "busiest_link", "begin_ns", "mean_wait_ns", "mean_slowdown", "bound_ns",
+    "communication_ns", "workload",
 )  # fmt: skip
 #: Minimum width of a column of folded text.
 _NARROWEST = 12
@@ -95,7 +101,7 @@ _NARROWEST = 12
 _RUN_SHOWN = (
     "run", *_AXES, "status", "makespan_ns", "communication_ns", "mean_message_ns",
     "max_message_ns", "mean_slowdown", "mean_contention", "max_contention", "bound_ns",
-    "packet_hops", "mean_wait_ns", "early_packets", "most_held_bytes", "reordering_ns",
+    "packet_hops", "flit_hops", "mean_wait_ns", "early_packets", "most_held_bytes", "reordering_ns",
     "busiest_link", "busiest_share",
 )  # fmt: skip
 _JOB_SHOWN = (
@@ -111,7 +117,8 @@ _UNITS = {
     "eager": " B", "overhead": " ns", "switch_latency": " ns", "latency": " ns",
     "local_latency": " ns", "max_time": " ns", "max_seconds": " s", "start": " ns",
     "snapshot": " ns", "mtu": " B", "header": " B", "buffer": " B", "credit": " B",
-    "credit_latency": " ns", "forward_latency": " ns", "adapter_latency": " ns", "control": " B",
+    "flit_size": " B", "credit_latency": " ns", "forward_latency": " ns",
+    "adapter_latency": " ns", "control": " B",
 }  # fmt: skip
 
 
@@ -152,11 +159,12 @@ def show(experiment: Experiment, outcomes: Sequence[Outcome], out: Console) -> N
     for line in reasons(outcomes):
         out.print(escape(line), soft_wrap=True)
     notes: dict[str, dict[str, None]] = {}
+    used = len({outcome.run.routes for outcome in outcomes})
     for outcome in outcomes:
         for note in outcome.notes:
-            notes.setdefault(note, {})[outcome.run.engine] = None
+            notes.setdefault(note, {})[outcome.run.routes] = None
     for note, engines in notes.items():
-        whose = f"{', '.join(engines)}: " if len(engines) < len(experiment.engine) else ""
+        whose = f"{', '.join(engines)}: " if len(engines) < used else ""
         out.print(escape(whose + note), soft_wrap=True)
     for line in _answer(rows):
         out.print(escape(line), soft_wrap=True)
@@ -188,13 +196,22 @@ def _answer(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     varying = [name for name in _AXES if len({row[name] for row in timed}) > 1]
     times = [duration(row["makespan_ns"]) for row in (least, most)]
     low, high = (
-        f"run {row['run']} ({', '.join(row[name] for name in varying)}) with {time}"
+        f"run {row['run']} ({', '.join(_values(row, varying))}) with {time}"
         for row, time in zip((least, most), times, strict=True)
     )
     more = most["makespan_ns"] / least["makespan_ns"] - 1 if least["makespan_ns"] else 0.0
     # If both times have the same four digits, add the difference.
     difference = f", {100 * more:.2g}% more" if times[0] == times[1] else ""
     return [f"Shortest: {low}; longest: {high}{difference}."]
+
+
+def _values(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Return the values of a row; engines and routings may have the same names."""
+    return [
+        f"routing {row[name]}" if name == "routing" else row[name]
+        for name in names
+        if row[name] is not None
+    ]
 
 
 def reasons(outcomes: Sequence[Outcome]) -> list[str]:
@@ -212,35 +229,42 @@ def reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _settings(experiment: Experiment) -> list[str]:
     """Return the resolved configuration, one line for each part."""
-    left_out = {"fabric", "faults", "job", "output", "hardware"}
-    left_out |= {item.key for item in RUN if not any(map(item.of, experiment.level))}
-    packets = "packet" in experiment.level
-    timed = packets or "flow" in experiment.level
+    levels = experiment.level
+    left_out = {"fabric", "faults", "job", "output", *TABLES}
+    known = [*settings(Head), *RUN]
+    left_out |= {item.key for item in known if not any(map(item.of, levels))}
+    timed = any(level in TIMED for level in levels)
     if not timed:
         left_out.add("max_seconds")
     data = experiment.model_dump(exclude=left_out)
-    if timed and data["switch_latency"] is None:
+    if data.get("engine", ()) is None:
+        data["engine"] = tuple(dict.fromkeys(run.engine for run in experiment.runs if run.engine))
+    if data.get("switch_latency", 0) is None:
         data["switch_latency"] = experiment.hardware.switch_latency
-    if packets:
+    if any(level in CHOOSING for level in levels):
         data["policy"] = tuple(dict.fromkeys(run.policy for run in experiment.runs if run.policy))
     lines = [f"fabric: {_pairs(experiment.fabric.model_dump())}"]
     faults = {key: value for key, value in experiment.faults.model_dump().items() if value}
     if faults:
         lines.append(f"faults: {_pairs(faults)}")
     lines.append(f"settings: {_pairs(data)}")
-    if packets or (timed and experiment.hardware != HardwarePart()):
-        # The flow level has only these properties of hardware.
-        only = None if packets else {"mtu", "header"}
-        hardware = experiment.hardware.model_dump(include=only, exclude={"switch_latency"})
+    packets, flits = "packet" in levels, "flit" in levels
+    if packets or flits or (timed and experiment.hardware != HardwarePart()):
+        only = {key for level in levels for key in OF_LEVEL.get(level, ())} - {"buffer"}
+        hardware = experiment.hardware.model_dump(
+            include=None if packets else only, exclude={"switch_latency"}
+        )
         lines.append(f"hardware: {_pairs(hardware)}")
+    if flits:
+        lines.append(f"router: {_pairs(experiment.router.model_dump(), units={})}")
     for job in experiment.job:
         lines.append(f"{job.name}: {_pairs(job.model_dump(exclude={'name'}))}")
     return lines
 
 
-def _pairs(values: Mapping[str, Any]) -> str:
+def _pairs(values: Mapping[str, Any], units: Mapping[str, str] = _UNITS) -> str:
     return "; ".join(
-        f"{name} {_text(value)}{_UNITS.get(name, '')}"
+        f"{name} {_text(value)}{units.get(name, '')}"
         for name, value in values.items()
         if value not in (None, (), {})
     )
@@ -271,6 +295,9 @@ def _details(out: Console, outcome: Outcome) -> None:
             out.print(f"… and {len(phases) - printed:,} more phases")
     if isinstance(outcome.result, PacketResult):
         packet_details(out, outcome.result, frames)
+        return
+    if isinstance(outcome.result, FlitResult):
+        flit_details(out, outcome.result, frames["links"])
         return
     links = frames["links"]
     busy = "utilisation" if "utilisation" in links.columns else "busy_ns"

@@ -28,6 +28,7 @@ from weft.routes import PathRoutes
 from weft.routing import route
 from weft.routing.lower import lower
 from weft.routing.validation.validate import validate
+from weft.sim.flit import Load, simulate_flits
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet import Hardware, VlArbitration
 from weft.sim.simulate import simulate
@@ -133,6 +134,15 @@ def warm_packets() -> None:
     simulate(ring, route(ring, "dfsssp"), work, level="packet")
 
 
+def warm_flits() -> None:
+    """Run the kernels of the flit level for tables and for the usual routings."""
+    tree, torus = build("xgft:2;2,2;1,2"), build("torus:4x4")
+    work = load_workload("allreduce:size=64KiB", 4)
+    simulate(tree, route(tree, "dmodk"), work, level="flit")
+    simulate(torus, "dor", work, level="flit")
+    simulate_flits(torus, "dor", load=Load(measure=100))
+
+
 def warm_contention() -> None:
     """Run the kernels of small and large contention graphs and of calibration."""
     many = np.arange(1, 400)
@@ -146,7 +156,7 @@ def warm_contention() -> None:
 #: Kind of command -> parts that compile its kernels, the longest first.
 PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "compare": warm_comparisons,
-    "all": lambda: chain([warm_packets], warm_comparisons(), warm_flows(), warm_rare()),
+    "all": lambda: chain([warm_packets, warm_flits], warm_comparisons(), warm_flows(), warm_rare()),
 }
 
 

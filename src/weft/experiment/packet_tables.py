@@ -1,4 +1,4 @@
-"""Tables and columns of an experiment that only the packet level has."""
+"""Tables and columns of an experiment at the packet level, besides those of all levels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.sim.packet import PacketResult
 from weft.sim.packet import result as packet
 from weft.sim.packet.series import link_series
 
-#: Tables that only the packet level has; hops need a trace, and series need snapshots.
+#: Tables of packets; hops need a trace, and series need snapshots.
 NAMES = ("queues", "congestion", "hops", "series")
 
 #: Columns that identify the message of a hop.

@@ -15,6 +15,8 @@ from weft.experiment import packet_tables as packets
 from weft.experiment.run import Outcome
 from weft.sim.common import replay
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
+from weft.sim.flit import FlitResult
+from weft.sim.flit import workloads as flit
 from weft.sim.flow import FlowResult
 from weft.sim.flow import result as flow
 from weft.sim.packet import PacketResult
@@ -33,16 +35,16 @@ _MESSAGES = {
     "messages": Column(pl.Int64, "", "Number of messages"),
     "size_bytes": Column(pl.Int64, "B", "Total size of the messages"),
     "mean_message_ns": Column(
-        pl.Float64, "ns", "Mean time from departure to arrival of messages (flow and packet level)"
+        pl.Float64, "ns", "Mean time from departure to arrival of messages (all levels but static)"
     ),
     "max_message_ns": Column(
-        pl.Float64, "ns", "Longest time from departure to arrival (flow and packet level)"
+        pl.Float64, "ns", "Longest time from departure to arrival (all levels but static)"
     ),
     "mean_slowdown": Column(
         pl.Float64,
         "",
-        "Mean slowdown: time from departure to arrival over the time without contention (flow and "
-        "packet level)",
+        "Mean slowdown: time from departure to arrival over the time without contention (all "
+        "levels but static)",
     ),
     "mean_contention": Column(
         pl.Float64,
@@ -62,10 +64,11 @@ _MESSAGES = {
 #: Columns of the table of runs, one row per run.
 RUN_COLUMNS: Mapping[str, Column] = {
     "run": _RUN,
-    "engine": Column(pl.String, "", "Routing engine, with its options"),
-    "level": Column(pl.String, "", "Level of detail: flow, packet or static"),
+    "engine": Column(pl.String, "", "Routing engine, with its options (null: a routing)"),
+    "routing": Column(pl.String, "", "Routing by coordinates, with its options (flit level)"),
+    "level": Column(pl.String, "", "Level of detail: flow, packet, flit or static"),
     "sharing": Column(pl.String, "", "Sharing model of links (flow level)"),
-    "policy": Column(pl.String, "", "Policy that chooses among candidates (packet level)"),
+    "policy": Column(pl.String, "", "Policy that chooses among candidates (packet and flit level)"),
     "workload": Column(pl.String, "", "Workloads of the jobs, joined by +"),
     "placement": Column(pl.String, "", "Placements of the jobs, joined by + unless all are equal"),
     "status": Column(
@@ -75,13 +78,13 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "makespan_ns": Column(
         pl.Float64,
         "ns",
-        "Time from 0 to the end of the last operation or arrival (flow and packet level)",
+        "Time from 0 to the end of the last operation or arrival (all levels but static)",
     ),
     "communication_ns": Column(
         pl.Float64,
         "ns",
         "Mean over the ranks of all jobs of the time without calculation until the rank's last "
-        "operation (flow and packet level)",
+        "operation (all levels but static)",
     ),
     **_MESSAGES,
     "bound_ns": Column(
@@ -97,10 +100,12 @@ RUN_COLUMNS: Mapping[str, Column] = {
         pl.Float64,
         "",
         "Utilisation of the busiest link: carried bytes over capacity (flow level), or share of "
-        "the time in which the link sends (packet level)",
+        "the time in which the link sends (packet and flit level)",
     ),
     "end_ns": Column(
-        pl.Float64, "ns", "Simulated time at the end of the run, complete or partial (packet level)"
+        pl.Float64,
+        "ns",
+        "Simulated time at the end of the run, complete or partial (packet and flit level)",
     ),
     "packets": Column(
         pl.Int64, "", "Number of injected packets, including control packets (packet level)"
@@ -109,6 +114,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
         pl.Int64, "", "Number of packets not delivered at the end (packet level; 0 if complete)"
     ),
     "packet_hops": Column(pl.Int64, "", "Total number of hops of all packets (packet level)"),
+    "flit_hops": Column(pl.Int64, "", "Total number of hops of all flits (flit level)"),
     "mean_wait_ns": Column(
         pl.Float64,
         "ns",
@@ -143,19 +149,19 @@ JOB_COLUMNS: Mapping[str, Column] = {
     "end_ns": Column(
         pl.Float64,
         "ns",
-        "End of the job's last operation or arrival (flow and packet level)",
+        "End of the job's last operation or arrival (all levels but static)",
     ),
-    "time_ns": Column(pl.Float64, "ns", "Time from start to end (flow and packet level)"),
+    "time_ns": Column(pl.Float64, "ns", "Time from start to end (all levels but static)"),
     "calculation_ns": Column(
         pl.Float64,
         "ns",
-        "Mean over ranks of the time in which a calculation runs (flow and packet level)",
+        "Mean over ranks of the time in which a calculation runs (all levels but static)",
     ),
     "communication_ns": Column(
         pl.Float64,
         "ns",
-        "Mean over ranks of the time without calculation until the rank's last operation (flow and "
-        "packet level)",
+        "Mean over ranks of the time without calculation until the rank's last operation (all "
+        "levels but static)",
     ),
     **_MESSAGES,
 }
@@ -191,6 +197,11 @@ TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
     ("packet", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
     ("packet", "hops"): _with_job(packets.HOP_COLUMNS),
     ("packet", "series"): {"run": _RUN, **LINK_SERIES_COLUMNS},
+    ("flit", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("flit", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("flit", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("flit", "links"): {"run": _RUN, **flit.LINK_COLUMNS},
+    ("flit", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
     ("static", "phases"): _with_job(static.PHASE_COLUMNS),
     ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
     ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
@@ -205,6 +216,7 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
     row |= {
         "run": run.number,
         "engine": run.engine,
+        "routing": run.routing,
         "level": run.level,
         "sharing": run.sharing,
         "policy": run.policy,
@@ -235,6 +247,8 @@ def run_row(outcome: Outcome) -> dict[str, Any]:
         }
     if isinstance(result, PacketResult):
         row |= packets.row(result)
+    if isinstance(result, FlitResult):
+        row |= {"end_ns": result.end_ps / 1000, "flit_hops": result.flit_hops}
     busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
     if len(busiest) and busiest["utilisation"][0]:
         row["busiest_link"] = busiest["name"][0]
@@ -321,6 +335,8 @@ def tables(
         }
         if isinstance(result, PacketResult):
             makers |= packets.makers(result)
+        if isinstance(result, FlitResult):
+            makers["congestion"] = result.congestion_matrix
     frames = {name: make() for name, make in makers.items() if name in only}
     names = np.array(mix.names, dtype=object)
     work = mix.workload
@@ -389,7 +405,9 @@ def _static(
     }
 
 
-def _times(result: FlowResult | PacketResult) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _times(
+    result: FlowResult | PacketResult | FlitResult,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return for each rank the time in which calculations run and the end of its last operation."""
     work = result.workload
     until = np.zeros(work.num_ranks)

@@ -20,8 +20,9 @@ from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.sim.common.progress import Progress
+from weft.sim.flit.routings import routing as routings
 from weft.sim.flow import FlowResult, IncompleteRun
-from weft.sim.packet.policies import policy as policies
+from weft.sim.options import check_policy
 from weft.workload import Workload, WorkloadBuilder, load_workload
 from weft.workload.jobs import Job, JobMix, combine, place_jobs
 from weft.workload.placement import placement as placements
@@ -57,7 +58,7 @@ class Stage:
     doing
         The present step, such as ``routing``.
     progress
-        Progress of the flow or the packet level, None in other steps.
+        Progress of a level with time, None in other steps.
     interrupted
         Whether the user interrupted the active run, which has a partial result.
     limit_ns, limit_s
@@ -122,7 +123,7 @@ class Stage:
         """Return the stage in words."""
         if self.run is None:
             return self.doing
-        run = f"run {self.run.number} of {self.runs} ({self.run.engine}), " * (self.runs > 1)
+        run = f"run {self.run.number} of {self.runs} ({self.run.routes}), " * (self.runs > 1)
         return run + self.where()
 
     def outlook(self) -> str:
@@ -144,10 +145,10 @@ class Outcome:
     run
         The run.
     status
-        ``complete``; ``partial`` (a run of the packet level that was stopped or interrupted, with
-        a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or placement does
-        not apply) or ``failed`` (no path, or ranks or buffers that wait for ever), all three
-        without a result; ``not run`` after an interrupt.
+        ``complete``; ``partial`` (a run of the packet or the flit level that was stopped or
+        interrupted, with a result); ``stopped`` by a limit, ``does not fit`` (an engine, policy or
+        placement does not apply) or ``failed`` (no path, or ranks or buffers that wait for ever),
+        all three without a result; ``not run`` after an interrupt.
     reason
         Reason why the result is missing or partial; else empty.
     result, mix
@@ -213,12 +214,14 @@ def perform(
             watch(stage)
 
     for run in runs:
-        engines.bind(*engines.parse(run.engine))
+        if run.engine is not None:
+            engines.bind(*engines.parse(run.engine))
+        if run.routing is not None:
+            routings.bind(*routings.parse(run.routing))
         for _, spec in run.jobs:
             placements.bind(*placements.parse(spec))
         if run.policy is not None:
-            entry, given = policies.parse(run.policy)
-            entry.function(**policies.bind(entry, given))
+            check_policy(run.level, run.policy)
     model = _model(experiment)
     at("reading the fabric")
     source = experiment.fabric.instance
@@ -235,14 +238,15 @@ def perform(
         if placed is None or placed[0] != run.jobs:
             at("writing the workload")
             placed = run.jobs, jobs.mix(run)
-        if run.engine not in routed:
+        if run.engine is not None and run.engine not in routed:
             at("routing")
             try:
                 routed[run.engine] = route(fabric, run.engine)
             except NotApplicable as reason:
                 routed[run.engine] = reason
         at("running")
-        outcome = _outcome(experiment, run, fabric, routed[run.engine], placed[1], model, stage, at)
+        routes = run.routes if run.engine is None else routed[run.engine]
+        outcome = _outcome(experiment, run, fabric, routes, placed[1], model, stage, at)
         if len(runs) == 1 and outcome.status == "does not fit":
             raise NotApplicable(outcome.reason)
         if len(runs) == 1 and outcome.status == "failed":
@@ -364,7 +368,7 @@ def _outcome(
     experiment: Experiment,
     run: Run,
     fabric: Fabric,
-    routes: Routes | NotApplicable,
+    routes: Routes | str | NotApplicable,
     mix: JobMix | NotApplicable,
     model: PenaltyModel,
     stage: Stage,
@@ -373,9 +377,9 @@ def _outcome(
     for part in (routes, mix):
         if isinstance(part, NotApplicable):
             return Outcome(run, "does not fit", str(part))
-    assert isinstance(routes, Routes)
+    assert not isinstance(routes, NotApplicable)
     assert isinstance(mix, JobMix)
-    notes = (*mix.notes, *routes.notes)
+    notes = (*mix.notes, *(routes.notes if isinstance(routes, Routes) else ()))
     began = time.perf_counter()
 
     try:

@@ -13,13 +13,14 @@ from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.sim.common.progress import Progress, StopRun
 from weft.sim.common.times import PS_PER_NS
+from weft.sim.flit import FlitResult
 from weft.sim.flow import FlowResult, IncompleteRun
 from weft.sim.packet import PacketResult
 from weft.sim.simulate import simulate
 from weft.sim.static.phases import StaticWorkload
 from weft.workload.jobs import JobMix
 
-Result = FlowResult | PacketResult | StaticWorkload
+Result = FlowResult | PacketResult | FlitResult | StaticWorkload
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ def run_level(
     experiment: Experiment,
     run: Run,
     fabric: Fabric,
-    routes: Routes,
+    routes: Routes | str,
     mix: JobMix,
     model: PenaltyModel,
     at: Callable[[str, Progress | None], None],
@@ -67,14 +68,15 @@ def run_level(
     InputError, NotApplicable
         If the level cannot simulate the input.
     """
+    if run.level in ("packet", "flit"):
+        return _in_part(experiment, run, fabric, routes, mix, at)
+    assert isinstance(routes, Routes)
     if run.level == "static":
         return Found(
             simulate(
                 fabric, routes, mix.workload, mix.hosts, level="static", **experiment.options(run)
             )
         )
-    if run.level == "packet":
-        return _packets(experiment, run, fabric, routes, mix, at)
     clock = _Clock(experiment.max_seconds)
 
     def watched(progress: Progress) -> None:
@@ -92,15 +94,15 @@ def run_level(
     )  # fmt: skip
 
 
-def _packets(
+def _in_part(
     experiment: Experiment,
     run: Run,
     fabric: Fabric,
-    routes: Routes,
+    routes: Routes | str,
     mix: JobMix,
     at: Callable[[str, Progress | None], None],
 ) -> Found:
-    """Perform a run of the packet level, which has a partial result if it stops early."""
+    """Perform a run of the packet or flit level, which has a partial result if it stops early."""
     clock = _Clock(experiment.max_seconds)
     out_of_seconds = interrupted = False
 
@@ -115,10 +117,13 @@ def _packets(
             out_of_seconds = True
             raise StopRun
 
+    options = experiment.options(run)
+    if run.level == "packet":
+        options["trace"] = [traced(text, mix) for text in experiment.trace]
     result = simulate(
-        fabric, routes, mix.workload, mix.hosts, level="packet", progress=watched,
-        trace=[traced(text, mix) for text in experiment.trace], **experiment.options(run),
-    )  # fmt: skip
+        fabric, routes, mix.workload, mix.hosts, level=run.level, progress=watched, **options
+    )
+    assert isinstance(result, PacketResult | FlitResult)
     if result.complete:
         return Found(result, interrupted=interrupted)
     limit = experiment.max_time

@@ -5,7 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    get_args,
+)
 
 from pydantic import (
     AfterValidator,
@@ -34,11 +44,23 @@ from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.routing import engine as engines
 from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
+from weft.sim.flit.router import Router
 from weft.sim.flow.sharing import Sharing
-from weft.sim.options import NO_CHOICE, Level, RunSettings, chooses
+from weft.sim.options import (
+    FLIT,
+    NO_CHOICE,
+    Level,
+    RunSettings,
+    chooses,
+    has_policy,
+    usual_choice,
+)
 from weft.sim.packet.hardware import WRITTEN, hardware_of
-from weft.sim.packet.policies import policy as policies
 
+#: Levels whose packets may have a choice of paths, which a policy makes.
+CHOOSING = ("packet", "flit")
+#: Engine if none is given.
+USUAL_ENGINE = "minhop"
 #: Maximum number of runs of an experiment.
 MAX_RUNS = 10_000
 
@@ -88,10 +110,11 @@ class Part(BaseModel):
 
 
 def _countable(value: float | None, about: ValidationInfo) -> float | None:
-    """Refuse times that do not fit 64-bit picoseconds, if the packet level runs."""
+    """Refuse times that do not fit 64-bit picoseconds, if the packet or the flit level runs."""
     longest = LONGEST_OPTIONS_NS.get(f"{about.field_name}_ns", LONGEST_NS)
-    if value is not None and value > longest and "packet" in about.data.get("level", ()):
-        raise ValueError(f"expected at most {longest:.4g} ns at the packet level")
+    counted = [level for level in about.data.get("level", ()) if level in ("packet", "flit")]
+    if value is not None and value > longest and counted:
+        raise ValueError(f"expected at most {longest:.4g} ns at the {counted[0]} level")
     return value
 
 
@@ -143,10 +166,12 @@ if TYPE_CHECKING:
     FabricPart: TypeAlias = Keys
     FaultsPart: TypeAlias = Keys
     HardwarePart: TypeAlias = Keys
+    RouterPart: TypeAlias = Keys
 else:
     FabricPart = _table("FabricPart", settings(Source), lambda keys: Source(**keys))
     FaultsPart = _table("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
     HardwarePart = _table("HardwarePart", WRITTEN.values(), hardware_of)
+    RouterPart = _table("RouterPart", settings(Router), lambda keys: Router(**keys))
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -218,7 +243,7 @@ class OutputPart(Part):
     html
         Write a page that shows a run of the packet level over time.
     congestion_matrix
-        Draw where packets wait in a run of the packet level (.png, .svg or .pdf).
+        Draw where packets wait in a run of the packet or the flit level (.png, .svg or .pdf).
     """
 
     folder: Annotated[Annotated[str, Field(min_length=1)] | None, Option(flag="out")] = None
@@ -240,6 +265,9 @@ class Head(Part):
     engine
         Routing engines, with options as in ``updn:roots=center``; ``all`` selects every engine that
         needs no file.
+    routing
+        Routings by coordinates, with options as in ``dor:ties=forward``, to compare with the routes
+        of engines.
     level
         Levels of detail.
     """
@@ -247,15 +275,24 @@ class Head(Part):
     fabric: Annotated[FabricPart, BeforeValidator(_source), Option(flag=None)]
     faults: Annotated[FaultsPart, AfterValidator(_can_be), Option(flag=None)] = FaultsPart()
     engine: Annotated[
-        Names, AfterValidator(_engines), Option(compared="names", plural="engines")
-    ] = ("minhop",)
+        Annotated[Names, AfterValidator(_engines)] | None,
+        Option(
+            compared="names", plural="engines",
+            usual=f"{USUAL_ENGINE}; at the flit level none if a routing is given",
+        ),
+    ] = None  # fmt: skip
+    routing: Annotated[Names | None, Option(compared="names", plural="routings", levels=FLIT)] = (
+        None
+    )
     level: Annotated[
         tuple[Level, ...], BeforeValidator(_listed), Field(min_length=1), Option(compared="names")
     ] = ("flow",)
 
 
-#: Settings of runs that are keys of an experiment: all but the hardware.
-RUN = [item for item in settings(RunSettings) if item.field != "hardware"]
+#: Settings of runs that are tables of an experiment.
+TABLES = ("hardware", "router")
+#: Settings of runs that are keys of an experiment: all others.
+RUN = [item for item in settings(RunSettings) if item.field not in TABLES]
 
 if TYPE_CHECKING:
 
@@ -275,6 +312,8 @@ class Experiment(Runs):
     ----------
     hardware
         Properties of switches and adapters.
+    router
+        Properties of the routers of the flit level.
     overlap
         Whether two jobs may run on one host.
     max_seconds
@@ -286,6 +325,7 @@ class Experiment(Runs):
     """
 
     hardware: Annotated[HardwarePart, AfterValidator(_can_be)] = HardwarePart()
+    router: Annotated[RouterPart, AfterValidator(_can_be), Option(levels=FLIT)] = RouterPart()
     overlap: Annotated[Overlap, Option(flag=None)] = "refuse"
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
     job: Annotated[
@@ -300,9 +340,10 @@ class Experiment(Runs):
             for item in settings(RunSettings)
             if item.of(run.level) and item.field not in ("coefficients", "trace")
         }
-        keyed = run.policy is not None and policies.parse(run.policy)[0].name == "nrk"
+        keyed = run.policy is not None and run.policy.partition(":")[0] == "nrk"
         own = {
-            "hardware": self.hardware.instance, "sharing": run.sharing, "policy": run.policy,
+            "hardware": self.hardware.instance, "router": self.router.instance,
+            "sharing": run.sharing, "policy": run.policy,
             "scheduler": self.scheduler if keyed else None,
         }  # fmt: skip
         return {name: own.get(name, value) for name, value in given.items()}
@@ -319,8 +360,8 @@ class Experiment(Runs):
     def _policies_are_used(self) -> Self:
         listed = self.policy or ()
         for spec in listed:
-            if "packet" not in self.level and chooses(spec):
-                raise ValueError(f"policy {spec} requires level packet")
+            if not {*CHOOSING} & {*self.level} and chooses(spec):
+                raise ValueError(f"policy {spec} requires level {' or '.join(CHOOSING)}")
         if self.scheduler and not any(spec.partition(":")[0] == "nrk" for spec in listed):
             raise ValueError("scheduler requires policy nrk")
         return self
@@ -348,16 +389,22 @@ class Experiment(Runs):
             If there are more than `MAX_RUNS` combinations.
         """
         jobs = [list(itertools.product(job.workload, job.placement)) for job in self.job]
-        used = list(dict.fromkeys(self.engine))
-        methods = list(itertools.chain.from_iterable(map(self._methods, used)))
+        used = list(dict.fromkeys(self.engine or (USUAL_ENGINE,)))
+        methods = [method for engine in used for method in self._methods(engine)]
         # A policy that fits no engine has a run with each, whose outcome says why.
-        alone = {*(self.policy or ())} - {policy for *_, policy in methods}
+        alone = {*(self.policy or ())} - {method.policy for method in methods}
+        choosing: list[Level] = [level for level in self.level if level in CHOOSING]
         methods += [
-            (engine, "packet", None, policy)
+            Method(engine, level, policy=policy)
             for policy in self.policy or ()
             if policy in alone
             for engine in used
+            for level in choosing[:1]
         ]
+        if "flit" in self.level:
+            methods += [
+                Method(None, "flit", routing=name) for name in dict.fromkeys(self.routing or ())
+            ]
         count = len(methods)
         for choices in jobs:
             count *= len(choices)
@@ -370,52 +417,78 @@ class Experiment(Runs):
             )
         ]
 
-    def _methods(self, engine: str) -> list[tuple[str, Level, Sharing | None, str | None]]:
+    def _methods(self, engine: str) -> list[Method]:
         """Combine an engine with every level and the level's sharing models or policies."""
-        listed: list[tuple[str, Level, Sharing | None, str | None]] = []
+        listed: list[Method] = []
         for level in self.level:
             if level == "flow":
                 # The flow level has no candidates of packets; other policies may be listed for it.
-                settled = [spec for spec in self.policy or () if not chooses(spec)]
+                known = [spec for spec in self.policy or () if has_policy(level, spec)]
+                settled = [spec for spec in known if not chooses(spec)]
                 listed += [
-                    (engine, level, sharing, policy)
+                    Method(engine, level, sharing, policy)
                     for sharing in self.sharing
                     for policy in (settled or [None])
                 ]
-            elif level == "packet":
-                listed += [(engine, level, None, policy) for policy in self._policies(engine)]
+            elif level == "flit" and self.engine is None and self.routing:
+                continue
+            elif level in CHOOSING:
+                listed += [
+                    Method(engine, level, None, policy) for policy in self._policies(engine, level)
+                ]
             else:
-                listed.append((engine, level, None, None))
+                listed.append(Method(engine, level))
         return list(dict.fromkeys(listed))
 
-    def _policies(self, engine: str) -> list[str]:
+    def _policies(self, engine: str, level: Level) -> list[str]:
         """Return the policies of one engine: the listed ones that fit it, or its default.
 
         An engine without candidates has a run even if only policies for candidates are listed.
         """
         entry, _ = engines.parse(engine)
         several = bool(entry.facts.get("candidates"))
-        if self.policy is None:
-            if not several:
-                return [NO_CHOICE]
-            return [entry.name if entry.name in policies else "ecmp"]
-        fit = [spec for spec in self.policy if chooses(spec) == several]
+        listed = [spec for spec in self.policy or () if has_policy(level, spec)]
+        if not listed:
+            return [usual_choice(entry.name, level) if several else NO_CHOICE]
+        fit = [spec for spec in listed if _is_choice(level, spec) == several]
         if fit:
             return fit
-        others = [name for name in self.engine if engines.parse(name)[0].facts.get("candidates")]
-        return [NO_CHOICE] if others and not several else list(self.policy)
+        used = self.engine or (USUAL_ENGINE,)
+        others = [name for name in used if engines.parse(name)[0].facts.get("candidates")]
+        return [NO_CHOICE] if others and not several else listed
+
+
+def _is_choice(level: Level, policy: str) -> bool:
+    """Return whether a policy chooses among the candidates of a packet."""
+    return policy.partition(":")[0] != NO_CHOICE if level == "flit" else chooses(policy)
+
+
+class Method(NamedTuple):
+    """An engine's routes or, at the flit level, a routing by coordinates; and how they are run."""
+
+    engine: str | None
+    level: Level
+    sharing: Sharing | None = None
+    policy: str | None = None
+    routing: str | None = None
 
 
 @dataclass(frozen=True)
 class Run:
-    """One combination: an engine, a level, and the workload and placement of each job."""
+    """One combination: a `Method`, and the workload and placement of each job."""
 
     number: int
-    engine: str
+    engine: str | None
     level: Level
     sharing: Sharing | None
     policy: str | None
+    routing: str | None
     jobs: tuple[tuple[str, str], ...]
+
+    @property
+    def routes(self) -> str:
+        """The engine or the routing."""
+        return self.engine or self.routing or ""
 
     @property
     def workloads(self) -> str:

@@ -17,7 +17,7 @@ from weft.core.errors import InputError
 from weft.core.files import parse_toml, read_text
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
-from weft.experiment.spec import RUN, Experiment, JobPart, OutputPart
+from weft.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 
@@ -109,15 +109,15 @@ def _explain(error: Any, path: _Path, flags: bool) -> str:
     if flags:
         words = [part for part in path if isinstance(part, str)]
         named = _flag(words)
-    if path == ("hardware",) and error["type"] == "value_error":
+    if path in [(name,) for name in TABLES] and error["type"] == "value_error":
         return f"{named}: {reason}"
     return f"{named}: {shown(value)} does not fit: {reason}"
 
 
 def _flag(words: Sequence[str]) -> str:
     """Return the option that sets a key, given the names of its tables and of the key."""
-    if words[0] == "hardware":
-        return " ".join(("--hardware", *words[1:]))
+    if words[0] in TABLES:
+        return " ".join((f"--{words[0]}", *words[1:]))
     kind = {"fabric": Source, "faults": Faults, "job": JobPart, "output": OutputPart}.get(words[0])
     items = settings(kind) if kind and len(words) > 1 else (*RUN, *settings(Experiment))
     key = words[1] if kind and len(words) > 1 else words[0]

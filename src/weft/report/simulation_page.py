@@ -28,6 +28,7 @@ from weft.report.simulation_data import (
 from weft.sim.packet.hot_spots import HotSpots, snapshots_of, trees_at
 
 if TYPE_CHECKING:
+    from weft.sim.common.replay import Replay
     from weft.sim.packet.result import PacketResult
 
 SCRIPTS = (
@@ -129,7 +130,7 @@ def render_simulation(result: PacketResult, title: str = "") -> str:
     )
 
 
-def title_of(result: PacketResult) -> str:
+def title_of(result: Replay) -> str:
     """Return the workload and the fabric as a heading."""
     return f"{result.workload.name or 'Workload'} on {result.fabric.name}"
 
