@@ -176,7 +176,7 @@ def test_default_windows_have_the_documented_lengths() -> None:
         ({"processes": 0}, "processes must be at least 1, not 0"),
         ({"level": "cell"}, "unknown level 'cell'"),
         ({"level": "static"}, "the static level has no load"),
-        ({"policy": "ecmp"}, "the flow level has no policy; the packet level has it"),
+        ({"policy": "ecmp"}, "the flow level has no policy; the packet and the flit level have it"),
         ({"measure": "0s"}, "measure: '0s' does not fit: expected a number greater than 0"),
         ({"warmup": "soon"}, "warmup: 'soon'"),
         ({"size": 0}, "size: 0 does not fit: expected 1 or more"),
@@ -440,4 +440,4 @@ def test_figures_without_results_are_refused_and_equal_figures_are_equal_files(
 
 def test_settings_are_checked_before_routing(tree) -> None:
     with pytest.raises(InputError, match="may be an empty list"):
-        Study.of(tree, [], "flow", None, 0, {})
+        Study.of(tree, [], "flow", None, None, 0, {})

@@ -26,6 +26,7 @@ from weft.cli.common import (
 )
 from weft.cli.machine_output import emit
 from weft.cli.options import options_of, split_names
+from weft.cli.simulate_options import WORDS
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.registry import convert
@@ -34,6 +35,7 @@ from weft.core.signals import ended_by
 from weft.experiment.run_level import duration
 from weft.kernels.flow import engine as flow_engine
 from weft.report.load_curves import SUFFIXES, write_load_curves
+from weft.sim.flit import Router
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware
 from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware
@@ -74,16 +76,17 @@ class SweepOptions(_Options):  # type: ignore[misc]
             if not self.is_given(name):
                 continue
             value = self.value(name)
+            if item.field in WORDS:
+                values[item.field] = _parsed(item.field, value)
             if item.field == "hardware":
-                values[item.field] = _hardware(value)
                 check_known(parse_hardware(value), (level,))
             elif item.field == "policy":
                 values[item.field] = value
-            else:
+            elif item.field not in WORDS:
                 one = ",".join(value) if item.option.compared else value
                 values[item.field] = convert(one, item.hint, item.flag)
-            if item.field == "policy" and level != "packet":
-                raise InputError("--policy requires --level packet")
+            if item.field == "policy" and level == "flow":
+                raise InputError("--policy requires --level packet or flit")
             if not item.of(level):
                 raise InputError(f"{item.flag} requires --level {' or '.join(item.option.levels)}")
         return values
@@ -101,7 +104,15 @@ def sweep_command(
         Parameter(
             name=["--engine", "--engines"],
             help="Routing engine, with options as in 'updn:roots=center'. Repeatable. Default: "
-            "minhop.",
+            "minhop, or none if a routing is given.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    routing: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--routing", "--routings"],
+            help="Routing by coordinates of the flit level, with options. Repeatable.",
             consume_multiple=(1, None),
         ),
     ] = (),
@@ -113,7 +124,9 @@ def sweep_command(
         Parameter(help="Also search for the saturation load, to this resolution, such as 0.01."),
     ] = None,
     chosen: SweepOptions = DEFAULT,
-    level: Annotated[Literal["packet", "flow"], Parameter(help="Level of detail.")] = "packet",
+    level: Annotated[
+        Literal["packet", "flow", "flit"], Parameter(help="Level of detail.")
+    ] = "packet",
     processes: Annotated[
         Whole | None,
         Parameter(help="Number of worker processes. Default: one per core if that is faster."),
@@ -140,8 +153,13 @@ def sweep_command(
     wanted = _loads(loads)
     given = {"level": level, **chosen.given(level)}
     earlier = [_read(path) for path in also]
-    engines = [name for text in engine or ("minhop",) for name in split_names(text)]
-    with announced_compile(flow_engine.run if level == "flow" else packet_loop()):
+    engines, routings = (
+        [name for text in texts for name in split_names(text)] or None
+        for texts in (engine, routing)
+    )
+    given["routing"] = routings
+    workers = {"flow": lambda: flow_engine.run, "packet": packet_loop}.get(level)
+    with announced_compile(workers and workers()):
         loaded = options.load(fabric)
         with _watch("runs") as progress:
             table = sweep(
@@ -207,11 +225,12 @@ def _loads(text: str) -> list[float]:
     return [round(first + index * step, 9) for index in range(number)]
 
 
-def _hardware(words: tuple[str, ...]) -> Hardware:
+def _parsed(name: str, words: tuple[str, ...]) -> Hardware | Router:
     try:
-        return hardware_of(parse_hardware(words))
+        parsed = WORDS[name](words)
+        return hardware_of(parsed) if name == "hardware" else Router(**parsed)  # type: ignore[arg-type]
     except InputError as error:
-        raise InputError(f"--hardware: {error.message}") from None
+        raise InputError(f"--{name}: {error.message}") from None
 
 
 def _read(path: Path) -> pl.DataFrame:
@@ -247,6 +266,8 @@ def _load(value: float | None) -> str:
 
 
 def _heading(row: Mapping[str, Any]) -> str:
+    if row["engine"] is None:
+        return f"routing {row['routing']}"
     usual = row["policy"] in (None, "deterministic")
     return str(row["engine"]) if usual else f"{row['engine']}, {row['policy']}"
 
@@ -266,7 +287,11 @@ def show(frame: pl.DataFrame, out: Console) -> None:
         escape(
             f"{first['fabric']}: {first['pattern']}, messages of {first['size_bytes']:,} B, load 1 "
             f"is {first['rate_gbps']:g} Gb/s; level {first['level']}"
-            + ("" if first["hardware"] in (None, "usual") else f"; {first['hardware']}")
+            + "".join(
+                f"; {first[name]}"
+                for name in ("hardware", "router")
+                if first[name] not in (None, "usual")
+            )
         ),
         soft_wrap=True,
     )
@@ -299,7 +324,7 @@ def show(frame: pl.DataFrame, out: Console) -> None:
             ]
         table.add_row(*named, *cells, style="red" if row["saturated"] else None)
     out.print(table)
-    for _, part in frame.group_by("engine", "policy", maintain_order=True):
+    for _, part in frame.group_by("engine", "policy", "routing", maintain_order=True):
         heading = _heading(part.row(0, named=True))
         for line in _summary(part):
             out.print(escape(f"{heading}: {line}"), soft_wrap=True)

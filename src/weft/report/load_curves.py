@@ -23,7 +23,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#555d66"
 #: Columns that distinguish curves, in the order of labels.
 _AXES = (
-    "fabric", "engine", "policy", "pattern", "size_bytes", "hardware", "level", "rate_gbps",
+    "fabric", "engine", "routing", "policy", "pattern", "size_bytes", "hardware", "router", "level",
+    "rate_gbps",
 )  # fmt: skip
 _USUAL = (None, "deterministic", "usual")
 #: Number of curves per row of the legend.
@@ -42,8 +43,9 @@ def load_curves(
     Parameters
     ----------
     sweeps
-        Frames of `weft.sim.sweep.SWEEP_COLUMNS`; every combination of fabric, engine, policy,
-        pattern, size, hardware, level and rate is a curve. Rows without a result are left out.
+        Frames of `weft.sim.sweep.SWEEP_COLUMNS`; every combination of fabric, engine or
+        routing, policy, pattern, size, hardware, routers, level and rate is a curve. Rows without a
+        result are left out.
     labels
         Labels of the curves, in order. Default: the values that distinguish them.
 
@@ -200,13 +202,22 @@ def _distinct(rows: pl.DataFrame, name: str) -> list[Any]:
 def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
     """Return the values that distinguish the curves, or else fabric and engine."""
     rows = pl.concat(curves)
-    varying = [name for name in _AXES if len(_distinct(rows, name)) > 1] or ["fabric", "engine"]
-    return [", ".join(_text(name, curve[name][0]) for name in varying) for curve in curves]
+    varying = [name for name in _AXES if len(_distinct(rows, name)) > 1]
+    varying = varying or ["fabric", "engine", "routing"]
+    return [
+        ", ".join(
+            _text(name, curve[name][0])
+            for name in varying
+            # A curve has either of these.
+            if name not in ("engine", "routing") or curve[name][0] is not None
+        )
+        for curve in curves
+    ]
 
 
 def _title(rows: pl.DataFrame) -> str:
     """Return the values that all curves have in common, without defaults."""
-    common = [name for name in _AXES[:6] if len(_distinct(rows, name)) == 1]
+    common = [name for name in _AXES[:8] if len(_distinct(rows, name)) == 1]
     values = [(name, rows[name][0]) for name in common if rows[name][0] not in _USUAL]
     return ", ".join(_text(name, value) for name, value in values)
 
@@ -216,6 +227,8 @@ def _text(name: str, value: Any) -> str:
         return f"messages of {value:,} B"
     if name == "rate_gbps":
         return f"{value:g} Gb/s"
-    if name == "hardware":
-        return "default hardware" if value in _USUAL else str(value)
+    if name in ("hardware", "router"):
+        return f"default {name}" if value in _USUAL else str(value)
+    if name == "routing":
+        return f"routing {value}"
     return "-" if value is None else str(value)

@@ -25,11 +25,12 @@ _WORTH_PROCESSES = 1_000_000
 
 def sweep(
     fabric: Fabric,
-    routes: Engines = "minhop",
+    routes: Engines | None = None,
     *,
     loads: Iterable[float] = LOADS,
     level: Level = "packet",
     policy: str | Sequence[str] | None = None,
+    routing: str | Sequence[str] | None = None,
     seed: int = 0,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -37,9 +38,9 @@ def sweep(
 ) -> pl.DataFrame:
     """Measure latency and accepted load against offered load, one independent run per point.
 
-    Every combination of engine, policy and load is a run of `weft.workload.sources.open_loop`,
-    measured by `weft.sim.sweep.measure`. Runs at the same load have the same messages for all
-    engines and policies, so that differences are not due to chance. The result does not depend on
+    Every combination of engine, policy and load, and of routing and load, is a run of
+    `weft.workload.sources.open_loop`, measured by `weft.sim.sweep.measure`. Runs at the same load
+    have the same messages, so that differences are not due to chance. The result does not depend on
     the number of processes.
 
     Parameters
@@ -47,14 +48,17 @@ def sweep(
     fabric
         The fabric.
     routes
-        An engine by name and options, or routes, or a list of engines and routes.
+        An engine by name and options, or routes, or a list of engines and routes; by default
+        minhop, or none if a routing is given.
     loads
         Offered loads: mean rates of a source divided by `rate_gbps`, each above 0.
     level
-        Level of detail: ``packet`` or ``flow``.
+        Level of detail: ``packet``, ``flow`` or ``flit``.
     policy
-        One or several policies of the packet level. Default for routes without a choice:
-        deterministic; for others: the policy with the name of the engine, or else ecmp.
+        One or several policies of the packet or the flit level. Default for routes without a
+        choice: deterministic; for others: the policy with the name of the engine, or else ecmp.
+    routing
+        One or several routings by coordinates of the flit level, by name and options.
     seed
         Seed from which the seed of each load is derived.
     processes
@@ -66,10 +70,10 @@ def sweep(
     Returns
     -------
     polars.DataFrame
-        Columns of `SWEEP_COLUMNS`, by engine, policy and load. After a KeyboardInterrupt, runs that
-        had not ended have the status ``interrupted``. The lowest load runs first, then the highest,
-        the middle and so on, so that an interrupted sweep is a coarse curve. If there are several
-        combinations of engine and policy, rows of those that do not fit state the reason.
+        Columns of `SWEEP_COLUMNS`, by engine or routing, policy and load. After a
+        KeyboardInterrupt, runs that had not ended have the status ``interrupted``. The lowest load
+        runs first, then the highest, the middle and so on, so that an interrupted sweep is a coarse
+        curve. If there are several combinations, rows of those that do not fit state the reason.
 
     Raises
     ------
@@ -83,7 +87,7 @@ def sweep(
     wanted = sorted({load_value(load) for load in loads})
     if not wanted:
         raise InputError("loads must not be empty")
-    study = Study.of(fabric, routes, level, policy, seed, options)
+    study = Study.of(fabric, routes, level, policy, routing, seed, options)
     points = [
         (number, load)
         for load in (wanted[index] for index in ends_first(len(wanted)))

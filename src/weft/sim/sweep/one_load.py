@@ -13,7 +13,9 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.sim.common.times import picoseconds
+from weft.sim.flit import FlitResult
 from weft.sim.options import Level
+from weft.sim.packet import PacketResult
 from weft.sim.simulate import simulate
 from weft.sim.sweep.job_measures import measure_jobs
 from weft.sim.sweep.window_measures import OpenLoopMeasures
@@ -102,15 +104,15 @@ class Network:
     Parameters
     ----------
     fabric, routes
-        The fabric and its routes.
+        The fabric, and its routes or a routing of the flit level by name.
     level
-        ``packet`` or ``flow``.
+        ``packet``, ``flow`` or ``flit``.
     options
         Settings of runs, as in `weft.simulate`.
     """
 
     fabric: Fabric
-    routes: Routes
+    routes: Routes | str
     level: Level = "packet"
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,15 +129,17 @@ class Network:
             End of the run, ns.
         """
         if self.level == "flow":
+            assert isinstance(self.routes, Routes)
             # The flow level has no incomplete results, so it runs without a time limit.
             flow = simulate(
                 self.fabric, self.routes, workload, seed=seed, progress=watch, **self.options
             )
             return flow.arrived_ns, flow.makespan_ns
         result = simulate(
-            self.fabric, self.routes, workload, level="packet", seed=seed,
+            self.fabric, self.routes, workload, level=self.level, seed=seed,
             max_time_ns=max_time_ns, progress=watch, **self.options,
         )  # fmt: skip
+        assert isinstance(result, PacketResult | FlitResult)
         arrived = np.where(result.arrived_ps < 0, -1.0, result.arrived_ps / 1e3)
         if result.complete:
             return arrived, result.end_ps / 1e3

@@ -25,12 +25,13 @@ _RUNS = 4
 
 def saturation_load(
     fabric: Fabric,
-    routes: Engines = "minhop",
+    routes: Engines | None = None,
     *,
     resolution: float = 0.01,
     highest: float = 1.0,
     level: Level = "packet",
     policy: str | Sequence[str] | None = None,
+    routing: str | Sequence[str] | None = None,
     seed: int = 0,
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -45,8 +46,9 @@ def saturation_load(
 
     Parameters
     ----------
-    fabric, routes, level, policy, seed, processes, progress
-        As in `weft.sweep`; there is one search for each combination of engine and policy.
+    fabric, routes, level, policy, routing, seed, processes, progress
+        As in `weft.sweep`; there is one search for each combination of engine and policy,
+        and for each routing.
     resolution
         Width of the interval at the end.
     highest
@@ -66,7 +68,7 @@ def saturation_load(
     if not LOAD_STEP <= resolution < np.inf:
         raise InputError(f"a resolution must be at least {LOAD_STEP:g}, not {resolution}")
     highest = load_value(highest)
-    study = Study.of(fabric, routes, level, policy, seed, options)
+    study = Study.of(fabric, routes, level, policy, routing, seed, options)
     tasks = [
         (number, highest, resolution)
         for number, each in enumerate(study.configurations)

@@ -48,6 +48,8 @@ OWN = (
 
 #: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.
 Engines = str | Routes | Sequence[str | Routes]
+#: Engine if neither an engine nor a routing is given.
+USUAL_ENGINE = "minhop"
 
 
 @dataclass(frozen=True)
@@ -112,22 +114,25 @@ class TrafficSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """One engine with one policy.
+    """One engine with one policy, or a routing by coordinates.
 
     Parameters
     ----------
     engine, policy
-        Names of engine and policy; there is no policy at the flow level.
+        Names of engine and policy; None for a routing. There is no policy at the flow level.
     network
         Fabric, routes and options; None if engine and policy do not fit.
     reason
         Reason why they do not fit.
+    routing
+        Name of the routing; None for an engine.
     """
 
-    engine: str
+    engine: str | None
     policy: str | None
     network: Network | None
     reason: str = ""
+    routing: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +145,9 @@ class Study:
         Fabric, level, traffic and seed of all runs.
     configurations
         Every engine with every policy; at least one combination fits.
-    hardware
-        Settings of hardware that differ from the defaults, as text; None at the flow level.
+    hardware, router
+        Settings of hardware and of routers that differ from the defaults, as text; None at levels
+        that have none.
     """
 
     fabric: Fabric
@@ -150,14 +156,16 @@ class Study:
     seed: int
     configurations: tuple[Configuration, ...]
     hardware: str | None
+    router: str | None
 
     @classmethod
     def of(
         cls,
         fabric: Fabric,
-        routes: Engines,
+        routes: Engines | None,
         level: str,
         policy: str | Sequence[str] | None,
+        routing: str | Sequence[str] | None,
         seed: int,
         given: Mapping[str, Any],
     ) -> Study:
@@ -165,7 +173,7 @@ class Study:
 
         Parameters
         ----------
-        fabric, routes, level, policy, seed
+        fabric, routes, level, policy, routing, seed
             As in `weft.sweep`.
         given
             Settings of the traffic and of runs.
@@ -180,7 +188,7 @@ class Study:
         check_fabric(fabric)
         level = check_level(level)
         if level == "static":
-            raise InputError("the static level has no load; expected packet or flow")
+            raise InputError("the static level has no load; expected packet, flow or flit")
         for_traffic = settings(TrafficSettings)
         for_runs = [item for item in settings(RunSettings) if item.field not in OWN]
         known = [*for_traffic, *(item for item in for_runs if item.of(level))]
@@ -189,36 +197,57 @@ class Study:
         names = [item.field for item in for_traffic]
         of_traffic = {name: value for name, value in given.items() if name in names}
         of_runs = {name: value for name, value in given.items() if name not in names}
-        if policy is not None and level != "packet":
-            raise InputError("the flow level has no policy; the packet level has it")
+        if policy is not None and level == "flow":
+            raise InputError("the flow level has no policy; the packet and the flit level have it")
+        if routing is not None and level != "flit":
+            raise InputError(f"the {level} level has no routing; the flit level has it")
         chosen = RunSettings.at(level, {**of_runs, "seed": seed})
         traffic = resolved(fabric, TrafficSettings(**of_traffic), level)
+        if routes is None:
+            routes = USUAL_ENGINE if routing is None else ()
         engine_list = _listed("routes", routes)
+        routing_list = [] if routing is None else _listed("routing", routing)
         policies = None if policy is None else _listed("policy", policy)
-        if not engine_list or policies == []:
+        if not (engine_list or routing_list) or policies == []:
             raise InputError("neither routes nor policies may be an empty list")
         configurations = []
+
+        def add(routed: Routes | str, options: dict[str, Any], *names: str | None) -> None:
+            engine, policy, routing = names
+            network = Network(fabric, routed, level, options)
+            reason = ""
+            try:
+                network.try_out()
+            except NotApplicable as error:
+                reason = str(error)
+            fits = None if reason else network
+            configurations.append(Configuration(engine, policy, fits, reason, routing))
+
         for engine in engine_list:
             name, routed = _routed(fabric, engine)
-            usual = NO_CHOICE if isinstance(routed, NotApplicable) else usual_policy(routed)
+            usual = NO_CHOICE if isinstance(routed, NotApplicable) else usual_policy(routed, level)
             for each in [usual] if policies is None else policies:
-                named = each if level == "packet" else None
+                named = None if level == "flow" else each
                 if isinstance(routed, NotApplicable):
                     configurations.append(Configuration(name, named, None, str(routed)))
                     continue
-                options = {**of_runs, "policy": each} if level == "packet" else of_runs
-                network = Network(fabric, routed, level, options)
-                try:
-                    network.try_out()
-                    configurations.append(Configuration(name, named, network))
-                except NotApplicable as reason:
-                    configurations.append(Configuration(name, named, None, str(reason)))
+                options = of_runs if level == "flow" else {**of_runs, "policy": each}
+                add(routed, options, name, named, None)
+        for each in routing_list:
+            if not isinstance(each, str):
+                raise InputError(f"routing must be a routing by name, not {each!r}")
+            add(each, of_runs, None, None, each)
         if all(each.network is None for each in configurations):
             raise NotApplicable(
-                "; ".join(dict.fromkeys(f"{each.engine}: {each.reason}" for each in configurations))
+                "; ".join(
+                    dict.fromkeys(
+                        f"{each.engine or each.routing}: {each.reason}" for each in configurations
+                    )
+                )
             )
-        changed = _unusual(chosen.hardware) if level == "packet" else None
-        return cls(fabric, level, traffic, chosen.seed, tuple(configurations), changed)
+        hardware = None if level == "flow" else _unusual(chosen.hardware)
+        router = _unusual(chosen.router, flit_bytes=chosen.flit_bytes) if level == "flit" else None
+        return cls(fabric, level, traffic, chosen.seed, tuple(configurations), hardware, router)
 
     def seed_of(self, load: float) -> int:
         """Return the seed of a run: equal loads have equal traffic for all engines and policies."""
@@ -241,7 +270,9 @@ class Study:
                     "fabric": self.fabric.name,
                     "engine": each.engine,
                     "policy": each.policy,
+                    "routing": each.routing,
                     "hardware": self.hardware,
+                    "router": self.router,
                     "level": self.level,
                     "pattern": self.traffic.pattern,
                     "size_bytes": self.traffic.size,
@@ -269,7 +300,7 @@ def resolved(fabric: Fabric, given: TrafficSettings, level: Level = "packet") ->
     after = COOL_DOWN * window if given.cooldown is None else given.cooldown
     drain = DRAIN * (before + window + after) if given.drain is None else given.drain
     longest = LONGEST_OPTIONS_NS["max_time_ns"]
-    if before + window + after + drain > longest and level == "packet":
+    if before + window + after + drain > longest and level != "flow":
         raise InputError(
             f"warmup, measure, cooldown and drain are {before + window + after + drain:.4g} ns "
             f"together; at most {longest:.4g} ns can be simulated"
@@ -320,15 +351,11 @@ def _listed(name: str, given: Any) -> list[Any]:
     return list(given)
 
 
-def _unusual(hardware: Hardware) -> str:
-    """Return the settings that differ from the defaults, as text."""
-    usual = Hardware().table()
-    return (
-        ", ".join(
-            f"{name}={value}" for name, value in hardware.table().items() if value != usual[name]
-        )
-        or "usual"
-    )
+def _unusual(chosen: Settings, **more: Any) -> str:
+    """Return the settings that differ from the defaults, as text; `more` are settings of runs."""
+    usual = RunSettings().table() | type(chosen)().table()
+    listed = {**chosen.table(), **more}.items()
+    return ", ".join(f"{name}={value}" for name, value in listed if value != usual[name]) or "usual"
 
 
 def _routed(fabric: Fabric, engine: str | Routes) -> tuple[str, Routes | NotApplicable]:

@@ -299,14 +299,21 @@ def _ranked(ascending: NDArray[np.float64], percent: float) -> float:
 #: Columns of the settings of a run.
 _SETTINGS: Mapping[str, Column] = {
     "fabric": Column(pl.String, "", "Name of the fabric"),
-    "engine": Column(pl.String, "", "Routing engine (with options)"),
-    "policy": Column(pl.String, "", "Policy (null: flow level)"),
+    "engine": Column(pl.String, "", "Routing engine, with options (null: a routing)"),
+    "policy": Column(pl.String, "", "Policy (null: flow level, or a routing)"),
+    "routing": Column(pl.String, "", "Routing by coordinates, with options (flit level)"),
     "hardware": Column(
         pl.String,
         "",
         "Settings of hardware that are not defaults (`usual`: none; null: flow level)",
     ),
-    "level": Column(pl.String, "", "Level of detail: packet or flow"),
+    "router": Column(
+        pl.String,
+        "",
+        "Settings of routers and size of a flit that are not defaults (`usual`: none; null: other "
+        "levels)",
+    ),
+    "level": Column(pl.String, "", "Level of detail: packet, flow or flit"),
     "pattern": Column(pl.String, "", "Traffic pattern (with options)"),
     "size_bytes": Column(pl.Int64, "B", "Mean size of messages"),
     "rate_gbps": Column(pl.Float64, "Gb/s", "Rate of a source at load 1"),
