@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import weft
 from weft.fabrics import Fabric
 from weft.kernels.flit.engine import NO_PACKETS
@@ -13,6 +15,8 @@ from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
+from weft.sim.flit.workloads import FlitResult, run_flits
+from weft.workload import Workload
 
 
 class Run:
@@ -68,3 +72,26 @@ class Run:
     def after(self, more: int = 2000) -> Net:
         """Simulate the measurement and some more cycles, and return the state."""
         return self.until(self.load.warmup + self.load.measure + more)
+
+
+def run_workload(
+    fabric: Fabric | str, work: Workload, routing: str = "nca-adaptive", **options: Any
+) -> FlitResult:
+    """Run a workload on the hosts of the same numbers.
+
+    Parameters
+    ----------
+    fabric
+        A fabric or its spec.
+    work, routing
+        The workload and a routing by name.
+    **options
+        Options of `run_flits`.
+    """
+    usual: dict[str, Any] = {
+        "eager_bytes": 2**30, "handshake": False, "overhead_ns": 0.0, "local_gbps": 100.0,
+        "local_latency_ns": 200.0, "seed": 0, "max_time_ns": None,
+    }  # fmt: skip
+    built = weft.fabric(fabric) if isinstance(fabric, str) else fabric
+    hosts = np.arange(work.num_ranks, dtype=np.int32)
+    return run_flits(built, routing, work, hosts, {**usual, **options})

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from weft.sim.common.progress import StopRun
     from weft.sim.flit import FlitResult, FlitTraffic, Load, Router, simulate_flits
     from weft.sim.flit.booksim import BookSimRun, read_booksim
+    from weft.sim.flit.qsnet import qsnet
     from weft.sim.flow import FlowResult, IncompleteRun
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
@@ -94,6 +95,7 @@ _HOMES = {
     "weft.sim.flit": ("FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits"),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.common.progress": ("StopRun",),
+    "weft.sim.flit.qsnet": ("qsnet",),
     "weft.sim.flow": ("FlowResult", "IncompleteRun"),
     "weft.sim.packet": ("CongestionControl", "Hardware", "PacketResult", "VlArbitration"),
     "weft.sim.packet.hot_spots": ("HotSpots",),
@@ -126,7 +128,7 @@ __all__ = [
     "cable_series", "closed_form", "collective_on", "collective_workload", "compare", "cost",
     "diameter", "fabric", "format_spec", "keys", "kns_infiniband", "link_loads", "link_series",
     "live", "load_workload", "lower", "multipath_ecmp", "multipath_loads", "penalties", "perform",
-    "place", "place_io", "predict", "queue_series", "rank_spans", "read_booksim", "read_experiment",
+    "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans", "read_booksim", "read_experiment",
     "read_measurements", "recover_penalties", "route", "sar_routes", "saturation_load", "simulate",
     "simulate_flits", "source_routes", "sweep", "timelines", "traffic", "validate", "workload_keys",
     "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",

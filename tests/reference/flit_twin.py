@@ -203,9 +203,10 @@ class PlainFlits:
         if flit.number == packet.size - (2 if self.circuits else 1):
             self.measure(packet)
             if self.circuits:
-                self.handle(end, "received", self.circuits)
+                self.handle(end, "received", self.circuits, self.now - packet.size + 2)
                 hops = packet.routers * self.circuits.acknowledge_hop
-                self.acknowledged[end.busy_until + packet.way + hops].append(packet)
+                leaves = max(end.busy_until, self.now)
+                self.acknowledged[leaves + packet.way + hops].append(packet)
             if self.load.reply and packet.kind == 0:
                 to, size = packet.source, self.load.reply
                 end.replies.append(Packet(end.number, to, 1, size, self.now, end.next_key()))
@@ -228,10 +229,10 @@ class PlainFlits:
             self.count["packet_hops"] += packet.routers
             self.histogram[self.now - packet.born] += 1
 
-    def handle(self, end: Endpoint, what: str, circuits: Circuits) -> None:
-        """Let the adapter handle a packet as soon as it is free."""
+    def handle(self, end: Endpoint, what: str, circuits: Circuits, since: int) -> None:
+        """Let the adapter handle a packet from a cycle on, or as soon as it is free."""
         turn = circuits.turnaround if end.handled not in ("", what) else 0
-        end.busy_until = max(end.busy_until, self.now) + circuits.service + turn
+        end.busy_until = max(end.busy_until, since) + circuits.service + turn
         end.handled = what
 
     def begin_packets(self, end: Endpoint) -> None:
@@ -257,7 +258,7 @@ class PlainFlits:
             end.birth += self.gap(end)
             self.count_begun(packet)
         if self.circuits:
-            self.handle(end, "sent", self.circuits)
+            self.handle(end, "sent", self.circuits, self.now)
         end.sending[lane] = deque(Flit(packet, number) for number in range(packet.size))
         return True
 

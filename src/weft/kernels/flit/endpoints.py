@@ -138,6 +138,10 @@ def _next_of_message(net, ranks, number, now):
     if is_data and ranks.left[op] < 0:
         ranks.left[op] = now * rules.cycle_ps
     message.left -= payload
+    endpoint.turn += 1
+    if message.left > 0 and endpoint.turn < rules.turn_packets:
+        return slot
+    endpoint.turn = 0
     endpoint.first_message = message.next
     if endpoint.first_message < 0:
         endpoint.last_message = -1
@@ -234,10 +238,10 @@ def _open_packets(net, ranks, number, now, enter):
 
 
 @part_njit()
-def _handle(net, now, number, direction):
+def _handle(net, since, number, direction):
     """Occupy an adapter with a packet; return the cycle in which it has handled the packet."""
     rules, endpoint = net.rules, net.endpoints[number]
-    begin = max(now, endpoint.busy)
+    begin = max(since, endpoint.busy)
     if endpoint.direction == 1 - direction:
         begin += rules.turnaround
     endpoint.direction = direction
@@ -290,7 +294,8 @@ def _send_flit(net, ranks, now, number):
 def _acknowledge(net, now, number, slot):
     """Schedule the acknowledgement of a packet's data."""
     origin = net.origins[slot]
-    origin.due = _handle(net, now, number, RECEIVED) + origin.way
+    began = now - np.int64(net.packets[slot].size) + 2  # its first flit came then or before
+    origin.due = max(_handle(net, began, number, RECEIVED), now) + origin.way
     _post(net, now, slot)
 
 

@@ -26,7 +26,9 @@ MOST_STRIDE = 16
 HISTOGRAM = 1 << 16
 
 #: Settings of `Messages` that kernels read.
-OF_MESSAGES = ("flit_bytes", "payload_bytes", "overhead_bytes", "control_bytes", "cycle_ps")
+OF_MESSAGES = (
+    "flit_bytes", "payload_bytes", "overhead_bytes", "control_bytes", "cycle_ps", "turn_packets",
+)  # fmt: skip
 
 ALLOCATORS: dict[Allocator, int] = {
     "input-first": records.INPUT_FIRST,
@@ -228,6 +230,10 @@ class Messages:
         Payload of the request and of the answer of a rendezvous.
     cycle_ps
         Duration of a cycle.
+    turn_packets
+        Packets that a message sends before the next message of its endpoint has its turn.
+    priority
+        uint8 [operations]: 1 for messages of high priority; None for equal priorities.
     """
 
     source: NDArray[np.int32]
@@ -238,6 +244,8 @@ class Messages:
     overhead_bytes: int
     control_bytes: int
     cycle_ps: int
+    turn_packets: int = 1
+    priority: NDArray[np.uint8] | None = None
 
     @property
     def largest(self) -> int:
@@ -251,6 +259,8 @@ class Messages:
         table["source"][: len(self.source)] = self.source
         table["destination"][: len(self.source)] = self.destination
         table["next"] = -1
+        if self.priority is not None:
+            table["priority"][: len(self.source)] = self.priority
         return table
 
 

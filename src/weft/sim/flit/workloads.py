@@ -87,8 +87,12 @@ class FlitResult(WithCongestionMatrix, Replay):
     deadlock
         For a stopped run: a cycle of buffers that wait for each other forever, while others may
         move; empty if there is none.
+    from_ps
+        Time from which links and bytes are counted.
     flits, wait_cycles
         int64 [links]: flits sent over each link, and the total wait of packets at its head.
+    carried
+        int64 [ops]: bytes of each message in packets that arrived.
     alone
         int64 [messages]: time of each message from departure to arrival in an empty network, ps.
     flit_hops, run_s
@@ -109,8 +113,10 @@ class FlitResult(WithCongestionMatrix, Replay):
     end_ps: int
     complete: bool
     deadlock: str
+    from_ps: int
     flits: NDArray[np.int64]
     wait_cycles: NDArray[np.int64]
+    carried: NDArray[np.int64]
     alone: NDArray[np.int64]
     flit_hops: int
     run_s: float
@@ -220,17 +226,25 @@ def run_flits(
         source, target, int(workload.size_bytes[queues.ops].max(initial=0)),
         flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
-        cycle_ps=cycle_ps,
+        cycle_ps=cycle_ps, turn_packets=options.get("turn_packets", 1),
+        priority=options.get("priority"),
     )  # fmt: skip
     router = router.sized(messages.largest, links.longest)
+    held = {name: options[name] for name in ("circuits", "window", "ageing") if name in options}
     net = state(
-        links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"]
+        links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"], **held
     )
     ranks = _ranks(workload, queues.ops, options)
     began = time.perf_counter()
     limit = options["max_time_ns"]
     last = MOST_CYCLES if limit is None else int(picoseconds(limit)) // cycle_ps
-    net, why, stopped = _run(chosen, net, ranks, workload, min(last, MOST_CYCLES), progress)
+    last = min(last, MOST_CYCLES)
+    first = min(int(picoseconds(options.get("from_ns", 0.0))) // cycle_ps, last)
+    net, why, stopped = _run(chosen, net, ranks, workload, first, progress)
+    before = _counted(links, net, ranks, workload, messages)
+    begin = int(net.count.now)
+    if why == MORE and not stopped:
+        net, why, stopped = _run(chosen, net, ranks, workload, last, progress)
     timed_out = why == MORE and not stopped
     took = time.perf_counter() - began
     if why == STUCK:
@@ -241,8 +255,8 @@ def run_flits(
             f"{int(ranks.count.arrived):,} of {len(workload.messages):,} messages have arrived"
         )
     complete = why == DONE and not stopped
-    flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
-    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], waits_of(net)
+    after = _counted(links, net, ranks, workload, messages)
+    flits, waits, carried = (now - then for now, then in zip(after, before, strict=True))
     end = int(net.count.now) * cycle_ps if limit is None or stopped else int(picoseconds(limit))
     if complete:
         end = max(int(ranks.ended.max(initial=0)), int(ranks.arrived.max(initial=0)))
@@ -251,9 +265,9 @@ def run_flits(
         fabric=fabric, engine=engine, workload=workload, host=hosts, router=router,
         options=_recorded(options), cycle_ns=cycle_ps / PS_PER_NS, posted_ps=ranks.posted,
         ended_ps=ranks.ended, left_ps=ranks.left, arrived_ps=ranks.arrived,
-        end_ps=end, complete=complete,
+        end_ps=end, complete=complete, from_ps=begin * cycle_ps,
         deadlock="" if complete else find_deadlock(net, links, chosen), flits=flits,
-        wait_cycles=waits,
+        wait_cycles=waits, carried=carried,
         alone=_alone(links, router, workload, hosts, messages, options),
         flit_hops=int(net.count.hops), run_s=took,
     )  # fmt: skip
@@ -352,6 +366,19 @@ def _run(
             return net, why, False
         took = max(time.perf_counter() - began, 1e-4)
         cycles = int(min(max(cycles * REPORT_S / took, 100), 4 * cycles, 2**30))
+
+
+def _counted(
+    links: Links, net: Net, ranks: Ranks, workload: Workload, messages: Messages
+) -> tuple[NDArray[np.int64], ...]:
+    """Return flits and waits of each link, and bytes of each message that have arrived."""
+    flits, waits = (np.zeros(links.fabric.num_links, dtype=np.int64) for _ in range(2))
+    flits[links.out_link], waits[links.in_link] = net.outputs["flits"], waits_of(net)
+    size = workload.size_bytes.astype(np.int64)
+    packets = np.maximum(-(-size // messages.payload_bytes), 1)
+    arrived = packets - net.messages["missing"][: workload.num_ops]
+    carried = np.minimum(arrived * messages.payload_bytes, size)
+    return flits, waits, np.where(ranks.left >= 0, carried, 0)
 
 
 def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int, deadlock: str) -> str:
