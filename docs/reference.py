@@ -214,6 +214,7 @@ _SOURCES = {
     "weft.studies.contention": "Study contention-model",
     "weft.studies.kns": "Study kns-infiniband",
     "weft.studies.multipath": "Study multipath-ecmp",
+    "weft.studies.qsnet": "Study qsnet",
     "weft.studies.routing_keys": "Study routing-keys",
 }
 

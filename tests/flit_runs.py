@@ -90,7 +90,7 @@ def run_workload(
     """
     usual: dict[str, Any] = {
         "eager_bytes": 2**30, "handshake": False, "overhead_ns": 0.0, "local_gbps": 100.0,
-        "local_latency_ns": 200.0, "seed": 0, "max_time_ns": None,
+        "local_latency_ns": 200.0, "seed": 0, "max_time_ns": None, "policy": None,
     }  # fmt: skip
     built = weft.fabric(fabric) if isinstance(fabric, str) else fabric
     hosts = np.arange(work.num_ranks, dtype=np.int32)

@@ -168,7 +168,7 @@ def parts_of(run: Run) -> np.ndarray:
     matrix = waiting_order(run.nodes)
     waits[matrix["link"].to_numpy()] = matrix["order"].to_numpy()
     if run.traffic == "bit-reversal":
-        hot = matrix.filter(level=1, side="upper")["link"].to_numpy()[:3]
+        hot = matrix.filter(level=2, side="upper")["link"].to_numpy()[:5]
         waits[hot] = 100.0
     return waits
 

@@ -96,7 +96,7 @@ def test_options_reach_the_study(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("qsnett",), "unknown paper 'qsnett'; expected one of contention-model, kns-infiniband,"),
+        (("myri",), "unknown paper 'myri'; expected one of contention-model, kns-infiniband,"),
         (("kns", "--level", "flwo"), "--level: 'flwo' does not fit: expected packet or flow (did"),
         (("kns", "--ranks-per-node", "1,x"), "--ranks-per-node: 'x' does not fit: expected a whol"),
         (("kns", "--ful"), "weft paper kns has no option '--ful' (did you mean '--full'?)"),

@@ -336,7 +336,7 @@ def _options(run: Run) -> tuple[dict[str, Any], str]:
         **net.options(), "router": replace(net.router, arbiter=choice.arbiter),
         "circuits": circuits if choice.circuits else None,
         "eager_bytes": 2**40, "handshake": False, "overhead_ns": 0.0, "local_gbps": 100.0,
-        "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None,
+        "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None, "policy": None,
     }  # fmt: skip
     return options, choice.routing
 
