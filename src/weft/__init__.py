@@ -128,10 +128,11 @@ __all__ = [
     "cable_series", "closed_form", "collective_on", "collective_workload", "compare", "cost",
     "diameter", "fabric", "format_spec", "keys", "kns_infiniband", "link_loads", "link_series",
     "live", "load_workload", "lower", "multipath_ecmp", "multipath_loads", "penalties", "perform",
-    "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans", "read_booksim", "read_experiment",
-    "read_measurements", "recover_penalties", "route", "sar_routes", "saturation_load", "simulate",
-    "simulate_flits", "source_routes", "sweep", "timelines", "traffic", "validate", "workload_keys",
-    "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",
+    "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans", "read_booksim",
+    "read_experiment", "read_measurements", "recover_penalties", "route", "sar_routes",
+    "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep", "timelines",
+    "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
+    "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

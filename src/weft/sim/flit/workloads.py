@@ -160,7 +160,9 @@ class FlitResult(WithCongestionMatrix, Replay):
                 "kind": link_kinds(self.fabric).tolist(),
                 "rate_gbps": rate,
                 "flits": self.flits,
-                "utilisation": ratio(busy_ns, np.full(count, self.end_ps / PS_PER_NS)),
+                "utilisation": ratio(
+                    busy_ns, np.full(count, (self.end_ps - self.from_ps) / PS_PER_NS)
+                ),
                 "wait_ns": self.wait_ns,
             },
         )
