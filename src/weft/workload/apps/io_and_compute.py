@@ -71,8 +71,10 @@ def io_and_compute(
         Choice of the server, as in the pattern `io`.
     write_share, request
         Probability that a transfer of the I/O job is a write, and size of the request of a read.
-    io_load, io_size, io_size_distribution, io_interarrival
-        Load, mean size and distributions of the I/O job, as in `open-loop`.
+    io_load, io_size
+        Load and mean size of the I/O job, as in `open-loop`.
+    io_size_distribution, io_interarrival
+        Distributions of the I/O job, as in `open-loop`.
     pattern
         Name of the traffic pattern of the compute job. Options that are not listed here are options
         of the pattern.
