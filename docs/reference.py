@@ -30,6 +30,7 @@ from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.machine_room.room_options import Layout
 from weft.sim.flit import Load, Router
+from weft.sim.flit.adapter import Adapter
 from weft.sim.options import LEVELS, RunSettings
 from weft.sim.packet.hardware import WRITTEN
 from weft.sim.sweep.settings import OWN, TrafficSettings
@@ -95,6 +96,12 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         "routers of the [flit level](../flit-level.md).",
         ("Python", "key"),
         settings(Router),
+    ),
+    "Adapters": (
+        "Arguments of `weft.Adapter`, keys of `[adapter]`, and names of `--adapter NAME=VALUE,…`: "
+        "adapters of the [flit level](../flit-level.md).",
+        ("Python", "key"),
+        settings(Adapter),
     ),
     "Faults": (
         "Arguments of `weft.Faults`, keys of `[faults]`, options of every command that takes a "

@@ -40,13 +40,14 @@ if TYPE_CHECKING:
     from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.common.progress import StopRun
     from weft.sim.flit import FlitResult, FlitTraffic, Load, Router, simulate_flits
+    from weft.sim.flit.adapter import Adapter
     from weft.sim.flit.booksim import BookSimRun, read_booksim
-    from weft.sim.flit.qsnet import qsnet
     from weft.sim.flow import FlowResult, IncompleteRun
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
     from weft.sim.packet.series import cable_series, link_series, queue_series
     from weft.sim.packet.timelines import rank_spans, timelines
+    from weft.sim.qsnet import qsnet
     from weft.sim.simulate import Result, simulate
     from weft.sim.static.analysis import StaticResult, analyse
     from weft.sim.static.effective_bisection import Bisection, bisection
@@ -95,7 +96,8 @@ _HOMES = {
     "weft.sim.flit": ("FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits"),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.common.progress": ("StopRun",),
-    "weft.sim.flit.qsnet": ("qsnet",),
+    "weft.sim.flit.adapter": ("Adapter",),
+    "weft.sim.qsnet": ("qsnet",),
     "weft.sim.flow": ("FlowResult", "IncompleteRun"),
     "weft.sim.packet": ("CongestionControl", "Hardware", "PacketResult", "VlArbitration"),
     "weft.sim.packet.hot_spots": ("HotSpots",),
@@ -118,20 +120,20 @@ _HOMES = {
 
 #: Public names. All names outside this list and `weft.plugins` may change without notice.
 __all__ = [
-    "Bisection", "BookSimRun", "CandidateRoutes", "Comparison", "CongestionControl", "CostPlan",
-    "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic", "FlowResult", "Hardware",
-    "HotSpots", "IncompleteRun", "InputError", "IoPlacement", "KeySet", "LinkKind", "Load",
-    "NodeKind", "NotApplicable", "PacketResult", "PathRoutes", "PenaltyModel", "Result", "Router",
-    "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload", "StopRun", "TableRoutes",
-    "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload", "WorkloadBuilder",
-    "analyse", "application_workload", "average_distance", "bisection", "bisection_upper_bound",
-    "cable_series", "closed_form", "collective_on", "collective_workload", "compare", "cost",
-    "diameter", "fabric", "format_spec", "keys", "kns_infiniband", "link_loads", "link_series",
-    "live", "load_workload", "lower", "multipath_ecmp", "multipath_loads", "penalties", "perform",
-    "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans", "read_booksim",
-    "read_experiment", "read_measurements", "recover_penalties", "route", "sar_routes",
-    "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep", "timelines",
-    "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
+    "Adapter", "Bisection", "BookSimRun", "CandidateRoutes", "Comparison", "CongestionControl",
+    "CostPlan", "Fabric", "FabricBuilder", "Faults", "FlitResult", "FlitTraffic", "FlowResult",
+    "Hardware", "HotSpots", "IncompleteRun", "InputError", "IoPlacement", "KeySet", "LinkKind",
+    "Load", "NodeKind", "NotApplicable", "PacketResult", "PathRoutes", "PenaltyModel", "Result",
+    "Router", "Routes", "RoutingKey", "Scheme", "StaticResult", "StaticWorkload", "StopRun",
+    "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload",
+    "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
+    "bisection_upper_bound", "cable_series", "closed_form", "collective_on", "collective_workload",
+    "compare", "cost", "diameter", "fabric", "format_spec", "keys", "kns_infiniband", "link_loads",
+    "link_series", "live", "load_workload", "lower", "multipath_ecmp", "multipath_loads",
+    "penalties", "perform", "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans",
+    "read_booksim", "read_experiment", "read_measurements", "recover_penalties", "route",
+    "sar_routes", "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep",
+    "timelines", "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
     "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 

@@ -21,9 +21,10 @@ from weft.core.errors import InputError
 from weft.core.settings import Option, Settings, Truth, settings
 from weft.core.units import Bytes
 from weft.experiment import check
-from weft.experiment.spec import Experiment, HardwarePart, RouterPart, _table
+from weft.experiment.spec import AdapterPart, Experiment, HardwarePart, RouterPart, _table
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
+from weft.sim.flit.adapter import parse_adapter
 from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import hardware_of, parse_hardware
@@ -38,6 +39,7 @@ JOB = {"job": [{"workload": "barrier"}]}
 NOT_OF_SIMULATE = (
     "Hardware",
     "Routers",
+    "Adapters",
     "Traffic",
     "Traffic in cycles",
     "Machine rooms",
@@ -150,6 +152,15 @@ def test_routers_are_the_same_however_they_are_specified() -> None:
     _, run, _ = RunOptions(router=("lanes=2,buffer=16,switching=cut-through,atomic=true",)).keys()
     assert check({"fabric": "x", **run, **JOB}).router.instance == expected
     assert {item.key for item in TABLES["Routers"][2]} == set(RouterPart.model_fields)
+
+
+def test_adapters_are_the_same_however_they_are_specified() -> None:
+    expected = weft.Adapter(window=2, circuits=True, service=5)
+    words = parse_adapter(["window=2, circuits=true", "service=5"])
+    assert weft.Adapter(**words) == expected  # type: ignore[arg-type]
+    _, run, _ = RunOptions(adapter=("window=2,circuits=true,service=5",)).keys()
+    assert check({"fabric": "x", **run, **JOB}).adapter.instance == expected
+    assert {item.key for item in TABLES["Adapters"][2]} == set(AdapterPart.model_fields)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pytest
 from tests.flit_runs import run_workload
 
 import weft
-from weft.sim.flit.qsnet import QsNet, qsnet
 from weft.sim.flit.workloads import FlitResult
+from weft.sim.qsnet import QsNet, qsnet
 from weft.workload import WorkloadBuilder
 
 SWITCH, TREE = "kary-n-tree:4;1;rate=3.2", "kary-n-tree:4;2;rate=3.2"
@@ -59,6 +59,14 @@ def test_a_lone_packet_in_flight_waits_for_the_acknowledgement() -> None:
     assert period_ns([(0, 1)], window=1) == (WAY + FLITS - 2 + WAY + 1) * CYCLE_NS
     way = 4 * CABLE + 3 * HOP
     assert period_ns([(0, 15)], TREE, window=1) == (way + FLITS - 2 + way + 1) * CYCLE_NS
+
+
+def test_the_description_is_a_set_of_options() -> None:
+    fabric = weft.fabric(SWITCH)
+    work = WorkloadBuilder(4)
+    work.put(0, 1, 320)
+    result = weft.simulate(fabric, "nca-adaptive", work.build(), level="flit", **weft.qsnet())
+    assert result.arrived_ns[0] == 2990.0
 
 
 @pytest.mark.parametrize(("pair", "fabric"), [((0, 1), SWITCH), ((0, 15), TREE)])

@@ -8,12 +8,13 @@ from weft.cli.options import options_of
 from weft.core.errors import InputError
 from weft.core.settings import settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
+from weft.sim.flit.adapter import parse_adapter
 from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import check_known, parse_hardware
 
 #: Settings that are tables in files -> function that parses their words NAME=VALUE.
-WORDS = {"hardware": parse_hardware, "router": parse_router}
+WORDS = {"hardware": parse_hardware, "router": parse_router, "adapter": parse_adapter}
 _JOB, _OUTPUT = settings(JobPart), settings(OutputPart)
 _OWN = [item for item in settings(Experiment) if item.key == "max_seconds"]
 _SETTINGS = (*settings(Head), *settings(RunSettings), *_OWN)
@@ -33,7 +34,7 @@ class RunOptions(_Options):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If the words of ``--hardware`` or ``--router`` are not valid.
+            If the words of ``--hardware``, ``--router`` or ``--adapter`` are not valid.
         """
         job, run, output = (
             {

@@ -257,6 +257,7 @@ def _settings(experiment: Experiment) -> list[str]:
         lines.append(f"hardware: {_pairs(hardware)}")
     if flits:
         lines.append(f"router: {_pairs(experiment.router.model_dump(), units={})}")
+        lines.append(f"adapter: {_pairs(experiment.adapter.model_dump(), units={})}")
     for job in experiment.job:
         lines.append(f"{job.name}: {_pairs(job.model_dump(exclude={'name'}))}")
     return lines

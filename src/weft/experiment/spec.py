@@ -44,6 +44,7 @@ from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.routing import engine as engines
 from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flow.sharing import Sharing
 from weft.sim.options import (
@@ -167,11 +168,13 @@ if TYPE_CHECKING:
     FaultsPart: TypeAlias = Keys
     HardwarePart: TypeAlias = Keys
     RouterPart: TypeAlias = Keys
+    AdapterPart: TypeAlias = Keys
 else:
     FabricPart = _table("FabricPart", settings(Source), lambda keys: Source(**keys))
     FaultsPart = _table("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
     HardwarePart = _table("HardwarePart", WRITTEN.values(), hardware_of)
     RouterPart = _table("RouterPart", settings(Router), lambda keys: Router(**keys))
+    AdapterPart = _table("AdapterPart", settings(Adapter), lambda keys: Adapter(**keys))
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -290,7 +293,7 @@ class Head(Part):
 
 
 #: Settings of runs that are tables of an experiment.
-TABLES = ("hardware", "router")
+TABLES = ("hardware", "router", "adapter")
 #: Settings of runs that are keys of an experiment: all others.
 RUN = [item for item in settings(RunSettings) if item.field not in TABLES]
 
@@ -312,8 +315,8 @@ class Experiment(Runs):
     ----------
     hardware
         Properties of switches and adapters.
-    router
-        Properties of the routers of the flit level.
+    router, adapter
+        Properties of the routers and of the adapters of the flit level.
     overlap
         Whether two jobs may run on one host.
     max_seconds
@@ -326,6 +329,7 @@ class Experiment(Runs):
 
     hardware: Annotated[HardwarePart, AfterValidator(_can_be)] = HardwarePart()
     router: Annotated[RouterPart, AfterValidator(_can_be), Option(levels=FLIT)] = RouterPart()
+    adapter: Annotated[AdapterPart, AfterValidator(_can_be), Option(levels=FLIT)] = AdapterPart()
     overlap: Annotated[Overlap, Option(flag=None)] = "refuse"
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
     job: Annotated[
@@ -343,7 +347,7 @@ class Experiment(Runs):
         keyed = run.policy is not None and run.policy.partition(":")[0] == "nrk"
         own = {
             "hardware": self.hardware.instance, "router": self.router.instance,
-            "sharing": run.sharing, "policy": run.policy,
+            "adapter": self.adapter.instance, "sharing": run.sharing, "policy": run.policy,
             "scheduler": self.scheduler if keyed else None,
         }  # fmt: skip
         return {name: own.get(name, value) for name, value in given.items()}

@@ -17,6 +17,7 @@ from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, know
 from weft.core.units import Bytes, Nanoseconds
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRules
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings.policies import policy as flit_policies
 from weft.sim.flow.network import Multipath
@@ -31,7 +32,7 @@ Level = Literal["flow", "static", "packet", "flit"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 FLOW, PACKET, FLIT, COARSE = ("flow",), ("packet",), ("flit",), ("flow", "packet")
 TIMED: tuple[Level, ...] = ("flow", "packet", "flit")
-USUAL_HARDWARE, USUAL_ROUTER = Hardware(), Router()
+USUAL_HARDWARE, USUAL_ROUTER, USUAL_ADAPTER = Hardware(), Router(), Adapter()
 #: Largest flit.
 MOST_FLIT_BYTES = 2**20
 #: Policy of routes without a choice.
@@ -86,8 +87,8 @@ class RunSettings(Settings):
     hardware
         Settings of switches and adapters. The flow level uses only `mtu`, `header` and
         `switch_latency`, the flit level `mtu`, `header`, `control` and `adapter_latency`.
-    router
-        Settings of routers.
+    router, adapter
+        Settings of routers, and of adapters.
     flit_bytes
         Size of a flit. A cycle is the time of a flit on the fastest cable.
     tolerance
@@ -158,6 +159,10 @@ class RunSettings(Settings):
         InstanceOf[Router],
         Option(levels=FLIT, written=tuple[str, ...], usual="the usual"),
     ] = USUAL_ROUTER
+    adapter: Annotated[
+        InstanceOf[Adapter],
+        Option(levels=FLIT, written=tuple[str, ...], usual="the usual"),
+    ] = USUAL_ADAPTER
     flit_bytes: Annotated[
         Bytes, Field(ge=1, le=MOST_FLIT_BYTES), Option(key="flit_size", levels=FLIT)
     ] = 64

@@ -34,6 +34,7 @@ from weft.sim.common.times import (
     check_options,
     picoseconds,
 )
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
 from weft.sim.flit.router import MOST_CYCLES as LONGEST_DELAY
@@ -212,7 +213,7 @@ def run_flits(
         If the fabric or the routing does not fit the flit level.
     """
     router: Router = options["router"]
-    hardware = options["hardware"]
+    hardware, adapter = options["hardware"], options.get("adapter") or Adapter()
     if fabric.num_endpoints != fabric.num_hosts:
         raise NotApplicable("the flit level takes fabrics whose hosts have one port")
     check_options(options)
@@ -228,14 +229,14 @@ def run_flits(
         source, target, int(workload.size_bytes[queues.ops].max(initial=0)),
         flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
-        cycle_ps=cycle_ps, turn_packets=options.get("turn_packets", 1),
+        cycle_ps=cycle_ps, turn_packets=adapter.turn_packets,
         priority=options.get("priority"),
     )  # fmt: skip
     router = router.sized(messages.largest, links.longest)
-    held = {name: options[name] for name in ("circuits", "window", "ageing") if name in options}
     net = state(
-        links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"], **held
-    )
+        links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"],
+        circuits=adapter.held, window=adapter.window, ageing=adapter.ageing,
+    )  # fmt: skip
     ranks = _ranks(workload, queues.ops, options)
     began = time.perf_counter()
     limit = options["max_time_ns"]
@@ -330,7 +331,7 @@ def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any
 
 
 def _recorded(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: options[key] for key in options if key not in ("hardware", "router")}
+    return {key: options[key] for key in options if key not in ("hardware", "router", "adapter")}
 
 
 def _run(

@@ -146,8 +146,8 @@ class Study:
     configurations
         Every engine with every policy; at least one combination fits.
     hardware, router
-        Settings of hardware and of routers that differ from the defaults, as text; None at levels
-        that have none.
+        Settings of hardware, and of routers and adapters, that differ from the defaults, as text;
+        None at levels that have none.
     """
 
     fabric: Fabric
@@ -246,7 +246,10 @@ class Study:
                 )
             )
         hardware = None if level == "flow" else _unusual(chosen.hardware)
-        router = _unusual(chosen.router, flit_bytes=chosen.flit_bytes) if level == "flit" else None
+        router = None
+        if level == "flit":
+            parts = _unusual(chosen.router, flit_bytes=chosen.flit_bytes), _unusual(chosen.adapter)
+            router = ", ".join(each for each in parts if each != "usual") or "usual"
         return cls(fabric, level, traffic, chosen.seed, tuple(configurations), hardware, router)
 
     def seed_of(self, load: float) -> int:

@@ -310,8 +310,8 @@ _SETTINGS: Mapping[str, Column] = {
     "router": Column(
         pl.String,
         "",
-        "Settings of routers and size of a flit that are not defaults (`usual`: none; null: other "
-        "levels)",
+        "Settings of routers and adapters and size of a flit that are not defaults (`usual`: none; "
+        "null: other levels)",
     ),
     "level": Column(pl.String, "", "Level of detail: packet, flow or flit"),
     "pattern": Column(pl.String, "", "Traffic pattern (with options)"),

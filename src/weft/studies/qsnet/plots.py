@@ -95,9 +95,10 @@ def _finish(axes: Axes, x: str, y: str = "MB/s", *, sizes: bool = False) -> None
     axes.set_ylabel(y)
     axes.set_ylim(bottom=0)
     if sizes:
-        axes.set_xscale("symlog", base=2, linthresh=64)
-        ticks = {0: "0", 64: "64", KIB: "1 Ki", 16 * KIB: "16 Ki", 256 * KIB: "256 Ki"}
-        axes.set_xticks(list(ticks), list(ticks.values()))
+        axes.set_xscale("log", base=2)
+        ticks = {KIB: "1 Ki", 4 * KIB: "4 Ki", 16 * KIB: "16 Ki", 64 * KIB: "64 Ki"}
+        axes.set_xticks([64, *ticks, 256 * KIB], ["64", *ticks.values(), "256 Ki"])
+        axes.set_xlim(left=KIB / 2)
         axes.minorticks_off()
     axes.legend(fontsize=7.5, frameon=False)
 
@@ -106,7 +107,7 @@ def _pings(usual: pl.DataFrame, notes: str) -> Figure:
     figure, (one, late, both) = _figure(
         "Figures 9 and 10. Ping", notes, ["one way", "latency", "both ways"]
     )
-    ping = usual.filter(figure="9", library="elan3lib")
+    ping = usual.filter(figure="9", library="elan3lib").filter(pl.col("size_bytes") > 0)
     for number, memory in enumerate(("elan", "main")):
         label = f"{'Elan' if memory == 'elan' else 'main'} memory"
         _line(one, number, label, ping.filter(memory=memory), "size_bytes")
@@ -120,7 +121,8 @@ def _pings(usual: pl.DataFrame, notes: str) -> Figure:
     _printed(both, 280, 80)
     _finish(one, "message, bytes", sizes=True)
     _finish(both, "message, bytes", sizes=True)
-    _finish(late, "message, bytes", "us", sizes=True)
+    one.set_xlim(left=48)
+    _finish(late, "message, bytes", "us")
     return figure
 
 

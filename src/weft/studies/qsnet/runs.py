@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from weft.core.pool import cores, run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
-from weft.sim.flit.qsnet import Library, Memory, QsNet
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Arbiter
 from weft.sim.flit.workloads import FlitResult, run_flits
+from weft.sim.qsnet import Library, Memory, QsNet
 from weft.workload import Workload, WorkloadBuilder
 from weft.workload.apps.io_and_compute import io_and_compute
 from weft.workload.sources import open_loop, transfers
@@ -329,14 +330,16 @@ def _options(run: Run) -> tuple[dict[str, Any], str]:
     """Return options of the flit level, and the routing."""
     choice = (CHOICES | MECHANISMS)[run.choice]
     net = QsNet(memory=run.memory, library=run.library, **choice.description)
-    circuits = net.circuits
+    adapter = net.adapter
     if choice.turnaround:
-        circuits = replace(circuits, service=0, turnaround=circuits.service + circuits.turnaround)
+        adapter = replace(adapter, service=0, turnaround=adapter.service + adapter.turnaround)
+    if not choice.circuits:
+        adapter = Adapter(window=net.window, turn_packets=net.turn_packets)
     options = {
         **net.options(), "router": replace(net.router, arbiter=choice.arbiter),
-        "circuits": circuits if choice.circuits else None,
-        "eager_bytes": 2**40, "handshake": False, "overhead_ns": 0.0, "local_gbps": 100.0,
-        "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None, "policy": None,
+        "adapter": adapter, "eager_bytes": 2**40, "handshake": False, "overhead_ns": 0.0,
+        "local_gbps": 100.0, "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None,
+        "policy": None,
     }  # fmt: skip
     return options, choice.routing
 

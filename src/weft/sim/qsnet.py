@@ -14,7 +14,7 @@ from pydantic import Field
 
 from weft.core.settings import Number, Settings, Whole
 from weft.core.units import Bytes, Nanoseconds
-from weft.sim.flit.network import Circuits
+from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import MOST_LANES, MOST_PLACES, Router
 from weft.sim.packet.hardware import Hardware
 
@@ -114,13 +114,14 @@ class QsNet(Settings):
         )  # fmt: skip
 
     @property
-    def circuits(self) -> Circuits:
-        """How packets hold their path until they are acknowledged."""
-        return Circuits(
+    def adapter(self) -> Adapter:
+        """The adapter; packets hold their path until they are acknowledged."""
+        return Adapter(
+            window=self.window, turn_packets=self.turn_packets, circuits=True,
             acknowledge_hop=self._cycles(self.flow_through_ns),
-            service=self._cycles(self.service_ns),
-            turnaround=self._cycles(self.turnaround_ns),
-        )
+            service=self._cycles(self.service_ns), turnaround=self._cycles(self.turnaround_ns),
+            ageing=self._cycles(self.ageing_ns),
+        )  # fmt: skip
 
     def options(self) -> dict[str, Any]:
         """Return the options of a run at the flit level."""
@@ -129,9 +130,8 @@ class QsNet(Settings):
             adapter_latency_ns=(EMPTY_NS[self.library] - NETWORK_NS) / 2, control_bytes=0,
         )  # fmt: skip
         return {
-            "router": self.router, "hardware": hardware, "flit_bytes": self.flit_bytes,
-            "circuits": self.circuits, "window": self.window, "turn_packets": self.turn_packets,
-            "ageing": self._cycles(self.ageing_ns),
+            "router": self.router, "adapter": self.adapter, "hardware": hardware,
+            "flit_bytes": self.flit_bytes,
         }  # fmt: skip
 
     def _cycles(self, ns: float) -> int:
@@ -149,8 +149,8 @@ def qsnet(**description: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        Options by name, for a fabric such as ``kary-n-tree:4;3;rate=3.2`` and the routing
-        ``nca-adaptive``.
+        Options of `weft.simulate` by name, for a fabric such as ``kary-n-tree:4;3;rate=3.2`` and
+        the routing ``nca-adaptive``.
 
     Raises
     ------
