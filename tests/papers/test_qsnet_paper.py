@@ -338,6 +338,6 @@ def test_a_quick_study(tmp_path: Path) -> None:
     study = qsnet_evaluation(quick=True, out=tmp_path)
     assert study.partial == ""
     verdicts = {claim.id: claim.findings[PAPER].verdict for claim in study.claims}
-    assert {"ping", "other-patterns", "hot-flat", "even-waits"} <= {
+    assert {"ping", "both-ways", "hot-flat", "1c"} <= {
         name for name, verdict in verdicts.items() if verdict is Verdict.HOLDS
     }

@@ -59,7 +59,7 @@ def qsnet_evaluation(
     Parameters
     ----------
     seeds
-        Number of repetitions, each with its own messages; by default 5, or 2 if quick. Choices and
+        Number of repetitions, each with its own messages; by default 5, or 3 if quick. Choices and
         mechanisms have the first three.
     figures
         Figures 9 to 19; table 1 is part of 17 and 18.
@@ -81,7 +81,7 @@ def qsnet_evaluation(
     KeyboardInterrupt
         If it arrives before any run is complete.
     """
-    seeds = (2 if quick else 5) if seeds is None else seeds
+    seeds = (3 if quick else 5) if seeds is None else seeds
     _check(seeds, figures, seed, processes)
     if out is not None:
         make_folder(out)  # fails before the computation
