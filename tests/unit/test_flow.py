@@ -304,7 +304,7 @@ def test_a_run_that_takes_too_long_has_no_result() -> None:
         ({"coefficients": 3}, "coefficients: 3 does not fit: expected a PenaltyModel"),
         ({"policy": "ecmp"}, "the flow level has no policy ecmp; the packet level has it"),
         ({"level": "packet", "tolerance": 0.1}, "has no tolerance; the flow level has it"),
-        ({"level": "static", "seed": 1}, "the flow and the packet level have it"),
+        ({"level": "static", "seed": 1}, "the flow, the packet and the flit level have it"),
         ({"level": "static", "progress": print}, "the static level has no progress"),
         ({"level": "bit"}, "unknown level 'bit'; there are flow, static, packet"),
         ({"egaer_bytes": 1}, "has no 'egaer_bytes' .did you mean 'eager_bytes'"),
