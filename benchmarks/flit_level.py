@@ -49,9 +49,9 @@ def speed(spec: str, routing: str | None, size: int, cycles: int) -> tuple[float
 def plain(spec: str) -> float:
     """Return the flit-hops/s of the reference."""
     run = Run(spec, ROUTER, Load(rate=RATE, warmup=0, measure=MOST))
-    routes = weft.route(run.fabric, "dmodk")
+    table = weft.route(run.fabric, "dmodk").table
     ones = [1] * run.fabric.num_links
-    twin = PlainFlits(run.fabric, routes, ROUTER, run.load, ones, ones)
+    twin = PlainFlits(run.fabric, table, ROUTER, run.load, ones, ones)
     start = time.perf_counter()
     twin.run(PLAIN)
     return int(twin.count["hops"]) / (time.perf_counter() - start)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.core.columns import Column, frame_of_rows
-from weft.studies.claims import ClaimResult, Verdict, vote
+from weft.studies.claims import ClaimResult, Verdict, headline, vote
 
 _COLOURS = {
     Verdict.HOLDS: "green", Verdict.CANNOT_TELL: "yellow", Verdict.UNDECIDED: "yellow",
@@ -87,6 +87,53 @@ def claim_parts(table: Table, comments: Iterable[Iterable[Text]]) -> Iterator[Re
     yield table
     yield "Tests and explanations of the results\n"
     yield from chain.from_iterable(comments)
+
+
+def claims_by_choice(claims: Sequence[ClaimResult]) -> Iterator[RenderableType]:
+    """Yield the parts of a report on claims that are tested under several choices."""
+    headings = {
+        "section": 8, "the paper says": 22, "measured": 48, "verdict": 9, "of most choices": 12,
+    }  # fmt: skip
+    comments = (explained(each, _by_choice(each)) for each in claims)
+    yield from claim_parts(claims_table(headings, map(_claim_row, claims)), comments)
+
+
+def _claim_row(claim: ClaimResult) -> tuple[RenderableType, ...]:
+    """Return section, statement, measured values, verdict, and verdict of most choices."""
+    first, voted = headline(claim), vote(claim.findings)
+    most = Text.assemble(verdict_text(voted.verdict), f"\n{voted}")
+    return (
+        claim.section, claim.says, Text(first.measured), verdict_text(first.verdict),
+        most if len(claim.findings) > 1 else "",
+    )  # fmt: skip
+
+
+def _by_choice(claim: ClaimResult) -> Iterator[Text]:
+    """Yield the verdict with each choice, and its deciding comparison."""
+    for choice, finding in claim.findings.items():
+        line = Text.assemble(f"  {choice}: ", verdict_text(finding.verdict))
+        if finding.conditions:
+            line.append(f"; closest: {finding.deciding}")
+        yield line
+
+
+#: Columns of `findings_frame` with the basis ``choice``.
+CHOICE_COLUMNS = {
+    "id": Column(pl.String, "", "Short name of the claim"),
+    "section": Column(pl.String, "", "Section or figure of the paper"),
+    "claim": Column(pl.String, "", "Statement of the paper (paraphrased)"),
+    "test": Column(pl.String, "", "Test of the claim"),
+    "choice": Column(pl.String, "", "Setting that the paper leaves open"),
+    "verdict": Column(pl.String, "", "Verdict with this choice"),
+    "majority": Column(pl.String, "", "Verdict of most choices"),
+    "measured": Column(pl.String, "", "Measured values (mean ± 95 % half width)"),
+    "deciding": Column(pl.String, "", "Comparison that fails or is closest to failing"),
+    "mean": Column(pl.Float64, "", "Mean of the deciding comparison"),
+    "ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
+    "comparisons": Column(pl.Int64, "", "Number of comparisons"),
+    "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
+    "comment": Column(pl.String, "", "Explanation of the result"),
+}
 
 
 def findings_frame(

@@ -1,4 +1,4 @@
-"""Tables of messages, ranks and phases, common to the results of the flow and packet levels."""
+"""Tables of messages, ranks and phases, common to results of the flow, packet and flit levels."""
 
 from __future__ import annotations
 
@@ -221,6 +221,43 @@ class Replay:
             f"{type(self).__name__}({self.workload.name!r} on {self.fabric.name}, {self.engine}: "
             f"{len(self.workload.messages)} messages in {self.makespan_ns:g} ns)"
         )
+
+
+class ReplayInPicoseconds(Replay):
+    """Replay of a level whose clock counts picoseconds.
+
+    The subclass defines the times of operations as int64 [operations] in ps, -1 for events that did
+    not happen.
+    """
+
+    posted_ps: NDArray[np.int64]
+    ended_ps: NDArray[np.int64]
+    left_ps: NDArray[np.int64]
+    arrived_ps: NDArray[np.int64]
+
+    @property
+    def posted_ns(self) -> NDArray[np.float64]:
+        """Start of every operation, ns; -1 if it did not start."""
+        return _in_ns(self.posted_ps)
+
+    @property
+    def ended_ns(self) -> NDArray[np.float64]:
+        """End of every operation, ns; -1 if it did not end."""
+        return _in_ns(self.ended_ps)
+
+    @property
+    def left_ns(self) -> NDArray[np.float64]:
+        """Departure of the first byte of every message, ns; -1 for others."""
+        return _in_ns(self.left_ps)
+
+    @property
+    def arrived_ns(self) -> NDArray[np.float64]:
+        """Arrival of the last byte of every message, ns; -1 for others."""
+        return _in_ns(self.arrived_ps)
+
+
+def _in_ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(times_ps < 0, -1.0, times_ps / 1000)
 
 
 def known(times_ns: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
-from weft.sim.common.replay import Replay, ratio
+from weft.sim.common.replay import ReplayInPicoseconds, ratio
 from weft.sim.common.times import (
     PS_PER_NS,
     check_durations,
@@ -65,7 +65,7 @@ LINK_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FlitResult(WithCongestionMatrix, Replay):
+class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
     """Result of a workload at the flit level.
 
     Parameters
@@ -122,26 +122,6 @@ class FlitResult(WithCongestionMatrix, Replay):
     flit_hops: int
     run_s: float
 
-    @property
-    def posted_ns(self) -> NDArray[np.float64]:
-        """Start of every operation, ns; -1 if it did not start."""
-        return _nanoseconds(self.posted_ps)
-
-    @property
-    def ended_ns(self) -> NDArray[np.float64]:
-        """End of every operation, ns; -1 if it did not end."""
-        return _nanoseconds(self.ended_ps)
-
-    @property
-    def left_ns(self) -> NDArray[np.float64]:
-        """Departure of the first flit of every message, ns; -1 for others."""
-        return _nanoseconds(self.left_ps)
-
-    @property
-    def arrived_ns(self) -> NDArray[np.float64]:
-        """Arrival of the last flit of every message, ns; -1 for others."""
-        return _nanoseconds(self.arrived_ps)
-
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages].
 
@@ -175,10 +155,6 @@ class FlitResult(WithCongestionMatrix, Replay):
 
     def _waits_ns(self) -> NDArray[np.float64]:
         return self.wait_ns
-
-
-def _nanoseconds(ps: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.where(ps < 0, -1.0, ps / PS_PER_NS)
 
 
 def run_flits(

@@ -18,7 +18,7 @@ from weft.kernels.program import operations as program
 from weft.routing_keys.key_set import KeySet
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
-from weft.sim.common.replay import Replay, ratio, totals
+from weft.sim.common.replay import ReplayInPicoseconds, ratio, totals
 from weft.sim.common.times import picoseconds
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
@@ -134,7 +134,7 @@ REORDER_COLUMNS: Mapping[str, Column] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PacketResult(WithCongestionMatrix, Replay):
+class PacketResult(WithCongestionMatrix, ReplayInPicoseconds):
     """Result of a packet-level run: times in whole ps, and counters of every link and lane.
 
     Parameters
@@ -222,26 +222,6 @@ class PacketResult(WithCongestionMatrix, Replay):
     num_events: int
     run_s: float
     keys: KeySet | None
-
-    @property
-    def posted_ns(self) -> NDArray[np.float64]:
-        """`posted_ps` in ns, -1 for operations that did not happen."""
-        return _ns(self.posted_ps)
-
-    @property
-    def ended_ns(self) -> NDArray[np.float64]:
-        """`ended_ps` in ns."""
-        return _ns(self.ended_ps)
-
-    @property
-    def left_ns(self) -> NDArray[np.float64]:
-        """`left_ps` in ns."""
-        return _ns(self.left_ps)
-
-    @property
-    def arrived_ns(self) -> NDArray[np.float64]:
-        """`arrived_ps` in ns."""
-        return _ns(self.arrived_ps)
 
     @property
     def reorders(self) -> bool:
@@ -375,8 +355,3 @@ class PacketResult(WithCongestionMatrix, Replay):
             / 1000
         )
         return took
-
-
-def _ns(times_ps: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return times in ns; -1 stays -1."""
-    return np.where(times_ps < 0, -1.0, times_ps / 1000)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weft.studies.figure_frame import framed
 from weft.studies.kns.benchmarks import BENCHMARKS
 from weft.studies.kns.machine import (
     ADAPTERS,
@@ -169,22 +170,9 @@ def _complete(values: Values, metric: str) -> bool:
     )
 
 
-def _new(width: float, height: float, title: str, notes: str) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    # Leave a strip below the panels for the note.
-    strip = 0.28 / height
-    figure.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))  # type: ignore[union-attr, call-arg]
-    figure.suptitle(title, fontsize=12)
-    figure.text(0.5, 0.05 / height, notes, fontsize=7.5, color="#555555", ha="center", va="bottom")
-    return figure
-
-
 def _bars(title: str, panels: Sequence[tuple[str, str]], values: Values, notes: str) -> Figure:
-    figure = _new(9.0, 1.0 + 2.4 * len(panels), title, notes)
+    height = 1.0 + 2.4 * len(panels)
+    figure = framed(title, notes, (9.0, height), 0.28 / height)
     grid = figure.subplots(len(panels), 2, squeeze=False, sharey="row")
     for number, (row, (metric, label)) in enumerate(zip(grid, panels, strict=True)):
         for axes, (network, engines) in zip(row, PAPER_ENGINES.items(), strict=True):
@@ -240,7 +228,8 @@ _NETWORK_COLOURS = {
 
 def _beyond(rows: Sequence[tuple[str, str, str]], values: Values, notes: str) -> Figure:
     title = "Beyond the paper: hdor with lanes, routing adapters, a dragonfly of 36 hosts"
-    figure = _new(11.5, 1.6 + 0.32 * len(rows), title, notes)
+    height = 1.6 + 0.32 * len(rows)
+    figure = framed(title, notes, (11.5, height), 0.28 / height)
     grid = figure.subplots(1, len(BEYOND), sharey=True)
     for axes, (metric, label) in zip(grid, BEYOND, strict=True):
         for y, (network, engine, _) in enumerate(rows):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from weft.sim.static.multipath import Scheme
+from weft.studies.figure_frame import with_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,22 +78,8 @@ def figures(summary: pl.DataFrame, cdf: pl.DataFrame, notes: str) -> Iterator[tu
 
 
 def _figure(title: str, notes: str) -> tuple[Figure, dict[str, Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 5.2), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    # Leave a strip below the panels for the legend and the note.
-    figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.9))  # type: ignore[union-attr, call-arg]
-    figure.suptitle(title, fontsize=12)
-    figure.text(0.5, 0.012, notes, fontsize=7.5, color="#555555", ha="center", va="bottom")
-    panels = dict(zip(PANELS, figure.subplots(1, len(PANELS)), strict=True))
-    for basis, axes in panels.items():
-        axes.set_title(PANELS[basis], fontsize=9.5)
-        axes.grid(color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, panels
+    figure, panels = with_panels(title, notes, tuple(PANELS.values()), (9.6, 5.2), 0.1)
+    return figure, dict(zip(PANELS, panels, strict=True))
 
 
 def _legend(figure: Figure, axes: Axes) -> None:

@@ -12,6 +12,7 @@ import polars as pl
 
 from weft.core.columns import Column, frame_of_rows
 from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS, congestion_matrix
+from weft.studies.claim_report import CHOICE_COLUMNS
 from weft.studies.claims import NotMeasured, OutOfScope, interval
 from weft.studies.qsnet.runs import PAPER, Measured, Run, fabric_of
 from weft.studies.qsnet.verdicts import PRINTED, Evidence
@@ -73,29 +74,13 @@ MATRIX_COLUMNS = {
     "traffic": Column(pl.String, "", "Permutation"),
     **CONGESTION_MATRIX_COLUMNS,
 }
-CLAIM_COLUMNS = {
-    "id": Column(pl.String, "", "Short name of the claim"),
-    "section": Column(pl.String, "", "Section or figure of the paper"),
-    "claim": Column(pl.String, "", "Statement of the paper (paraphrased)"),
-    "test": Column(pl.String, "", "Test of the claim"),
-    "choice": Column(pl.String, "", "Setting that the paper leaves open"),
-    "verdict": Column(pl.String, "", "Verdict with this choice"),
-    "majority": Column(pl.String, "", "Verdict of most choices"),
-    "measured": Column(pl.String, "", "Measured values (mean ± 95 % half width)"),
-    "deciding": Column(pl.String, "", "Comparison that fails or is closest to failing"),
-    "mean": Column(pl.Float64, "", "Mean of the deciding comparison"),
-    "ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
-    "comparisons": Column(pl.Int64, "", "Number of comparisons"),
-    "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
-    "comment": Column(pl.String, "", "Explanation of the result"),
-}
 TABLES = {
     "runs": RUN_COLUMNS,
     "summary": SUMMARY_COLUMNS,
     "printed": PRINTED_COLUMNS,
     "nodes": NODE_COLUMNS,
     "matrices": MATRIX_COLUMNS,
-    "claims": CLAIM_COLUMNS,
+    "claims": CHOICE_COLUMNS,
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from weft.studies.figure_frame import with_panels
 from weft.studies.qsnet.runs import IO_LOADS, KIB, MAPPINGS, OPTIMAL, OTHERS, PAPER
 
 if TYPE_CHECKING:
@@ -51,21 +52,7 @@ def figures(
 
 
 def _figure(title: str, notes: str, panels: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(6.4, 4.4 * len(panels)), 4.6), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(rect=(0, 0.05, 1, 0.95))  # type: ignore[union-attr, call-arg]
-    figure.suptitle(title, fontsize=12)
-    figure.text(0.5, 0.012, notes, fontsize=7.5, color="#555555", ha="center", va="bottom")
-    drawn = list(figure.subplots(1, len(panels), squeeze=False)[0])
-    for name, axes in zip(panels, drawn, strict=True):
-        axes.set_title(name, fontsize=9.5)
-        axes.grid(color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, drawn
+    return with_panels(title, notes, panels, (max(6.4, 4.4 * len(panels)), 4.6), 0.05)
 
 
 def _line(

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from weft.core.columns import Column, frame_of_rows
+from weft.studies.claim_report import CHOICE_COLUMNS
 from weft.studies.claims import interval
 from weft.studies.routing_keys.contention import METHODS, Size
 from weft.studies.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
@@ -55,27 +56,11 @@ CONTENTION_COLUMNS = {
     "seed": Column(pl.Int64, "", "Seed"),
     "flows": Column(pl.Int64, "flows", "Largest number of flows on a link between switches"),
 }
-CLAIM_COLUMNS = {
-    "id": Column(pl.String, "", "Short name of the claim"),
-    "section": Column(pl.String, "", "Section or figure of the paper"),
-    "claim": Column(pl.String, "", "Statement of the paper (paraphrased)"),
-    "test": Column(pl.String, "", "Test of the claim"),
-    "choice": POINT_COLUMNS["choice"],
-    "verdict": Column(pl.String, "", "Verdict with this choice"),
-    "majority": Column(pl.String, "", "Verdict of most choices"),
-    "measured": Column(pl.String, "", "Measured values (mean ± 95 % half width)"),
-    "deciding": Column(pl.String, "", "Comparison that fails or is closest to failing"),
-    "mean": Column(pl.Float64, "", "Mean of the deciding comparison"),
-    "ci95": Column(pl.Float64, "", "Half width of its 95 % interval"),
-    "comparisons": Column(pl.Int64, "", "Number of comparisons"),
-    "against": Column(pl.Int64, "", "Number of comparisons that do not hold or are undecided"),
-    "comment": Column(pl.String, "", "Explanation of the result"),
-}
 TABLES = {
     "runs": RUN_COLUMNS,
     "summary": SUMMARY_COLUMNS,
     "contention": CONTENTION_COLUMNS,
-    "claims": CLAIM_COLUMNS,
+    "claims": CHOICE_COLUMNS,
 }
 
 

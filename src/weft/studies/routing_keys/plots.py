@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from weft.studies.claims import interval
+from weft.studies.figure_frame import with_panels
 from weft.studies.routing_keys.runs import PAPER, PAPERS, SMALL
 
 if TYPE_CHECKING:
@@ -89,22 +90,7 @@ def figures(
 
 
 def _figure(title: str, notes: str, panels: Sequence[str]) -> tuple[Figure, list[Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(max(6.4, 3.8 * len(panels)), 5.2), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    # Leave a strip below the panels for the legend and the note.
-    figure.get_layout_engine().set(rect=(0, 0.16, 1, 0.84))  # type: ignore[union-attr, call-arg]
-    figure.suptitle(title, fontsize=12)
-    figure.text(0.5, 0.012, notes, fontsize=7.5, color="#555555", ha="center", va="bottom")
-    drawn = list(figure.subplots(1, len(panels), squeeze=False)[0])
-    for name, axes in zip(panels, drawn, strict=True):
-        axes.set_title(name, fontsize=9.5)
-        axes.grid(color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    return figure, drawn
+    return with_panels(title, notes, panels, (max(6.4, 3.8 * len(panels)), 5.2), 0.16)
 
 
 def _legend(figure: Figure, axes: Axes) -> None:

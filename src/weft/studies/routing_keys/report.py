@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from weft.studies.claim_report import (
-    claim_parts,
-    claims_table,
-    explained,
+    claims_by_choice,
     findings_frame,
     titled_table,
     verdict_counts,
-    verdict_text,
 )
-from weft.studies.claims import ClaimResult, headline, plus_minus, show, vote
+from weft.studies.claims import ClaimResult, plus_minus, show
 from weft.studies.reported_study import ReportedStudy
 from weft.studies.routing_keys.frames import TABLES
 from weft.studies.routing_keys.plots import STYLES, figures
@@ -99,25 +95,6 @@ def time_tables(study: KeyStudy) -> Iterator[Table]:
         yield table
 
 
-def _claim_row(claim: ClaimResult) -> tuple[RenderableType, ...]:
-    """Return section, statement, measured values, verdict, and verdict of most choices."""
-    first, voted = headline(claim), vote(claim.findings)
-    most = Text.assemble(verdict_text(voted.verdict), f"\n{voted}")
-    return (
-        claim.section, claim.says, Text(first.measured), verdict_text(first.verdict),
-        most if len(claim.findings) > 1 else "",
-    )  # fmt: skip
-
-
-def _by_choice(claim: ClaimResult) -> Iterator[Text]:
-    """Yield the verdict with each choice, and its deciding comparison."""
-    for choice, finding in claim.findings.items():
-        line = Text.assemble(f"  {choice}: ", verdict_text(finding.verdict))
-        if finding.conditions:
-            line.append(f"; closest: {finding.deciding}")
-        yield line
-
-
 @dataclass(frozen=True, eq=False)
 class KeyStudy(ReportedStudy):
     """Result of the study.
@@ -144,7 +121,7 @@ class KeyStudy(ReportedStudy):
 
     @property
     def claims_frame(self) -> pl.DataFrame:
-        """Table of `CLAIM_COLUMNS` with one row per claim and choice."""
+        """Table of `CHOICE_COLUMNS` with one row per claim and choice."""
         return findings_frame(self.columns["claims"], self.claims, "choice", "mean")
 
     def parts(self) -> Iterator[RenderableType]:
@@ -154,12 +131,7 @@ class KeyStudy(ReportedStudy):
             yield contention_table(self)
         yield from time_tables(self)
         if self.claims:
-            headings = {
-                "section": 8, "the paper says": 22, "measured": 48, "verdict": 9,
-                "of most choices": 12,
-            }  # fmt: skip
-            comments = (explained(each, _by_choice(each)) for each in self.claims)
-            yield from claim_parts(claims_table(headings, map(_claim_row, self.claims)), comments)
+            yield from claims_by_choice(self.claims)
 
     def figures(self) -> Iterator[tuple[str, Figure]]:
         """Draw the paper's figures from the measured values."""
