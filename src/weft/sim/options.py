@@ -87,8 +87,10 @@ class RunSettings(Settings):
     hardware
         Settings of switches and adapters. The flow level uses only `mtu`, `header` and
         `switch_latency`, the flit level `mtu`, `header`, `control` and `adapter_latency`.
-    router, adapter
-        Settings of routers, and of adapters.
+    router
+        Settings of routers, as in ``lanes=4,buffer=8``.
+    adapter
+        Settings of adapters, as in ``window=2,circuits=true``.
     flit_bytes
         Size of a flit. A cycle is the time of a flit on the fastest cable.
     tolerance
