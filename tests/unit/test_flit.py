@@ -61,8 +61,9 @@ def test_a_flow_is_limited_by_the_round_trip_of_credits(buffer: int) -> None:
     ("router", "size", "latency", "places"),
     [
         (Router(), 20, 1, 8),
-        (Router(shared_buffer=5), 20, 3, 9),
-        (Router(switch_delay=1, credit_delay=4), 1, 100, 205),
+        (Router(shared_buffer=5), 20, 3, 10),
+        (Router(routing_delay=7, vc_delay=3), 20, 3, 19),
+        (Router(switch_delay=1, credit_delay=4), 1, 100, 206),
         (Router(switching="cut-through"), 20, 1, 20),
         (Router(switching="store-and-forward", shared_buffer=5), 20, 1, 15),
         (Router(buffer=2), 20, 100, 2),
@@ -71,7 +72,7 @@ def test_a_flow_is_limited_by_the_round_trip_of_credits(buffer: int) -> None:
 def test_buffers_hold_a_credit_round_trip_by_default(
     router: Router, size: int, latency: int, places: int
 ) -> None:
-    """2 * 3 + 2 + 1 cycles pass from one flit over a link of latency 3 to the use of its credit."""
+    """2 * 3 + 1 + 2 + 1 cycles pass from a head flit on a link of latency 3 to its credit's use."""
     net = Run("xgft:2;1,2;1,1", router, Load(size=size), latency=latency).net
     assert net.rules.buffer == places
     assert (net.out_lanes["credits"] == places).all()
@@ -85,7 +86,7 @@ def test_the_default_buffer_lets_one_lane_fill_a_link(latency: int) -> None:
 
 
 def test_buffers_too_small_for_long_cables_must_be_set() -> None:
-    with pytest.raises(weft.InputError, match=r"round trip takes 40,003 cycles .* so set buffer"):
+    with pytest.raises(weft.InputError, match=r"round trip takes 40,004 cycles .* so set buffer"):
         Run("xgft:1;2;1", Router(), Load(), latency=20_000)
     assert Run("xgft:1;2;1", Router(buffer=9), Load(), latency=20_000).net.rules.buffer == 9
 

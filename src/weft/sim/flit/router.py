@@ -78,8 +78,8 @@ class Router(Settings):
     buffer: Annotated[
         Annotated[Whole, Field(ge=1, le=MOST_PLACES)] | None,
         Option(
-            usual="the cycles in which a credit comes back over the longest cable, at least 8, and "
-            "a whole packet unless switching is wormhole"
+            usual="the cycles in which the credit of a head flit comes back over the longest "
+            "cable, at least 8, and a whole packet unless switching is wormhole"
         ),
     ] = None
     shared_buffer: Annotated[Whole, Field(ge=0, le=MOST_PLACES)] = 0
@@ -124,7 +124,8 @@ class Router(Settings):
         """Return the settings with a number for `buffer`.
 
         One virtual channel carries a flit in each cycle if its buffer holds the flits of a credit
-        round trip, `switch_delay` + `credit_delay` + twice the latency of the link.
+        round trip: `switch_delay` + `credit_delay` + twice the latency of the link, and for the
+        head flit of a packet also `routing_delay` + `vc_delay`.
 
         Parameters
         ----------
@@ -141,7 +142,8 @@ class Router(Settings):
         whole = 0 if self.switching == "wormhole" else largest
         sized = self
         if self.buffer is None:
-            trip = self.switch_delay + self.credit_delay + 2 * latency
+            trip = self.routing_delay + self.vc_delay + self.switch_delay + self.credit_delay
+            trip += 2 * latency
             places = max(LEAST_PLACES, trip, whole - self.shared_buffer)
             if places + self.shared_buffer > MOST_PLACES:
                 raise InputError(
