@@ -9,7 +9,7 @@ import pytest
 from tests.packet_runs import fabric_of, line, puts
 
 import weft
-from weft import Hardware, Router
+from weft import Adapter, Hardware, Router
 from weft.fabrics import Fabric, FabricBuilder
 from weft.sim.flit import FlitResult
 from weft.workload import Workload, WorkloadBuilder
@@ -55,6 +55,49 @@ def test_a_slow_cable_takes_a_flit_in_several_cycles() -> None:
     assert result.makespan_ns == pytest.approx(last * CYCLE_NS)
     busy = dict(zip(links["rate_gbps"], links["utilisation"], strict=True))
     assert busy == pytest.approx({80: 16 / last, 20: 64 / last})
+
+
+@pytest.mark.parametrize("delays", [{}, {"routing_delay": 10}, {"vc_delay": 5}])
+def test_packets_of_a_message_follow_without_gaps_by_default(delays: dict[str, Any]) -> None:
+    """The delays of heads need places, too: without them each packet leaves a gap."""
+    result = run(fabric_of([0, 1], [(0, 1)]), puts(2, (0, 1, 200_000)), router=Router(**delays))
+    assert result.router.buffer is not None
+    assert result.messages()["slowdown"].item() == pytest.approx(1, rel=0.005)
+
+
+def test_a_run_that_ends_before_its_limit_is_complete() -> None:
+    """The limit may be as near as two cycles."""
+    work = puts(2, (0, 1, 1000))
+    end = run(fabric_of([0, 0]), work).makespan_ns
+    assert end is not None
+    early, late = (
+        run(fabric_of([0, 0]), work, max_time_ns=end + cycles * CYCLE_NS) for cycles in (-1, 2)
+    )
+    assert not early.complete
+    assert late.complete
+    assert late.makespan_ns == end
+
+
+def test_a_limit_beyond_the_longest_run_does_not_end_it_in_silence() -> None:
+    builder = WorkloadBuilder(2)
+    builder.calc(0, 20e9)
+    with pytest.raises(weft.InputError, match=r"takes more than 2\^31 cycles"):
+        run(fabric_of([0, 0]), builder.build(), max_time_ns=30e9)
+
+
+def test_packets_that_have_just_come_have_no_negative_wait() -> None:
+    for cycles in range(4, 60, 4):
+        router, limit = Router(routing_delay=30), cycles * CYCLE_NS
+        result = run(fabric_of([0, 0]), puts(2, (0, 1, 9000)), router=router, max_time_ns=limit)
+        assert result.wait_cycles.min() >= 0
+        assert len(result.congestion_matrix())
+
+
+def test_an_acknowledgement_over_many_routers_is_no_deadlock() -> None:
+    long = line([80] * 82, [2] * 82)
+    result = run(long, puts(2, (0, 1, 1000)), adapter=Adapter(circuits=True, acknowledge_hop=1000))
+    assert result.complete
+    assert result.messages()["slowdown"].item() == pytest.approx(1)
 
 
 def test_flits_may_have_another_size() -> None:
@@ -155,6 +198,13 @@ def _two_ports() -> Fabric:
         (_switch, "minhop", {"router": "lanes=2"}, weft.InputError, "expected a Router"),
         (_switch, "minhop", {"router": Router(buffer=9, switching="cut-through")}, weft.InputError,
          "cut-through needs buffers for a packet of 16 flits, not of 9"),
+        (_switch, "minhop", {"adapter": Adapter(window=5)}, weft.InputError,
+         "each of the 5 packets of an adapter's window .* and there are 4"),
+        (_switch, "minhop",
+         {"adapter": Adapter(circuits=True), "hardware": Hardware(mtu_bytes=64, header_bytes=0)},
+         weft.InputError, "packets that hold circuits have at least 2 flits"),
+        (lambda: line([9000, 9000], [2, 2]), "minhop", {"flit_bytes": 1}, weft.NotApplicable,
+         "a flit of 1 bytes takes 0.889 ps at 9000 Gb/s"),
         (_switch, "minhop", {"flit_bytes": 0}, weft.InputError, "flit_bytes: 0 does not fit"),
         (_switch, "minhop", {"max_time_ns": 1e30}, weft.InputError, "max_time_ns must be at most"),
         (_switch, "nowhere", {"level": "flit"}, weft.InputError, "unknown routing 'nowhere'"),

@@ -170,7 +170,7 @@ def _ports(node: NDArray[np.int32], ends: int) -> NDArray[np.int64]:
 
 def _cycles(given: NDArray[Any] | int, name: str, most: int, count: int) -> NDArray[Any]:
     """Return numbers of cycles of all links."""
-    if isinstance(given, int):
+    if np.ndim(given) == 0:
         given = np.full(count, given)
     return np.asarray(whole_numbers(given, name, low=1, high=most, shape=(count,), of="links"))
 
@@ -220,8 +220,8 @@ class Messages:
     ----------
     source, destination
         int32 [operations]: endpoints of each operation that sends.
-    largest_bytes
-        Size of the largest message, request or answer.
+    largest_bytes, smallest_bytes
+        Size of the largest message, and least payload of a packet.
     flit_bytes
         Bytes of a flit.
     payload_bytes, overhead_bytes
@@ -239,6 +239,7 @@ class Messages:
     source: NDArray[np.int32]
     destination: NDArray[np.int32]
     largest_bytes: int
+    smallest_bytes: int
     flit_bytes: int
     payload_bytes: int
     overhead_bytes: int
@@ -250,7 +251,14 @@ class Messages:
     @property
     def largest(self) -> int:
         """Largest packet, flits."""
-        payload = min(max(self.largest_bytes, self.control_bytes), self.payload_bytes)
+        return self._flits(min(max(self.largest_bytes, self.control_bytes), self.payload_bytes))
+
+    @property
+    def smallest(self) -> int:
+        """Smallest packet, flits."""
+        return self._flits(self.smallest_bytes)
+
+    def _flits(self, payload: int) -> int:
         return max(-(-(payload + self.overhead_bytes) // self.flit_bytes), 1)
 
     def records(self) -> NDArray[Any]:
@@ -313,8 +321,10 @@ def state(
     largest = traffic.largest
     router = router.sized(largest, links.longest)
     assert router.buffer is not None
-    if circuits is not None and load is not None and (load.smallest < 2 or load.reply == 1):
-        raise InputError("packets that hold circuits have at least 2 flits, one of them the tail")
+    if circuits is not None and (traffic.smallest < 2 or (load is not None and load.reply == 1)):
+        raise InputError(
+            "packets that hold circuits have at least 2 flits, one of them the tail, not 1"
+        )
     nodes = ends + fabric.graph.num_rows
     shift = (router.lanes - 1).bit_length()
     depth = router.buffer + router.shared_buffer
@@ -359,7 +369,7 @@ def state(
     held = circuits or Circuits(0)
     longest = lag + router.vc_delay + router.routing_delay + slowest
     if circuits:
-        hops = 64 * (links.longest + held.acknowledge_hop)
+        hops = nodes * (links.longest + held.acknowledge_hop)
         longest += hops + len(endpoints) * (held.service + held.turnaround)
     room = 2 * ends * (classes * window + 1) + len(in_lanes) // 4
     recent = router.arbiter == "least-recent"
@@ -451,7 +461,10 @@ def _bits_of(lanes: int) -> type[np.unsignedinteger[Any]]:
 
 
 def waits_of(net: Net) -> NDArray[np.int64]:
-    """Return the total wait of packets at each input, those still there included, cycles."""
+    """Return the total wait of packets at each input, those still there included, cycles.
+
+    A packet that has been at an input for less than the least time of a router counts as negative.
+    """
     total: NDArray[np.int64] = net.inputs["wait"] + net.inputs["heads"] * int(net.count.now)
     return total
 

@@ -40,10 +40,12 @@ from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
 from weft.sim.flit.router import MOST_CYCLES as LONGEST_DELAY
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import bound
-from weft.workload import Workload
+from weft.workload import Kind, Workload
 
 #: Largest number of cycles of a run: packets keep the cycle of their arrival in 32 bits.
 MOST_CYCLES = 2**31 - 1
+#: Largest relative error of the time of a flit, which is rounded to picoseconds.
+MOST_ROUNDED = 0.001
 
 LINK_COLUMNS: Mapping[str, Column] = {
     "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
@@ -125,7 +127,8 @@ class FlitResult(WithCongestionMatrix, ReplayInPicoseconds):
     def alone_ns(self) -> NDArray[np.float64]:
         """Return the zero-load time of each message from its departure, float64 [messages].
 
-        Packets follow each other without a gap on a path with the least delays.
+        Packets follow each other without a gap on a path with the least delays, as with cut-through
+        and adapters whose service and window do not limit them.
         """
         return np.asarray(self.alone / PS_PER_NS)
 
@@ -203,12 +206,18 @@ def run_flits(
     source[queues.ops], target[queues.ops] = queues.source, queues.target
     messages = Messages(
         source, target, int(workload.size_bytes[queues.ops].max(initial=0)),
+        _smallest_payload(workload, queues.ops, options),
         flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
         cycle_ps=cycle_ps, turn_packets=adapter.turn_packets,
         priority=options.get("priority"),
     )  # fmt: skip
     router = router.sized(messages.largest, links.longest)
+    if adapter.window > router.lanes:
+        raise InputError(
+            f"each of the {adapter.window} packets of an adapter's window has a virtual channel of "
+            f"its own, and there are {router.lanes}"
+        )
     net = state(
         links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"],
         circuits=adapter.held, window=adapter.window, ageing=adapter.ageing,
@@ -216,26 +225,30 @@ def run_flits(
     ranks = _ranks(workload, queues.ops, options)
     began = time.perf_counter()
     limit = options["max_time_ns"]
-    last = MOST_CYCLES if limit is None else int(picoseconds(limit)) // cycle_ps
-    last = min(last, MOST_CYCLES)
+    wanted = MOST_CYCLES if limit is None else -(-int(picoseconds(limit)) // cycle_ps)
+    last = min(wanted, MOST_CYCLES)
     first = min(int(picoseconds(options.get("from_ns", 0.0))) // cycle_ps, last)
     net, why, stopped = _run(chosen, net, ranks, workload, first, progress)
     before = _counted(links, net, ranks, workload, messages)
     begin = int(net.count.now)
     if why == MORE and not stopped:
         net, why, stopped = _run(chosen, net, ranks, workload, last, progress)
-    timed_out = why == MORE and not stopped
+    # The loop sees the end of a run only some cycles later.
+    counts = (int(ranks.count.ended), int(ranks.count.arrived), int(net.count.under_way))
+    over = why == DONE or counts == (workload.num_ops, len(workload.messages), 0)
+    timed_out = why == MORE and not stopped and not over
     took = time.perf_counter() - began
     if why == STUCK:
         raise InputError(_stuck(workload, net, ranks, cycle_ps, find_deadlock(net, links, chosen)))
-    if timed_out and (limit is None or last > MOST_CYCLES):
+    if timed_out and (limit is None or wanted > MOST_CYCLES):
         raise InputError(
             f"the run takes more than 2^31 cycles of {cycle_ps / PS_PER_NS:g} ns; "
             f"{int(ranks.count.arrived):,} of {len(workload.messages):,} messages have arrived"
         )
-    complete = why == DONE and not stopped
+    complete = over and not stopped
     after = _counted(links, net, ranks, workload, messages)
     flits, waits, carried = (now - then for now, then in zip(after, before, strict=True))
+    waits = np.maximum(waits, 0)  # packets that have just come count as negative
     end = int(net.count.now) * cycle_ps if limit is None or stopped else int(picoseconds(limit))
     if complete:
         end = max(int(ranks.ended.max(initial=0)), int(ranks.arrived.max(initial=0)))
@@ -247,7 +260,7 @@ def run_flits(
         end_ps=end, complete=complete, from_ps=begin * cycle_ps,
         deadlock="" if complete else find_deadlock(net, links, chosen), flits=flits,
         wait_cycles=waits, carried=carried,
-        alone=_alone(links, router, workload, hosts, messages, options),
+        alone=_alone(links, router, adapter, workload, hosts, messages, options),
         flit_hops=int(net.count.hops), run_s=took,
     )  # fmt: skip
 
@@ -258,11 +271,18 @@ def cycles_of(fabric: Fabric, flit_bytes: int) -> tuple[int, NDArray[np.int64], 
     Raises
     ------
     NotApplicable
-        If the rate of a cable is no whole part of the fastest one's.
+        If the rate of a cable is no whole part of the fastest one's, or a number of cycles or of
+        picoseconds does not fit.
     """
     rate = fabric.link_rate_gbps
     fastest = float(rate.max())
-    cycle_ps = max(round(flit_bytes * 8000 / fastest), 1)
+    exact = flit_bytes * 8000 / fastest
+    cycle_ps = max(round(exact), 1)
+    if abs(cycle_ps - exact) > MOST_ROUNDED * exact:
+        raise NotApplicable(
+            f"a flit of {flit_bytes} bytes takes {exact:.3g} ps at {fastest:g} Gb/s, and the flit "
+            "level takes whole picoseconds; use larger flits"
+        )
     parts = fastest / rate
     wrong = np.flatnonzero(np.abs(parts - np.rint(parts)) > 1e-6 * parts)
     if len(wrong):
@@ -281,6 +301,18 @@ def cycles_of(fabric: Fabric, flit_bytes: int) -> tuple[int, NDArray[np.int64], 
                 f"{cycle_ps / PS_PER_NS:g} ns; the flit level takes at most {LONGEST_DELAY:,}"
             )
     return cycle_ps, cycles, intervals
+
+
+def _smallest_payload(
+    workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any]
+) -> int:
+    """Return the least payload of a packet of the messages that operations send, bytes."""
+    most = options["hardware"].mtu_bytes
+    size = workload.size_bytes[ops].astype(np.int64)
+    least = int(np.where(size > 0, (size - 1) % most + 1, 0).min(initial=most))
+    meets = (workload.kind[ops] == Kind.SEND) & (size > options["eager_bytes"])
+    control = options["hardware"].control_bytes
+    return min(least, control) if options["handshake"] and meets.any() else least
 
 
 def _ranks(workload: Workload, ops: NDArray[np.int32], options: Mapping[str, Any]) -> Ranks:
@@ -365,15 +397,19 @@ def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int, deadlock: 
     now = f"{int(net.count.now) * cycle_ps / PS_PER_NS:g} ns"
     if net.count.under_way == 0:
         return deadlock_of_ranks(workload, ranks.posted, ranks.ended, now)
+    left = f"{int(net.count.under_way)} packets cannot move"
+    if not deadlock:
+        return f"nothing moves after {now}, and no buffers wait for each other in a cycle: {left}"
     return (
-        f"the network is deadlocked after {now}: {int(net.count.under_way)} packets cannot move, "
-        f"because buffers wait for each other in a cycle: {deadlock}"
+        f"the network is deadlocked after {now}: {left}, because buffers wait for each other in a "
+        f"cycle: {deadlock}"
     )
 
 
 def _alone(
     links: Links,
     router: Router,
+    adapter: Adapter,
     workload: Workload,
     hosts: NDArray[np.int32],
     messages: Messages,
@@ -409,7 +445,8 @@ def _alone(
     last = (rest > 0) | (full == 0)
     flits += np.where(last, np.maximum(-(-(rest + overhead) // messages.flit_bytes), 1), 0)
     slowest = np.maximum(links.interval[source[away]], _last_interval(links, target[away]))
-    cycles = path + (flits - 1) * slowest
+    # With circuits the tail of the last packet follows after the data.
+    cycles = path + (flits - 1 - adapter.circuits) * slowest
     extra = int(picoseconds(options["hardware"].adapter_latency_ns))
     alone[away] = np.rint(cycles).astype(np.int64) * messages.cycle_ps + extra
     return alone
