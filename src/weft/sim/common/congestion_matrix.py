@@ -75,7 +75,8 @@ class WithCongestionMatrix:
         See `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`.
 
         The wait of a packet in a switch is assigned to the link over which it came in. Waits in
-        adapters, and of packets that are still in a buffer when a run is stopped, are excluded.
+        adapters are excluded; those of packets that are still in a buffer when a run is stopped are
+        included at the flit level only.
         """
         return congestion_matrix(self.fabric, self._waits_ns(), self.link_name)
 

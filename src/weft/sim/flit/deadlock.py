@@ -222,7 +222,8 @@ class _State:
         if rules.atomic and (own < rules.buffer or queued):
             return [self._behind(out), *self._borrowers(out)]
         if rules.whole and max(own, 0) + shared - queued < net.packets[slot]["size"]:
-            return [self._behind(out), *self._borrowers(out)]
+            own_used = own < rules.buffer or queued
+            return [*([self._behind(out)] if own_used else []), *self._borrowers(out)]
         return None
 
     def _feeding(self, lane: int) -> list[int] | None:

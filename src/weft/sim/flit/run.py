@@ -66,7 +66,8 @@ class FlitTraffic:
         Flits per cycle and endpoint: generated on average (replies included), and arrived in the
         measurement.
     accepted_ci95
-        Half of the 95 % interval of `accepted`, by batch means.
+        Half of the 95 % interval of `accepted`, by batch means; NaN if the measurement has fewer
+        than 80 cycles.
     latency, network_latency
         Mean time of packets born in the measurement, from birth and from the departure of the
         first flit to the arrival of the last one, with 95 % intervals.
@@ -90,7 +91,8 @@ class FlitTraffic:
     histogram
         int64: measured packets by latency in cycles; the last entry has all longer ones.
     flits, wait_cycles
-        int64 [links]: flits sent over each link, and the total wait of packets at its head.
+        int64 [links]: flits sent over each link, and the total wait of packets at its head, that of
+        packets still there included.
     flit_hops, run_s
         Flits sent over links, and wall-clock time of the simulation.
     """
@@ -303,15 +305,14 @@ def _result(
     sending = int((np.diff(net.traffic.target_offset) > 0).sum())
     requests = load.rate * sending / links.ends
     offered = requests * (1 + load.reply / load.mean_size)
-    cycles = np.full(BATCHES[0], float(net.rules.batch))
-    cycles[-1] -= cycles.sum() - load.measure
-    ejected = batches["ejected"].astype(np.float64) / links.ends
-    rate = interval_of(ejected, cycles) if cycles.min() > 0 else None
+    # The last batches are shorter or empty unless 32 divides the measurement.
+    begins = np.arange(BATCHES[0]) * float(net.rules.batch)
+    cycles = np.clip(load.measure - begins, 0, net.rules.batch)
+    rate = interval_of(batches["ejected"] / links.ends, cycles)
     packets = batches["measured"].astype(np.float64)
     latency = interval_of(batches["latency"].astype(np.float64), packets)
     network = interval_of(batches["network"].astype(np.float64), packets)
     accepted = float(count.ejected / load.measure / links.ends)
-    spread = 0.0 if rate is None or rate.few else rate.half_width
     reasons = []
     deadlock = ""
     if why == STUCK:
@@ -319,7 +320,11 @@ def _result(
     if not _is_drained(net):
         reasons.append("packets of the measurement have not arrived")
         deadlock = find_deadlock(net, links, routing)
-    if accepted + spread < offered * (1 - LOST):
+    if deadlock:
+        reasons.append("buffers wait for each other")
+    if rate.few:
+        reasons.append("the measurement is too short")
+    elif accepted + rate.half_width < offered * (1 - LOST):
         reasons.append("fewer flits arrive than are offered")
     with np.errstate(invalid="ignore"):
         slope = trend(np.arange(float(BATCHES[0])), batches["latency"] / packets)
@@ -329,7 +334,7 @@ def _result(
     flits[links.out_link], waits[links.in_link] = net.outputs["flits"], waits_of(net)
     return FlitTraffic(
         fabric=fabric, routing=routing.name, router=router, load=load, offered=offered,
-        accepted=accepted, accepted_ci95=np.nan if rate is None else rate.half_width,
+        accepted=accepted, accepted_ci95=rate.half_width,
         latency=latency, network_latency=network,
         hops=count.packet_hops / count.measured if count.measured else np.nan,
         packets=int(count.measured), missing=int(count.born - count.measured),

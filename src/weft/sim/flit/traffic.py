@@ -17,6 +17,8 @@ from weft.workload.patterns import traffic
 
 #: Largest packet in flits, and largest number of sizes of a mix.
 MOST_FLITS, MOST_SIZES = 2**20, 16
+#: A cycle after the end of any run.
+NEVER = 2**60
 _PART = re.compile(r"(\d+)(?::([0-9.]+))?")
 
 
@@ -130,8 +132,8 @@ class Load(Settings):
         first = np.zeros(endpoints, dtype=np.int64)
         if rate < 1:
             draws = np.random.default_rng(self.seed).random(endpoints)
-            first[:] = np.floor(np.log1p(-draws) / np.log1p(-rate))
-        return np.where(sends, first, 2**60)
+            first[:] = np.minimum(np.floor(np.log1p(-draws) / np.log1p(-rate)), NEVER)
+        return np.where(sends, first, NEVER)
 
     def arrays(self) -> dict[str, Any]:
         """Return the sizes as arrays of `weft.kernels.flit.net.Traffic`."""

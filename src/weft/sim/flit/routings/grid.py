@@ -54,6 +54,12 @@ def adaptive(links: Links, lanes: int) -> Routing:
     """The least loaded step of a shortest path; lanes of their own in dimension order as escape.
 
     A packet that has taken an escape lane stays on escape lanes.
+
+    Notes
+    -----
+    Source: Duato 1993. Packets of several flits need ``atomic``, or a switching other than
+    wormhole: otherwise a packet that is behind another one in a buffer cannot reach its escape
+    lane, and packets can wait for each other in a cycle.
     """
     arrays = _with_escape(coordinates(links))
     _need(lanes, 3 if _has_rings(arrays) else 2, "adaptive", arrays)
@@ -65,7 +71,7 @@ def dal(links: Links, lanes: int) -> Routing:
     """Dimensionally adaptive on a HyperX: at most one step off the shortest path per dimension.
 
     A packet takes the output with the least load times hops, or else the escape lane in dimension
-    order, on which it stays (Ahn et al. 2009).
+    order, on which it stays (Ahn et al. 2009). Deadlocks are prevented as in `adaptive`.
     """
     arrays = coordinates(links)
     if (arrays.kind != grid.FULL)[arrays.size > 2].any():
@@ -138,7 +144,7 @@ def coordinates(links: Links, *, ties: Ties = "random") -> grid.Grid:
     dimension = np.full(len(links.in_link), grid.NO_DIMENSION, dtype=np.uint8)
     dimension[links.input_of[graph.edge_link]] = d
     return grid.Grid(
-        where.astype(np.int16), size.astype(np.int32), kind.astype(np.int32),
+        where.astype(np.int16, order="C"), size.astype(np.int32), kind.astype(np.int32),
         first.astype(np.int32), output.reshape(graph.num_rows, -1, cables), dimension,
         graph.destination_row[: links.ends], np.array([ties == "random", 0], dtype=np.int32),
     )  # fmt: skip

@@ -1,0 +1,61 @@
+"""Results of synthetic traffic at the flit level: intervals, reasons, and rates near 0."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft import Load, Router
+from weft.sim.flit.network import Links
+from weft.sim.flit.routings.grid import coordinates
+
+TORUS = weft.fabric("torus:4x4")
+
+
+@pytest.mark.parametrize("measure", [100, 300, 301, 2000])
+def test_accepted_traffic_has_an_interval_for_any_length_of_the_measurement(measure: int) -> None:
+    """Only some lengths are multiples of the number of batches."""
+    near = 0
+    for seed in range(20):
+        load = Load(rate=0.3, measure=measure, seed=seed)
+        result = weft.simulate_flits(TORUS, "dor", load=load)
+        near += abs(result.accepted - 0.3) < result.accepted_ci95
+    # Half of 20 is 4.4 standard deviations below 95 %.
+    assert near > 10
+
+
+def test_a_short_measurement_is_not_called_settled() -> None:
+    result = weft.simulate_flits(TORUS, "dor", load=Load(rate=0.3, measure=20))
+    assert np.isnan(result.accepted_ci95)
+    assert result.why == "the measurement is too short"
+
+
+@pytest.mark.parametrize("rate", [1e-15, 1e-30, 1e-300])
+def test_a_rate_near_0_generates_nothing(rate: float) -> None:
+    result = weft.simulate_flits(TORUS, "dor", load=Load(rate=rate, measure=200))
+    assert (result.accepted, result.flit_hops) == (0, 0)
+
+
+def test_a_latency_may_be_a_number_of_numpy() -> None:
+    one, other = (
+        weft.simulate_flits(TORUS, "dor", load=Load(measure=200), latency=latency)
+        for latency in (2, np.int64(2))
+    )
+    assert one.latency == other.latency
+
+
+def test_shared_places_that_other_lanes_hold_are_named_in_a_deadlock() -> None:
+    """The lanes of a link have one place of their own, and packets need 16."""
+    router = Router(lanes=2, switching="cut-through", buffer=1, shared_buffer=16)
+    load = Load(rate=1, size=16, warmup=0, measure=8000)
+    result = weft.simulate_flits(TORUS, "dor", router=router, load=load, drain=6000)
+    assert "packets are stuck" in result.why
+    assert "buffers wait for each other" in result.why
+    assert result.deadlock.startswith("the buffer behind ")
+
+
+@pytest.mark.parametrize("spec", ["torus:4x4", "torus:8", "hyperx:4x4", "mesh:2x3x4"])
+def test_coordinates_have_one_layout_so_that_a_routing_is_compiled_once(spec: str) -> None:
+    arrays = coordinates(Links.of(weft.fabric(spec)))
+    assert all(each.flags.c_contiguous for each in arrays)
