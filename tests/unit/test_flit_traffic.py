@@ -37,6 +37,15 @@ def test_a_rate_near_0_generates_nothing(rate: float) -> None:
     assert (result.accepted, result.flit_hops) == (0, 0)
 
 
+def test_percentiles_begin_with_the_least_latency() -> None:
+    result = weft.simulate_flits(TORUS, "dor", load=Load(measure=500))
+    assert result.percentile(0) == np.flatnonzero(result.histogram)[0] > 0
+    assert result.percentile(100) == np.flatnonzero(result.histogram)[-1]
+    for wrong in (-1, 101, float("nan")):
+        with pytest.raises(weft.InputError, match="percent must be"):
+            result.percentile(wrong)
+
+
 def test_a_latency_may_be_a_number_of_numpy() -> None:
     one, other = (
         weft.simulate_flits(TORUS, "dor", load=Load(measure=200), latency=latency)

@@ -208,6 +208,9 @@ def test_ranks_restrict_a_job() -> None:
     for ranks in ([1, 1, 2], [1, 12], [-1, 3]):
         with pytest.raises(InputError, match="ranks must be different ranks from 0 to 11"):
             open_loop_jobs(12, [OpenLoop(ranks=ranks)], rate_gbps=100.0)
+    for ranks in ([0.5, 1.5], ["a"], [[0, 1], [2, 3]]):
+        with pytest.raises(InputError, match="open loop: ranks: expected whole numbers"):
+            open_loop_jobs(12, [OpenLoop(ranks=ranks)], rate_gbps=100.0)
     with pytest.raises(InputError, match="jobs with different names"):
         open_loop_jobs(12, [job, job], rate_gbps=100.0)
 

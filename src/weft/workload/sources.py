@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.arguments import finite_number, need_memory, whole_number
+from weft.core.arguments import finite_number, need_memory, whole_number, whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.core.units import MAX_BYTES, parse_bytes, parse_duration_ns
 from weft.workload.patterns import pattern, traffic
@@ -242,7 +242,9 @@ class _Plan:
             raise InputError(f"open loop: write_share must be 0 to 1, not {job.write_share}")
         if mean < 1:
             raise InputError(f"open loop: size must be at least 1, not {mean}")
-        ranks = np.arange(num_ranks) if job.ranks is None else np.asarray(job.ranks, np.int64)
+        ranks = np.arange(num_ranks)
+        if job.ranks is not None:
+            ranks = whole_numbers(job.ranks, "open loop: ranks")
         if len(np.unique(ranks)) < len(ranks) or not np.isin(ranks, np.arange(num_ranks)).all():
             raise InputError(f"open loop: ranks must be different ranks from 0 to {num_ranks - 1}")
         entry, given = pattern.parse(job.spec, job.options)

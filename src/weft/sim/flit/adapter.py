@@ -24,7 +24,8 @@ class Adapter(Settings):
     Parameters
     ----------
     window
-        Packets that an adapter may be sending at a time, each on a virtual channel of its own.
+        Packets that an adapter may be sending at a time, each on a virtual channel of its own; at
+        most the router's `lanes`.
     turn_packets
         Packets that a message sends before the adapter turns to its next message.
     circuits

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.core.arguments import whole_number
+from weft.core.arguments import finite_number, whole_number
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.html import facts_table
@@ -121,11 +121,19 @@ class FlitTraffic:
     run_s: float
 
     def percentile(self, percent: float) -> float:
-        """Return a percentile of latency; infinite beyond the histogram, NaN without packets."""
+        """Return a percentile of latency; infinite beyond the histogram, NaN without packets.
+
+        Raises
+        ------
+        InputError
+            If `percent` is not from 0 to 100.
+        """
+        if not 0 <= finite_number(percent, "percent") <= 100:
+            raise InputError(f"percent must be 0 to 100, not {percent}")
         below = np.cumsum(self.histogram)
         if not below[-1]:
             return np.nan
-        at = int(np.searchsorted(below, percent / 100 * below[-1]))
+        at = int(np.searchsorted(below, max(percent / 100 * below[-1], 1)))
         return float(at) if at < len(self.histogram) - 1 else np.inf
 
     def links(self) -> pl.DataFrame:
