@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from weft.core.errors import InputError
-from weft.core.settings import Number, Seed, Settings, Whole
+from weft.core.settings import Number, Option, Seed, Settings, Whole
 from weft.workload.patterns import pattern as patterns
 from weft.workload.patterns import traffic
 
@@ -52,8 +52,10 @@ class Load(Settings):
         Flits of a packet, or several sizes with the shares of packets that have them.
     reply
         Flits of the reply to each packet, which uses virtual channels of its own; 0 for no replies.
-    warmup, measure
-        Cycles before the measurement, and of the measurement.
+    warmup
+        Cycles before the measurement.
+    measure
+        Cycles of the measurement.
     seed
         Seed of births, sizes and destinations.
 
@@ -63,9 +65,9 @@ class Load(Settings):
         If a value is out of range.
     """
 
-    rate: Annotated[Number, Field(gt=0, le=1)] = 0.1
+    rate: Annotated[Annotated[Number, Field(gt=0, le=1)], Option(flag="load")] = 0.1
     pattern: str = "uniform"
-    size: Sizes = ((1, 1.0),)
+    size: Annotated[Sizes, Option(written=str, usual="1")] = ((1, 1.0),)
     reply: Annotated[Whole, Field(ge=0, le=MOST_FLITS)] = 0
     warmup: Annotated[Whole, Field(ge=0)] = 1000
     measure: Annotated[Whole, Field(ge=1)] = 2000
@@ -76,10 +78,17 @@ class Load(Settings):
         sizes = [size for size, _ in self.size]
         if not 1 <= len(sizes) <= MOST_SIZES or not 1 <= min(sizes) <= max(sizes) <= MOST_FLITS:
             raise InputError(
-                f"expected 1 to {MOST_SIZES} sizes of 1 to {MOST_FLITS:,} flits, not {sizes}"
+                f"size: expected 1 to {MOST_SIZES} sizes of 1 to {MOST_FLITS:,} flits, not {sizes}"
             )
         if not all(0 < share < np.inf for _, share in self.size):
-            raise InputError("shares of sizes must be above 0")
+            raise InputError("size: expected shares above 0")
+
+    @property
+    def size_text(self) -> str:
+        """The sizes as text, such as ``1`` or ``1:0.75,5:0.25``."""
+        if len(self.size) == 1:
+            return str(self.size[0][0])
+        return ",".join(f"{size}:{share:g}" for size, share in self.size)
 
     @property
     def shares(self) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,51 +22,105 @@ MOST_NODES = 20_000_000
 #: Flits of an output queue that stands for one without limit.
 OUTPUT_QUEUE = 16
 
-#: For each topology and routing function: our routing, whether it is the same algorithm (or a
-#: similar one), and how they differ.
-ROUTINGS: dict[str, dict[str, tuple[str, bool, str]]] = {
+
+@dataclass(frozen=True)
+class Function:
+    """A routing function of BookSim as one of weft.
+
+    Parameters
+    ----------
+    routing
+        Name of the routing by coordinates, or of the engine of routes.
+    policy
+        Policy of the engine's routes; None for a routing by coordinates.
+    same
+        Whether it is the same algorithm, and not just a similar one.
+    difference
+        How they differ.
+    least, lanes
+        Virtual channels that BookSim needs, and those that weft has instead of `num_vcs`; 0 for any
+        number.
+    """
+
+    routing: str
+    policy: str | None = None
+    same: bool = True
+    difference: str = ""
+    least: int = 0
+    lanes: int = 0
+
+
+#: For each topology: routing functions that have a counterpart.
+ROUTINGS: dict[str, dict[str, Function]] = {
     "mesh": {
-        "dor": ("dor", True, ""),
-        "dim_order": ("dor", True, ""),
-        "valiant": ("valiant", True, ""),
-        "min_adapt": (
-            "adaptive", False,
-            "BookSim bids for all ports of shortest paths at once, and compares no loads",
+        "dor": Function("dor"),
+        "dim_order": Function("dor"),
+        "valiant": Function("valiant"),
+        "min_adapt": Function(
+            "adaptive", same=False,
+            difference="BookSim bids for all ports of shortest paths at once, and compares no "
+            "loads",
         ),
     },
     "torus": {
-        "dim_order": (
-            "dor", True,
-            "in BookSim a packet has one half of the virtual channels on the whole of a ring, by "
-            "whether it will cross the end of the ring",
+        "dim_order": Function(
+            "dor",
+            difference="in BookSim a packet has one half of the virtual channels on the whole of a "
+            "ring, by whether it will cross the end of the ring",
         ),
-        "dim_order_bal": (
-            "dor", True,
-            "in BookSim a packet that will cross the end of a ring has the second half of the "
-            "virtual channels from the start",
+        "dim_order_bal": Function(
+            "dor",
+            difference="in BookSim a packet that will cross the end of a ring has the second half "
+            "of the virtual channels from the start",
         ),
-        "valiant": ("valiant", True, ""),
-        "min_adapt": (
-            "adaptive", False,
-            "BookSim uses virtual channels 0, 1 and 3 only, and compares no loads",
+        "valiant": Function("valiant"),
+        "min_adapt": Function(
+            "adaptive", same=False,
+            difference="BookSim uses virtual channels 0, 1 and 3 only, and compares no loads",
         ),
     },
     "fattree": {
-        "nca": ("nca-random", True, ""),
-        "anca": ("nca-adaptive", False, "BookSim compares two random ports, weft all that lead up"),
+        "nca": Function("nca-random"),
+        "anca": Function(
+            "nca-adaptive", same=False,
+            difference="BookSim compares two random ports, weft all that lead up",
+        ),
     },
     "flatfly": {
-        "ran_min": ("dor", True, ""),
-        "valiant": (
-            "valiant", True,
-            "in BookSim a packet that passes its destination on the way to the random router ends",
+        "ran_min": Function("dor"),
+        "valiant": Function(
+            "valiant",
+            difference="in BookSim a packet that passes its destination on the way to the random "
+            "router ends",
         ),
-        "ugal": ("ugal-l", False, "BookSim has another threshold and other intermediate routers"),
+        "ugal": Function(
+            "ugal", "ugal:threshold=2", same=False,
+            difference="the rule is the same, but BookSim draws intermediate routers in another "
+            "way",
+        ),
     },
     "dragonflynew": {
-        "min": ("minimal", True, ""),
-        "ugal": ("ugal-l", False, "BookSim has a threshold of 30 flits and three virtual channels"),
+        "min": Function(
+            "ugal", "ecmp", least=2, lanes=3,
+            difference="packets use two virtual channels on their way in BookSim and in weft, "
+            "which has a third one that only endpoints use",
+        ),
+        "ugal": Function(
+            "ugal", "ugal:threshold=90", same=False, least=3, lanes=3,
+            difference="BookSim compares loads q <= 2 q' + 30; the rule of weft is the same for "
+            "paths of 3 and of 6 links, and it draws groups, not nodes",
+        ),
     },
+}  # fmt: skip
+#: Further topologies of BookSim, and routing functions of these and of the others.
+OTHER_ROUTINGS: dict[str, tuple[str, ...]] = {
+    "mesh": (
+        "xy_yx", "adaptive_xy_yx", "romm", "romm_ni", "planar_adapt", "dim_order_ni",
+        "dim_order_pni", "chaos",
+    ),
+    "torus": ("dim_order_ni", "valiant_ni", "chaos"),
+    "flatfly": ("xyyx", "adaptive_xyyx", "ugal_xyyx", "ugal_pni"),
+    "cmesh": (), "fly": (), "qtree": (), "tree4": (), "anynet": (),
 }  # fmt: skip
 
 ALLOCATORS: dict[str, Allocator] = {
@@ -115,10 +170,11 @@ def read_booksim(
     values = Values(given, lenient=lenient)
     values.fixed()
     fabric, nodes, channels = _topology(values)
-    routing = _routing(values) if fabric else ""
+    function = _function(values) if fabric else Function("")
     load = _load(values)
     pattern = _pattern(values, nodes)
     router = _router(values, load)
+    router["lanes"] = function.lanes or router["lanes"]
     _simulation(values, load)
     values.check(file)
     try:
@@ -126,8 +182,10 @@ def read_booksim(
         routers = Router(**router)
     except InputError as error:
         raise InputError(f"gives settings that weft refuses: {error.message}", file=file) from None
-    notes = tuple(dict.fromkeys(values.notes))
-    return BookSimRun(file, fabric, routing, routers, made, channels, notes)
+    notes, replaced = (tuple(dict.fromkeys(each)) for each in (values.notes, values.replaced))
+    return BookSimRun(
+        file, fabric, function.routing, routers, made, channels, notes, function.policy, replaced
+    )
 
 
 # -- network ---------------------------------------------------------------------------------------
@@ -138,7 +196,9 @@ def _topology(values: Values) -> tuple[str, int, Channels]:
     nothing = "", 0, Channels()
     name, k, n = values.text("topology"), values.whole("k"), values.whole("n")
     if name not in ROUTINGS:
-        values.refuse("topology", f"expected one of {', '.join(ROUTINGS)}")
+        known = ", ".join(ROUTINGS)
+        lacks = f"weft does not read {name}; " if name in OTHER_ROUTINGS else ""
+        values.refuse("topology", f"{lacks}expected one of {known}")
         return nothing
     if name == "torus" and k < 3:
         values.refuse("k", "expected 3 or more: rings of two have two cables in BookSim only")
@@ -193,18 +253,27 @@ def _host_channels(side: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _routing(values: Values) -> str:
-    """Return the name of the routing."""
+def _function(values: Values) -> Function:
+    """Return the routing function."""
     topology, name = values.text("topology"), values.text("routing_function")
     known = ROUTINGS[topology]
     if name not in known:
-        values.refuse("routing_function", f"expected one of {', '.join(known)} for {topology}")
-        return ""
-    ours, same, difference = known[name]
-    if not same:
-        values.lack("routing_function", difference, f"{ours} instead")
-    elif difference:
-        values.note("routing_function", difference)
+        lacks = f"weft has no {name}; " if name in OTHER_ROUTINGS.get(topology, ()) else ""
+        values.refuse(
+            "routing_function", f"{lacks}expected one of {', '.join(known)} for {topology}"
+        )
+        return Function("")
+    ours = known[name]
+    if not ours.same:
+        policy = "" if ours.policy is None else f" with policy {ours.policy}"
+        values.lack("routing_function", ours.difference, f"{ours.routing}{policy} instead")
+    elif ours.difference:
+        values.note("routing_function", ours.difference)
+    lanes = values.whole("num_vcs")
+    if lanes < ours.least:
+        values.refuse("num_vcs", f"{name} of {topology} needs {ours.least}")
+    elif ours.lanes and lanes != ours.lanes:
+        values.note("num_vcs", f"{ours.lanes} in weft, for {name}")
     return ours
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
+from weft.fabrics.topology import build
+from weft.routes import Routes
+from weft.routing import route
 from weft.sim.flit.router import Router
+from weft.sim.flit.run import FlitTraffic, simulate_flits
 from weft.sim.flit.traffic import Load
 
 
@@ -36,7 +41,8 @@ class Channels:
 
     def __str__(self) -> str:
         between = f"{self.routers}" if not self.plan else "by distance"
-        text = f"{between} between routers, {'/'.join(map(str, self.hosts))} to and from endpoints"
+        hosts = self.hosts[:1] if len(set(self.hosts)) == 1 else self.hosts
+        text = f"{between} between routers, {'/'.join(map(str, hosts))} to and from endpoints"
         return text + (f", {self.groups} between groups" if self.groups else "")
 
 
@@ -51,13 +57,17 @@ class BookSimRun:
     fabric
         Spec of the fabric.
     routing
-        Name of the routing.
+        Name of the routing by coordinates, or of the engine of routes.
     router, load
         Settings of the routers, and the traffic.
     channels
         Latencies of BookSim's channels; `latencies` has those of links.
     notes
         Differences to a run of BookSim, each with the key that it is about.
+    policy
+        Policy of the engine's routes; None for a routing by coordinates.
+    replaced
+        Those of the notes that name a value without a counterpart, and what is used instead.
     """
 
     file: str
@@ -67,6 +77,37 @@ class BookSimRun:
     load: Load
     channels: Channels
     notes: tuple[str, ...]
+    policy: str | None = None
+    replaced: tuple[str, ...] = ()
+
+    def simulate(self, **options: Any) -> FlitTraffic:
+        """Simulate the run.
+
+        Parameters
+        ----------
+        **options
+            ``drain`` and ``progress``, as for `weft.simulate_flits`.
+
+        Raises
+        ------
+        InputError, NotApplicable
+            As `weft.simulate_flits`.
+        """
+        fabric = build(self.fabric)
+        return simulate_flits(
+            fabric, self.routes(fabric), load=self.load, router=self.router,
+            latency=self.latencies(fabric), policy=self.policy, **options,
+        )  # fmt: skip
+
+    def routes(self, fabric: Fabric) -> str | Routes:
+        """Return the name of the routing by coordinates, or the routes of the engine.
+
+        Parameters
+        ----------
+        fabric
+            The fabric, ``weft.fabric(run.fabric)``.
+        """
+        return self.routing if self.policy is None else route(fabric, self.routing)
 
     def latencies(self, fabric: Fabric) -> NDArray[np.int64]:
         """Return the latency of each link, cycles, for the flit level.
@@ -106,13 +147,13 @@ class BookSimRun:
         lines = [
             f"{self.file}",
             f"  fabric    {self.fabric}",
-            f"  routing   {self.routing}",
+            f"  routing   {self.routing}" + (f", policy {self.policy}" if self.policy else ""),
             f"  channels  {self.channels}, cycles",
         ]
         for name, settings in (("routers", self.router), ("traffic", self.load)):
             table = settings.table()
             if name == "traffic":
-                table["size"] = ",".join(f"{size}:{share:g}" for size, share in table["size"])
+                table["size"] = self.load.size_text
             texts = [f"{key}={value}" for key, value in table.items()]
             rows = [", ".join(texts[at : at + 5]) for at in range(0, len(texts), 5)]
             lines += [f"  {name if not at else '':<8}  {row}" for at, row in enumerate(rows)]

@@ -26,6 +26,7 @@ class Values:
     def __init__(self, given: Iterable[Assignment], *, lenient: bool):
         self.lenient = lenient
         self.notes: list[str] = []
+        self.replaced: list[str] = []
         self._words: dict[str, Assignment] = {}
         self._numbers: dict[str, Assignment] = {}
         self._read: set[str] = set()
@@ -140,6 +141,7 @@ class Values:
         """Add a problem that `lenient` solves in some way."""
         if self.lenient:
             self.note(key, f"{why}; {instead}")
+            self.replaced.append(self.notes[-1])
         else:
             self._problems.setdefault(key, (f"{self._shown(key)}: {why}", True))
 
