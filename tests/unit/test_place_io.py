@@ -277,6 +277,30 @@ def test_routes_with_a_choice_of_paths_have_no_count_of_users(engine) -> None:
     assert result.best.confirmed is not None
 
 
+def test_the_flit_level_confirms_with_lanes_for_the_routes() -> None:
+    """Routes of 3 virtual lanes need a multiple of 3, and the usual number of lanes is 4."""
+    fabric, chosen = weft.fabric("torus:5x5"), IoSettings(io_nodes=2, compute=4)
+    routes = weft.route(fabric, "nue:max_vls=3")
+    assert routes.num_vls == 3
+    job = {"compute": (compute_workload(4, chosen, 24), np.arange(4, dtype=np.int32))}
+    until = 24 * chosen.compute_bytes * 8 / RATE
+    rates = [
+        bandwidths(fabric, routes, job, level, until, 0)["compute"] for level in ("flow", "flit")
+    ]
+    assert rates[1] == pytest.approx(rates[0], rel=0.1)
+
+
+def test_the_flit_level_confirms_the_best() -> None:
+    fabric = weft.fabric("xgft:2;4,4;1,2")
+    quick = {**QUICK, "randoms": 0, "moves": 0, "finalists": 1, "confirm": "flit"}
+    result = weft.place_io(fabric, 4, "dmodk", placements=["last", "cyclic"], **quick)
+    best = result.best
+    assert best.confirmed is not None
+    assert best.flow is not None
+    assert 0.5 < best.confirmed.compute_alone / best.flow.compute_alone < 1.05
+    assert any(line.startswith("At the flit level the I/O job gets") for line in result.reasons())
+
+
 def test_a_placement_that_does_not_fit_is_named() -> None:
     result = weft.place_io(weft.fabric("bcube:n=3,k=1"), 2, **QUICK)
     assert "forwards packets itself" in result.refused["cyclic"]

@@ -68,8 +68,8 @@ def place_io_command(
 ) -> int:
     """Choose hosts for I/O nodes, and for the jobs beside them, and say why.
 
-    Compares placements at the static and flow levels, confirms the best at the packet level, and
-    prints them, best first, with the cables that limit them.
+    Compares placements at the static and flow levels, confirms the best at the packet or flit
+    level, and prints them, best first, with the cables that limit them.
     """
     check_files(("--table", table, (".csv", ".parquet")))
     wanted = chosen.build(IoSettings, io_nodes=io_nodes).table()

@@ -37,9 +37,9 @@ def place_io(
     """Find hosts for I/O nodes, and for a compute job beside them, and say why.
 
     Every candidate is judged at the static level (bandwidth of a client in the worst case), the
-    best of these at the flow level, and the best of those at the packet level. The criterion of
-    both runs is the product of the bandwidths of the I/O job and of the compute job, which run at
-    the same time: one per cent more for either counts the same.
+    best of these at the flow level, and the best of those at the packet or flit level. The
+    criterion of both runs is the product of the bandwidths of the I/O job and of the compute job,
+    which run at the same time: one per cent more for either counts the same.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def place_io(
         Number of I/O nodes to place, or their hosts: then only the jobs are placed.
     routes
         Routes, or an engine by name, or several in order of preference. Default: ``minhop``, or
-        ``nue`` if the routes of ``minhop`` can deadlock, which the packet level would.
+        ``nue`` if the routes of ``minhop`` can deadlock, which runs of packets or flits would.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from weft.core.settings import Number, Option, Seed, Settings, Truth, Whole
 from weft.core.units import Bytes
 
 Choice = Literal["random", "cyclic", "block"]
-Confirm = Literal["packet", "flow"]
+Confirm = Literal["packet", "flit", "flow"]
 
 #: More ranks than this average out the draws of a run with fewer runs.
 MANY_RANKS = 256
@@ -83,7 +83,8 @@ class IoSettings(Settings):
     moves
         Number of moves that the local search tries; 0 for no search.
     confirm
-        Level that decides between the best candidates: ``packet``, or ``flow`` for none above it.
+        Level that decides between the best candidates: ``packet``, ``flit``, or ``flow`` for none
+        above it.
     finalists
         Number of candidates that are run at that level. The clustered placement (``last``) and the
         one with the most bandwidth in the worst case are run as well.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from weft.advice.io_nodes.settings import Choice, IoSettings, Site
 from weft.fabrics import Fabric
 from weft.routes import Routes
+from weft.sim.flit import Router
 from weft.sim.options import Level
 from weft.sim.simulate import simulate
 from weft.workload import Kind, Pairs, Workload, WorkloadBuilder, traffic
@@ -213,6 +214,9 @@ def bandwidths(
     # Data are eager: the time of a handshake is not bandwidth.
     options: dict[str, Any] = {"eager_bytes": int(size.max()), "seed": seed}
     options |= {"tolerance": TOLERANCE} if level == "flow" else {"max_time_ns": until_ns}
+    if level == "flit":
+        lanes = Router().lanes
+        options["router"] = Router(lanes=-(-lanes // routes.num_vls) * routes.num_vls)
     result: Any = simulate(fabric, routes, work, mix.hosts, level=level, **options)
     arrived = result.arrived_ns[ops]
     counted = (arrived > WARM_UP * until_ns) & (arrived <= until_ns)
