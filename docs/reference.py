@@ -141,8 +141,9 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         settings(TrafficSettings),
     ),
     "Traffic in cycles": (
-        "Arguments of `weft.Load`, the traffic of `weft.simulate_flits`.",
-        ("Python",),
+        "Arguments of `weft.Load`, the traffic of `weft.simulate_flits`, and options of "
+        "`weft flits`.",
+        ("Python", "option"),
         settings(Load),
     ),
     "Machine rooms": (

@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     from weft.routing.validation.validate import Validation, validate
     from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.common.progress import StopRun
-    from weft.sim.flit import FlitResult, FlitTraffic, Load, Router, simulate_flits
+    from weft.sim.flit import (
+        FlitResult,
+        FlitTraffic,
+        Load,
+        Router,
+        simulate_flits,
+        sweep_flits,
+    )
     from weft.sim.flit.adapter import Adapter
     from weft.sim.flit.booksim import BookSimRun, read_booksim
     from weft.sim.flow import FlowResult, IncompleteRun
@@ -93,7 +100,9 @@ _HOMES = {
     "weft.routing.engines.source": ("source_routes",),
     "weft.routing.lower": ("lower",),
     "weft.routing.validation.validate": ("Validation", "validate"),
-    "weft.sim.flit": ("FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits"),
+    "weft.sim.flit": (
+        "FlitResult", "FlitTraffic", "Load", "Router", "simulate_flits", "sweep_flits",
+    ),
     "weft.sim.flit.booksim": ("BookSimRun", "read_booksim"),
     "weft.sim.common.progress": ("StopRun",),
     "weft.sim.flit.adapter": ("Adapter",),
@@ -133,8 +142,8 @@ __all__ = [
     "penalties", "perform", "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans",
     "read_booksim", "read_experiment", "read_measurements", "recover_penalties", "route",
     "sar_routes", "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep",
-    "timelines", "traffic", "validate", "workload_keys", "write_comparison_page", "write_fabric",
-    "write_key_page", "write_simulation_page",
+    "sweep_flits", "timelines", "traffic", "validate", "workload_keys", "write_comparison_page",
+    "write_fabric", "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

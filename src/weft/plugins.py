@@ -9,6 +9,9 @@ from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
 from weft.kernels.lean import part_njit
 from weft.routing import engine
+from weft.sim.flit.routings import Routing, routing
+from weft.sim.flit.routings.policies import Policy as FlitPolicy
+from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import Policy, policy
 from weft.studies import paper
 from weft.workload.apps import application
@@ -20,21 +23,25 @@ from weft.workload.placement import PlacementRequest, placement
 __all__ = [
     "Bytes",
     "Entry",
+    "FlitPolicy",
     "Group",
     "Nanoseconds",
     "Pairs",
     "PlacementRequest",
     "Policy",
     "Registry",
+    "Routing",
     "algorithm",
     "application",
     "engine",
+    "flit_policy",
     "paper",
     "part_njit",
     "pattern",
     "placement",
     "policy",
     "reader",
+    "routing",
     "topology",
     "workload_reader",
     "workload_writer",

@@ -24,6 +24,7 @@ from weft.experiment import check
 from weft.experiment.spec import AdapterPart, Experiment, HardwarePart, RouterPart, _table
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
+from weft.sim.flit import Load
 from weft.sim.flit.adapter import parse_adapter
 from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
@@ -46,7 +47,17 @@ NOT_OF_SIMULATE = (
     "I/O nodes",
 )
 #: Commands that read a fabric and accept faults.
-OF_FABRICS = ("compare", "convert", "cost", "info", "place-io", "route", "simulate", "sweep")
+OF_FABRICS = (
+    "compare",
+    "convert",
+    "cost",
+    "flits",
+    "info",
+    "place-io",
+    "route",
+    "simulate",
+    "sweep",
+)
 
 
 def words_of(command: str) -> set[str]:
@@ -102,6 +113,13 @@ def test_sweeps_accept_the_settings_of_runs() -> None:
     for name in (item.field for item in settings(RunSettings) if item.field not in OWN):
         with pytest.raises(InputError, match=f"^{name}|has no {name}; the"):
             weft.sweep(weft.fabric("ring:4"), loads=(0.1,), level="flow", **{name: object()})
+
+
+def test_synthetic_traffic_is_the_same_in_python_and_on_the_command_line() -> None:
+    assert flags(Load) | {"--router"} <= words_of("flits")
+    for name in ("drain", "latency", "policy", "routing", "processes", "loads"):
+        assert name in inspect.signature(weft.sweep_flits).parameters
+        assert f"--{name}" in words_of("flits")
 
 
 @pytest.mark.parametrize("command", OF_FABRICS)

@@ -14,6 +14,7 @@ from weft.cli.common import check_files, check_folder
 TREE = "xgft:2;4,4;1,4"
 GRAPHS = "graph,edge,source,destination,size_bytes,time_s\n1,a,0,1,1000,1e-6\n"
 PACKETS = ("simulate", TREE, "--workload", "barrier", "--level", "packet")
+FLITS = ("flits", TREE, "--routing", "nca-random")
 SWEEP = ("sweep", TREE, "--loads", "0.1")
 
 #: Commands with an option for a file, and the required suffix of its name.
@@ -30,6 +31,9 @@ FILES = [
     (("calibrate", "times.csv"), "--out", ".toml"),
     (("calibrate", "times.csv"), "--penalties", ".csv"),
     (PACKETS, "--html", ".html"),
+    (FLITS, "--plot", ".svg"),
+    (FLITS, "--output", ".parquet"),
+    (FLITS, "--congestion-matrix", ".png"),
     (SWEEP, "--plot", ".svg"),
     (SWEEP, "--output", ".parquet"),
     (("trace", "format", "x.trace"), "-o", ".trace"),

@@ -152,7 +152,7 @@ def test_routers_that_cannot_work_are_refused(changes: dict[str, Any], message: 
         ({"rate": 1.1}, "rate"),
         ({"size": 0}, "1 to 16 sizes"),
         ({"size": "1:0.5,x"}, "expected a size in flits"),
-        ({"size": "1:0"}, "shares of sizes must be above 0"),
+        ({"size": "1:0"}, "size: expected shares above 0"),
         ({"seed": -1}, "seed"),
         ({"measure": 0}, "measure"),
     ],

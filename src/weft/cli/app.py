@@ -47,6 +47,10 @@ COMMANDS = {
         "weft.cli.doctor:doctor_command",
         "Print versions, missing programs and the state of the kernel cache, for bug reports.",
     ),
+    "flits": (
+        "weft.cli.flits:flits_command",
+        "Run synthetic traffic cycle by cycle, or repeat a configuration file of BookSim 2.",
+    ),
     "info": (
         "weft.cli.info:info_command",
         "Describe a fabric: counts, rates, diameter, bisection and irregularities.",

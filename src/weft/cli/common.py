@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -18,14 +19,18 @@ from weft.cli.compile_helpers import compile_helpers
 from weft.cli.machine_output import given
 from weft.cli.options import options_of
 from weft.core.errors import STANDARD_INPUT, InputError
+from weft.core.files import read_text
 from weft.core.settings import settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
+from weft.fabrics.formats import reader
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
 #: Seconds of compilation after which a message is printed.
 PATIENCE_S = 3.0
+#: An assignment of a configuration file of BookSim, at the start of a line.
+_ASSIGNMENT = re.compile(r"^\s*[A-Za-z_]\w*\s*=\s*[^;=]+;", re.MULTILINE)
 
 
 def _whole(hint: Any, tokens: Sequence[Token]) -> int:
@@ -51,7 +56,25 @@ class FabricOptions(_Options):  # type: ignore[misc]
     def load(self, spec_or_path: str) -> Fabric:
         """Return the fabric with its faults."""
         source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
-        return load_fabric(spec_or_path, format=source.format, names=source.names, faults=faults)
+        try:
+            return load_fabric(
+                spec_or_path, format=source.format, names=source.names, faults=faults
+            )
+        except InputError:
+            if is_booksim(spec_or_path):
+                raise InputError(
+                    "is a configuration file of BookSim; 'weft flits' runs it", file=spec_or_path
+                ) from None
+            raise
+
+
+def is_booksim(source: str) -> bool:
+    """Return whether a text names a configuration file of BookSim."""
+    if not os.path.isfile(source):
+        return False
+    text = read_text(source)
+    fabric = any(entry.facts["sniff"](text) for entry in reader)
+    return not fabric and bool(_ASSIGNMENT.search(text))
 
 
 NO_OPTIONS = FabricOptions()

@@ -150,7 +150,7 @@ def sweep_command(
     their latency depends on the length of the run. The exit status is 1 if no run has a result.
     """
     _check_files(plot, output, also)
-    wanted = _loads(loads)
+    wanted = loads_of(loads, "--loads")
     given = {"level": level, **chosen.given(level)}
     earlier = [_read(path) for path in also]
     engines, routings = (
@@ -161,7 +161,7 @@ def sweep_command(
     workers = {"flow": lambda: flow_engine.run, "packet": packet_loop}.get(level)
     with announced_compile(workers and workers()):
         loaded = options.load(fabric)
-        with _watch("runs") as progress:
+        with watched("runs") as progress:
             table = sweep(
                 loaded, engines, loads=wanted, processes=processes, progress=progress, **given
             )
@@ -176,7 +176,7 @@ def sweep_command(
             out.print(f"plot: {escape(str(plot))}")
         finished = "interrupted" not in table["status"]
         if saturation is not None and finished:
-            with _watch("searches") as progress:
+            with watched("searches") as progress:
                 limits = saturation_load(
                     loaded, engines, resolution=saturation, highest=max(*wanted, 1.0),
                     processes=processes, progress=progress, **given,
@@ -204,24 +204,31 @@ def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...])
         raise InputError("--also requires --plot FILE")
 
 
-def _loads(text: str) -> list[float]:
-    """Return the loads of a list or of a range, whose last load is included."""
+def loads_of(text: str, option: str) -> list[float]:
+    """Return the loads of a list or of a range, whose last load is included.
+
+    Raises
+    ------
+    InputError
+        If the text is neither; the message names the option.
+    """
     try:
         parts = [float(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
         parts = []
     if ":" not in text:
         if not parts:
-            raise InputError(f"--loads {text}: expected FIRST:LAST:STEP or numbers with commas")
+            raise InputError(f"{option} {text}: expected FIRST:LAST:STEP or numbers with commas")
         return parts
     if len(parts) != 3 or not 0 < parts[0] <= parts[1] < float("inf") or not parts[2] > 0:
         raise InputError(
-            f"--loads {text}: expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= LAST"
+            f"{option} {text}: expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= "
+            "LAST"
         )
     first, last, step = parts
     number = int((last - first) / step + 1e-9) + 1
     if number > MOST_LOADS:
-        raise InputError(f"--loads {text}: expected at most {MOST_LOADS:,} loads, not {number:,}")
+        raise InputError(f"{option} {text}: expected at most {MOST_LOADS:,} loads, not {number:,}")
     return [round(first + index * step, 9) for index in range(number)]
 
 
@@ -376,7 +383,7 @@ def show_saturation(frame: pl.DataFrame, out: Console) -> None:
 
 
 @contextmanager
-def _watch(what: str) -> Iterator[Callable[[int, int], None] | None]:
+def watched(what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Show a progress bar if standard error is a terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield None

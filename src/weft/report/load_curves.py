@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,14 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _GREY = "#555d66"
 #: Columns that distinguish curves, in the order of labels.
 _AXES = (
-    "fabric", "engine", "routing", "policy", "pattern", "size_bytes", "hardware", "router", "level",
-    "rate_gbps",
+    "fabric", "engine", "routing", "policy", "pattern", "size_bytes", "size", "reply", "hardware",
+    "router", "level", "rate_gbps",
 )  # fmt: skip
+#: Those that a title leaves out.
+_UNTITLED = ("reply", "level", "rate_gbps")
 _USUAL = (None, "deterministic", "usual")
+#: Letters in a line of the title.
+MOST_LETTERS = 110
 #: Number of curves per row of the legend.
 _IN_A_ROW = 2
 
@@ -43,9 +48,9 @@ def load_curves(
     Parameters
     ----------
     sweeps
-        Frames of `weft.sim.sweep.SWEEP_COLUMNS`; every combination of fabric, engine or
-        routing, policy, pattern, size, hardware, routers, level and rate is a curve. Rows without a
-        result are left out.
+        Frames of `weft.sim.sweep.SWEEP_COLUMNS`, or of `weft.sim.flit.sweep.TRAFFIC_COLUMNS`;
+        every combination of fabric, engine or routing, policy, pattern, size, hardware, routers,
+        level and rate is a curve. Rows without a result are left out.
     labels
         Labels of the curves, in order. Default: the values that distinguish them.
 
@@ -64,10 +69,10 @@ def load_curves(
     from weft.report.figure import NotebookFigure
 
     frames = [sweeps] if isinstance(sweeps, pl.DataFrame) else list(sweeps)
-    rows = pl.concat(frames).filter(pl.col("offered_load").is_not_null()) if frames else None
+    rows, unit = _drawn(pl.concat(frames)) if frames else (None, "")
     if rows is None or rows.is_empty():
         raise InputError("nothing to draw: no run has a result")
-    curves = rows.partition_by(*_AXES, maintain_order=True)
+    curves = rows.partition_by(*_axes(rows), maintain_order=True)
     names = _labels(curves) if labels is None else list(labels)
     if len(names) != len(curves):
         raise InputError(f"expected {len(curves)} labels, one per curve, not {len(names)}")
@@ -88,18 +93,19 @@ def load_curves(
         _draw_latency(left, data, top, colour, marker)
         _draw_accepted(right, data, colour, marker)
     right.plot([0, ends], [0, ends], color=_GREY, linewidth=0.9, linestyle=":", zorder=1)
-    left.set_ylabel("latency (us)")
+    left.set_ylabel(f"latency ({unit})")
     right.set_ylabel("accepted load")
     right.set_ylim(0, ends)
-    rate = rows["rate_gbps"].unique().to_list()
+    rate = rows["rate_gbps"].unique().to_list() if "rate_gbps" in rows.columns else []
     of = f" (of {rate[0]:g} Gb/s)" if len(rate) == 1 else ""
+    of = " (flits per cycle and endpoint)" if unit == "cycles" else of
     for axes in (left, right):
         axes.set_xlabel(f"offered load{of}")
         axes.set_xlim(0, ends)
         axes.grid(color="#DDDDDD", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(_title(rows), fontsize=12)
+    figure.suptitle(textwrap.fill(_title(rows), MOST_LETTERS), fontsize=12)
     handles = [
         Line2D(
             [], [], color=LIGHT_SERIES[i % len(LIGHT_SERIES)], marker=_MARKERS[i % len(_MARKERS)],
@@ -144,11 +150,29 @@ def write_load_curves(
     load_curves(sweeps, labels).write(path, dpi=130, format=suffix[1:])
 
 
+def _drawn(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Return rows with the columns `mean`, `half`, `tail` and `saturated`; and the unit of time."""
+    cycles = "latency_mean_cycles" in rows.columns
+    unit, scale = ("cycles", 1.0) if cycles else ("ns", 1e3)
+    names = {"mean": "latency_mean", "half": "latency_ci95", "tail": "latency_p99"}
+    rows = rows.with_columns(
+        **{name: pl.col(f"{column}_{unit}") / scale for name, column in names.items()}
+    )
+    if cycles:
+        rows = rows.with_columns(saturated=~pl.col("settled"))
+    known = pl.col("offered_load").is_not_null() & pl.col("mean").is_not_null()
+    return rows.filter(known), "cycles" if cycles else "us"
+
+
+def _axes(rows: pl.DataFrame) -> list[str]:
+    return [name for name in _AXES if name in rows.columns]
+
+
 def _draw_limits(axes: Axes, rows: pl.DataFrame) -> float:
-    """Scale the axis of latency to the unsaturated points; return its upper limit in us."""
-    low = float(rows["latency_mean_ns"].min()) / 1e3  # type: ignore[arg-type]
-    tails = rows.select(pl.max_horizontal("latency_mean_ns", "latency_p99_ns").max()).item()
-    top = max(float(tails) / 1e3 * 1.5, 4 * low)
+    """Scale the axis of latency to the unsaturated points; return its upper limit."""
+    low = float(rows["mean"].min())  # type: ignore[arg-type]
+    tails = rows.select(pl.max_horizontal("mean", "tail").max()).item()
+    top = max(float(tails) * 1.5, 4 * low)
     axes.set_yscale("log")
     axes.set_ylim(low / 1.3, top)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -162,13 +186,13 @@ def _draw_limits(axes: Axes, rows: pl.DataFrame) -> float:
 def _draw_latency(axes: Axes, data: pl.DataFrame, top: float, colour: str, marker: str) -> None:
     steady = data.filter(~pl.col("saturated"))
     x = steady["offered_load"].to_numpy()
-    mean = steady["latency_mean_ns"].to_numpy() / 1e3
-    half = steady["latency_ci95_ns"].fill_null(0.0).to_numpy() / 1e3
+    mean = steady["mean"].to_numpy()
+    half = steady["half"].fill_null(0.0).to_numpy()
     axes.plot(x, mean, color=colour, marker=marker, markersize=4.5, linewidth=1.6, zorder=3)
     axes.fill_between(
         x, np.maximum(mean - half, mean / 100), mean + half, color=colour, alpha=0.2, linewidth=0
     )
-    tail = steady["latency_p99_ns"].fill_null(np.nan).to_numpy() / 1e3
+    tail = steady["tail"].fill_null(np.nan).to_numpy()
     axes.plot(x, tail, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), zorder=2)
     past = data.filter(pl.col("saturated"))
     if len(past):
@@ -202,7 +226,7 @@ def _distinct(rows: pl.DataFrame, name: str) -> list[Any]:
 def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
     """Return the values that distinguish the curves, or else fabric and engine."""
     rows = pl.concat(curves)
-    varying = [name for name in _AXES if len(_distinct(rows, name)) > 1]
+    varying = [name for name in _axes(rows) if len(_distinct(rows, name)) > 1]
     varying = varying or ["fabric", "engine", "routing"]
     return [
         ", ".join(
@@ -217,7 +241,8 @@ def _labels(curves: Sequence[pl.DataFrame]) -> list[str]:
 
 def _title(rows: pl.DataFrame) -> str:
     """Return the values that all curves have in common, without defaults."""
-    common = [name for name in _AXES[:8] if len(_distinct(rows, name)) == 1]
+    named = [name for name in _axes(rows) if name not in _UNTITLED]
+    common = [name for name in named if len(_distinct(rows, name)) == 1]
     values = [(name, rows[name][0]) for name in common if rows[name][0] not in _USUAL]
     return ", ".join(_text(name, value) for name, value in values)
 
@@ -225,6 +250,10 @@ def _title(rows: pl.DataFrame) -> str:
 def _text(name: str, value: Any) -> str:
     if name == "size_bytes":
         return f"messages of {value:,} B"
+    if name == "size":
+        return f"packets of {value} flit{'s' * (value != '1')}"
+    if name == "reply":
+        return f"replies of {value:,} flits" if value else "no replies"
     if name == "rate_gbps":
         return f"{value:g} Gb/s"
     if name in ("hardware", "router"):

@@ -54,6 +54,8 @@ CONGESTION_MATRIX_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "", "switch_wait_ns over that of the most loaded switch (0: no waits)"
     ),
 }
+#: Columns of waits.
+WAITS = ("wait_ns", "switch_wait_ns")
 
 
 class WithCongestionMatrix:
@@ -94,10 +96,15 @@ class WithCongestionMatrix:
         Figure
             A matplotlib figure, which notebooks show; its `write` makes a file.
         """
-        # Imported here and by name, because weft.report is a layer above weft.sim.
-        draw = import_module("weft.report.matrix_picture").plot_congestion_matrix
-        figure: Figure = draw(self.congestion_matrix(), **options)
-        return figure
+        return plot_matrix(self.congestion_matrix(), **options)
+
+
+def plot_matrix(matrix: pl.DataFrame, **options: Any) -> Figure:
+    """Draw a congestion matrix; see `WithCongestionMatrix.plot_congestion_matrix`."""
+    # Imported here and by name, because weft.report is a layer above weft.sim.
+    draw = import_module("weft.report.matrix_picture").plot_congestion_matrix
+    figure: Figure = draw(matrix, **options)
+    return figure
 
 
 def congestion_matrix(

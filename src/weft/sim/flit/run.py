@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ from weft.fabrics import Fabric, check_fabric
 from weft.kernels.flit.engine import NO_PACKETS, STUCK
 from weft.kernels.flit.net import Net
 from weft.routes import Routes
+from weft.sim.common.congestion_matrix import WAITS, congestion_matrix, plot_matrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import ratio
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
@@ -29,10 +30,15 @@ from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 #: Cycles between two reports of progress, at most.
 REPORT_CYCLES = 1 << 14
 #: Longest drain by default, relative to warm-up and measurement.
 DRAIN = 10
+#: Longest drain, cycles.
+LONGEST_DRAIN = 2**30
 #: Part of the offered load that may be missing from the accepted one, besides its interval.
 LOST = 0.01
 
@@ -151,6 +157,19 @@ class FlitTraffic:
             },
         )
 
+    def congestion_matrix(self) -> pl.DataFrame:
+        """Return where packets wait: one row for each link into a switch.
+
+        See `weft.sim.common.congestion_matrix.CONGESTION_MATRIX_COLUMNS`; waits are `wait_cycles`
+        and `switch_wait_cycles`, of the whole run.
+        """
+        matrix = congestion_matrix(self.fabric, self.wait_cycles)
+        return matrix.rename({name: name.replace("_ns", "_cycles") for name in WAITS})
+
+    def plot_congestion_matrix(self, **options: Any) -> Figure:
+        """Draw the congestion matrix, as `weft.Result.plot_congestion_matrix`."""
+        return plot_matrix(congestion_matrix(self.fabric, self.wait_cycles), **options)
+
     def summary(self) -> dict[str, Any]:
         """Return the main figures by name."""
         return {
@@ -234,7 +253,7 @@ def simulate_flits(
         if not isinstance(given, kind):
             raise InputError(f"expected {kind.__name__}, not {given!r}")
     until = load.warmup + load.measure
-    drain = DRAIN * until if drain is None else whole_number(drain, "drain", 0, 2**30)
+    drain = DRAIN * until if drain is None else whole_number(drain, "drain", 0, LONGEST_DRAIN)
     if until + drain >= 2**31:
         raise InputError("warmup, measure and drain must be less than 2^31 cycles together")
     links = Links.of(fabric, latency)

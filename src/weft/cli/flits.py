@@ -1,0 +1,389 @@
+"""`weft flits`: synthetic traffic at the flit level, and configuration files of BookSim 2."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.common import (
+    NO_OPTIONS,
+    FabricOptions,
+    Whole,
+    announced_compile,
+    check_files,
+    console,
+    is_booksim,
+)
+from weft.cli.machine_output import emit
+from weft.cli.options import in_flags, options_of, split_names
+from weft.cli.sweep import TABLES, loads_of, watched
+from weft.core.arguments import whole_number
+from weft.core.columns import write_table
+from weft.core.errors import InputError, NotApplicable
+from weft.core.registry import convert
+from weft.core.settings import settings
+from weft.core.signals import ended_by
+from weft.fabrics import Fabric
+from weft.report.load_curves import SUFFIXES, write_load_curves
+from weft.routing import route
+from weft.sim.flit import FlitTraffic, Load, Router
+from weft.sim.flit.booksim import BookSimRun, read_booksim
+from weft.sim.flit.router import MOST_CYCLES, parse_router
+from weft.sim.flit.run import LONGEST_DRAIN
+from weft.sim.flit.sweep import run_loads
+from weft.sim.options import RunSettings
+from weft.sim.sweep.settings import USUAL_ENGINE
+
+#: Exit status when no run has a result, or one deadlocks.
+NO_RESULT = 1
+
+_LOAD = settings(Load)
+_ROUTER = [item for item in settings(RunSettings) if item.field == "router"]
+_Options: Any = options_of(
+    "FlitsOptions", [*_ROUTER, *(item for item in _LOAD if item.field != "rate")]
+)
+
+
+class FlitsOptions(_Options):  # type: ignore[misc]
+    """Options of the traffic and of the routers."""
+
+    def load(self, usual: Load) -> Load:
+        """Return the traffic: the given options, and otherwise the usual ones."""
+        given = {
+            item.field: convert(self.value(name), item.hint, item.flag)
+            for name, item in self.items.items()
+            if item in _LOAD and self.is_given(name)
+        }
+        return _in_range(usual, **given)
+
+    def routers(self, usual: Router) -> Router:
+        """Return the settings of routers: the given ones, and otherwise the usual ones."""
+        try:
+            return replace(usual, **parse_router(self.value("router")))  # type: ignore[arg-type]
+        except InputError as error:
+            raise InputError(f"--router: {error.message}") from None
+
+
+DEFAULT = FlitsOptions()
+
+
+def flits_command(
+    source: Annotated[
+        str,
+        Parameter(
+            help="A fabric: a file or a spec such as 'torus:8x8'; or a configuration file of "
+            "BookSim 2."
+        ),
+    ],
+    /,
+    *changes: Annotated[
+        str,
+        Parameter(
+            help="Assignments KEY=VALUE after those of the configuration file, as BookSim takes "
+            "them."
+        ),
+    ],
+    routing: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--routing", "--routings"],
+            help="Routing by coordinates, with options ('weft list routings'). Repeatable.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    engine: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--engine", "--engines"],
+            help="Routing engine, with options as in 'updn:roots=center'. Repeatable. Default: "
+            "minhop, or none if a routing is given.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    policy: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--policy", "--policies"],
+            help="Policy that chooses among the candidates of an engine's routes, with options "
+            "('weft list flit-policies'). Repeatable. Default: the engine's own, or ecmp.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    loads: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--load", "--loads"],
+            help="Flits that an endpoint generates in a cycle on average, requests only, at most "
+            "1: FIRST:LAST:STEP, or a list with commas. Default: 0.1, or injection_rate of the "
+            "configuration file.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    chosen: FlitsOptions = DEFAULT,
+    latency: Annotated[
+        Whole | None,
+        Parameter(
+            help="Cycles that a flit is on a link. Default: 1, or those of BookSim's channels."
+        ),
+    ] = None,
+    drain: Annotated[
+        Whole | None,
+        Parameter(
+            help="Most cycles after the measurement in which its packets may arrive. Default: ten "
+            "times warmup and measure."
+        ),
+    ] = None,
+    lenient: Annotated[
+        bool,
+        Parameter(
+            help="Use similar values for keys of the configuration file that have no counterpart, "
+            "and warn of them."
+        ),
+    ] = False,
+    processes: Annotated[
+        Whole | None,
+        Parameter(help="Number of worker processes. Default: one per core if that is faster."),
+    ] = None,
+    plot: Annotated[
+        Path | None, Parameter(help="Draw load-latency curves to this .png, .svg or .pdf file.")
+    ] = None,
+    congestion_matrix: Annotated[
+        Path | None,
+        Parameter(help="Draw where packets of the only run wait to this .png, .svg or .pdf file."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
+    ] = None,
+    options: FabricOptions = NO_OPTIONS,
+) -> int:
+    """Run synthetic traffic cycle by cycle, or repeat a configuration file of BookSim 2.
+
+    Prints accepted load and latency in cycles for each load, and whether the run settled. Options
+    replace settings of a configuration file. The exit status is 1 if no run has a result, or a run
+    deadlocks.
+    """
+    check_files(
+        ("--plot", plot, tuple(SUFFIXES)),
+        ("--congestion-matrix", congestion_matrix, tuple(SUFFIXES)),
+        ("--output", output, TABLES),
+    )
+    out = console()
+    config = None
+    if is_booksim(source):
+        if options != NO_OPTIONS:
+            raise InputError(
+                f"{options.flags()[0]} requires a fabric, but {source} is a configuration file of "
+                "BookSim"
+            )
+        config = _read(source, changes, lenient=lenient)
+    elif changes or lenient:
+        what = f"{changes[0]!r}" if changes else "--lenient"
+        raise InputError(f"{what} requires a configuration file of BookSim, not {source}")
+    load = chosen.load(config.load if config else Load())
+    router = chosen.routers(config.router if config else Router())
+    wanted = [each for text in loads for each in loads_of(text, "--load")] or [load.rate]
+    for each in wanted:
+        _in_range(load, rate=each)
+    names, engines, policies = (
+        [name for text in texts for name in split_names(text)]
+        for texts in (routing, engine, policy)
+    )
+    if congestion_matrix is not None and (
+        max(len(wanted), len(names + engines), len(policies)) > 1
+    ):
+        raise InputError(
+            "--congestion-matrix shows one run: expected one load, one routing or engine, and one "
+            "policy"
+        )
+    for value, option, least, most in (
+        (latency, "--latency", 1, MOST_CYCLES), (drain, "--drain", 0, LONGEST_DRAIN),
+    ):  # fmt: skip
+        if value is not None:
+            whole_number(value, option, least, most)
+    unfit: dict[str, str] = {}
+    with announced_compile():
+        loaded = options.load(config.fabric if config else source)
+        if config and not names and not engines:
+            routes: list[Any] = [config.routes(loaded)]
+            policies = policies or ([config.policy] if config.policy else [])
+        else:
+            if not names and not engines:
+                engines = [USUAL_ENGINE]
+            routes, unfit = _routes(loaded, engines, names)
+        delays: Any = 1 if config is None else config.latencies(loaded)
+        with watched("runs") as progress:
+            table, result = run_loads(
+                loaded, routes, loads=wanted, load=load, router=router, policy=policies or None,
+                latency=delays if latency is None else latency, drain=drain, processes=processes,
+                progress=progress, whole=congestion_matrix is not None,
+            )  # fmt: skip
+    if config:
+        out.print(f"{escape(config.file)}: channels {config.channels}, cycles", soft_wrap=True)
+    show(table, load, out)
+    for name, reason in unfit.items():
+        out.print(escape(f"{name}: does not fit: {reason}"), soft_wrap=True)
+    emit(loads=table, refusals=unfit, notes=list(config.notes) if config else [])
+    if output is not None:
+        write_table(table, output)
+    known = table.filter(pl.col("status") == "complete")
+    if plot is not None and known["latency_mean_cycles"].is_not_null().any():
+        write_load_curves(table, plot)
+        out.print(f"plot: {escape(str(plot))}")
+    if congestion_matrix is not None and result is not None:
+        _draw(result, congestion_matrix)
+        out.print(f"congestion matrix: {escape(str(congestion_matrix))}")
+    if "interrupted" in table["status"]:
+        word, status = ended_by()
+        left = len(table) - len(known)
+        print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
+        return status
+    return NO_RESULT if known.is_empty() or (known["deadlock"] != "").any() else 0
+
+
+# -- input -----------------------------------------------------------------------------------------
+
+
+def _read(source: str, changes: tuple[str, ...], *, lenient: bool) -> BookSimRun:
+    """Read a configuration file, and print what differs to standard error."""
+    try:
+        config = read_booksim(source, changes, lenient=lenient)
+    except InputError as error:
+        text = error.message.replace("`lenient`", "--lenient")
+        raise InputError(text, file=error.file, line=error.line) from None
+    for note in config.notes:
+        kind = "weft: warning" if note in config.replaced else "note"
+        print(f"{kind}: {note}", file=sys.stderr)
+    return config
+
+
+def _in_range(load: Load, **given: Any) -> Load:
+    """Return the traffic with other settings; errors name the options."""
+    try:
+        return replace(load, **given)
+    except InputError as error:
+        raise InputError(in_flags(error.message, _LOAD)) from None
+
+
+def _routes(
+    fabric: Fabric, engines: list[str], names: list[str]
+) -> tuple[list[Any], dict[str, str]]:
+    """Return routes of engines and names of routings; and engines that do not fit, with reasons."""
+    routes: list[Any] = []
+    unfit: dict[str, str] = {}
+    for each in engines:
+        try:
+            routes.append(route(fabric, each))
+        except NotApplicable as reason:
+            unfit[each] = str(reason)
+    if not routes and not names:
+        raise NotApplicable("; ".join(unfit.values()))
+    return [*routes, *names], unfit
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+def _heading(row: Mapping[str, Any]) -> str:
+    if row["engine"] is None:
+        return f"routing {row['routing']}"
+    usual = row["policy"] in (None, "deterministic")
+    return str(row["engine"]) if usual else f"{row['engine']}, {row['policy']}"
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def show(frame: pl.DataFrame, load: Load, out: Console) -> None:
+    """Print a row for each run, and which loads settle.
+
+    Parameters
+    ----------
+    frame
+        Frame of `TRAFFIC_COLUMNS`.
+    load
+        The traffic of the runs.
+    out
+        Console to print on.
+    """
+    first = frame.row(0, named=True)
+    several = len({_heading(row) for row in frame.iter_rows(named=True)}) > 1
+    alone = "" if several else f", {_heading(first)}"
+    size = f"packets of {load.size_text} flit{'s' * (load.largest > 1)}"
+    size += f", replies of {load.reply:,}" * (load.reply > 0)
+    lines = [
+        f"{first['fabric']}{alone}: {first['pattern']}, {size}; warm-up {load.warmup:,}, "
+        f"measurement {load.measure:,} cycles; seed {load.seed}"
+    ]
+    if first["router"] != "usual":
+        lines += [f"routers: {first['router']}"]
+    out.print(escape("\n".join(lines)), soft_wrap=True)
+    table = Table(
+        title="flits per cycle and endpoint; latencies in cycles, ± 95 % intervals",
+        title_justify="left",
+    )
+    if several:
+        table.add_column("engine", overflow="fold")
+    for name in (
+        "offered", "accepted", "±", "latency", "±", "network", "median", "p99", "hops", "packets",
+    ):  # fmt: skip
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    last = None
+    for row in frame.filter(pl.col("status") != "does not fit").iter_rows(named=True):
+        heading = _heading(row)
+        if last not in (None, heading):
+            table.add_section()
+        named = [escape(heading) if heading != last else ""] if several else []
+        last = heading
+        cells = [_number(row["load"], 3), *9 * ["-"], escape(row["status"])]
+        if row["status"] == "complete":
+            cells = [
+                _number(row["offered_load"], 3), _number(row["accepted_load"], 3),
+                _number(row["accepted_ci95"], 4), _number(row["latency_mean_cycles"]),
+                _number(row["latency_ci95_cycles"]), _number(row["network_latency_mean_cycles"]),
+                _number(row["latency_p50_cycles"], 0), _number(row["latency_p99_cycles"], 0),
+                _number(row["hops"], 2), f"{row['packets']:,}",
+                "settled" if row["settled"] else escape(row["why"]),
+            ]  # fmt: skip
+        table.add_row(*named, *cells, style="red" if row["settled"] is False else None)
+    out.print(table)
+    for _, part in frame.group_by("engine", "policy", "routing", maintain_order=True):
+        for line in _summary(part):
+            out.print(escape(f"{_heading(part.row(0, named=True))}: {line}"), soft_wrap=True)
+
+
+def _summary(part: pl.DataFrame) -> Iterator[str]:
+    """Yield a summary of the runs of one routing."""
+    reason = part.filter(pl.col("status") == "does not fit")["reason"]
+    if len(reason):
+        yield f"does not fit: {reason[0]}"
+    known = part.filter(pl.col("status") == "complete")
+    if len(known) > 1:
+        settled, others = (
+            known.filter(pl.col("settled") == each)["load"].to_list() for each in (True, False)
+        )
+        limits = [f"settles up to {max(settled):.3f}"] if settled else []
+        limits += [f"does not settle from {min(others):.3f} on"] if others else []
+        most = max(known["accepted_load"].to_list())
+        yield f"{', '.join(limits)}; largest accepted load {most:.3f}."
+    stuck = known.filter(pl.col("deadlock") != "")
+    if len(stuck):
+        yield f"deadlock at {stuck['load'][0]:.3f}: {stuck['deadlock'][0]}"
+
+
+def _draw(result: FlitTraffic, file: Path) -> None:
+    """Draw the congestion matrix."""
+    title = f"{result.load.pattern} on {result.fabric.name}, {result.routing}"
+    figure: Any = result.plot_congestion_matrix(title=title)
+    figure.write(file, format=file.suffix[1:].lower())
