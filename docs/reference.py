@@ -219,6 +219,7 @@ _SOURCES = {
     "weft.sim.static": "Static level",
     "weft.sim.static.phases": "Static level, workloads",
     "weft.sim.sweep": "weft sweep",
+    "weft.studies": "Studies",
     "weft.studies.contention": "Study contention-model",
     "weft.studies.kns": "Study kns-infiniband",
     "weft.studies.multipath": "Study multipath-ecmp",
