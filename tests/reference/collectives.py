@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from weft.workload import Kind, Workload, WorkloadBuilder
+from weft.workload import Kind, Multicast, Workload, WorkloadBuilder
 from weft.workload.collectives import COLLECTIVES, Sizes, Trace, collective_on
 
 State = dict[int, Counter]
@@ -126,7 +126,18 @@ def follow(
     waiting = [len(deps) for deps in before]
     ready = [op for op, count in enumerate(waiting) if count == 0]
     posted: set[int] = set()
+    tests = {op: group for group in tests_of(workload) for op in [*group, *match[group].tolist()]}
     done = 0
+
+    def follows(finished: list[int]) -> int:
+        """Let the followers of operations that have ended go on; return the number of these."""
+        for end in finished:
+            for follower in after[end]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    ready.append(follower)
+        return len(finished)
+
     while ready:
         op = ready.pop()
         for dep in before[op]:
@@ -138,6 +149,20 @@ def follow(
         else:
             other = int(match[op])
             posted.add(op)
+            if op in tests:
+                finished = [*tests[op], *match[tests[op]].tolist()]
+                if not posted.issuperset(finished):
+                    continue
+                receives = finished[len(tests[op]) :]
+                has = {op: state_of(int(workload.rank[op]), seen[op])[0] for op in receives}
+                for receive in receives:
+                    others = [has[other] for other in receives if other != receive]
+                    payload[receive] = {0: sum(others, Counter())}
+                duration = message(0)
+                for end in finished:
+                    ends[end] = max(starts[each] for each in finished) + duration
+                done += follows(finished)
+                continue
             if other not in posted:
                 continue
             send, receive = (op, other) if kind[op] == Kind.SEND else (other, op)
@@ -154,12 +179,7 @@ def follow(
             duration = message(total)
             ends[send] = ends[receive] = max(starts[send], starts[receive]) + duration
             finished = [send, receive]
-        for end in finished:
-            done += 1
-            for follower in after[end]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    ready.append(follower)
+        done += follows(finished)
     assert done == workload.num_ops, "deadlock with synchronous sends"
     final = []
     for rank in range(ranks):
@@ -170,6 +190,17 @@ def follow(
             state = take(rank, state, receive_of[rank][at], count=True)
         final.append(state)
     return Run(final, combined, ends)
+
+
+def tests_of(workload: Workload) -> list[list[int]]:
+    """Return the sends of each multicast that is a test, for which all its ranks wait."""
+    groups: list[list[int]] = []
+    for op in np.flatnonzero(workload.multicast).tolist():
+        if workload.multicast[op] == Multicast.FURTHER:
+            groups[-1].append(op)
+        else:
+            groups.append([op])
+    return [group for group in groups if workload.multicast[group[0]] == Multicast.TEST]
 
 
 def begins(name: str, n: int, root: int, parts: int, index: int) -> State:
@@ -287,5 +318,7 @@ def run_collective(
         assert np.isin(peers[peers >= 0], group_of[rank]).all()
     outside = np.setdiff1d(np.arange(workload.num_ranks), groups)
     assert not np.diff(workload.op_offset)[outside].any()
-    assert not (workload.peer == workload.rank).any()
+    # A hardware barrier tests the rank that sends, too.
+    own = (workload.peer == workload.rank) & (workload.kind == Kind.SEND)
+    assert own.sum() == len(tests_of(workload))
     return workload, trace, run

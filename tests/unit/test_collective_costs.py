@@ -18,6 +18,8 @@ POWERS_OF_TWO: dict[str, Callable[[int, int, int], tuple[float, ...]]] = {
     "barrier-dissemination": lambda p, L, _: (L, p * L, 0, 0, 0),
     "barrier-tree": lambda p, L, _: (2 * L, 2 * (p - 1), 0, 0, 0),
     "barrier-linear": lambda p, L, _: (2, 2 * (p - 1), 0, 0, 0),
+    "barrier-hardware": lambda p, L, _: (1, p, 0, 0, 0),
+    "bcast-hardware": lambda p, L, m: (1, p - 1, (p - 1) * m, m, 0),
     "bcast-binomial": lambda p, L, m: (L, p - 1, (p - 1) * m, L * m, 0),
     "bcast-scatter-ring": lambda p, L, m: (
         L + p - 1, p - 1 + p * (p - 1), L * m / 2 + (p - 1) * m, 2 * (p - 1) / p * m, 0,

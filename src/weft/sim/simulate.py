@@ -150,6 +150,11 @@ def simulate(
     chosen = RunSettings.at(check_level(level), options)
     if level == "static" and progress is not None:
         raise InputError("the static level has no progress; the other levels do")
+    if level != "flit" and len(workload.multicast):
+        raise InputError(
+            f"{workload.name or 'the workload'} has hardware broadcasts or barriers, which the "
+            f"{level} level does not; choose the flit level or another algorithm"
+        )
     hosts = host_of_rank(fabric, workload.num_ranks, placement)
     if level == "flit":
         return run_flits(fabric, routes, workload, hosts, chosen.flit(routes), progress)

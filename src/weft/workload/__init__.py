@@ -3,10 +3,11 @@
 from weft.workload.builder import RankProgram, WorkloadBuilder
 from weft.workload.load import load_workload
 from weft.workload.patterns import Pairs, pattern, traffic
-from weft.workload.workload import Kind, Workload
+from weft.workload.workload import Kind, Multicast, Workload
 
 __all__ = [
     "Kind",
+    "Multicast",
     "Pairs",
     "RankProgram",
     "Workload",

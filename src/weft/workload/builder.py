@@ -14,7 +14,7 @@ from weft.core.units import MAX_BYTES, MAX_TOTAL_BYTES
 from weft.kernels.program.dag import by_key, edge_runs
 from weft.workload.matching import check_order, match_messages
 from weft.workload.program_order import INT32, NONE, ProgramOrder
-from weft.workload.workload import Kind, Workload
+from weft.workload.workload import Kind, Multicast, Workload
 
 
 class WorkloadBuilder(ProgramOrder):
@@ -153,6 +153,56 @@ class WorkloadBuilder(ProgramOrder):
     ) -> Any:
         """Add a non-blocking put that starts at `release_ns` or later. Raises what `send` does."""
         return self._message(Kind.PUT, ranks, to, size_bytes, tag, 0, False, after, release_ns)
+
+    def multicast(
+        self,
+        rank: int,
+        to: ArrayLike,
+        size_bytes: int,
+        tag: int = 0,
+        comm: int = 0,
+        *,
+        test: bool = False,
+    ) -> NDArray[np.int64]:
+        """Add sends of one message to several ranks, which the network copies; wait for them.
+
+        Only the flit level has such messages (docs/flit-level.md, Multicasts).
+
+        Parameters
+        ----------
+        rank
+            The rank that sends.
+        to
+            Distinct ranks that receive the message, each with a `recv` of its own; `rank` may be
+            one of them.
+        size_bytes, tag, comm
+            As for `send`.
+        test
+            Whether the message, which has no bytes, arrives only when the receives of all its ranks
+            have been posted.
+
+        Returns
+        -------
+        int64 [to]: handles of the sends.
+
+        Raises
+        ------
+        InputError
+            In the cases of `send`, if `to` has no rank or names one twice, or a test has bytes.
+        """
+        peers = self._ranks(to)
+        if not len(peers):
+            raise InputError("a multicast needs a rank that receives it")
+        if test and size_bytes:
+            raise InputError(f"a multicast that is a test has no bytes, not {size_bytes}")
+        sends = [
+            self._message(Kind.SEND, rank, peer, size_bytes, tag, comm, None, None)
+            for peer in peers.tolist()
+        ]
+        self._multicasts.append((sends[0], len(sends), Multicast.TEST if test else Multicast.DATA))
+        handles = np.array(sends, dtype=np.int64)
+        self.wait(rank, handles)
+        return handles
 
     def sendrecv(
         self,
@@ -363,6 +413,11 @@ class WorkloadBuilder(ProgramOrder):
         dep_offset, dep, on_start = edge_runs(
             number, *(np.ascontiguousarray(self._edges.column(at)) for at in range(3))
         )
+        multicast = np.zeros(len(order) if self._multicasts else 0, dtype=np.uint8)
+        for handle, count, what in self._multicasts:
+            first = int(number[handle])
+            multicast[first : first + count] = Multicast.FURTHER
+            multicast[first] = what
         del number
         kind, peer, size, duration = (_ordered(self._ops.column(at), order) for at in (1, 2, 3, 6))
         tag, comm, phase = (
@@ -390,6 +445,7 @@ class WorkloadBuilder(ProgramOrder):
             match=np.zeros(0, dtype=np.int32),
             release_ns=release,
             cpu=cpu,
+            multicast=multicast,
             comm_names=tuple(self._comms),
             notes=tuple(self.notes),
         )

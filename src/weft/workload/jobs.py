@@ -16,7 +16,7 @@ from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric, check_fabric
 from weft.workload.placement import place
 from weft.workload.placement.placement_registry import MAX_RANKS, allowed_hosts, is_explicit
-from weft.workload.workload import Kind, Workload
+from weft.workload.workload import Kind, Multicast, Workload
 
 #: Whether ranks of several jobs may run on one host.
 Overlap = Literal["refuse", "share"]
@@ -333,6 +333,7 @@ def _merged(jobs: Sequence[Job]) -> Workload:
         match=joined("match", ops),
         release_ns=release,
         cpu=optional("cpu", 0, "kind"),
+        multicast=optional("multicast", Multicast.NONE, "kind"),
         comm_names=(
             "all jobs",
             *(f"{job.name}: {name}" for job in jobs for name in job.workload.comm_names),

@@ -143,6 +143,8 @@ class ProgramOrder:
         self._open: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         # The same for operations that were added one at a time: handles of each rank.
         self._open_of: dict[int, dict[int, None]] = {}
+        # First handle, number of sends and kind of each multicast.
+        self._multicasts: list[tuple[int, int, int]] = []
         self._released = self._uses_cpus = False
         # Number of tags reserved on each communicator, whether one is in use now, and whether
         # other messages have tags below 0.

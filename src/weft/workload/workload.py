@@ -33,6 +33,19 @@ class Kind(IntEnum):
     KEY_DONE = 5
 
 
+class Multicast(IntEnum):
+    """Part of a send in a multicast, whose sends follow each other in program order."""
+
+    #: No part: a send to one rank.
+    NONE = 0
+    #: A further send of the same multicast.
+    FURTHER = 1
+    #: First send of a multicast.
+    DATA = 2
+    #: First send of a multicast without data that counts only if all receives are posted.
+    TEST = 3
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Workload(FrozenArrays):
     """Programs of all ranks as flat arrays; dependencies form an acyclic graph. Immutable.
@@ -73,6 +86,8 @@ class Workload(FrozenArrays):
         float64 [ops]: earliest start of each operation; may be empty if all are 0.
     cpu
         uint8 [ops]: processor of the rank on which a calculation runs; empty when all are 0.
+    multicast
+        uint8 [ops]: `Multicast` of each operation; empty if there are none.
     comm_names
         Names of the communicators; communicator 0 is the world.
     notes
@@ -95,6 +110,7 @@ class Workload(FrozenArrays):
     match: NDArray[np.int32]
     release_ns: NDArray[np.float64]
     cpu: NDArray[np.uint8]
+    multicast: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, dtype=np.uint8))
     comm_names: tuple[str, ...] = ("world",)
     notes: tuple[str, ...] = field(default=())
 

@@ -15,6 +15,16 @@ from weft.kernels.flit.lanes import (
     use_credit,
     wake_at,
 )
+from weft.kernels.flit.multicast import (
+    again,
+    begin_cast,
+    combine,
+    copy_arrives,
+    data_bytes,
+    ends_here,
+    is_cast,
+    poster,
+)
 from weft.kernels.flit.records import HEAD, LAST, PACKET_SHIFT, RECEIVED, SENT, TAIL
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
@@ -134,6 +144,7 @@ def _next_of_message(net, ranks, number, now):
     slot = _new_packet(net, number, np.int64(message.destination), max(size, 1), now)
     net.origins[slot].message = op
     net.packets[slot].priority = message.priority
+    begin_cast(net, net.casts, ranks, now, slot, op)
     is_data = ranks.sends[op] == DATA
     if is_data and ranks.left[op] < 0:
         ranks.left[op] = now * rules.cycle_ps
@@ -152,14 +163,21 @@ def _next_of_message(net, ranks, number, now):
 
 @part_njit()
 def post_message(net, ranks, op):
-    """Let an endpoint send a message, or the request or answer of a rendezvous."""
+    """Let an endpoint send a message, or the request or answer of a rendezvous.
+
+    A multicast is sent when all its operations have begun.
+    """
     rules, message, sends = net.rules, net.messages[op], ranks.sends
     if sends[op] == NOTHING:
         sends[op] = DATA
-    message.left = ranks.program.size_bytes[op] if sends[op] == DATA else rules.control_bytes
+    message.left = (
+        data_bytes(net.casts, ranks, op) if sends[op] == DATA else np.int64(rules.control_bytes)
+    )
     message.missing = max((message.left + rules.payload_bytes - 1) // rules.payload_bytes, 1)
     message.sending = message.missing
-    append_message(net, np.int64(message.source), op)
+    first = poster(net.casts, op)
+    if first >= 0:
+        append_message(net, np.int64(message.source), first)
 
 
 @part_njit()
@@ -293,10 +311,10 @@ def _send_flit(net, ranks, now, number):
 @part_njit()
 def _acknowledge(net, now, number, slot):
     """Schedule the acknowledgement of a packet's data."""
-    origin = net.origins[slot]
     began = now - np.int64(net.packets[slot].size) + 2  # its first flit came then or before
-    origin.due = max(_handle(net, began, number, RECEIVED), now) + origin.way
-    _post(net, now, slot)
+    leaves = max(_handle(net, began, number, RECEIVED), now)
+    if combine(net, net.casts, number, slot, leaves):
+        _post(net, now, slot)
 
 
 @part_njit()
@@ -309,7 +327,7 @@ def _post(net, now, slot):
 
 
 @part_njit()
-def acknowledgements(net, now):
+def acknowledgements(net, ranks, now):
     """Let sources send the tails of packets whose acknowledgement has come."""
     rules = net.rules
     bucket = now & (rules.horizon - 1)
@@ -327,6 +345,9 @@ def acknowledgements(net, now):
                 sending = net.sending[source << rules.lane_shift | k]
                 if sending.packet == slot and net.endpoints[source].open & lane_bit(k):
                     sending.held = 0
+            op = again(net, net.casts, ranks, now, slot)
+            if op >= 0:
+                append_message(net, source, op)
             wake_at(net, now, source)
         slot = after
 
@@ -351,7 +372,9 @@ def _reply(net, now, number, slot):
 def _has_arrived(net, ranks, now, number, slot):
     """Count a packet whose data have arrived, and act upon it."""
     rules, count, origin = net.rules, net.count, net.origins[slot]
-    if ranks is not None:
+    if is_cast(net.casts, slot):
+        copy_arrives(net, net.casts, ranks, now, number, slot)
+    elif ranks is not None:
         op = np.int64(origin.message)
         net.messages[op].missing -= 1
         if net.messages[op].missing == 0:
@@ -386,7 +409,7 @@ def _receive(net, ranks, now, number):
     slot = flit >> PACKET_SHIFT
     if flit & LAST:
         _has_arrived(net, ranks, now, number, slot)
-    if flit & TAIL:
+    if flit & TAIL and ends_here(net, net.casts, ranks, now, number, slot):
         count.under_way -= 1
         net.free_packets[count.packets] = slot
         count.packets += 1

@@ -10,6 +10,7 @@ import numpy as np
 from weft.kernels.bits import lowest_bit
 from weft.kernels.flit.endpoints import acknowledgements, post_message, visit_endpoint
 from weft.kernels.flit.lanes import ONE, bit, wake_at
+from weft.kernels.flit.multicast import hopeless
 from weft.kernels.flit.switch import visit_router
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.program.operations import next_start, program_events, start_ready
@@ -103,7 +104,8 @@ def loop(route, enter, adaptive):
     kernel
         ``run(net, ranks, until)`` simulates up to a cycle and returns MORE (at that cycle), DONE
         (all operations of `ranks` have ended and no packet is left), NO_PACKETS (more records of
-        packets are needed), or STUCK (no flit can move, but there are packets or operations left).
+        packets are needed), or STUCK (no flit can move, or only those of tests that cannot succeed,
+        but there are packets or operations left).
         `ranks` is None, or a `weft.kernels.program.state.Ranks` with times in int64 ps.
     """
 
@@ -120,7 +122,9 @@ def loop(route, enter, adaptive):
             if ranks is not None:
                 _programs(net, ranks, now)
             if rules.circuits:
-                acknowledgements(net, now)
+                acknowledgements(net, ranks, now)
+                if hopeless(net.casts):
+                    return STUCK
             hops = count.hops
             end = min(now + rules.stride, until)
             visited = np.uint64(0)

@@ -128,6 +128,8 @@ class Net(NamedTuple):
         int64: measured packets by their time in cycles; the last entry has all longer times.
     routes
         Arrays of the routing function.
+    casts
+        `weft.kernels.flit.multicast.Casts`, or None if there are no multicasts.
     """
 
     rules: Any
@@ -156,3 +158,4 @@ class Net(NamedTuple):
     batches: Any
     histogram: Any
     routes: Any
+    casts: Any

@@ -14,6 +14,7 @@ ROUTING = 1
 WAITING = 2  # for an output lane
 GRANTED = 3  # an output lane, which it may use some cycles later
 ACTIVE = 4
+FORKED = 5  # copied to several outputs (`weft.kernels.flit.multicast`)
 
 # Bits of a flit; the rest is the number of its packet.
 TAIL = 1

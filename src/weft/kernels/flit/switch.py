@@ -24,6 +24,7 @@ from weft.kernels.flit.lanes import (
     take_lane,
     use_credit,
 )
+from weft.kernels.flit.multicast import begin_forks, forks_wait, give_forks, send_forks
 from weft.kernels.flit.records import (
     ACTIVE,
     AGE,
@@ -416,20 +417,23 @@ def _use(scratch, rules, port, out_port):
 
 
 @part_njit()
-def cross(net, now, router, step):
+def cross(net, now, router, step, busy_in, busy_out):
     """Send flits across the switch of a router; see docs/flit-level.md for the allocators.
 
     Parameters
     ----------
     step
         SWITCH, or SPECULATION for packets that bid while they waited for an output lane.
+    busy_in, busy_out
+        Bits of the input and output ports that forks have used in this cycle.
     """
     rules, scratch = net.rules, net.scratch
     speculative = step == SPECULATION
     several = rules.input_speedup > 1 or rules.output_speedup > 1
     passes = max(rules.input_speedup, rules.output_speedup)
     iterations = rules.iterations
-    used_in, used_out = np.uint64(0), np.uint64(0)  # these take no more in this cycle
+    # These take no more in this cycle.
+    used_in, used_out = busy_in if rules.input_speedup == 1 else np.uint64(0), busy_out
     seen_in, seen_out = np.uint64(0), np.uint64(0)
     if speculative:
         passes, iterations = 1, 1
@@ -438,6 +442,9 @@ def cross(net, now, router, step):
         scratch.in_grants[:] = 0
         scratch.out_grants[:] = 0
         scratch.sent[:] = 0
+        while busy_in:
+            scratch.in_grants[lowest_bit(busy_in)] = 1
+            busy_in &= busy_in - ONE
     for _ in range(passes):
         ports = (scratch.used[2] if speculative else router.ready) & ~used_in
         outs = ~used_out
@@ -523,6 +530,21 @@ def leave(net, now, router):
 
 
 @part_njit()
+def _send_forks_last(net, casts, now, router, node):
+    """Send flits of forks through the ports that have not been used in this cycle."""
+    if casts is None:
+        return
+    rules, used = net.rules, net.scratch.used
+    busy = ports = used[0]
+    while ports and rules.input_speedup > 1:
+        port = lowest_bit(ports)
+        ports &= ports - ONE
+        if net.scratch.in_grants[port] < rules.input_speedup:
+            busy &= ~bit(port)
+    send_forks(net, casts, now, router, node, busy, used[1])
+
+
+@part_njit()
 def visit_router(net, now, node, route, adaptive):
     """Let a router act in a cycle; return whether it must be visited in the next one."""
     rules = net.rules
@@ -536,11 +558,26 @@ def visit_router(net, now, node, route, adaptive):
     while order:
         step = order & 3
         order >>= 2
+        # Forks come first in even cycles, and last in odd ones.
         if step == LANES:
+            begin_forks(net, net.casts, now, router, node)
+            if now & 1 == 0:
+                give_forks(net, net.casts, now, router, node)
             if router.waiting:
                 give_lanes(net, now, router, node, route, adaptive)
-        elif router.ready or step == SPECULATION:
-            cross(net, now, router, step)
+            if now & 1:
+                give_forks(net, net.casts, now, router, node)
+        else:
+            none = np.uint64(0)
+            used_in, used_out = none, none
+            if now & 1 == 0:
+                used_in, used_out = send_forks(net, net.casts, now, router, node, none, none)
+            if router.ready or step == SPECULATION:
+                cross(net, now, router, step, used_in, used_out)
+            if now & 1:
+                _send_forks_last(net, net.casts, now, router, node)
     if router.queued:
         leave(net, now, router)
+    if forks_wait(net, net.casts, router, node):
+        return True
     return router.ready | router.waiting | router.deciding | router.queued != 0

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from weft.core.arguments import whole_numbers
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.kernels.flit import records
+from weft.kernels.flit import multicast, records
+from weft.kernels.flit.multicast import Casts
 from weft.kernels.flit.net import Mail, Net, Scratch, Traffic
 from weft.kernels.records import record
 from weft.sim.common.statistics import BATCHES
@@ -283,6 +284,7 @@ def state(
     ageing: int = 0,
     lockstep: bool = False,
     seed: int = 0,
+    casts: Casts | None = None,
 ) -> Net:
     """Return the state at cycle 0.
 
@@ -307,6 +309,8 @@ def state(
         reads the state of other nodes.
     seed
         Seed of the routing function's draws for messages; a `Load` has its own.
+    casts
+        Multicasts among the messages; None if there are none.
 
     Raises
     ------
@@ -445,6 +449,7 @@ def state(
         batches=np.zeros(BATCHES[0], dtype=records.BATCH),
         histogram=np.zeros(HISTOGRAM + 1, dtype=np.int64),
         routes=routes,
+        casts=with_room(casts, room, len(in_lanes)),
     )  # fmt: skip
 
 
@@ -469,6 +474,20 @@ def waits_of(net: Net) -> NDArray[np.int64]:
     return total
 
 
+def with_room(casts: Casts | None, packets: int, in_lanes: int) -> Casts | None:
+    """Return the state of multicasts with room for numbers of packets and of input lanes."""
+    if casts is None:
+        return None
+    more = np.zeros(packets - len(casts.packets), dtype=multicast.CAST)
+    casts = casts._replace(packets=np.concatenate([casts.packets, more]))
+    if len(casts.forks) == in_lanes:
+        return casts
+    return casts._replace(
+        forks=np.zeros(in_lanes, dtype=multicast.FORK),
+        lanes=np.zeros(in_lanes * MOST_PORTS, dtype=np.uint8),
+    )
+
+
 def with_packets(net: Net) -> Net:
     """Return the state with room for twice as many packets under way."""
     old = len(net.packets)
@@ -481,4 +500,5 @@ def with_packets(net: Net) -> Net:
         packets=np.concatenate([net.packets, np.zeros(old, dtype=records.PACKET)]),
         origins=np.concatenate([net.origins, np.zeros(old, dtype=records.ORIGIN)]),
         free_packets=free,
+        casts=with_room(net.casts, 2 * old, len(net.in_lanes)),
     )

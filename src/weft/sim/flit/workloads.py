@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from weft.sim.common.times import (
 )
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.deadlock import find_deadlock
+from weft.sim.flit.multicast import casts_of, check_multicasts
 from weft.sim.flit.network import Links, Messages, state, waits_of, with_packets
 from weft.sim.flit.router import MOST_CYCLES as LONGEST_DELAY
 from weft.sim.flit.router import Router
@@ -198,15 +199,32 @@ def run_flits(
     check_options(options)
     check_latencies(fabric)
     check_durations(workload)
-    queues = queue_pairs(workload, hosts, options["eager_bytes"], options["handshake"])
+    several = np.flatnonzero(workload.multicast)
+    casts, work = None, workload
+    if len(several):
+        name = routing if isinstance(routing, str) else routing.engine
+        check_multicasts(name, router, adapter.held, workload)
+        if options["overhead_ns"]:
+            raise InputError("hardware broadcasts and barriers go without overhead_ns")
+        # Whatever its size, a multicast needs no rendezvous.
+        size = workload.size_bytes.copy()
+        size[several] = size[workload.match[several]] = 0
+        work = replace(workload, size_bytes=size)
+    queues = queue_pairs(work, hosts, options["eager_bytes"], options["handshake"])
+    ops = queues.ops
+    if len(several):
+        # A rank on the sender's host gets the copy that comes back.
+        ops = np.union1d(ops, several).astype(np.int32)
     cycle_ps, latency, interval = cycles_of(fabric, options["flit_bytes"])
     links = Links.of(fabric, latency, interval)
+    if len(several):
+        casts = casts_of(links, workload, hosts, adapter.held)
     chosen = bound(routing, links, router.lanes, options["policy"])
     source, target = (np.zeros(workload.num_ops, dtype=np.int32) for _ in range(2))
-    source[queues.ops], target[queues.ops] = queues.source, queues.target
+    source[ops], target[ops] = hosts[workload.rank[ops]], hosts[workload.peer[ops]]
     messages = Messages(
-        source, target, int(workload.size_bytes[queues.ops].max(initial=0)),
-        _smallest_payload(workload, queues.ops, options),
+        source, target, int(workload.size_bytes[ops].max(initial=0)),
+        _smallest_payload(workload, ops, options),
         flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
         cycle_ps=cycle_ps, turn_packets=adapter.turn_packets,
@@ -221,8 +239,9 @@ def run_flits(
     net = state(
         links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"],
         circuits=adapter.held, window=adapter.window, ageing=adapter.ageing,
+        casts=casts,
     )  # fmt: skip
-    ranks = _ranks(workload, queues.ops, options)
+    ranks = _ranks(work, ops, options)
     began = time.perf_counter()
     limit = options["max_time_ns"]
     wanted = MOST_CYCLES if limit is None else -(-int(picoseconds(limit)) // cycle_ps)
@@ -395,7 +414,8 @@ def _counted(
 def _stuck(workload: Workload, net: Net, ranks: Ranks, cycle_ps: int, deadlock: str) -> str:
     """Return why nothing moves any more."""
     now = f"{int(net.count.now) * cycle_ps / PS_PER_NS:g} ns"
-    if net.count.under_way == 0:
+    tests = 0 if net.casts is None else int(net.casts.tests.under_way)
+    if net.count.under_way == tests:
         return deadlock_of_ranks(workload, ranks.posted, ranks.ended, now)
     left = f"{int(net.count.under_way)} packets cannot move"
     if not deadlock:

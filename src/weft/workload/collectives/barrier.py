@@ -45,3 +45,13 @@ def linear(group: Group) -> None:
     group.wait(0, [group.begin_receive(0, rank, 0, add=True) for rank in range(1, group.n)])
     group.wait(0, [group.begin_send(0, rank, 0, _entered) for rank in range(1, group.n)])
     group.receive(others, root, 0, add=True)
+
+
+@algorithm("barrier", "hardware", source="Quadrics QsNET; Petrini et al. 2001")
+def hardware(group: Group) -> None:
+    """Rank 0 sends a packet, copied to all ranks by the network, until all have entered."""
+    first, others = group.ranks[:1], group.ranks[1:]
+    own = group.begin_receive(first, first, 0, add=True)
+    group.multicast(0, group.ranks, 0, _entered, test=True)
+    group.receive(others, np.zeros_like(others), 0, add=True)
+    group.wait(first, [own])

@@ -80,5 +80,14 @@ def chain(group: Group, *, segment: Bytes = 65536) -> None:
     group.send(senders, to[senders], sizes[-1], _segment(count - 1))
 
 
+@algorithm("bcast", "hardware", source="Quadrics QsNET; Petrini et al. 2001")
+def hardware(group: Group) -> None:
+    """One message, whose packets the network copies to all ranks."""
+    group.cut(np.array([group.sizes]))
+    others = np.delete(group.ranks, group.root)
+    group.multicast(group.root, others, group.sizes, _buffer)
+    group.receive(others, np.full_like(others, group.root), group.sizes)
+
+
 def _segment(number: int) -> Carries:
     return lambda _: (number,)

@@ -319,6 +319,18 @@ class Group:
             self.send(senders, receivers, size_bytes, carries)
             self.receive(receivers, senders, size_bytes, add=add, also=also)
 
+    def multicast(
+        self, root: int, to: Ints, size_bytes: int, carries: Carries, *, test: bool = False
+    ) -> None:
+        """Add a message from one rank to several that the network copies; `test`: see builder."""
+        if self._trace is not None:
+            for _ in to:
+                self._note_sends(root, True, carries)
+        for row in self._members:
+            self._builder.multicast(
+                int(row[root]), row[to], size_bytes, self._tag, self._comm, test=test
+            )
+
     def begin_send(
         self, ranks: Any, to: Any, size_bytes: Any, carries: Carries, *, where: Any = None
     ) -> Ints:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from weft.core.errors import InputError, source_name
+from weft.core.errors import InputError, NotApplicable, source_name
 from weft.core.files import read_text, write_text
 from weft.core.registry import Entry, Registry
 from weft.workload.workload import Workload
@@ -101,6 +101,8 @@ def write_workload(
         If the format cannot express the workload.
     """
     entry = workload_writer.of_file(path, format)
+    if len(workload.multicast):
+        raise NotApplicable(f"the format {entry.name} has no hardware broadcasts and barriers")
     text: str = entry.function(workload=workload, **workload_writer.bind(entry, options))
     write_text(path, text)
 
