@@ -56,7 +56,9 @@ def arrivals(
     for given in (latency or {}, interval or {}):
         assert set(given) <= set(names)
         cycles.append(np.array([given.get(name, 1) for name in names]))
-    load = Load(rate=1e-9, pattern="shift", size=size, reply=reply, warmup=0, measure=10**6)
+    load = Load(
+        rate=1e-9, pattern="shift", size=((size, 1.0),), reply=reply, warmup=0, measure=10**6
+    )
     run = Run(fabric, Router(**router), load, latency=cycles[0], interval=cycles[1], **options)
     net, ends = run.net, fabric.num_endpoints
     nodes = ends + len(net.routers)
@@ -68,9 +70,10 @@ def arrivals(
             if left and net.endpoints["birth"][host] >= NEVER // 2**20:
                 net.endpoints["birth"][host], _, net.traffic.targets[host] = left.pop(0)
         slot = now & (int(net.rules.horizon) - 1)
-        for host in np.flatnonzero(net.mail.flit_ports[slot * nodes : slot * nodes + ends]):
-            flit = int(net.mail.flits[slot * len(net.inputs) + host])
-            found[int(net.origins["source"][flit >> PACKET_SHIFT]), int(host)].append(now)
+        comes = net.mail.flit_ports[slot * nodes : slot * nodes + ends]
+        for to in np.flatnonzero(comes).tolist():
+            flit = int(net.mail.flits[slot * len(net.inputs) + to])
+            found[int(net.origins["source"][flit >> PACKET_SHIFT]), to].append(now)
         net = run.until(now + 1)
     assert net.count.under_way == 0
     assert sum(map(len, found.values())) == net.count.ejected
@@ -194,17 +197,17 @@ def test_stored_packets_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "first", "second"),
+    ("window", "first", "second"),
     [
-        ({"window": 1}, [13, 14, 15], [16, 17, 18]),  # sent at 0, 1, 2 and 3, 4, 5
-        ({"window": 2}, [13, 15, 17], [14, 16, 18]),  # in turn
+        (1, [13, 14, 15], [16, 17, 18]),  # sent at 0, 1, 2 and 3, 4, 5
+        (2, [13, 15, 17], [14, 16, 18]),  # in turn
     ],
 )
 def test_packets_of_an_endpoint_on_two_lanes(
-    options: dict[str, int], first: list[int], second: list[int]
+    window: int, first: list[int], second: list[int]
 ) -> None:
     packets = [(0, 0, 2), (1, 0, 3)]
-    found = arrivals(SHARED_CHAIN, packets, 3, {"lanes": 2}, **options)
+    found = arrivals(SHARED_CHAIN, packets, 3, {"lanes": 2}, window=window)
     assert found == {(0, 2): first, (0, 3): second}
 
 
@@ -264,6 +267,10 @@ def test_two_packets_compete_for_an_output(
     assert found == of_grants((0, 4, first), (1, 4, second))
 
 
+#: Hosts 2, 1 and 3, one after the other, then hosts 1 and 2 together.
+LATE = [(0, 2, 0), (1, 1, 0), (2, 3, 0), (3, 1, 0), (3, 2, 0)]
+
+
 @pytest.mark.parametrize(
     ("arbiter", "size", "packets", "latency", "grants"),
     [
@@ -272,8 +279,12 @@ def test_two_packets_compete_for_an_output(
         # After port 2 comes port 3; least recently served is port 1, before port 3.
         ("round-robin", 1, [(1, 1, 0), (0, 2, 0), (1, 3, 0)], 1, [[4], [2], [3]]),
         ("least-recent", 1, [(1, 1, 0), (0, 2, 0), (1, 3, 0)], 1, [[3], [2], [4]]),
+        # Ports 2, 1, 3 have been served: of ports 1 and 2, port 2 less recently.
+        ("round-robin", 1, LATE, 1, [[3, 5], [2, 6], [4]]),
+        ("least-recent", 1, LATE, 1, [[3, 6], [2, 5], [4]]),
         # The oldest packet is that of host 3, which is on a long cable: at the router at 3.
-        ("round-robin", 3, [(1, 1, 0), (2, 2, 0), (0, 3, 0)], 3, [[3, 6, 9], [4, 7, 10], [5, 8, 11]]),
+        ("round-robin", 3, [(1, 1, 0), (2, 2, 0), (0, 3, 0)], 3,
+         [[3, 6, 9], [4, 7, 10], [5, 8, 11]]),
         ("age", 3, [(1, 1, 0), (2, 2, 0), (0, 3, 0)], 3, [[3, 7, 8], [9, 10, 11], [4, 5, 6]]),
     ],
 )  # fmt: skip
@@ -283,6 +294,20 @@ def test_arbiters_choose_among_three_inputs(
     long = {"h3[1] -> s1-0[4]": latency}
     found = arrivals(SWITCH, packets, size, {"arbiter": arbiter}, latency=long)
     assert found == of_grants(*((host, 0, grants[host - 1]) for host in (1, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("arbiter", "first", "second"),
+    [
+        ("round-robin", [2, 4, 6], [3, 5, 7]),
+        ("least-recent", [2, 4, 6], [3, 5, 7]),
+        ("age", [2, 3, 5], [4, 6, 7]),
+    ],
+)
+def test_arbiters_choose_among_lanes(arbiter: str, first: list[int], second: list[int]) -> None:
+    """Flits come at 1, 3, 5 and at 2, 4, 6; in cycle 3 the first lane has a flit and the second."""
+    found = arrivals(SWITCH, [(0, 0, 4), (1, 0, 5)], 3, {"arbiter": arbiter}, window=2)
+    assert found == of_grants((0, 4, first), (0, 5, second))
 
 
 @pytest.mark.parametrize(
