@@ -162,7 +162,7 @@ class Dragonfly:
     """
 
     def __init__(self, fabric: Fabric, p: int, a: int):
-        self.p, self.a = p, a
+        self.p, self.a, self.hosts = p, a, fabric.num_hosts
         groups = fabric.num_switches // a
         self.gate = np.full((groups, groups), -1)
         for x, y in zip(fabric.link_from, fabric.link_to, strict=True):
