@@ -27,7 +27,7 @@ from weft.sim.flit import FlitTraffic, Load, Router, simulate_flits
 #: Cycles of a router and the link after it, with the delays below.
 ROUTER_CYCLES = 0 + 1 + 1 + 1
 ROUTER = Router(lanes=8, buffer=8, routing_delay=0, vc_delay=1, switch_delay=1)
-#: Lanes of the routes of `ugal`, which are used on dragonflies.
+#: On dragonflies, the routes of `ugal` need a multiple of three lanes.
 DRAGONFLY: dict[str, Any] = {"lanes": 6, "buffer": 16}
 
 BITS = ("uniform", "transpose", "complement", "bit-reversal", "shuffle")
@@ -119,10 +119,11 @@ def run(
     spec: str, routing: str, pattern: str, rate: float, router: Router = ROUTER,
     drain: int = 6000, **load: Any,
 ) -> FlitTraffic:  # fmt: skip
-    """Simulate traffic with a routing by name, or on a dragonfly with a policy."""
+    """Simulate traffic with a routing by name, or a policy for the routes of `ugal`."""
     given: dict[str, Any] = {"warmup": 1000, "measure": 4000, **load}
-    is_policy = spec.startswith("dragonfly")
-    if is_policy:
+    is_dragonfly = spec.startswith("dragonfly")
+    is_policy = is_dragonfly or routing in ("ugal", "ugal-g")
+    if is_dragonfly:
         router = replace(router, **DRAGONFLY)
     return simulate_flits(
         fabric(spec), ugal(spec) if is_policy else routing, policy=routing if is_policy else None,
@@ -267,3 +268,27 @@ def test_saturation_is_that_of_the_page(
         assert run(spec, routing, pattern, 0.95 * saturation, router, **times).settled
         if 1.05 * saturation < 1:
             assert not run(spec, routing, pattern, 1.05 * saturation, router, **times).settled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "pattern", "rate", "settles", "most"),
+    [
+        ("ecmp", "shift:offset=32", 0.030, True, 0.0313),
+        ("ecmp", "shift:offset=32", 0.0325, False, 0.0313),
+        ("valiant", "shift:offset=32", 0.46, True, 0.4844),
+        ("valiant", "shift:offset=32", 0.50, False, 0.4844),
+        ("ugal", "shift:offset=32", 0.22, True, 0.5157),
+        ("ugal-g", "shift:offset=32", 0.46, False, 0.5157),
+        ("valiant", "uniform", 0.48, True, 0.5),
+        ("ugal", "uniform", 0.88, True, 1.0),
+        ("ugal-g", "uniform", 0.92, True, 1.0),
+    ],
+)
+def test_a_dragonfly_of_1056_nodes(
+    policy: str, pattern: str, rate: float, settles: bool, most: float
+) -> None:
+    spec = NETWORKS["dragonfly 1056"].spec
+    result = run(spec, policy, pattern, rate, FAST, 1000, warmup=2000, measure=3000)
+    assert result.settled == settles
+    assert result.accepted <= 1.005 * most
