@@ -68,3 +68,28 @@ def test_shared_places_that_other_lanes_hold_are_named_in_a_deadlock() -> None:
 def test_coordinates_have_one_layout_so_that_a_routing_is_compiled_once(spec: str) -> None:
     arrays = coordinates(Links.of(weft.fabric(spec)))
     assert all(each.flags.c_contiguous for each in arrays)
+
+
+def test_a_run_with_replies_ends_when_those_of_the_measurement_have_arrived() -> None:
+    """Endpoints go on with requests, so that at any time some reply waits somewhere."""
+    load = Load(rate=0.1, reply=4, warmup=500, measure=1500, seed=1)
+    router = Router(lanes=8, iterations=2)
+    result = weft.simulate_flits(weft.fabric("mesh:1,hosts=60"), "dor", load=load, router=router)
+    assert (result.missing, result.settled) == (0, True)
+    assert result.cycles < 2500
+
+
+@pytest.mark.parametrize(
+    ("size", "switching", "atomic"), [(1, "cut-through", False), ("2,6", "wormhole", True)]
+)
+def test_adaptive_routing_over_wormhole_routers_keeps_escapes_open(
+    size: int | str, switching: str, atomic: bool
+) -> None:
+    """With plain wormhole routers, packets of 2 and 6 flits are stuck in this run."""
+    router = Router(lanes=3, buffer=8)
+    load = Load(rate=1, pattern="complement", size=size, warmup=0, measure=15_000)
+    fabric = weft.fabric("torus:8x8")
+    result = weft.simulate_flits(fabric, "adaptive", router=router, load=load, drain=3000)
+    assert (result.router.switching, result.router.atomic) == (switching, atomic)
+    assert not result.deadlock
+    assert result.accepted > 0.1

@@ -14,6 +14,7 @@ import weft
 from weft.sim.flit.workloads import FlitResult
 from weft.sim.qsnet import QsNet, qsnet
 from weft.workload import WorkloadBuilder
+from weft.workload.jobs import Job, combine
 
 SWITCH, TREE = "kary-n-tree:4;1;rate=3.2", "kary-n-tree:4;2;rate=3.2"
 CYCLE_NS = 5.0
@@ -103,14 +104,53 @@ def test_messages_take_turns_of_some_packets(turn: int) -> None:
     assert second - first == turn * (WAY + FLITS - 2 + WAY + 1) * CYCLE_NS
 
 
-def test_a_high_priority_gets_the_output_first() -> None:
-    def last(priority: Sequence[int]) -> Any:
-        options = {"priority": np.array(priority, dtype=np.uint8)}
-        pairs = [(1, 0), (2, 0), (3, 0)]
-        return puts(pairs, 40 * 320, options=options).arrived_ns.argsort()[0]
+@pytest.mark.parametrize("first", range(3))
+def test_a_high_priority_gets_the_output_first(first: int) -> None:
+    builder = WorkloadBuilder(4)
+    for source in (1, 2, 3):
+        builder.phase(f"put {source - 1}")
+        builder.put(source, 0, 40 * 320)
+    names = (f"put {first}",)
+    fabric, work = weft.fabric(SWITCH), builder.build()
+    result = weft.simulate(
+        fabric, "nca-adaptive", work, level="flit", high_priority=names, **qsnet()
+    )
+    assert result.arrived_ns.argsort()[0] == first
+    usual = weft.simulate(fabric, "nca-adaptive", work, level="flit", **qsnet())
+    # Otherwise all have the same part of the output.
+    assert np.ptp(usual.arrived_ns) < 0.1 * usual.arrived_ns.max() < np.ptp(result.arrived_ns)
 
-    for first in range(3):
-        assert last([int(number == first) for number in range(3)]) == first
+
+def test_a_job_of_high_priority_has_its_phases() -> None:
+    work = weft.application_workload("pattern:complement;size=1KiB", 4)
+    jobs = [Job(work, "a", [0, 1, 2, 3]), Job(work, "b", [4, 5, 6, 7])]
+    fabric = weft.fabric("kary-n-tree:4;2;rate=3.2")
+    mix = combine(jobs, fabric)
+    for names, found in ((("b",), True), (("a: complement", "b"), True), (("c",), False)):
+        options = {**qsnet(), "high_priority": names}
+        if found:
+            weft.simulate(fabric, "nca-adaptive", mix.workload, mix.hosts, level="flit", **options)
+            continue
+        with pytest.raises(weft.InputError, match="no phase or job has the name 'c'; there are"):
+            weft.simulate(fabric, "nca-adaptive", mix.workload, mix.hosts, level="flit", **options)
+
+
+def test_a_priority_needs_an_arbiter_that_knows_ages() -> None:
+    work = weft.application_workload("pattern:complement;size=1KiB", 4)
+    options = {**qsnet(), "high_priority": ("complement",), "router": weft.Router(lanes=2)}
+    with pytest.raises(weft.InputError, match="arbiter age of routers, not round-robin"):
+        weft.simulate(weft.fabric(SWITCH), "nca-adaptive", work, level="flit", **options)
+
+
+def test_cables_of_another_rate_are_refused() -> None:
+    work = weft.application_workload("pattern:complement;size=1KiB", 4)
+    with pytest.raises(weft.InputError, match=r"cycles of 5 ns, .* expected a rate of 3.2 Gb/s"):
+        weft.simulate(weft.fabric("kary-n-tree:4;1"), "nca-adaptive", work, level="flit", **qsnet())
+
+
+def test_unknown_parameters_are_named() -> None:
+    with pytest.raises(weft.InputError, match=r"no 'chanels' \(did you mean 'channels'"):
+        qsnet(chanels=2)
 
 
 def test_counts_begin_and_end_when_asked() -> None:

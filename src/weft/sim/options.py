@@ -93,6 +93,12 @@ class RunSettings(Settings):
         Settings of adapters, as in ``window=2,circuits=true``.
     flit_bytes
         Size of a flit. A cycle is the time of a flit on the fastest cable.
+    cycle_ns
+        Cycle for which the settings of routers and adapters are meant. A fabric with another one
+        is refused.
+    high_priority
+        Phases or jobs whose packets count as older than others, by `ageing` of the adapter, for
+        routers with the arbiter ``age``.
     tolerance
         For ``maxmin``: allowed relative error of completion times, counted from the start of the
         run. The bound is measured, not proved (docs/flow-level.md); 0 is exact.
@@ -168,6 +174,12 @@ class RunSettings(Settings):
     flit_bytes: Annotated[
         Bytes, Field(ge=1, le=MOST_FLIT_BYTES), Option(key="flit_size", levels=FLIT)
     ] = 64
+    cycle_ns: Annotated[
+        Annotated[Nanoseconds, Field(gt=0)] | None, Option(levels=FLIT, usual="any")
+    ] = None
+    high_priority: Annotated[
+        Annotated[tuple[str, ...], BeforeValidator(_listed)], Option(levels=FLIT)
+    ] = ()
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
     eager_bytes: Annotated[Bytes, Option(levels=TIMED)] = 16384
     handshake: Annotated[Truth, Option(flag="no_handshake", means=False, levels=TIMED)] = True

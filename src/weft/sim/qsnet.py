@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from weft.core.settings import Number, Settings, Whole
+from weft.core.settings import Number, Settings, Whole, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import MOST_LANES, MOST_PLACES, Router
@@ -131,7 +131,7 @@ class QsNet(Settings):
         )  # fmt: skip
         return {
             "router": self.router, "adapter": self.adapter, "hardware": hardware,
-            "flit_bytes": self.flit_bytes,
+            "flit_bytes": self.flit_bytes, "cycle_ns": self.cycle_ns,
         }  # fmt: skip
 
     def _cycles(self, ns: float) -> int:
@@ -155,6 +155,7 @@ def qsnet(**description: Any) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If a value is out of range.
+        If a parameter is unknown, or a value is out of range.
     """
+    known_fields(description, settings(QsNet), "weft.qsnet", lambda _: "")
     return QsNet(**description).options()

@@ -66,7 +66,8 @@ class Router(Settings):
         ``wormhole``; ``cut-through``: a packet needs room for all its flits in the next buffer; or
         ``store-and-forward``: also, all its flits must have arrived.
     atomic
-        Whether a packet may use a virtual channel only when its buffer is empty.
+        Whether a packet may use a virtual channel only when its buffer is empty; always so with
+        wormhole switching and routings that would deadlock otherwise (``adaptive``, ``dal``).
 
     Raises
     ------
@@ -120,8 +121,8 @@ class Router(Settings):
         if self.output_buffer and self.hold_switch:
             raise InputError("hold_switch goes with routers without output queues")
 
-    def sized(self, largest: int, latency: int) -> Router:
-        """Return the settings with a number for `buffer`.
+    def sized(self, largest: int, latency: int, keep_escapes: bool = False) -> Router:
+        """Return the settings of a run, with a number for `buffer`.
 
         One virtual channel carries a flit in each cycle if its buffer holds the flits of a credit
         round trip: `switch_delay` + `credit_delay` + twice the latency of the link, and for the
@@ -133,6 +134,9 @@ class Router(Settings):
             Largest packet, flits.
         latency
             Longest latency of a link, cycles.
+        keep_escapes
+            Whether the routing can deadlock if a packet gets a lane with flits of another one. Then
+            wormhole routers are made `atomic`, or ``cut-through`` for packets of one flit.
 
         Raises
         ------
@@ -141,16 +145,24 @@ class Router(Settings):
         """
         whole = 0 if self.switching == "wormhole" else largest
         sized = self
+        if keep_escapes and not whole:
+            # Packets of one flit only need room in the lane that they get.
+            sized = (
+                replace(self, atomic=True)
+                if largest > 1
+                else replace(self, switching="cut-through")
+            )
+            whole = 1 if largest == 1 else 0
         if self.buffer is None:
             trip = self.routing_delay + self.vc_delay + self.switch_delay + self.credit_delay
             trip += 2 * latency
-            places = max(LEAST_PLACES, trip, whole - self.shared_buffer)
+            places = max(LEAST_PLACES, trip, whole)
             if places + self.shared_buffer > MOST_PLACES:
                 raise InputError(
                     f"a credit round trip takes {trip:,} cycles and a packet has {largest:,} "
                     f"flits; buffers hold at most {MOST_PLACES:,} flits, so set buffer"
                 )
-            sized = replace(self, buffer=places)
+            sized = replace(sized, buffer=places)
         assert sized.buffer is not None
         room = sized.buffer + sized.shared_buffer
         if room < whole:

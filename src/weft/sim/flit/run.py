@@ -258,7 +258,7 @@ def simulate_flits(
         raise InputError("warmup, measure and drain must be less than 2^31 cycles together")
     links = Links.of(fabric, latency)
     chosen = bound(routing, links, lanes_of_class(router, load), policy)
-    router = router.sized(load.largest, links.longest)
+    router = router.sized(load.largest, links.longest, chosen.escapes)
     net = state(links, chosen.arrays, router, load, lockstep=chosen.remote)
     began = time.perf_counter()
     net, why = _run(chosen, net, until, until + drain, progress)
@@ -318,10 +318,12 @@ def _run(
 
 
 def _is_drained(net: Net) -> bool:
-    """Return whether all packets born in the measurement have arrived."""
+    """Return whether all packets born in the measurement have arrived.
+
+    Replies count as born from their birth on, requests when their endpoint begins with them.
+    """
     waits = (net.endpoints["birth"] < net.rules.end).any()
-    replies = net.rules.requests and (net.endpoints["first_reply"] >= 0).any()
-    return bool(net.count.measured == net.count.born and not waits and not replies)
+    return bool(net.count.measured == net.count.born and not waits)
 
 
 def _result(

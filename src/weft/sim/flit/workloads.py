@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -216,6 +216,7 @@ def run_flits(
         # A rank on the sender's host gets the copy that comes back.
         ops = np.union1d(ops, several).astype(np.int32)
     cycle_ps, latency, interval = cycles_of(fabric, options["flit_bytes"])
+    _check_cycle(fabric, cycle_ps, options)
     links = Links.of(fabric, latency, interval)
     if len(several):
         casts = casts_of(links, workload, hosts, adapter.held)
@@ -228,9 +229,9 @@ def run_flits(
         flit_bytes=options["flit_bytes"], payload_bytes=hardware.mtu_bytes,
         overhead_bytes=hardware.header_bytes, control_bytes=hardware.control_bytes,
         cycle_ps=cycle_ps, turn_packets=adapter.turn_packets,
-        priority=options.get("priority"),
+        priority=_priority(workload, options.get("high_priority", ()), router),
     )  # fmt: skip
-    router = router.sized(messages.largest, links.longest)
+    router = router.sized(messages.largest, links.longest, chosen.escapes)
     if adapter.window > router.lanes:
         raise InputError(
             f"each of the {adapter.window} packets of an adapter's window has a virtual channel of "
@@ -320,6 +321,39 @@ def cycles_of(fabric: Fabric, flit_bytes: int) -> tuple[int, NDArray[np.int64], 
                 f"{cycle_ps / PS_PER_NS:g} ns; the flit level takes at most {LONGEST_DELAY:,}"
             )
     return cycle_ps, cycles, intervals
+
+
+def _check_cycle(fabric: Fabric, cycle_ps: int, options: Mapping[str, Any]) -> None:
+    """Refuse a fabric whose cycle is not that for which the settings are meant."""
+    wanted_ns = options.get("cycle_ns")
+    if wanted_ns is None or abs(cycle_ps - wanted_ns * PS_PER_NS) <= MOST_ROUNDED * cycle_ps:
+        return
+    flit_bytes = options["flit_bytes"]
+    raise InputError(
+        f"the settings are for cycles of {wanted_ns:g} ns, but on the fastest cable of "
+        f"{fabric.name}, with {fabric.link_rate_gbps.max():g} Gb/s, a flit of {flit_bytes} B takes "
+        f"{cycle_ps / PS_PER_NS:g} ns; expected a rate of {8 * flit_bytes / wanted_ns:g} Gb/s"
+    )
+
+
+def _priority(workload: Workload, names: Sequence[str], router: Router) -> NDArray[np.uint8] | None:
+    """Return 1 for each operation of some phases or jobs and 0 for the others; None if none is."""
+    if not names:
+        return None
+    if router.arbiter != "age":
+        raise InputError(
+            f"high_priority works with the arbiter age of routers, not {router.arbiter}"
+        )
+    of_phase = np.zeros(len(workload.phase_names), dtype=np.uint8)
+    for name in names:
+        found = [phase == name or phase.startswith(f"{name}: ") for phase in workload.phase_names]
+        if not name or not any(found):
+            known = ", ".join(repr(phase) for phase in workload.phase_names if phase)
+            raise InputError(
+                f"no phase or job has the name {name!r}; there are {known or 'none with a name'}"
+            )
+        of_phase |= np.array(found, dtype=np.uint8)
+    return of_phase[workload.phase]
 
 
 def _smallest_payload(

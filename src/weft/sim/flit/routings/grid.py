@@ -57,13 +57,13 @@ def adaptive(links: Links, lanes: int) -> Routing:
 
     Notes
     -----
-    Source: Duato 1993. Packets of several flits need ``atomic``, or a switching other than
-    wormhole: otherwise a packet that is behind another one in a buffer cannot reach its escape
-    lane, and packets can wait for each other in a cycle.
+    Source: Duato 1993. Wormhole routers are made atomic, or ``cut-through`` for packets of one
+    flit: otherwise a packet in a buffer behind another one, or one that waits for a place in the
+    lane that it got, cannot reach its escape lane, and packets can wait for each other in a cycle.
     """
     arrays = _with_escape(coordinates(links))
     _need(lanes, 3 if _has_rings(arrays) else 2, "adaptive", arrays)
-    return Routing("adaptive", grid.route_adaptive, arrays, adaptive=True)
+    return Routing("adaptive", grid.route_adaptive, arrays, adaptive=True, escapes=True)
 
 
 @routing("dal", lanes=2)
@@ -76,7 +76,8 @@ def dal(links: Links, lanes: int) -> Routing:
     arrays = coordinates(links)
     if (arrays.kind != grid.FULL)[arrays.size > 2].any():
         raise NotApplicable("dal needs a HyperX: cables between all switches of each line")
-    return Routing("dal", grid.route_dal, _with_escape(arrays), adaptive=True)
+    arrays = _with_escape(arrays)
+    return Routing("dal", grid.route_dal, arrays, adaptive=True, escapes=True)
 
 
 def _has_rings(arrays: grid.Grid) -> bool:

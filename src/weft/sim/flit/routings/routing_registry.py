@@ -38,6 +38,9 @@ class Routing:
         Of an adaptive routing: function of a `Net`, a row and a packet that has been routed there;
         it returns the outputs that the packet may take, and the lanes of each as bits. None if this
         is not known.
+    escapes
+        Whether packets must be able to take an escape lane while they wait, so that wormhole
+        routers must give lanes as with `keep_escapes` of `Router.sized`.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Routing:
     adaptive: bool = False
     remote: bool = False
     choices: Choices | None = None
+    escapes: bool = False
 
     @property
     def loop(self) -> Any:
