@@ -180,3 +180,11 @@ def test_every_circuit_is_closed_in_the_end() -> None:
 def test_descriptions_that_cannot_work_are_refused(description: dict[str, Any]) -> None:
     with pytest.raises(weft.InputError, match=next(iter(description))):
         qsnet(**description)
+
+
+def test_store_and_forward_cannot_hold_circuits() -> None:
+    work = weft.application_workload("pattern:complement;size=1KiB", 4)
+    router = weft.Router(lanes=2, switching="store-and-forward", arbiter="age")
+    options = {**qsnet(), "router": router}
+    with pytest.raises(weft.InputError, match="the tail waits for the packet's arrival"):
+        weft.simulate(weft.fabric(SWITCH), "nca-adaptive", work, level="flit", **options)

@@ -329,11 +329,6 @@ def state(
         raise InputError(
             "packets that hold circuits have at least 2 flits, one of them the tail, not 1"
         )
-    if circuits is not None and router.switching == "store-and-forward":
-        raise InputError(
-            "store-and-forward routers wait for the tail of a packet, and with circuits the tail "
-            "waits for the packet's arrival; use wormhole or cut-through"
-        )
     nodes = ends + fabric.graph.num_rows
     shift = (router.lanes - 1).bit_length()
     depth = router.buffer + router.shared_buffer

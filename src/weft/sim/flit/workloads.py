@@ -237,6 +237,11 @@ def run_flits(
             f"each of the {adapter.window} packets of an adapter's window has a virtual channel of "
             f"its own, and there are {router.lanes}"
         )
+    if adapter.circuits and router.switching == "store-and-forward":
+        raise InputError(
+            "store-and-forward routers wait for the tail of a packet, and with circuits the tail "
+            "waits for the packet's arrival; use wormhole or cut-through"
+        )
     net = state(
         links, chosen.arrays, router, messages, lockstep=chosen.remote, seed=options["seed"],
         circuits=adapter.held, window=adapter.window, ageing=adapter.ageing,
