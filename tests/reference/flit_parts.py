@@ -23,6 +23,9 @@ class Packet:
     routers: int = 0  # that it has left
     way: int = 0  # latencies of the links that it took
     acknowledged: bool = False
+    only: range | None = None  # lanes of its class that the routing allows; None: all
+    crossed: set[int] = field(default_factory=set)  # dimensions whose dateline it has crossed
+    second: bool = False  # whether it has been at its intermediate router
 
     def drawn(self, count: int) -> int:
         """Return the number that the routing draws of `count`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import networkx as nx
 
-from tests.reference.flit_parts import Endpoint, Lane, Link, Packet, Switch, after
+from tests.reference.flit_parts import Endpoint, Lane, Link, Packet, Switch, after, mix
 from weft.fabrics import Fabric
 
 
@@ -66,3 +66,69 @@ class Nca:
             return all(lane.owner for lane in lanes), sum(lane.load for lane in link.lanes)
 
         return min(after(links, drawn - 1), key=worth)
+
+
+class DimensionOrder:
+    """Dimension order on grids, with datelines on rings; if `valiant`, via a drawn switch.
+
+    Rings have at least four switches, so that they differ from lines and full dimensions.
+    """
+
+    adaptive = False
+
+    def __init__(self, fabric: Fabric, endpoints: Sequence[Endpoint], lanes: int, valiant: bool):
+        self.lanes, self.valiant = lanes, valiant
+        self.head = fabric.link_to.tolist()
+        self.into = [end.link.number ^ 1 for end in endpoints]
+        self.goals = [self.head[end.link.number] for end in endpoints]
+        self.where = {
+            node: tuple(fabric.coordinates[node].tolist())
+            for node in sorted({*self.head} - {self.head[link] for link in self.into})
+        }
+        self.size = [max(at) + 1 for at in zip(*self.where.values(), strict=True)]
+        apart = {
+            (d, abs(a[d] - b[d]))
+            for a, b in zip(
+                [self.where.get(node) for node in fabric.link_from.tolist()],
+                [self.where.get(node) for node in self.head],
+                strict=True,
+            )
+            if a and b
+            for d in range(len(self.size))
+        }
+        self.is_ring = [
+            (d, n - 1) in apart and (d, 2) not in apart for d, n in enumerate(self.size)
+        ]
+        self.is_full = [(d, 2) in apart for d in range(len(self.size))]
+
+    def __call__(self, switch: Switch, packet: Packet) -> Link:
+        goal, lanes, half = self.goals[packet.destination], range(self.lanes), self.lanes // 2
+        if self.valiant:
+            nodes = list(self.where)
+            via = nodes[(mix(packet.key) >> 32) * len(nodes) >> 32]
+            if switch.number == via and not packet.second:
+                packet.second, packet.crossed = True, set()
+            goal, lanes = (goal, lanes[half:]) if packet.second else (via, lanes[:half])
+        packet.only = None
+        here, there = self.where[switch.number], self.where[goal]
+        if here == there:
+            return next(x for x in switch.outputs if x.number == self.into[packet.destination])
+        d = next(d for d, (x, y) in enumerate(zip(here, there, strict=True)) if x != y)
+        x, y, size = here[d], there[d], self.size[d]
+        step, packet.only = y, lanes
+        if self.is_ring[d]:
+            ahead = (y - x) % size
+            down = 2 * ahead > size or (2 * ahead == size and packet.key >> (8 + d) & 1 == 1)
+            step = (x - 1 if down else x + 1) % size
+            will_cross = y > x if down else y < x
+            upper = packet.key >> (24 + d) & 1 == 1 and not will_cross
+            upper = upper or d in packet.crossed
+            middle = len(lanes) // 2
+            packet.only = lanes[middle:] if upper else lanes[:middle]
+            if abs(step - x) > 1:
+                packet.crossed.add(d)
+        elif not self.is_full[d]:
+            step = x + 1 if y > x else x - 1
+        next_at = (*here[:d], step, *here[d + 1 :])
+        links = [x for x in switch.outputs if self.where.get(self.head[x.number]) == next_at]
+        return links[packet.drawn(len(links))]

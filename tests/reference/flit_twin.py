@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.reference.balance import mix
 from tests.reference.flit_parts import Endpoint, Flit, Lane, Link, Packet, Switch, after
-from tests.reference.flit_routings import Nca, Tables
+from tests.reference.flit_routings import DimensionOrder, Nca, Tables
 from weft.fabrics import Fabric
 from weft.sim.common.statistics import BATCHES
 from weft.sim.flit.network import Circuits
@@ -82,10 +82,12 @@ class PlainFlits:
             self.switches.append(Switch(switch, inputs, outputs))
         into = fabric.graph.destination_link[: fabric.num_endpoints].tolist()
         self.endpoints = self.endpoints_of([self.links[link ^ 1] for link in into])
-        self.route: Tables | Nca = (
-            Nca(fabric, self.endpoints, self.lanes_of, routing == "nca-adaptive")
-            if isinstance(routing, str)
-            else Tables(fabric, routing, self.links)
+        self.route: Tables | Nca | DimensionOrder = (
+            Tables(fabric, routing, self.links)
+            if not isinstance(routing, str)
+            else Nca(fabric, self.endpoints, self.lanes_of, routing == "nca-adaptive")
+            if routing.startswith("nca")
+            else DimensionOrder(fabric, self.endpoints, self.class_lanes, routing == "valiant")
         )
 
     def endpoints_of(self, links: list[Link]) -> list[Endpoint]:
@@ -171,6 +173,8 @@ class PlainFlits:
     def take_lane(self, link: Link, owner: Lane | Packet, packet: Packet, size: int) -> Lane | None:
         """Give an owner the first lane of a link that a packet may take, if any."""
         allowed = self.lanes_of(link, packet.kind)
+        if packet.only is not None:
+            allowed = [allowed[number] for number in packet.only]
         for lane in after(link.lanes, link.given):
             if lane in allowed and lane.owner is None and self.has_room(lane, size):
                 lane.owner, link.given = owner, lane.number

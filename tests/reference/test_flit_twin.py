@@ -29,6 +29,8 @@ BY_HAND = {
     "irregular": ([0, 0, 0, 0, 1, 2, 2, 3], [(0, 1), (0, 1), (1, 2), (2, 3), (2, 0)]),
 }
 TREE = ["nca-random", "nca-adaptive"]
+GRID = ["dor", "valiant"]
+GRIDS = ("torus:4x5", "torus:6", "mesh:3x4", "hyperx:4x3", "torus:4x4,hosts=2", "mesh:5")
 #: Fabrics, each with engines or routings. Packets deadlock where `minhop` lets them, also in the
 #: reference.
 FABRICS = {
@@ -161,9 +163,10 @@ class Pair:
     ):
         where = fabric(name)
         times = [np.broadcast_to(time, where.num_links) for time in (latency, interval)]
-        named = {"routing": routing} if routing in TREE else {"engine": routing}
+        by_name = routing in (*TREE, *GRID)
+        named = {"routing": routing} if by_name else {"engine": routing}
         self.run = Run(where, router, load, **named, latency=times[0], interval=times[1], **options)
-        to = routing if routing in TREE else table(name, routing)
+        to = routing if by_name else table(name, routing)
         self.twin = PlainFlits(
             where, to, router, load, *(time.tolist() for time in times), **options
         )
@@ -250,6 +253,24 @@ def drawn(seed: int) -> dict[str, Any]:
         "circuits": circuits,
         "window": draw.one(1, 1, 2, 3),
     }
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_grids_follow_the_rules(seed: int) -> None:
+    settings = drawn(seed)
+    draw = Draw(seed)
+    classes = 2 if settings["load"].reply else 1
+    settings |= {
+        "name": GRIDS[seed % len(GRIDS)],
+        "routing": GRID[seed // len(GRIDS) % 2],
+        "router": replace(settings["router"], lanes=classes * draw.one(4, 5, 7), input_speedup=1),
+        "load": replace(settings["load"], pattern=draw.one("uniform", "all-to-all")),
+        "latency": draw.upto(4, 1),
+        "interval": 1,
+    }
+    pair = Pair(**settings)
+    for until in (40, 90, 180):
+        assert not pair.differences(until), (until, settings)
 
 
 @pytest.mark.parametrize("seed", range(240))
