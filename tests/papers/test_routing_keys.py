@@ -15,12 +15,12 @@ import weft
 from weft.core.errors import InputError
 from weft.sim.static.loads import link_loads
 from weft.studies import paper
+from weft.studies.claim_report import CHOICE_COLUMNS
 from weft.studies.claims import ClaimResult, Verdict, hold
 from weft.studies.routing_keys import contention
 from weft.studies.routing_keys import runs as key_runs
 from weft.studies.routing_keys.contention import METHODS, Size, traffic
 from weft.studies.routing_keys.frames import (
-    CLAIM_COLUMNS,
     CONTENTION_COLUMNS,
     RUN_COLUMNS,
     SUMMARY_COLUMNS,
@@ -303,7 +303,7 @@ def small() -> KeyStudy:
 def test_frames(small: KeyStudy) -> None:
     for name, columns in (
         ("runs", RUN_COLUMNS), ("summary", SUMMARY_COLUMNS), ("contention", CONTENTION_COLUMNS),
-        ("claims", CLAIM_COLUMNS),
+        ("claims", CHOICE_COLUMNS),
     ):  # fmt: skip
         assert small.tables()[name][0].columns == list(columns)
     assert small.summary["seeds"].sum() == len(small.runs)

@@ -95,7 +95,7 @@ def test_the_kernel_copies_packets_by_the_rules(seed: int) -> None:
     router = replace(
         router, output_buffer=0, output_speedup=1, speculative=False, hold_switch=False
     )
-    adapter = Adapter(window=draw.upto(3, 1))
+    adapter = Adapter(window=draw.upto(min(router.lanes, 3), 1))
     if circuits:
         adapter = replace(
             adapter, circuits=True, acknowledge_hop=draw.one(0, 2, 30), service=draw.one(0, 1, 5),

@@ -65,7 +65,7 @@ def test_a_flow_is_limited_by_the_round_trip_of_credits(buffer: int) -> None:
         (Router(routing_delay=7, vc_delay=3), 20, 3, 19),
         (Router(switch_delay=1, credit_delay=4), 1, 100, 206),
         (Router(switching="cut-through"), 20, 1, 20),
-        (Router(switching="store-and-forward", shared_buffer=5), 20, 1, 15),
+        (Router(switching="store-and-forward", shared_buffer=5), 20, 1, 20),
         (Router(buffer=2), 20, 100, 2),
     ],
 )
@@ -120,7 +120,7 @@ def test_every_packet_arrives_and_the_network_is_empty_afterwards(
     assert net.count.under_way == 0
     assert net.count.measured == net.count.born
     inside = slice(run.links.ends << int(net.rules.lane_shift), None)
-    assert (net.out_lanes["credits"] == (router.buffer or 8)).all()
+    assert (net.out_lanes["credits"] == net.rules.buffer).all()
     assert (net.outputs["shared"] == router.shared_buffer).all()
     assert (net.out_lanes["owner"] == -1).all()
     assert not net.in_lanes["count"][inside].any()

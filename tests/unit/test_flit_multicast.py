@@ -237,7 +237,7 @@ def test_other_levels_refuse_hardware_broadcasts(level: Any) -> None:
 def test_fabrics_without_a_tree_of_consecutive_hosts_are_refused() -> None:
     work = collective_workload("bcast:size=8,algorithm=hardware", 4)
     with pytest.raises(weft.NotApplicable):
-        run("torus:4x4", work)
+        run("torus:4x4,rate=3.2", work)
     tree = weft.fabric("kary-n-tree:4;2;rate=3.2").shuffled(1)
     with pytest.raises(weft.NotApplicable, match=r"consecutive hosts, which those of .* are not"):
         weft.simulate(tree, "nca-adaptive", work, level="flit", **qsnet())
