@@ -16,6 +16,7 @@ from weft.kernels.keys.assignment import (
     FORBIDDEN,
     add_flows,
     assign,
+    best_alternative,
     best_planes,
     columns_of,
     first_fit,
@@ -238,3 +239,26 @@ def test_first_fit_takes_the_first_path_with_room_or_a_hashed_one(spec: str) -> 
             assert found == lost
             hashed += lost
     assert hashed > 50
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_best_alternative_agrees_with_a_plain_search(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    links, count = 12, int(random.integers(1, 6))
+    weight = random.choice([0.5, 1.0, 2.0], links)
+    loads = random.integers(0, 4, links).astype(np.int32)
+    uses = [random.choice(links, int(random.integers(0, 7)), replace=False) for _ in range(count)]
+    flows = [random.integers(1, 4, len(each)) for each in uses]
+    start = np.cumsum([0, *map(len, uses)]).astype(np.int64)
+    joined = [np.concatenate(each).astype(np.int32) for each in (uses, flows)]
+    for by_maximum in (True, False):
+        scores = []
+        for each, number in zip(uses, flows, strict=True):
+            after = loads.astype(float)
+            after[each] += number
+            largest = max((after * weight)[each], default=0.0) if by_maximum else 0.0
+            scores.append((largest, float(((after * weight) ** 2).sum())))
+        found = best_alternative(start, *joined, loads, weight, by_maximum)
+        least = min(scores)
+        assert scores[found] == pytest.approx(least)
+        assert all(score > least for score in scores[:found])

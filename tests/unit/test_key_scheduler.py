@@ -7,6 +7,7 @@ import pytest
 
 import weft
 from weft.routing_keys import keys
+from weft.routing_keys.alternatives import alternatives
 from weft.routing_keys.choice import Choice, chosen_columns
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import HOST_RATE
@@ -34,11 +35,12 @@ def scheduler(number: int = 6, **options: object) -> Scheduler:
     made = Scheduler(key_network(TREE), **options)  # type: ignore[arg-type]
     for index in range(number):
         ends = random.permutation(64)[:24].reshape(2, 12)
-        made.handle(Place(0.0, keys(TREE, *ends, name=f"k{index}")))
+        key = keys(TREE, *ends, name=f"k{index}")
+        made.handle(Place(0.0, key, tuple(alternatives(key, 3))))
     return made
 
 
-@pytest.mark.parametrize("choice", ["shift", "optimum", "first-fit", "fixed"])
+@pytest.mark.parametrize("choice", ["shift", "optimum", "first-fit", "fixed", "installed"])
 @pytest.mark.parametrize("criterion", ["max", "variance"])
 def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None:
     state = scheduler(choice=choice, criterion=criterion)
@@ -49,7 +51,7 @@ def test_loads_are_those_of_the_keys_in_use(choice: str, criterion: str) -> None
         event: Event = (Done if name in state.granted else Request)(float(time), name)
         grants += state.handle(event)
         fresh = sum(
-            (state.keys[each].moved(column).loads for each, column in state.granted.items()),
+            (state.keys[each].moved(grant.column).loads for each, grant in state.granted.items()),
             np.zeros_like(state.loads),
         )
         assert np.array_equal(state.loads, fresh)
@@ -79,8 +81,8 @@ def test_flows_of_a_host_share_its_rate() -> None:
     for key in (thirds, halves):
         state.handle(Place(0.0, key))
         state.handle(Request(0.0, key.name))
-    assert state.granted["thirds"][:, 0].tolist() == [0, 0, 0]
-    assert state.granted["halves"][:, 0].tolist() == [1, 1]
+    assert state.granted["thirds"].column[:, 0].tolist() == [0, 0, 0]
+    assert state.granted["halves"].column[:, 0].tolist() == [1, 1]
 
 
 def test_a_key_moves_to_switches_that_no_other_key_uses() -> None:

@@ -83,6 +83,10 @@ COMMANDS = {
         "weft.cli.route:route_command",
         "Route with the first engine that fits (default: minhop) and print the validation.",
     ),
+    "serve": (
+        "weft.cli.serve:serve_command",
+        "Place applications, make their routing keys, and grant them over HTTP, beside OpenSM.",
+    ),
     "simulate": (
         "weft.cli.simulate:simulate_command",
         "Run a workload on a routed fabric and print how long it takes.",

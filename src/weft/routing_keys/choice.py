@@ -17,7 +17,7 @@ from weft.kernels.keys.assignment import (
 )
 from weft.routing_keys.routing_key import HOST_RATE, RoutingKey
 
-Choice = Literal["shift", "optimum", "first-fit", "fixed"]
+Choice = Literal["shift", "optimum", "first-fit", "fixed", "installed"]
 Criterion = Literal["max", "variance"]
 
 

@@ -12,6 +12,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.program.operations import REQUEST
 from weft.routes import Routes
+from weft.routing_keys.alternatives import alternatives
 from weft.routing_keys.choice import Choice, Criterion
 from weft.routing_keys.key_set import KeySet, workload_keys
 from weft.routing_keys.make import Colours, First, Method
@@ -44,6 +45,8 @@ class KeyRules:
     lmc
         LMC of the subnet, for keys without a scheduler. A flow for whose path no LID is left uses
         the base routes. 0 for no limit.
+    alternatives
+        For the choice ``installed``: number of alternatives of each key.
     """
 
     scheduled: bool
@@ -56,6 +59,7 @@ class KeyRules:
     service_ns: float = 0.0
     before: Before = "wait"
     lmc: int = 0
+    alternatives: int = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +175,10 @@ class KeyRun:
             latency_ns=rules.latency_ns, service_ns=rules.service_ns,
         )  # fmt: skip
         for key in self.plan.keys if rules.scheduled else ():
-            self._scheduler.handle(Place(0.0, key))
+            columns: tuple[NDArray[np.int32], ...] = ()
+            if rules.choice == "installed":
+                columns = tuple(alternatives(key, rules.alternatives, seed))
+            self._scheduler.handle(Place(0.0, key, columns))
         #: int32 operations, by number and instance of a key: its requests, and its messages.
         self._requests = self._grouped(workload.kind == Kind.KEY_REQUEST)
         self._messages = self._grouped(is_message & (self.plan.of_op >= 0))
@@ -269,6 +276,7 @@ class KeyRun:
         ends: Answers = []
         for grant in self._scheduler.handle(event):
             number, instance = self._requested[grant.name]
+            assert grant.column is not None  # keys of a workload have columns
             paths = self._paths(number, instance, grant.column)
             # If no message is sent until the answer arrives, paths may change before that.
             waits = self.rules.before == "wait"

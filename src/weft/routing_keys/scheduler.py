@@ -18,6 +18,7 @@ from weft.core.arguments import one_of
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.kernels.keys.assignment import add_flows
+from weft.routing_keys.alternatives import Alternatives, InstalledKey
 from weft.routing_keys.choice import Choice, Criterion, chosen_columns
 from weft.routing_keys.network import KeyNetwork
 from weft.routing_keys.routing_key import RoutingKey
@@ -25,10 +26,22 @@ from weft.routing_keys.routing_key import RoutingKey
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A key is made for a phase of an application that has been placed."""
+    """A key is made for a phase of an application that has been placed.
+
+    Parameters
+    ----------
+    time_ns
+        Time of the event.
+    key
+        The key; an `InstalledKey` only with ``choice="installed"``.
+    columns
+        Columns of each alternative of a `RoutingKey` that is installed, for
+        ``choice="installed"``; by default only the key's own.
+    """
 
     time_ns: float
-    key: RoutingKey
+    key: RoutingKey | InstalledKey
+    columns: tuple[NDArray[np.int32], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,12 +89,15 @@ class Grant:
     name
         Name of the key.
     column
-        int32 [flows, stages]: the paths, as `RoutingKey.column`.
+        int32 [flows, stages]: the paths, as `RoutingKey.column`; None for an `InstalledKey`.
+    alternative
+        Number of the alternative with these paths; -1 unless the choice is ``installed``.
     """
 
     time_ns: float
     name: str
-    column: NDArray[np.int32]
+    column: NDArray[np.int32] | None
+    alternative: int = -1
 
 
 class Scheduler:
@@ -95,11 +111,14 @@ class Scheduler:
     network
         The network of all keys.
     choice, criterion
-        As for `weft.routing_keys.choice.chosen_columns`.
+        As for `weft.routing_keys.choice.chosen_columns`; or the choice ``installed``, the best
+        alternative of those that forwarding tables hold, the first of equals.
     latency_ns
         Latency of a message between an application and the scheduler, in each direction.
     service_ns
         Time that the scheduler takes for one request; requests wait in order of arrival.
+    keep_log
+        Whether to keep the events for `replay`.
 
     Raises
     ------
@@ -115,6 +134,7 @@ class Scheduler:
         criterion: Criterion = "max",
         latency_ns: float = 0.0,
         service_ns: float = 0.0,
+        keep_log: bool = True,
     ) -> None:
         one_of(choice, get_args(Choice), "choice")
         one_of(criterion, get_args(Criterion), "criterion")
@@ -132,9 +152,11 @@ class Scheduler:
         self.reserved = np.zeros(len(network.edge), dtype=np.int64)
         #: Events handled so far, in order, for `replay`.
         self.log: list[Event] = []
-        self.keys: dict[str, RoutingKey] = {}
-        #: Columns of the keys that are in use.
-        self.granted: dict[str, NDArray[np.int32]] = {}
+        self._keep_log = keep_log
+        self.keys: dict[str, RoutingKey | InstalledKey] = {}
+        #: Grants of the keys that are in use.
+        self.granted: dict[str, Grant] = {}
+        self._alternatives: dict[str, Alternatives] = {}
         #: Time of the last event.
         self.now_ns = 0.0
         self._free_ns = 0.0
@@ -174,7 +196,7 @@ class Scheduler:
         self._decide(event.time_ns)
         match event:
             case Place():
-                self._place(event.key)
+                self._place(event)
             case Request():
                 self._request(event)
             case Done():
@@ -184,8 +206,10 @@ class Scheduler:
                 if self._uses(event.name):
                     self._release(event.name)
                 del self.keys[event.name]
+                self._alternatives.pop(event.name, None)
         self.now_ns = event.time_ns
-        self.log.append(event)
+        if self._keep_log:
+            self.log.append(event)
         self._decide(event.time_ns)
         decided, self._decided = self._decided, []
         return decided
@@ -205,17 +229,52 @@ class Scheduler:
         """
         return [grant for event in log for grant in self.handle(event)]
 
-    def _place(self, key: RoutingKey) -> None:
-        if key.fabric.digest != self.network.fabric.digest:
+    def _place(self, event: Place) -> None:
+        key = event.key
+        if isinstance(key, InstalledKey):
+            if self.choice != "installed":
+                raise InputError(
+                    f"key {key.name} has alternatives only; expected the choice installed, not "
+                    f"{self.choice}"
+                )
+        elif key.fabric.digest != self.network.fabric.digest:
             raise InputError(
                 f"key {key.name} is for another fabric than {self.network.fabric.name}"
             )
         if key.name in self.keys:
             raise InputError(f"there is already a key {key.name}; expected a new name")
+        if self.choice == "installed":
+            self._alternatives[key.name] = Alternatives.of(self.network, key, event.columns)
         self.keys[key.name] = key
+
+    def alternatives(self, name: str) -> Alternatives:
+        """Return what each alternative of a key adds to the loads; for the choice ``installed``."""
+        return self._alternatives[name]
+
+    def restore(self, name: str, alternative: int) -> None:
+        """Put a key into use with an alternative that was granted before, without a decision.
+
+        Raises
+        ------
+        InputError
+            If the key is unknown or in use, or has no such alternative.
+        """
+        self._known(name)
+        known = self._alternatives.get(name)
+        if known is None or not 0 <= alternative < known.count or self._uses(name):
+            raise InputError(f"key {name} cannot be granted with alternative {alternative} again")
+        self._grant(name, self.now_ns, alternative)
 
     def _uses(self, name: str) -> bool:
         return name in self.granted or any(request.name == name for request in self._waiting)
+
+    def _grant(self, name: str, time_ns: float, alternative: int) -> Grant:
+        """Add the loads of an alternative, and record it as granted."""
+        known = self._alternatives[name]
+        known.add(alternative, 1, self.loads)
+        column = known.columns[alternative] if known.columns else None
+        grant = self.granted[name] = Grant(time_ns, name, column, alternative)
+        return grant
 
     def _request(self, event: Request) -> None:
         self._known(event.name)
@@ -226,25 +285,38 @@ class Scheduler:
     def _decide(self, now_ns: float) -> None:
         while self.next_decision_ns <= now_ns:
             request = self._waiting.popleft()
+            begin_ns = max(request.time_ns + self.latency_ns, self._free_ns)
+            self._free_ns = begin_ns + self.service_ns
+            answer_ns = self._free_ns + self.latency_ns
+            if self.choice == "installed":
+                known = self._alternatives[request.name]
+                best = known.best(self.loads, self.network.weight, self.criterion == "max")
+                self._decided.append(self._grant(request.name, answer_ns, best))
+                continue
             key = self.keys[request.name]
+            assert isinstance(key, RoutingKey)  # as checked when it was placed
             loads = self.reserved if self.choice == "first-fit" else self.loads
             column = chosen_columns(key, loads, self.choice, self.criterion)
             self._add(key, column, 1)
-            self.granted[request.name] = column
-            begin_ns = max(request.time_ns + self.latency_ns, self._free_ns)
-            self._free_ns = begin_ns + self.service_ns
-            self._decided.append(Grant(self._free_ns + self.latency_ns, request.name, column))
+            grant = self.granted[request.name] = Grant(answer_ns, request.name, column)
+            self._decided.append(grant)
 
     def _release(self, name: str) -> None:
         key = self._known(name)
         if not self._uses(name):
             raise InputError(f"key {name} is returned, but it is not in use")
         if name in self.granted:
-            self._add(key, self.granted.pop(name), -1)
+            grant = self.granted.pop(name)
+            if name in self._alternatives:
+                self._alternatives[name].add(grant.alternative, -1, self.loads)
+            else:
+                assert isinstance(key, RoutingKey)
+                assert grant.column is not None
+                self._add(key, grant.column, -1)
         else:
             self._waiting = deque(each for each in self._waiting if each.name != name)
 
-    def _known(self, name: str) -> RoutingKey:
+    def _known(self, name: str) -> RoutingKey | InstalledKey:
         if name not in self.keys:
             raise InputError(f"there is no key {name}{did_you_mean(name, list(self.keys))}")
         return self.keys[name]

@@ -782,6 +782,45 @@ def add_flows(stages, from_subtree, to_subtree, depth, column, sign, loads):
 
 
 @njit(cache=True)
+def best_alternative(start, load, flows, loads, weight, by_maximum):
+    """Return the alternative of a key that gives its links the least loads; of equals the first.
+
+    Parameters
+    ----------
+    start
+        int64 [alternatives + 1]: first entry of each alternative in `load` and `flows`.
+    load, flows
+        int32: links that an alternative uses, and its flows on each.
+    loads
+        int32 [loads]: flows of the other keys.
+    weight
+        float64 [loads]: load that a flow adds.
+    by_maximum
+        Whether the largest load counts first, and then the sum of squared loads that the key adds;
+        otherwise only this sum counts.
+
+    Returns
+    -------
+    int
+        Number of the alternative.
+    """
+    best = np.int64(0)
+    least, least_squares = np.inf, np.inf
+    for number in range(len(start) - 1):
+        largest, squares = 0.0, 0.0
+        for at in range(start[number], start[number + 1]):
+            before = loads[load[at]] * weight[load[at]]
+            after = before + flows[at] * weight[load[at]]
+            largest = max(largest, after)
+            squares += after * after - before * before
+        if not by_maximum:
+            largest = 0.0
+        if largest < least or (largest == least and squares < least_squares):
+            best, least, least_squares = np.int64(number), largest, squares
+    return best
+
+
+@njit(cache=True)
 def path_edges(stages, edge, from_subtree, to_subtree, depth, column):
     """List the edges of each flow's path, upwards and then downwards.
 

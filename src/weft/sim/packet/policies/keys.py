@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.core.arguments import whole_number
 from weft.core.units import Nanoseconds
 from weft.routing_keys.choice import Choice, Criterion
 from weft.routing_keys.make import Colours, First, Method
@@ -50,6 +51,7 @@ def nrk(
     latency: Nanoseconds = 0.0,
     service: Nanoseconds = 0.0,
     before: Before = "wait",
+    alternatives: int = 4,
 ) -> Policy:
     """A scheduler grants a key at the start of each phase, on the switches with the least load.
 
@@ -61,7 +63,8 @@ def nrk(
         How the scheduler gives switches to a key: ``shift`` or ``optimum``, by the largest load
         (``max``) or the ``variance`` of the loads; ``first-fit``, after Hedera's global first fit,
         which places single flows on the first path with room for their demand; or ``fixed``, which
-        keeps the switches that the key got when it was made.
+        keeps the switches that the key got when it was made; or ``installed``, the best of the
+        alternatives that the forwarding tables hold, as `weft serve` does.
     method, colours
         As for `weft.keys`.
     latency, service
@@ -70,13 +73,16 @@ def nrk(
     before
         What the messages of a phase do before its key is granted: ``wait``, or take the ``base``
         routes.
+    alternatives
+        Number of alternatives of each key, for the choice ``installed``.
 
     Notes
     -----
     Source: Routing Keys, sections II-B and III; Hedera (Al-Fares et al., NSDI 2010).
     """
+    whole_number(alternatives, "alternatives", 1, 127)
     rules = KeyRules(
         True, method=method, colours=colours, choice=choice, criterion=criterion,
-        latency_ns=latency, service_ns=service, before=before,
+        latency_ns=latency, service_ns=service, before=before, alternatives=alternatives,
     )  # fmt: skip
     return Policy(keys=rules)

@@ -1,0 +1,163 @@
+"""`weft serve`: the routing-key scheduler as a service beside a subnet manager."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, announced_compile
+from weft.core.errors import InputError, WeftError
+from weft.routing_keys.choice import Criterion
+from weft.service.ledger import WhileMissing
+
+#: Port of the service.
+PORT = 8973
+
+
+def serve_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    store: Annotated[
+        Path, Parameter(help="SQLite database of the state; it is created if it does not exist.")
+    ] = Path("weft-serve.sqlite"),
+    host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[Whole, Parameter(help="Port to listen on.")] = PORT,
+    engine: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--engine", "-e"],
+            help="Engine of the routes to the first LID of each host. Repeatable; the first that "
+            "fits is used, also after a cable has died.",
+        ),
+    ] = ("dmodk", "updn"),
+    alternatives: Annotated[
+        Whole, Parameter(help="Alternatives of each key in the forwarding tables.")
+    ] = 4,
+    lmc: Annotated[
+        Whole | None, Parameter(help="LMC of the subnet. Default: the largest possible.")
+    ] = None,
+    criterion: Annotated[
+        Criterion, Parameter(help="What a grant minimises: the largest load, or the variance.")
+    ] = "max",
+    while_missing: Annotated[
+        WhileMissing,
+        Parameter(
+            help="What a request does while tables are not installed: wait, or use the base routes."
+        ),
+    ] = "wait",
+    lease: Annotated[
+        float, Parameter(help="Seconds after which a key is given back unless it is renewed.")
+    ] = 300.0,
+    seed: Annotated[Whole, Parameter(help="Seed of the keys.")] = 0,
+    tokens: Annotated[bool, Parameter(help="Require tokens, also on a loopback address.")] = False,
+    new_admin_token: Annotated[
+        bool, Parameter(help="Replace the administrator's token, and print the new one.")
+    ] = False,
+    tls_cert: Annotated[Path | None, Parameter(help="Certificate (PEM).")] = None,
+    tls_key: Annotated[Path | None, Parameter(help="Private key of the certificate (PEM).")] = None,
+    send_tokens_unencrypted: Annotated[
+        bool,
+        Parameter(
+            help="Listen on the network without TLS: anyone on the way can read tokens and use "
+            "them."
+        ),
+    ] = False,
+    max_body: Annotated[Whole, Parameter(help="Largest request body in bytes.")] = 64 << 20,
+    max_rate: Annotated[
+        float, Parameter(help="Requests per second from one client address; 0 for no limit.")
+    ] = 5000.0,
+    max_applications: Annotated[Whole, Parameter(help="Largest number of applications.")] = 1000,
+    options: FabricOptions = NO_OPTIONS,
+) -> int:
+    """Place applications, make their routing keys, and grant them over HTTP.
+
+    Without tokens, every user of this machine can do everything; other addresses than loopback
+    require tokens and TLS. The interface is described at /v1/openapi.json, and / is a page.
+    """
+    try:
+        import uvicorn
+
+        from weft.service import http
+    except ImportError as error:
+        raise WeftError(
+            f"weft serve needs further packages ({error.name} is missing): "
+            "pip install 'weft[serve]'"
+        ) from None
+    from weft.routing_keys.network import key_network
+    from weft.routing_keys.tables import most_lmc
+    from weft.service import makers
+    from weft.service.access import ADMINISTRATOR, Access, Limits
+    from weft.service.service import Rules, Service
+    from weft.service.store import Store
+
+    loopback = _is_loopback(host)
+    if (tls_cert is None) != (tls_key is None):
+        raise InputError("--tls-cert and --tls-key are given together")
+    if not loopback and tls_cert is None and not send_tokens_unencrypted:
+        raise InputError(
+            f"{host} is not a loopback address: give --tls-cert and --tls-key, or "
+            "--send-tokens-unencrypted"
+        )
+    if not 0 < lease < float("inf"):
+        raise InputError(f"--lease must be above 0 s, not {lease:g}")
+    with announced_compile():
+        loaded = options.load(fabric)
+        key_network(loaded)
+        makers.base_routes(loaded, engine)
+    most = most_lmc(loaded)
+    bits = most if lmc is None else lmc
+    if not 0 <= bits <= most:
+        raise InputError(f"{loaded.name} has room for an LMC of {most}, not {bits}")
+    opened = Store(store, loaded.digest, {"criterion": criterion, "while_missing": while_missing})
+    settings = makers.Settings(tuple(engine), bits, alternatives, seed)
+    rules = Rules(criterion, while_missing, lease, max_applications)
+    try:
+        access = Access(
+            opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate)
+        )
+        if access.required and (new_admin_token or ADMINISTRATOR not in opened.tokens()):
+            token = secrets.token_urlsafe(32)
+            opened.record([], {ADMINISTRATOR: token})
+            access.add(ADMINISTRATOR, token)
+            print(f"The administrator's token, shown only once: {token}")
+        print(
+            f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, LMC {bits}; listening on "
+            f"{'http' if tls_cert is None else 'https'}://{host}:{port}"
+            f"{'' if access.required else ' without tokens: all users of this machine may use it'}",
+            file=sys.stderr,
+        )
+
+        async def run() -> None:
+            service = Service(loaded, opened, settings, rules)
+            config = uvicorn.Config(
+                http.application_of(service, access), host=host, port=port, log_level="warning",
+                access_log=False, server_header=False,
+                ssl_certfile=None if tls_cert is None else str(tls_cert),
+                ssl_keyfile=None if tls_key is None else str(tls_key),
+            )  # fmt: skip
+            server = uvicorn.Server(config)
+            await server.serve()
+            if not server.started:
+                raise WeftError(f"cannot listen on {host}:{port}")
+
+        asyncio.run(run())
+    finally:
+        opened.close()
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""The routing-key scheduler as a service beside a subnet manager (``weft serve``)."""

@@ -1,0 +1,438 @@
+"""The HTTP interface, version 1."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from weft import __version__
+from weft.core.errors import InputError, NotApplicable, WeftError
+from weft.core.registry import did_you_mean
+from weft.fabrics import Fabric
+from weft.service import makers, models
+from weft.service.access import Access, Denied, LimitMiddleware
+from weft.service.ledger import BASE, Application, Granted, Phase, Refused
+from weft.service.service import Service
+from weft.service.store import StoreFailed
+
+#: Status of each refusal; others are 409, a conflict with the state.
+_STATUS = {
+    "unknown_application": 404,
+    "unknown_phase": 404,
+    "unknown_host": 422,
+    "unknown_rank": 422,
+    "host_twice": 422,
+    "too_many_applications": 429,
+    "not_ready": 503,
+    "key_failed": 503,
+}
+_NAMES = {400: "bad_request", 404: "unknown_address", 405: "method_not_allowed"}
+
+
+def application_of(service: Service, access: Access) -> FastAPI:
+    """Return the web application of a service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    app = FastAPI(
+        title="weft routing-key scheduler",
+        version="1",
+        summary="Routes on demand for the communication phases of applications.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        responses={"4XX": {"model": models.Error}, "5XX": {"model": models.Error}},
+    )
+    _handle_errors(app)
+    app.add_middleware(LimitMiddleware, limits=access.limits)
+    _applications(app, service, access)
+    _keys(app, service, access)
+    _state(app, service, access)
+    return app
+
+
+def error_response(status: int, code: str, message: str, **headers: str) -> JSONResponse:
+    """Return the answer to a request that is refused."""
+    content = {"error": {"status": status, "code": code, "message": message}}
+    return JSONResponse(content, status, headers=headers)
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Turn every error into one answer with status, code and sentence."""
+
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> Response:
+        status = _STATUS.get(error.code, 409)
+        headers = {"Retry-After": "1"} if error.code == "not_ready" else {}
+        return error_response(status, error.code, error.message, **headers)
+
+    @app.exception_handler(Denied)
+    async def denied(_: Request, error: Denied) -> Response:
+        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        return error_response(error.status, error.code, str(error), **headers)
+
+    @app.exception_handler(StoreFailed)
+    async def not_stored(_: Request, error: StoreFailed) -> Response:
+        return error_response(507, "not_stored", f"nothing has changed: {error}")
+
+    @app.exception_handler(InputError)
+    @app.exception_handler(NotApplicable)
+    async def wrong(_: Request, error: WeftError) -> Response:
+        return error_response(422, "wrong_value", str(error))
+
+    @app.exception_handler(WeftError)
+    async def failed(_: Request, error: WeftError) -> Response:
+        return error_response(503, "unavailable", str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        first, *more = error.errors()
+        if first["type"] == "json_invalid":
+            where = first.get("ctx", {}).get("error", "")
+            return error_response(400, "bad_json", f"the body is not JSON: {where}")
+        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+        message = f"{place}: {first['msg']}"
+        if more:
+            message += f" (and {len(more)} more)"
+        return error_response(422, "wrong_value", message)
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        code = _NAMES.get(error.status_code, "refused")
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        return error_response(error.status_code, code, message)
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> Response:
+        message = "an error in weft serve; its log has the details"
+        return error_response(500, "internal_error", message)
+
+
+# -- applications ------------------------------------------------------------------------------
+
+
+def _applications(app: FastAPI, service: Service, access: Access) -> None:
+    administrator = Depends(access.administrator)
+    owner = Depends(access.owner)
+
+    @app.post("/v1/applications", status_code=201, dependencies=[administrator])
+    async def place_application(body: models.ApplicationRequest) -> models.Placed:
+        """Place an application on hosts, and begin to make the keys of its phases."""
+        hosts: list[int] | int
+        if body.hosts is None:
+            assert body.num_hosts is not None
+            hosts = body.num_hosts
+        else:
+            hosts = host_numbers(service.fabric, body.hosts)
+        token = await service.announce(body.name, hosts, phase_specs(body.phases), body.workload)
+        access.add(body.name, token)
+        placed = application_answer(service, service.ledger.application(body.name))
+        return models.Placed(**placed.model_dump(), token=token)
+
+    @app.get("/v1/applications", dependencies=[administrator])
+    async def list_applications() -> list[models.ApplicationAnswer]:
+        """List all applications."""
+        every = list(service.ledger.applications.values())
+        return [application_answer(service, each) for each in every]
+
+    @app.get("/v1/applications/{application}", dependencies=[owner])
+    async def show_application(application: models.Name) -> models.ApplicationAnswer:
+        """Show an application and the state of its keys."""
+        return application_answer(service, service.ledger.application(application))
+
+    @app.delete("/v1/applications/{application}", status_code=204, dependencies=[owner])
+    async def remove_application(application: models.Name) -> None:
+        """Remove an application: its keys are given back and its hosts are free."""
+        await service.leave(application)
+        access.forget(application)
+
+    @app.post("/v1/advice", dependencies=[administrator])
+    async def advise(body: models.AdviceRequest) -> models.AdviceAnswer:
+        """Say which of some hosts an application should use, and in which order of ranks."""
+        free = service.free_hosts()
+        if body.hosts is not None:
+            wanted = set(host_numbers(service.fabric, body.hosts))
+            free = [host for host in free if host in wanted]
+        found = await service.advise(body.num_hosts, free, phase_specs(body.phases), body.workload)
+        names = service.fabric.host_names
+        return models.AdviceAnswer(
+            placements=[
+                models.AdvicePlacement(
+                    placement=each.placement, hosts=[names[host] for host in each.hosts],
+                    contention=each.contention, base_contention=each.base_contention,
+                    leaf_switches=each.leaf_switches,
+                )
+                for each in found
+            ]
+        )  # fmt: skip
+
+
+# -- keys --------------------------------------------------------------------------------------
+
+
+def _keys(app: FastAPI, service: Service, access: Access) -> None:
+    owner = Depends(access.owner)
+    root = "/v1/applications/{application}"
+
+    @app.get(f"{root}/keys/{{phase}}", dependencies=[owner])
+    async def show_key(application: models.Name, phase: models.Name) -> models.KeyAnswer:
+        """Show the key of a phase and the paths of its alternatives."""
+        found = service.ledger.phase(application, phase)
+        summary = key_summary(service, application, found)
+        numbers = range(found.key.num_alternatives) if found.key is not None else ()
+        return models.KeyAnswer(
+            **summary.model_dump(),
+            alternatives_paths=[
+                models.Alternative(number=number, paths=paths(service, application, found, number))
+                for number in numbers
+            ],
+        )
+
+    # The two requests of every phase answer with bytes, which saves half of their time.
+    @app.post(f"{root}/keys/{{phase}}/request", dependencies=[owner], response_model=models.Grant)
+    async def request_key(
+        application: models.Name, phase: models.Name, body: models.KeyRequest | None = None
+    ) -> Response:
+        """Ask for the key of a phase that begins (RODRequest)."""
+        body = body or models.KeyRequest()
+        granted, *contention = await service.request(application, phase, body.lease_s, body.wait_s)
+        answer = grant(service, granted, tuple(contention), with_paths=body.paths)
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    @app.post(f"{root}/keys/{{phase}}/done", dependencies=[owner], response_model=models.Returned)
+    async def return_key(application: models.Name, phase: models.Name) -> Response:
+        """Give back the key of a phase that has ended (RODDone)."""
+        await service.give_back(application, phase)
+        answer = models.Returned(application=application, phase=phase)
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    @app.post(f"{root}/renew", dependencies=[owner])
+    async def renew(application: models.Name) -> models.Renewal:
+        """Say that the application is alive: the leases of its grants begin anew."""
+        answer = await service.renew(application)
+        return models.Renewal(
+            grants=[
+                grant(service, each, service.contention_of(each), with_paths=False)
+                for each in answer.granted
+            ]
+        )
+
+    @app.get(f"{root}/changes", dependencies=[owner])
+    async def changes(
+        application: models.Name,
+        after: Annotated[int, Query(ge=0)] = 0,
+        wait_s: Annotated[float, Query(ge=0, le=600)] = 0.0,
+    ) -> models.Changes:
+        """List what happened to the keys of an application; wait until something does."""
+        service.ledger.application(application)
+        found = await service.wait_for_change(application, after, wait_s)
+        return models.Changes(
+            version=service.version,
+            changes=[
+                models.Change(number=c.number, kind=c.kind, phase=c.phase, reason=c.reason)
+                for c in found
+            ],
+        )
+
+
+# -- state -------------------------------------------------------------------------------------
+
+
+def _state(app: FastAPI, service: Service, access: Access) -> None:
+    @app.get("/v1/health")
+    async def health() -> models.Health:
+        """Say whether the service is well."""
+        return models.Health(
+            weft=__version__, fabric=service.fabric.name, hosts=service.fabric.num_hosts,
+            problems=list(service.problems.values()),
+        )  # fmt: skip
+
+    @app.get("/v1/state", dependencies=[Depends(access.administrator)])
+    async def state() -> models.State:
+        """Show who holds which key, and where keys meet."""
+        return state_of(service)
+
+    @app.get("/v1/log", dependencies=[Depends(access.administrator)])
+    async def log(
+        after: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    ) -> Response:
+        """Return lines of the log, which 'weft keys replay' reads."""
+        lines = [text for _, text in service.store.log(after, limit)]
+        return Response("".join(f"{text}\n" for text in lines), media_type="application/x-ndjson")
+
+
+# -- conversions -------------------------------------------------------------------------------
+
+
+def host_numbers(fabric: Fabric, names: list[str]) -> list[int]:
+    """Return the numbers of hosts.
+
+    Raises
+    ------
+    Refused
+        If there is no such host.
+    """
+    known = number_of_host(fabric)
+    for name in names:
+        if name not in known:
+            raise Refused(
+                "unknown_host",
+                f"{fabric.name} has no host {name}{did_you_mean(name, list(known))}",
+            )
+    return [known[name] for name in names]
+
+
+@lru_cache(maxsize=1)
+def number_of_host(fabric: Fabric) -> dict[str, int]:
+    """Return the number of each host by name."""
+    return {name: number for number, name in enumerate(fabric.host_names)}
+
+
+def phase_specs(phases: list[models.PhaseRequest] | None) -> list[makers.PhaseSpec] | None:
+    """Return phases as `weft.service.makers.expand` takes them."""
+    if phases is None:
+        return None
+    specs: list[makers.PhaseSpec] = []
+    for phase in phases:
+        spec = phase.pattern if phase.flows is None else phase.flows
+        assert spec is not None  # as checked by the model
+        specs.append((phase.name, spec))
+    return specs
+
+
+def key_summary(service: Service, application: str, phase: Phase) -> models.KeySummary:
+    """Return the key of a phase without its paths."""
+    return models.KeySummary(
+        phase=phase.name, state=phase.state.value, flows=len(phase.sources),
+        alternatives=0 if phase.key is None else phase.key.num_alternatives,
+        generation=phase.generation, reason=phase.reason,
+        granted=(application, phase.name) in service.ledger.grants,
+    )  # fmt: skip
+
+
+def application_answer(service: Service, application: Application) -> models.ApplicationAnswer:
+    """Return an application and its keys."""
+    names = service.fabric.host_names
+    return models.ApplicationAnswer(
+        name=application.name,
+        hosts=[names[host] for host in application.hosts],
+        keys=[key_summary(service, application.name, each) for each in application.phases.values()],
+    )
+
+
+def paths(service: Service, application: str, phase: Phase, alternative: int) -> list[models.Path]:
+    """Return how each flow of a phase is sent with an alternative of its key."""
+    hosts = service.ledger.application(application).hosts
+    rank = {host: number for number, host in enumerate(hosts.tolist())}
+    lids = service.base_lid
+    bits = np.zeros(len(phase.sources), dtype=np.uint8)
+    if alternative != BASE and phase.key is not None:
+        bits = phase.key.lid_offset[alternative]
+    return [
+        models.Path(
+            source=rank[source], destination=rank[destination], path_bits=bit,
+            dlid=None if lids is None else int(lids[destination]) + bit,
+        )
+        for source, destination, bit in zip(
+            phase.sources.tolist(), phase.destinations.tolist(), bits.tolist(), strict=True
+        )
+    ]  # fmt: skip
+
+
+def grant(
+    service: Service, granted: Granted, contention: tuple[int, ...], *, with_paths: bool
+) -> models.Grant:
+    """Return a grant."""
+    listed = None
+    if with_paths:
+        phase = service.ledger.phase(granted.application, granted.phase)
+        listed = paths(service, granted.application, phase, granted.alternative)
+    return models.Grant(
+        application=granted.application, phase=granted.phase, alternative=granted.alternative,
+        generation=granted.generation, since_ns=granted.since_ns,
+        lease_s=granted.lease_ns / 1e9, until_ns=granted.until_ns,
+        contention=contention[0], base_contention=contention[1], paths=listed,
+    )  # fmt: skip
+
+
+def state_of(service: Service) -> models.State:
+    """Return the state of the service."""
+    ledger = service.ledger
+    keys, base = service.contention
+    return models.State(
+        version=service.version,
+        time_ns=ledger.now_ns,
+        fabric=service.fabric.name,
+        hosts=service.fabric.num_hosts,
+        applications=[application_answer(service, each) for each in ledger.applications.values()],
+        grants=[
+            models.GrantSummary(
+                application=each.application, phase=each.phase, alternative=each.alternative,
+                since_ns=each.since_ns, until_ns=each.until_ns,
+            )
+            for each in ledger.grants.values()
+        ],
+        contention=keys,
+        base_contention=base,
+        meetings=meetings(service, on_base=False),
+        base_meetings=meetings(service, on_base=True),
+        subnet=models.SubnetState(
+            manager="none" if service.installer is None else "opensm",
+            missing_cables=[service.fabric.cable_name(cable) for cable in service.missing],
+            reloads=service.counts.reloads, last_reload_s=service.last_reload_s,
+            problem=service.problems.get("subnet", ""),
+        ),
+    )  # fmt: skip
+
+
+def meetings(service: Service, *, on_base: bool, most: int = 20) -> list[models.Meeting]:
+    """Return the links on which most flows of several keys meet.
+
+    Parameters
+    ----------
+    service
+        The service.
+    on_base
+        Whether all granted keys take the base routes.
+    most
+        Largest number of links.
+    """
+    ledger, network = service.ledger, service.network
+    loads = ledger.base_loads if on_base else ledger.loads
+    busiest = np.flatnonzero(loads > 1)
+    busiest = busiest[np.argsort(-loads[busiest], kind="stable")][:most]
+    keys: dict[int, list[str]] = {int(load): [] for load in busiest}
+    for (application, name), granted in ledger.grants.items():
+        phase = ledger.phase(application, name)
+        used = phase.base_flows if on_base else phase.flows
+        if used is None or granted.alternative == BASE:
+            continue
+        first, end = used.start[
+            [0, 1] if on_base else [granted.alternative, granted.alternative + 1]
+        ]
+        for load in np.intersect1d(used.load[first:end], busiest).tolist():
+            keys[load].append(f"{application}/{name}")
+    graph = service.fabric.graph
+    return [
+        models.Meeting(
+            link=service.fabric.link_name(int(graph.edge_link[network.edge[load]])),
+            flows=int(loads[load]), keys=names,
+        )
+        for load, names in keys.items()
+    ]  # fmt: skip

@@ -1,0 +1,147 @@
+"""The log: events and decisions as lines of JSON, which replay to the same decisions."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.routing_keys.alternatives import InstalledKey
+from weft.service.ledger import Announced, Answer, Event, Ledger, Made, Withdrawn
+
+#: Classes of events by name.
+EVENTS = {each.__name__.lower(): each for each in get_args(Event)}
+_ARRAYS = ("sources", "destinations", "offset", "link", "lid_offset")
+
+
+def pack_key(key: InstalledKey) -> bytes:
+    """Return the paths of a key as bytes."""
+    stream = io.BytesIO()
+    np.savez(stream, **{name: getattr(key, name) for name in _ARRAYS})
+    return zlib.compress(stream.getvalue(), 1)
+
+
+def unpack_key(name: str, data: bytes) -> InstalledKey:
+    """Return the key whose paths `pack_key` packed."""
+    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as arrays:
+        return InstalledKey(name, *(arrays[each] for each in _ARRAYS))
+
+
+def event_json(event: Event) -> str:
+    """Return an event as JSON. The paths of a made key are left out: see `line`."""
+    if isinstance(event, Made):
+        content: dict[str, Any] = {
+            "time_ns": event.time_ns, "application": event.application, "phase": event.phase
+        }  # fmt: skip
+    elif isinstance(event, Announced):
+        content = {
+            "time_ns": event.time_ns, "application": event.application, "hosts": event.hosts,
+            "phases": event.phases,
+        }  # fmt: skip
+    else:
+        content = {each.name: getattr(event, each.name) for each in fields(event)}
+    return json.dumps({"event": type(event).__name__.lower(), **content}, separators=(",", ":"))
+
+
+def answer_json(answer: Answer) -> str:
+    """Return what an event has changed as JSON."""
+    return json.dumps(asdict(answer), separators=(",", ":"))
+
+
+def line(event: str, answer: str, key: bytes | None = None, base: bytes | None = None) -> str:
+    """Return a line of the log.
+
+    Parameters
+    ----------
+    event, answer
+        Texts of `event_json` and `answer_json`.
+    key, base
+        Packed paths of the key that the event made.
+    """
+    paths = ""
+    if key is not None and base is not None:
+        texts = {
+            name: base64.b64encode(data).decode() for name, data in (("key", key), ("base", base))
+        }
+        paths = f',"paths":{json.dumps(texts)}'
+    return f'{{"decision":{answer}{paths},{event[1:]}'
+
+
+def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -> Event:
+    """Return the event that `event_json` wrote.
+
+    Raises
+    ------
+    InputError
+        If the content is not that of an event.
+    """
+    rest = dict(content)
+    kind = EVENTS.get(str(rest.pop("event", "")))
+    try:
+        if kind is None:
+            raise TypeError
+        if kind is Made:
+            if key is None or base is None:
+                raise TypeError
+            rest["key"] = unpack_key(rest["phase"], key)
+            rest["base"] = unpack_key(rest["phase"], base)
+        elif kind is Announced:
+            rest["hosts"] = tuple(rest["hosts"])
+            rest["phases"] = {
+                name: (tuple(ends[0]), tuple(ends[1])) for name, ends in rest["phases"].items()
+            }
+        elif kind is Withdrawn:
+            rest["keys"] = tuple((application, phase) for application, phase in rest["keys"])
+        event: Event = kind(**rest)
+    except (TypeError, KeyError, ValueError, zlib.error):
+        raise InputError("is not an event of a log of weft serve") from None
+    return event
+
+
+def read_log(path: str | Path) -> Iterator[tuple[Event, str]]:
+    """Read a log: each event, and its decision as JSON.
+
+    Raises
+    ------
+    InputError
+        If a line is not JSON or not an event; the message gives file and line.
+    """
+    for number, text in enumerate(read_text(path).splitlines(), 1):
+        try:
+            content = json.loads(text)
+            decision = content.pop("decision")
+            paths = {
+                name: base64.b64decode(data) for name, data in content.pop("paths", {}).items()
+            }
+            event = read_event(content, paths.get("key"), paths.get("base"))
+        except InputError as error:
+            raise InputError(error.message, file=path, line=number) from None
+        except (ValueError, AttributeError, KeyError, TypeError):
+            raise InputError(
+                "is not a line of a log of weft serve", file=path, line=number
+            ) from None
+        yield event, json.dumps(decision, separators=(",", ":"))
+
+
+def replay(ledger: Ledger, log: Iterable[tuple[Event, str]]) -> tuple[int, int]:
+    """Handle the events of a log again.
+
+    Returns
+    -------
+    events, different
+        Number of events, and of those whose decision differs from the recorded one.
+    """
+    events = different = 0
+    for event, decision in log:
+        events += 1
+        different += answer_json(ledger.handle(event)) != decision
+    return events, different

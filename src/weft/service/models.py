@@ -1,0 +1,279 @@
+"""Bodies of requests and answers of the HTTP interface, version 1."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+#: Names of applications and phases, which are parts of addresses.
+Name = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+@-]*$",
+        description="Letters, digits and _ . : + @ -, beginning with a letter or digit.",
+    ),
+]  # fmt: skip
+Host = Annotated[str, Field(min_length=1, max_length=256, description="Name of a host.")]
+Rank = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Seconds = Annotated[float, Field(gt=0, le=86400.0 * 365)]
+
+
+class _Body(BaseModel):
+    """A body, in which unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PhaseRequest(_Body):
+    """A phase: its flows between ranks, or a traffic pattern among all ranks."""
+
+    name: Name
+    flows: list[tuple[Rank, Rank]] | None = Field(
+        default=None, max_length=4_000_000, description="Source and destination rank of each flow."
+    )
+    pattern: str | None = Field(
+        default=None,
+        max_length=256,
+        description="A pattern of 'weft list patterns', as in 'shift:by=1'.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PhaseRequest:
+        if (self.flows is None) == (self.pattern is None):
+            raise ValueError("expected flows or pattern, and not both")
+        return self
+
+
+class ApplicationRequest(_Body):
+    """An application to place.
+
+    Give the hosts in order of rank, or a number of hosts that the service chooses. Give the
+    phases, or a workload whose keys or phases they are.
+    """
+
+    name: Name
+    hosts: list[Host] | None = Field(default=None, min_length=1, max_length=1_000_000)
+    num_hosts: int | None = Field(default=None, ge=1, le=1_000_000)
+    phases: list[PhaseRequest] | None = Field(default=None, min_length=1, max_length=1024)
+    workload: str | None = Field(
+        default=None, max_length=256,
+        description="A workload by name, as in 'cartesian:dims=3,keys=true'; not a file.",
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> ApplicationRequest:
+        if (self.hosts is None) == (self.num_hosts is None):
+            raise ValueError("expected hosts or num_hosts, and not both")
+        if (self.phases is None) == (self.workload is None):
+            raise ValueError("expected phases or workload, and not both")
+        return self
+
+
+class KeySummary(_Body):
+    """The key of a phase."""
+
+    phase: str
+    state: Literal["making", "ready", "failed"]
+    flows: int
+    alternatives: int = Field(description="Alternatives in the forwarding tables; 0 until ready.")
+    generation: int = Field(description="How many times the key has been made.")
+    reason: str = Field(description="Why the key failed, or is made again; else empty.")
+    granted: bool
+
+
+class ApplicationAnswer(_Body):
+    """An application and its keys."""
+
+    name: str
+    hosts: list[str] = Field(description="Host of each rank.")
+    keys: list[KeySummary]
+
+
+class Placed(ApplicationAnswer):
+    """A new application."""
+
+    token: str = Field(description="Token of the application, shown only once.")
+
+
+class Path(_Body):
+    """How one flow is sent."""
+
+    source: int = Field(description="Rank.")
+    destination: int = Field(description="Rank.")
+    path_bits: int = Field(description="Offset from the base LID of the destination.")
+    dlid: int | None = Field(description="LID of the destination; None without a subnet manager.")
+
+
+class Alternative(_Body):
+    """One set of paths of a key."""
+
+    number: int
+    paths: list[Path]
+
+
+class KeyAnswer(KeySummary):
+    """The key of a phase with the paths of each alternative."""
+
+    alternatives_paths: list[Alternative]
+
+
+class KeyRequest(_Body):
+    """A request of a key (RODRequest)."""
+
+    lease_s: Seconds | None = Field(
+        default=None,
+        description="The key is given back after this time unless the lease is renewed.",
+    )
+    wait_s: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=600.0,
+        description="How long to wait for tables that are not installed yet.",
+    )
+    paths: bool = Field(
+        default=False, description="Whether the answer lists the path of each flow."
+    )
+
+
+class Grant(_Body):
+    """A granted key."""
+
+    application: str
+    phase: str
+    alternative: int = Field(description="Number of the alternative; -1 for the base routes.")
+    generation: int = Field(description="Changes when the key is made again.")
+    since_ns: int = Field(description="Time of the grant, in ns since 1970.")
+    lease_s: float
+    until_ns: int = Field(description="End of the lease, in ns since 1970.")
+    contention: int = Field(
+        description="Most flows of granted keys on a link of this key, this key included."
+    )
+    base_contention: int = Field(description="The same if all granted keys took the base routes.")
+    paths: list[Path] | None = None
+
+
+class Renewal(_Body):
+    """Grants whose lease began anew."""
+
+    grants: list[Grant]
+
+
+class Change(_Body):
+    """Something that happened to the key of a phase."""
+
+    number: int
+    kind: Literal["ready", "failed", "withdrawn", "expired"]
+    phase: str
+    reason: str
+
+
+class Changes(_Body):
+    """Changes of an application's keys."""
+
+    version: int = Field(description="Ask for the changes after this number next.")
+    changes: list[Change]
+
+
+class Health(_Body):
+    """Whether the service is well."""
+
+    weft: str
+    fabric: str
+    hosts: int
+    problems: list[str] = Field(description="Empty if all is well.")
+
+
+class Returned(_Body):
+    """A key that was given back."""
+
+    application: str
+    phase: str
+
+
+class AdviceRequest(_Body):
+    """A request of advice: which of the free hosts to use, and in which order."""
+
+    num_hosts: int = Field(ge=1, le=1_000_000)
+    hosts: list[Host] | None = Field(
+        default=None,
+        description="Hosts to choose among, such as those that are free; by default all.",
+    )
+    phases: list[PhaseRequest] | None = Field(default=None, min_length=1, max_length=1024)
+    workload: str | None = Field(default=None, max_length=256)
+
+
+class AdvicePlacement(_Body):
+    """A placement and what it costs."""
+
+    placement: str
+    hosts: list[str]
+    contention: float = Field(
+        description="Most flows of a key on a link with routing keys, over its phases."
+    )
+    base_contention: float = Field(description="The same with the base routes.")
+    leaf_switches: int = Field(description="Leaf switches that the hosts are on.")
+
+
+class AdviceAnswer(_Body):
+    """Placements, the best first."""
+
+    placements: list[AdvicePlacement]
+
+
+class Meeting(_Body):
+    """A link on which flows of several keys meet."""
+
+    link: str
+    flows: int
+    keys: list[str]
+
+
+class GrantSummary(_Body):
+    """A granted key in the state."""
+
+    application: str
+    phase: str
+    alternative: int
+    since_ns: int
+    until_ns: int
+
+
+class SubnetState(_Body):
+    """What the service knows of the subnet manager."""
+
+    manager: Literal["none", "opensm"]
+    missing_cables: list[str]
+    reloads: int
+    last_reload_s: float | None
+    problem: str
+
+
+class State(_Body):
+    """The state of the service, for the page and for monitoring."""
+
+    version: int = Field(description="Number of the last event; the state changes only with it.")
+    time_ns: int
+    fabric: str
+    hosts: int
+    applications: list[ApplicationAnswer]
+    grants: list[GrantSummary]
+    contention: int = Field(description="Most flows of granted keys on a link.")
+    base_contention: int = Field(description="The same if all granted keys took the base routes.")
+    meetings: list[Meeting] = Field(description="The links on which most flows meet.")
+    base_meetings: list[Meeting]
+    subnet: SubnetState
+
+
+class ErrorContent(_Body):
+    """What is wrong, for programs and for people."""
+
+    status: int
+    code: str
+    message: str
+
+
+class Error(_Body):
+    """The body of every answer with a status of 400 or above."""
+
+    error: ErrorContent

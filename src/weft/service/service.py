@@ -1,0 +1,669 @@
+"""The service: it gives events a time and an order, stores what they change, and answers.
+
+One task handles all events in batches: it passes them to the ledger, commits the batch, and only
+then answers. Keys are made in other processes meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import multiprocessing
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import WeftError
+from weft.fabrics import Fabric
+from weft.routing_keys.choice import Criterion
+from weft.routing_keys.network import key_network
+from weft.service import makers
+from weft.service.installer import Installer
+from weft.service.ledger import (
+    BASE,
+    Announced,
+    Answer,
+    Application,
+    Event,
+    Expired,
+    Failed,
+    Granted,
+    KeyState,
+    Ledger,
+    Left,
+    Made,
+    Refused,
+    Renewed,
+    Requested,
+    Returned,
+    WhileMissing,
+    Withdrawn,
+)
+from weft.service.store import Store, StoreFailed
+
+T = TypeVar("T")
+ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
+log = logging.getLogger("weft.serve")
+#: Seconds between two searches for expired leases, and for changes of the subnet.
+_TICK_S = 0.5
+#: Largest number of events in one transaction.
+_BATCH = 256
+#: Changes of an application that are remembered for clients that wait for them.
+_CHANGES = 256
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Settings of the service.
+
+    Parameters
+    ----------
+    criterion
+        As for `weft.routing_keys.choice.chosen_columns`.
+    while_missing
+        As for `weft.service.ledger.Ledger`.
+    lease_s
+        Lease of a grant unless the request names one.
+    most_applications
+        Largest number of applications.
+    """
+
+    criterion: Criterion = "max"
+    while_missing: WhileMissing = "wait"
+    lease_s: float = 300.0
+    most_applications: int = 1000
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that happened to the keys of an application.
+
+    Parameters
+    ----------
+    number
+        Counts up over all changes of the service.
+    kind
+        What happened.
+    phase, reason
+        Name of the phase, and the reason in words, if there is one.
+    """
+
+    number: int
+    kind: ChangeKind
+    phase: str
+    reason: str
+
+
+@dataclass(eq=False)
+class _Command:
+    """An event that waits for its turn."""
+
+    make: Callable[[int], Event | None]
+    view: Callable[[Answer], Any]
+    done: asyncio.Future[Any]
+    token: tuple[str, str] | None = None
+
+
+@dataclass
+class Counts:
+    """Counters since the start, for metrics."""
+
+    granted: int = 0
+    granted_on_base: int = 0
+    returned: int = 0
+    expired: int = 0
+    withdrawn: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    flows_saved: int = 0
+    reloads: int = 0
+    batches: int = 0
+    events: int = 0
+
+
+class Service:
+    """The running service.
+
+    Parameters
+    ----------
+    fabric
+        The whole fabric.
+    store
+        The store, with the service's lock.
+    settings
+        How keys are made.
+    rules
+        Further settings.
+    installer
+        Where tables are installed; None without a subnet manager.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        store: Store,
+        settings: makers.Settings,
+        rules: Rules,
+        installer: Installer | None = None,
+    ) -> None:
+        self.fabric = fabric
+        self.network = key_network(fabric)
+        self.store = store
+        self.settings = settings
+        self.rules = rules
+        self.installer = installer
+        self.counts = Counts()
+        #: Text for the user about the clock, the store or the subnet; empty if all is well.
+        self.problems: dict[str, str] = {}
+        self.missing: tuple[int, ...] = ()
+        self.last_reload_s: float | None = None
+        #: int [hosts]: base LIDs in the subnet; None without a subnet manager.
+        self.base_lid: NDArray[np.integer[Any]] | None = None
+        self.changed = asyncio.Condition()
+        self.changes: dict[str, deque[Change]] = {}
+        self.version = 0
+        self._queue: asyncio.Queue[_Command] = asyncio.Queue()
+        self._disk = ThreadPoolExecutor(1, "weft-store")
+        self._makers: Executor | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._installing = asyncio.Lock()
+        self._recover()
+
+    # -- life --------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Set the ledger to what is stored."""
+        ledger = Ledger(
+            self.network, criterion=self.rules.criterion, while_missing=self.rules.while_missing
+        )
+        self.store.load(ledger)
+        self.ledger = ledger
+
+    async def start(self) -> None:
+        """Start the tasks: events, leases, keys that are not made yet, and the subnet."""
+        self._new_makers()
+        behind_ns = self.ledger.now_ns - time.time_ns()
+        if behind_ns > 0:
+            self.problems["clock"] = (
+                f"the clock is {behind_ns / 1e9:.1f} s behind the last event of the store; times "
+                "continue from that event"
+            )
+            log.warning("%s", self.problems["clock"])
+        self._spawn(self._write())
+        # Clients could not renew while the service was down.
+        for name in list(self.ledger.applications):
+            await self.do(partial(Renewed, application=name))
+        if self.installer is not None:
+            await self._look()
+            await self._install()
+        self._spawn(self._tick())
+        self._make_missing()
+
+    async def stop(self) -> None:
+        """End the tasks and processes; the state is in the store."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._makers is not None:
+            self._makers.shutdown(wait=False, cancel_futures=True)
+        if self.installer is not None:
+            self.installer.close()
+        self._disk.shutdown()
+
+    def _new_makers(self) -> None:
+        self._makers = ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn"), makers.initialise,
+            (self.fabric, self.settings),
+        )  # fmt: skip
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+
+        def over(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            if not task.cancelled() and task.exception() is not None:
+                log.error("a task of the service failed", exc_info=task.exception())
+
+        task.add_done_callback(over)
+
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run a function of `makers` in the worker process; start a new one if it has died."""
+        loop = asyncio.get_running_loop()
+        for again in (True, False):
+            try:
+                return await loop.run_in_executor(self._makers, function, *arguments)
+            except BrokenExecutor:
+                if not again:
+                    raise WeftError("the process that makes keys has died twice") from None
+                log.error("the process that makes keys has died; starting another")
+                self._new_makers()
+        raise AssertionError
+
+    # -- events ------------------------------------------------------------------------------
+
+    async def do(
+        self,
+        make: Callable[[int], Event | None],
+        view: Callable[[Answer], T] | None = None,
+        token: tuple[str, str] | None = None,
+    ) -> T:
+        """Handle an event in its turn, and return when what it changed is on the disk.
+
+        Parameters
+        ----------
+        make
+            Returns the event for its time in ns; None only to read.
+        view
+            Called with the ledger's answer before any later event; its result is returned.
+        token
+            Name and token to store with the event.
+
+        Raises
+        ------
+        Refused
+            If the ledger refuses the event.
+        StoreFailed
+            If it cannot be stored; it has then changed nothing.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(_Command(make, view or (lambda answer: answer), done, token))
+        return await done
+
+    def _now_ns(self) -> int:
+        """Return the time of an event, which never goes backwards."""
+        return max(time.time_ns(), self.ledger.now_ns)
+
+    async def _write(self) -> None:
+        """Handle events, batch by batch."""
+        loop = asyncio.get_running_loop()
+        while True:
+            commands = [await self._queue.get()]
+            while len(commands) < _BATCH and not self._queue.empty():
+                commands.append(self._queue.get_nowait())
+            batch: list[tuple[Event, Answer]] = []
+            tokens: dict[str, str] = {}
+            results: list[tuple[_Command, Any, Exception | None]] = []
+            for command in commands:
+                try:
+                    event = command.make(self._now_ns())
+                    answer = Answer() if event is None else self.ledger.handle(event)
+                    if event is not None and not _empty(event, answer):
+                        batch.append((event, answer))
+                    if command.token is not None:
+                        tokens[command.token[0]] = command.token[1]
+                    results.append((command, command.view(answer), None))
+                except Exception as error:  # it is raised to whoever asked
+                    results.append((command, None, error))
+            if batch or tokens:
+                try:
+                    await loop.run_in_executor(self._disk, self.store.record, batch, tokens)
+                    self.problems.pop("store", None)
+                except StoreFailed as error:
+                    log.error("%s", error)
+                    self.problems["store"] = str(error)
+                    self._recover()
+                    results = [(command, None, error) for command in commands]
+                    batch = []
+            for command, result, failure in results:
+                if command.done.cancelled():
+                    continue
+                if failure is not None:
+                    command.done.set_exception(failure)
+                else:
+                    command.done.set_result(result)
+            if batch:
+                self._count(batch)
+                await self._tell(batch)
+
+    def _count(self, batch: Sequence[tuple[Event, Answer]]) -> None:
+        counts = self.counts
+        counts.batches += 1
+        counts.events += len(batch)
+        self.version += len(batch)
+        for event, answer in batch:
+            if isinstance(event, Requested):
+                counts.granted += 1
+                counts.granted_on_base += answer.granted[0].alternative == BASE
+            match answer.reason:
+                case "done" | "left":
+                    counts.returned += len(answer.ended)
+                case "expired":
+                    counts.expired += len(answer.ended)
+                case "withdrawn":
+                    counts.withdrawn += len(answer.ended)
+
+    async def _tell(self, batch: Sequence[tuple[Event, Answer]]) -> None:
+        """Record the changes of applications, and wake those who wait for them."""
+        told = False
+        for event, answer in batch:
+            changes: list[tuple[str, ChangeKind, str, str]]
+            match event:
+                case Made():
+                    changes = [(event.application, "ready", event.phase, "")]
+                case Failed():
+                    changes = [(event.application, "failed", event.phase, event.reason)]
+                case Withdrawn():
+                    changes = [
+                        (name, "withdrawn", phase, event.reason) for name, phase in event.keys
+                    ]
+                case Expired():
+                    changes = [(g.application, "expired", g.phase, "") for g in answer.ended]
+                case Left():
+                    self.changes.pop(event.application, None)
+                    continue
+                case _:
+                    continue
+            for name, kind, phase, reason in changes:
+                known = self.changes.setdefault(name, deque(maxlen=_CHANGES))
+                known.append(Change(self.version, kind, phase, reason))
+                told = True
+        if told:
+            async with self.changed:
+                self.changed.notify_all()
+
+    async def _tick(self) -> None:
+        """End leases and watch the subnet."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            with contextlib.suppress(StoreFailed):  # recorded, and tried again
+                now_ns = self._now_ns()
+                if any(grant.until_ns <= now_ns for grant in self.ledger.grants.values()):
+                    await self.do(Expired)
+                if self.installer is not None and not self._installing.locked():
+                    await self._look()
+
+    # -- applications ------------------------------------------------------------------------
+
+    async def announce(
+        self,
+        name: str,
+        hosts: Sequence[int] | int,
+        phases: Sequence[makers.PhaseSpec] | None,
+        workload: str | None,
+    ) -> str:
+        """Place an application, begin to make its keys, and return its token.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        hosts
+            Host of each rank, or a number of hosts.
+        phases, workload
+            As for `weft.service.makers.expand`.
+
+        Raises
+        ------
+        Refused, StoreFailed
+            As `do`.
+        InputError, NotApplicable
+            As `weft.service.makers.expand` and `weft.service.makers.advise`.
+        """
+        if isinstance(hosts, int):
+            free = self.free_hosts()
+            best, *_ = await self.advise(hosts, free, phases, workload)
+            hosts = best.hosts
+        flows = await self._run(makers.expand, len(hosts), phases, workload)
+        token = secrets.token_urlsafe(32)
+        chosen = tuple(hosts)
+
+        def event(now_ns: int) -> Event:
+            if len(self.ledger.applications) >= self.rules.most_applications:
+                raise Refused(
+                    "too_many_applications",
+                    f"there are already {self.rules.most_applications} applications",
+                )
+            return Announced(now_ns, name, chosen, flows)
+
+        await self.do(event, token=(name, token))
+        self._spawn(self._make(name))
+        return token
+
+    async def advise(
+        self,
+        num_hosts: int,
+        free: Sequence[int],
+        phases: Sequence[makers.PhaseSpec] | None,
+        workload: str | None,
+    ) -> list[makers.Advice]:
+        """Compare placements on free hosts; see `weft.service.makers.advise`."""
+        found: list[makers.Advice] = await self._run(
+            makers.advise, num_hosts, free, phases, workload, self.missing
+        )
+        return found
+
+    def free_hosts(self) -> list[int]:
+        """Return the hosts that belong to no application."""
+        free = np.ones(self.fabric.num_hosts, dtype=np.bool_)
+        for application in self.ledger.applications.values():
+            free[application.hosts] = False
+        return [int(host) for host in np.flatnonzero(free)]
+
+    async def request(
+        self, application: str, phase: str, lease_s: float | None, wait_s: float
+    ) -> tuple[Granted, int, int]:
+        """Grant the key of a phase.
+
+        Returns
+        -------
+        granted, contention, base_contention
+            The grant; the most flows of granted keys on a link of its paths; and the most on a link
+            of its base routes if all keys took those.
+
+        Raises
+        ------
+        Refused, StoreFailed
+            As `do`.
+        """
+        lease_ns = int((lease_s or self.rules.lease_s) * 1e9)
+        until = time.monotonic() + wait_s
+        while True:
+            try:
+                return await self.do(
+                    lambda now: Requested(now, application, phase, lease_ns), self._granted_view
+                )
+            except Refused as refusal:
+                left_s = until - time.monotonic()
+                if refusal.code != "not_ready" or left_s <= 0:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                async with self.changed:
+                    await asyncio.wait_for(self.changed.wait(), left_s)
+
+    def _granted_view(self, answer: Answer) -> tuple[Granted, int, int]:
+        (granted,) = answer.granted
+        return granted, *self.contention_of(granted)
+
+    def contention_of(self, granted: Granted) -> tuple[int, int]:
+        """Return the most flows on a link of a grant's paths, with keys and with base routes."""
+        phase = self.ledger.applications[granted.application].phases[granted.phase]
+        if phase.flows is None or phase.base_flows is None or granted.alternative == BASE:
+            return 0, 0
+        return (
+            phase.flows.largest(granted.alternative, self.ledger.loads),
+            phase.base_flows.largest(0, self.ledger.base_loads),
+        )
+
+    @property
+    def contention(self) -> tuple[int, int]:
+        """Most flows on a link, with keys and with base routes for all granted keys."""
+        ledger = self.ledger
+        return int(ledger.loads.max(initial=0)), int(ledger.base_loads.max(initial=0))
+
+    async def give_back(self, application: str, phase: str) -> None:
+        """Take back the key of a phase."""
+        await self.do(lambda now: Returned(now, application, phase))
+
+    async def renew(self, application: str) -> Answer:
+        """Begin the leases of an application's grants anew."""
+        return await self.do(lambda now: Renewed(now, application))
+
+    async def leave(self, application: str) -> None:
+        """Remove an application."""
+        await self.do(lambda now: Left(now, application))
+
+    async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[Change]:
+        """Return the changes of an application after a number; wait until there is one."""
+        until = time.monotonic() + wait_s
+        while True:
+            known = self.changes.get(application, ())
+            found = [change for change in known if change.number > after]
+            left_s = until - time.monotonic()
+            if found or left_s <= 0:
+                return found
+            with contextlib.suppress(TimeoutError):
+                async with self.changed:
+                    await asyncio.wait_for(self.changed.wait(), left_s)
+
+    # -- keys --------------------------------------------------------------------------------
+
+    def _make_missing(self) -> None:
+        """Make all keys that are not ready, for example after a restart."""
+        for name, application in self.ledger.applications.items():
+            if any(phase.state is not KeyState.READY for phase in application.phases.values()):
+                self._spawn(self._make(name))
+
+    async def _make(self, name: str) -> None:
+        """Make and install the keys of an application that are not ready."""
+        while True:
+            application = self.ledger.applications.get(name)
+            if application is None:
+                return
+            wanted = {
+                phase.name: (phase.sources, phase.destinations)
+                for phase in application.phases.values()
+                if phase.state is not KeyState.READY
+            }
+            if not wanted:
+                return
+            missing = self.missing
+            try:
+                made = await self._run(makers.make, wanted, missing, _seed(name))
+            except WeftError as error:
+                made = [(phase, str(error)) for phase in wanted]
+            if missing == self.missing:
+                break
+        keys = [each for each in made if isinstance(each, makers.MadeKey)]
+        reasons = dict(each for each in made if not isinstance(each, makers.MadeKey))
+        if keys and self.installer is not None:
+            problem = await self._install({(name, each.phase): each for each in keys})
+            if problem:
+                reasons |= {each.phase: problem for each in keys}
+                keys = []
+            if missing != self.missing:
+                self._spawn(self._make(name))
+                return
+        await self._offer(application, keys, reasons)
+
+    async def _offer(
+        self, application: Application, keys: Sequence[makers.MadeKey], reasons: dict[str, str]
+    ) -> None:
+        """Record keys as ready or failed, unless their application has left meanwhile."""
+        name = application.name
+        events: list[Callable[[int], Event]] = [
+            partial(Made, application=name, phase=each.phase, key=each.key, base=each.base)
+            for each in keys
+        ]
+        events += [
+            partial(Failed, application=name, phase=phase, reason=reason)
+            for phase, reason in reasons.items()
+        ]
+        for event in events:
+            if self.ledger.applications.get(name) is not application:
+                return
+            with contextlib.suppress(Refused):
+                await self.do(event)
+
+    # -- the subnet --------------------------------------------------------------------------
+
+    async def _install(self, more: dict[tuple[str, str], makers.MadeKey] | None = None) -> str:
+        """Load the tables of all ready keys, and of some that are not ready yet.
+
+        Returns
+        -------
+        str
+            Why this failed; empty if OpenSM has exactly these tables.
+        """
+        assert self.installer is not None
+        async with self._installing:
+            ready = [
+                phase.key
+                for application in self.ledger.applications.values()
+                for phase in application.phases.values()
+                if phase.key is not None
+            ]
+            keys = [*ready, *(made.key for made in (more or {}).values())]
+            try:
+                loaded = await self.installer.install(keys, self.missing)
+            except WeftError as error:
+                self.problems["subnet"] = str(error)
+                log.error("%s", error)
+                return str(error)
+            self.problems.pop("subnet", None)
+            self.counts.reloads += 1
+            self.last_reload_s = loaded.seconds
+            return ""
+
+    async def _look(self) -> None:
+        """Look for cables that died or came back; if there are any, replace keys and tables."""
+        assert self.installer is not None
+        try:
+            missing = await self.installer.look()
+        except WeftError as error:
+            self.problems["subnet"] = str(error)
+            return
+        if missing is None or missing == self.missing:
+            return
+        start = time.monotonic()
+        self.missing = missing
+        names = [self.fabric.cable_name(cable) for cable in missing]
+        text = f"cables without connection: {', '.join(names[:5])}{', …' * (len(names) > 5)}"
+        log.warning("the subnet has changed: %s", text if missing else "all cables are connected")
+        affected = self._affected(missing)
+        if affected:
+            await self.do(lambda now: Withdrawn(now, affected, text))
+        await self._install()
+        log.info("tables for the changed subnet took %.2f s", time.monotonic() - start)
+        self._make_missing()
+
+    def _affected(self, missing: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
+        """Return the ready keys whose paths are not what they were."""
+        dead = np.zeros(self.fabric.num_links, dtype=np.bool_)
+        for cable in missing:
+            dead[2 * cable : 2 * cable + 2] = True
+        at_host = self.fabric.graph.destination_link
+        affected = []
+        for application in self.ledger.applications.values():
+            ends = self.fabric.host_endpoint[application.hosts]
+            lost = bool(dead[at_host[ends]].any())
+            for phase in application.phases.values():
+                key = phase.key
+                if key is None:
+                    continue
+                # Flows without a LID of their own follow the base routes, which change.
+                on_base = (key.lid_offset == 0) & (
+                    np.diff(key.offset).reshape(key.lid_offset.shape) > 0
+                )
+                if lost or dead[key.link].any() or on_base.any():
+                    affected.append((application.name, phase.name))
+        return tuple(affected)
+
+
+def _empty(event: Event, answer: Answer) -> bool:
+    """Return whether an event has changed nothing and need not be stored."""
+    return isinstance(event, Expired | Renewed) and not answer.granted and not answer.ended
+
+
+def _seed(name: str) -> int:
+    """Return the seed of the keys of an application."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
