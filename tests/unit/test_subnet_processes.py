@@ -14,6 +14,7 @@ import pytest
 from weft.core.errors import WeftError
 from weft.opensm.live import guardian
 from weft.opensm.live.processes import (
+    Child,
     Processes,
     ending,
     find_program,
@@ -31,12 +32,20 @@ def test_close_ends_all_processes_and_removes_the_folder(tmp_path: Path) -> None
     command = ["sh", "-c", "trap '' TERM; sleep 100 & echo started; wait; sleep 100"]
     process = processes.start(command, processes.folder / "log", environment)
     wait_for(
-        lambda: "started" in (processes.folder / "log").read_text(), process, [], 60, "it failed"
+        lambda: "started" in (processes.folder / "log").read_text(),
+        Child(process).ended,
+        [],
+        60,
+        "it failed",
     )
     (processes.folder / f"sys-{process.pid}").mkdir()
     # A process between fork and exec has no environment by which it could be recognised.
     wait_for(
-        lambda: len(guardian.processes_of(processes.token)) == 2, process, [], 60, "it has no child"
+        lambda: len(guardian.processes_of(processes.token)) == 2,
+        Child(process).ended,
+        [],
+        60,
+        "it has no child",
     )
     processes.close()
     assert guardian.processes_of(processes.token) == []
@@ -126,11 +135,11 @@ def test_waiting_ends_with_the_reason_and_the_end_of_the_log(tmp_path: Path) -> 
     with pytest.raises(
         WeftError, match=r"it failed: the program ended with status 3; .* two / three"
     ):
-        wait_for(lambda: False, process, [log], 60, "it failed")
+        wait_for(lambda: False, Child(process).ended, [log], 60, "it failed")
     process = subprocess.Popen(["sleep", "100"])
     try:
         with pytest.raises(WeftError, match=r"it failed within 0\.05 s"):
-            wait_for(lambda: False, process, [], 0.05, "it failed")
+            wait_for(lambda: False, Child(process).ended, [], 0.05, "it failed")
     finally:
         process.kill()
         process.wait()

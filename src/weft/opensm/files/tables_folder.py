@@ -76,7 +76,7 @@ def read_settings(path: Path) -> dict[str, str]:
     """Return the value of each setting in an opensm.conf, by name."""
     settings = {}
     for line in read_text(path).splitlines():
-        name, _, value = line.partition("#")[0].strip().partition(" ")
+        name, *value = line.partition("#")[0].split(None, 1)[:2] or [""]
         if name:
-            settings[name] = value.strip()
+            settings[name] = "".join(value).strip().strip("\"'")
     return settings

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -185,9 +186,26 @@ class Processes:
                 stream.close()
 
 
+@dataclass(frozen=True)
+class Child:
+    """A program that this process started."""
+
+    process: subprocess.Popen[Any]
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self.process.pid
+
+    def ended(self) -> str:
+        """Return text that says how the program ended; empty while it runs."""
+        status = self.process.poll()
+        return "" if status is None else f"the program ended with {ending(status)}"
+
+
 def wait_for(
     ready: Callable[[], bool],
-    process: subprocess.Popen[Any],
+    ended: Callable[[], str],
     logs: Sequence[Path],
     limit_s: float,
     what: str,
@@ -199,8 +217,10 @@ def wait_for(
     ----------
     ready
         Returns whether the program is ready.
-    process, logs
-        The program and its logs; the message quotes the first log that is not empty.
+    ended
+        Returns text that says how the program ended; empty while it runs.
+    logs
+        The program's logs; the message quotes the first log that is not empty.
     limit_s
         Time limit in seconds.
     what
@@ -216,11 +236,10 @@ def wait_for(
     """
     deadline = time.monotonic() + limit_s
     while not ready():
-        status = process.poll()
-        if status is not None:
+        if end := ended():
             if ready():
                 return
-            raise WeftError(f"{what}: the program ended with {ending(status)}{tail(*logs)}")
+            raise WeftError(f"{what}: {end}{tail(*logs)}")
         if time.monotonic() > deadline:
             raise WeftError(f"{what} within {limit_s:g} s{hint()}{tail(*logs)}")
         time.sleep(_POLL_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import warnings
 from collections.abc import Mapping
@@ -20,11 +19,14 @@ from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.formats.ibsim import simulated
 from weft.opensm.files.lfts import read_lfts
 from weft.opensm.files.lids import Lids, predict_lids, read_guid2lid
-from weft.opensm.files.osm_log import NEED_QOS, Sweep, is_foreign, last_error, sweeps, version
+from weft.opensm.files.osm_log import NEED_QOS, Sweep, version
 from weft.opensm.files.tables_folder import FILES, GUID2LID, LFTS, TORUS, Tables
 from weft.opensm.live import guardian
+from weft.opensm.live.daemon import Files
+from weft.opensm.live.manager import Manager
 from weft.opensm.live.opensm_conf import check_settings, torus_text
 from weft.opensm.live.processes import (
+    Child,
     Processes,
     ending,
     log_text,
@@ -33,6 +35,7 @@ from weft.opensm.live.processes import (
     wait_for,
     write_all,
 )
+from weft.opensm.live.sweep_log import START
 from weft.routes import TableRoutes
 
 #: Settings of opensm.conf that weft sets.
@@ -199,7 +202,7 @@ class Running:
         )
         wait_for(
             lambda: _PROMPT in log_text(self._sim_log),
-            self._sim,
+            Child(self._sim).ended,
             [self._sim_log],
             self.timeout_s,
             f"ibsim did not load {fabric.name}",
@@ -239,49 +242,20 @@ class Running:
             self.environment,
             stdin=subprocess.DEVNULL,
         )
-        self._await_sweep(0, f"OpenSM did not bring up {self.fabric.name}")
+        files = Files(folder / LFTS, self.log, folder, folder / GUID2LID)
+        self.manager = Manager(
+            self.initial_fabric, files, Child(self._sm), lmc=int(settings["lmc"]),
+            timeout_s=self.timeout_s, engine=self.engine,
+        )  # fmt: skip
+        what = f"OpenSM did not bring up {self.fabric.name}"
+        self.manager.await_sweep(START, what, self._sm_output)
 
-    def _await_sweep(self, start: int, what: str) -> None:
-        """Wait for the end of a sweep logged after byte `start` of the log; check its engine."""
-
-        def done() -> bool:
-            return any(sweep.up for sweep in sweeps(log_text(self.log, start)))
-
-        def hint() -> str:
-            if not is_foreign(log_text(self.log)):
-                return ""
-            return (
-                f"; the format of {self.log.name} differs from that of OpenSM 3.3, so weft cannot "
-                "tell whether the subnet is up"
-            )
-
-        wait_for(done, self._sm, [self.log, self._sm_output], self.timeout_s, what, hint)
-        self.sweep = next(s for s in sweeps(log_text(self.log, start)) if s.up)
-        if self.sweep.engine != self.engine:
-            reasons = dict(self.sweep.failed)
-            reason = reasons.get(self.engine) or last_error(log_text(self.log, start))
-            raise NotApplicable(
-                f"OpenSM's {self.engine} refuses {self.fabric.name}"
-                f"{': ' + reason if reason else ''}; it fell back to {self.sweep.engine or 'none'}"
-            )
+    @property
+    def sweep(self) -> Sweep:
+        """The last sweep of OpenSM that was awaited."""
+        return self.manager.last_sweep
 
     # -- changing ----------------------------------------------------------------------------
-
-    def sweep_again(self) -> Sweep:
-        """Make OpenSM discover the subnet, read its files and route again.
-
-        Raises
-        ------
-        NotApplicable
-            If OpenSM falls back to another engine.
-        WeftError
-            If OpenSM takes too long or has ended.
-        """
-        start = self.log.stat().st_size
-        if self._sm.poll() is None:
-            os.kill(self._sm.pid, signal.SIGHUP)
-        self._await_sweep(start, "OpenSM did not finish its sweep")
-        return self.sweep
 
     def _end_of(self, cable: int) -> str:
         """Return one end of a cable in the syntax of ibsim's console."""
@@ -316,7 +290,7 @@ class Running:
             raise WeftError(f"ibsim has ended{tail(self._sim_log)}") from None
         wait_for(
             lambda: _PROMPT in log_text(self._sim_log, start),
-            self._sim,
+            Child(self._sim).ended,
             [self._sim_log],
             self.timeout_s,
             f"ibsim did not execute {command!r}",

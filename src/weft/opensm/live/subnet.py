@@ -35,7 +35,7 @@ from weft.opensm.live.processes import (
     preload,
 )
 from weft.opensm.live.running import Running, sm_node
-from weft.opensm.live.verify import differences, lids_of_guid2lid, verify
+from weft.opensm.live.verify import differences, lids_of, verify
 from weft.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
 
@@ -195,7 +195,7 @@ class Subnet(Running):
 
     def lids(self) -> Lids:
         """Return the LIDs of all ports of the fabric from OpenSM's guid2lid."""
-        return lids_of_guid2lid(self.fabric, self.folder / GUID2LID)
+        return lids_of(self.fabric, read_guid2lid(self.folder / GUID2LID))
 
     def lfts(self) -> TableRoutes:
         """Return the present tables of the switches, read by ``dump_fts``.
@@ -389,7 +389,7 @@ class Subnet(Running):
         for name, text in tables.files.items():
             if name != GUID2LID:
                 write_text(self.folder / name, text)
-        self.sweep_again()
+        self.manager.sweep_again()
         assert isinstance(routes, TableRoutes)  # tables_for refuses other routes
         self._verify(expected, routes)
 
@@ -411,7 +411,7 @@ class Subnet(Running):
             )
         self._console(f"Unlink {self._end_of(cable)}")
         self._pulled[cable] = port
-        self.sweep_again()
+        self.manager.sweep_again()
 
     def relink(self, port: str) -> None:
         """Plug in the cable of a port again, and wait until OpenSM has routed again.
@@ -426,7 +426,7 @@ class Subnet(Running):
             raise InputError(f"the cable in {port} is not unplugged")
         self._console(f"ReLink {self._end_of(cable)}")
         del self._pulled[cable]
-        self.sweep_again()
+        self.manager.sweep_again()
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +23,16 @@ from weft.opensm.files.tables_folder import DUMP, GUID2LID, SUBNET
 from weft.routes import TableRoutes
 
 
-def lids_of_guid2lid(fabric: Fabric, path: Path) -> Lids:
-    """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports without an entry."""
-    spans = read_guid2lid(path)
+def lids_of(fabric: Fabric, spans: Mapping[int, tuple[int, int]]) -> Lids:
+    """Return the LIDs of a fabric's ports in a ``guid2lid`` file, 0 for ports without an entry.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric.
+    spans
+        First and last LID by port GUID, as `read_guid2lid` returns them.
+    """
     base = np.zeros(fabric.num_destinations, dtype=np.int32)
     lmc = np.zeros(len(base), dtype=np.uint8)
     for destination, guid in enumerate(port_guids(fabric).tolist()):
@@ -62,16 +71,38 @@ def verify(
         If cables, LIDs or tables differ; the message has the first difference and OpenSM's errors.
     """
     seen = read_seen(folder / SUBNET)
-    reached = expected.base > 0
+    _, fault = cable_faults(fabric, seen, expected.base > 0)
+    if fault:
+        raise WeftError(f"the subnet is not as expected: {fault}{complaints(sweep.errors)}")
+    spans = read_guid2lid(folder / GUID2LID)
+    return verify_tables(fabric, seen, spans, folder / DUMP, sweep, expected, given)
+
+
+def verify_tables(
+    fabric: Fabric,
+    seen: Seen,
+    spans: Mapping[int, tuple[int, int]],
+    dump: Path,
+    sweep: Sweep,
+    expected: Lids,
+    given: TableRoutes | None,
+) -> TableRoutes:
+    """Compare LIDs and tables with the expected ones; see `verify`.
+
+    Parameters
+    ----------
+    seen, spans, dump
+        Ports and LIDs that OpenSM discovered, the contents of its ``guid2lid``, and its dump of the
+        tables.
+    """
     errors = complaints(sweep.errors)
-    _, fault = cable_faults(fabric, seen, reached)
-    fault = fault or _lid_fault(fabric, seen, folder, expected, exact=given is not None)
+    fault = _lid_fault(fabric, seen, spans, expected, exact=given is not None)
     if fault:
         raise WeftError(f"the subnet is not as expected: {fault}{errors}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FormatWarning)
         lmc = None if given is None else given.lmc
-        programmed = read_lfts(fabric, folder / DUMP, lids=expected, lmc=lmc)
+        programmed = read_lfts(fabric, dump, lids=expected, lmc=lmc)
     if given is not None:
         differ = differences(fabric, expected, given, programmed)
         if len(differ):
@@ -98,14 +129,51 @@ def differences(
 
     Only entries for LIDs that a port has are compared.
     """
-    width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
-    offset = np.arange(1 << wanted.lmc)
-    known = (offset[None, :] < width[:, None]).reshape(-1)
-    reached = lids.base[fabric.num_endpoints :] > 0
+    known, reached = _compared(fabric, lids, wanted.lmc)
     return np.argwhere((programmed.table != wanted.table) & known[:, None] & reached)
 
 
+def compared(fabric: Fabric, lids: Lids, lmc: int) -> int:
+    """Return the number of entries that `differences` compares."""
+    known, reached = _compared(fabric, lids, lmc)
+    return int(known.sum()) * int(reached.sum())
+
+
+def _compared(fabric: Fabric, lids: Lids, lmc: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the lines of a table whose LID a port has, and the switches with a LID."""
+    width = np.where(lids.base > 0, 1 << lids.lmc.astype(np.int64), 0)
+    known: NDArray[np.bool_] = (np.arange(1 << lmc) < width[:, None]).reshape(-1)
+    return known, lids.base[fabric.num_endpoints :] > 0
+
+
 def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tuple[list[int], str]:
+    """Return the first list of `compare_cables`, and text that describes a difference."""
+    missing, more = compare_cables(fabric, seen, reached)
+    if missing:
+        names = few([fabric.cable_name(cable) for cable in missing])
+        return missing, f"OpenSM did not discover {len(missing)} cables: {names}"
+    return [], unknown_cables(fabric, more) if more else ""
+
+
+def unknown_cables(fabric: Fabric, ends: Sequence[tuple[int, int, int, int]]) -> str:
+    """Return a text about ends of cables that OpenSM discovered and the fabric does not have."""
+    destinations = dict(zip(port_guids(fabric).tolist(), count(), strict=False))
+
+    def name(guid: int, port: int) -> str:
+        destination = destinations.get(guid, -1)
+        if destination >= fabric.num_endpoints:
+            return fabric.port_name(destination - fabric.num_endpoints, port)
+        return f"{guid:#018x}[{port}]" if destination < 0 else destination_name(fabric, destination)
+
+    return (
+        f"OpenSM discovered {len(ends)} ends of cables that are not in {fabric.name}, for example "
+        f"{name(*ends[0][:2])} to {name(*ends[0][2:])}"
+    )
+
+
+def compare_cables(
+    fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]
+) -> tuple[list[int], list[tuple[int, int, int, int]]]:
     """Compare the cables that OpenSM discovered with those of the fabric.
 
     Parameters
@@ -119,9 +187,9 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
 
     Returns
     -------
-    list of int, str
-        Cables that OpenSM did not discover; and text that describes the difference, empty if there
-        is none.
+    list of int, list of tuple
+        Cables that OpenSM did not discover; and ends of cables that the fabric does not have, as in
+        `Seen.cables`.
     """
     guids, ends = port_guids(fabric), fabric.num_endpoints
     ports = fabric.num_ports[: fabric.num_switches]
@@ -149,24 +217,21 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
         )
     )
     missing = sorted({link >> 1 for end, link in wanted.items() if end not in seen.cables})
-    if missing:
-        names = few([fabric.cable_name(cable) for cable in missing])
-        return missing, f"OpenSM did not discover {len(missing)} cables: {names}"
-    more = sorted(seen.cables - wanted.keys())
-    if more:
-        near, port, far, other = more[0]
-        return [], (
-            f"OpenSM discovered {len(more)} ends of cables that are not in {fabric.name}, for "
-            f"example {near:#018x}[{port}] to {far:#018x}[{other}]"
-        )
-    return [], ""
+    return missing, sorted(seen.cables - wanted.keys())
 
 
-def _lid_fault(fabric: Fabric, seen: Seen, folder: Path, expected: Lids, *, exact: bool) -> str:
+def _lid_fault(
+    fabric: Fabric,
+    seen: Seen,
+    spans: Mapping[int, tuple[int, int]],
+    expected: Lids,
+    *,
+    exact: bool,
+) -> str:
     """Return text that describes how LIDs differ from the expected LIDs; empty if all are equal."""
     guids = port_guids(fabric).tolist()
     base = np.array([seen.lid.get(guid, 0) for guid in guids], dtype=np.int32)
-    memory = lids_of_guid2lid(fabric, folder / GUID2LID)
+    memory = lids_of(fabric, spans)
     reached = expected.base > 0
     without = np.flatnonzero(reached & (base == 0))
     if len(without):
