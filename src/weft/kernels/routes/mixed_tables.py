@@ -1,43 +1,70 @@
-"""Dependencies of channels while a subnet manager replaces forwarding tables."""
+"""Paths while a subnet manager replaces forwarding tables, switch by switch.
+
+All kernels share these arguments:
+
+lids
+    int32: LIDs of adapter ports, as indices in the tables.
+lmc
+    LID mask control of the tables.
+row_base, row_link, slot_edge, edge_offset, edge_row, destination_link
+    Attributes of `weft.fabrics.graph.SwitchGraph`.
+start_row
+    int32: rows at which packets enter.
+"""
 
 import numpy as np
 
 from weft.kernels.cache import njit
 from weft.kernels.routes.dependencies import set_dependency
 
+#: Results of `next_edge` that are no edges: the packet is lost, or reaches the adapter port.
+LOST = -1
+DELIVERED = -2
+
+
+@njit(cache=True, inline="always")
+def next_edge(port, row, goal_link, row_base, row_link, slot_edge):
+    """Return the edge by which a packet leaves a row, `LOST` or `DELIVERED`."""
+    slot = row_base[row] + np.int64(port)
+    if slot >= row_base[row + 1]:
+        return LOST
+    if row_link[slot] == goal_link:
+        return DELIVERED
+    return np.int64(slot_edge[slot])
+
 
 @njit(cache=True)
 def mixed_dependencies(
-    before, after, lids, row_base, slot_edge, edge_offset, edge_row, start_row, first_bit, bits,
-    used,
+    before, after, lids, lmc, row_base, row_link, slot_edge, edge_offset, edge_row,
+    destination_link, start_row, first_bit, bits, used,
 ):  # fmt: skip
-    """Set the dependencies of all paths on which each row uses its entry of either table.
+    """Set the dependencies of all paths on which each row has its entry of either table.
 
     Parameters
     ----------
     before, after
-        uint8 or uint16 [all lids, rows]: output ports; ports that a row does not have are no path.
-    lids
-        int32: LIDs, as indices in the tables.
-    row_base, slot_edge, edge_offset, edge_row
-        Attributes of `weft.fabrics.graph.SwitchGraph`.
-    start_row
-        int32: rows at which packets enter.
+        uint8 or uint16 [all lids, rows]: output ports; other ports than those of a row, and ports
+        without a cable, are no path.
     first_bit, bits, used
         See `weft.kernels.routes.dependencies`, with one lane; bits and used are changed in place.
+        If `used` is empty, no dependencies are set.
+
+    Returns
+    -------
+    int
+        Number of entries of rows on these paths that lose packets.
     """
     rows = len(row_base) - 1
     reached = np.full(rows, -1, dtype=np.int64)
     queue = np.empty(rows, dtype=np.int64)
-    # The edges by which each row may send packets for the present LID, -1 for none.
     choice = np.empty((rows, 2), dtype=np.int64)
+    lost = 0
     for i in range(len(lids)):
         lid = lids[i]
+        goal = destination_link[lid >> lmc]
         for row in range(rows):
-            width = row_base[row + 1] - row_base[row]
-            for k in range(2):
-                port = np.int64(before[lid, row] if k == 0 else after[lid, row])
-                choice[row, k] = slot_edge[row_base[row] + port] if port < width else -1
+            choice[row, 0] = next_edge(before[lid, row], row, goal, row_base, row_link, slot_edge)
+            choice[row, 1] = next_edge(after[lid, row], row, goal, row_base, row_link, slot_edge)
         count = 0
         for s in range(len(start_row)):
             reached[start_row[s]] = i
@@ -50,15 +77,36 @@ def mixed_dependencies(
             for k in range(2):
                 edge = choice[row, k]
                 if edge < 0:
+                    lost += edge == LOST
                     continue
-                used[edge] = 1
                 head = np.int64(edge_row[edge])
                 if reached[head] != i:
                     reached[head] = i
                     queue[count] = head
                     count += 1
+                if len(used) == 0:
+                    continue
+                used[edge] = 1
                 for m in range(2):
-                    if choice[head, m] >= 0:
-                        set_dependency(
-                            edge, choice[head, m], edge_offset, edge_row, 1, first_bit, bits
-                        )
+                    following = choice[head, m]
+                    if following >= 0:
+                        set_dependency(edge, following, edge_offset, edge_row, 1, first_bit, bits)
+    return lost
+
+
+@njit(cache=True)
+def mark_used(
+    table, lids, lmc, row_base, row_link, slot_edge, edge_row, destination_link, start_row, used
+):
+    """Set used[lid, row], uint8 [all lids, rows], to 1 for each entry on a path to a listed LID."""
+    for i in range(len(lids)):
+        lid = lids[i]
+        goal = destination_link[lid >> lmc]
+        for s in range(len(start_row)):
+            row = np.int64(start_row[s])
+            while used[lid, row] == 0:
+                used[lid, row] = 1
+                edge = next_edge(table[lid, row], row, goal, row_base, row_link, slot_edge)
+                if edge < 0:
+                    break
+                row = np.int64(edge_row[edge])

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable, WeftError
-from weft.core.files import write_bytes
+from weft.core.files import write_bytes, write_text
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import Seen, read_seen
@@ -36,8 +37,8 @@ from weft.opensm.live.verify import (
     verify_tables,
 )
 from weft.routes import Routes, TableRoutes
-from weft.routes.mixed_tables import MixedTables
-from weft.routing.validation.deadlock import credit_loops
+from weft.routes.mixed_tables import MixedTables, detour
+from weft.routing.validation.deadlock import CreditLoop, credit_loops
 from weft.routing.validation.validate import validate
 
 #: Time limit in seconds for a sweep.
@@ -60,13 +61,16 @@ class Loaded:
     ----------
     entries
         Number of table entries that were compared with OpenSM's dump.
+    steps
+        Number of tables that were loaded one after the other, 1 to 3.
     sweep_s
-        Seconds from the signal to OpenSM to the end of its sweep.
+        Seconds from signals to OpenSM to the ends of its sweeps.
     total_s
         Seconds of the whole call.
     """
 
     entries: int
+    steps: int
     sweep_s: float
     total_s: float
 
@@ -328,8 +332,12 @@ class Manager:
         """Replace the tables of all switches, and read them back.
 
         The routes must connect all pairs of hosts that cables connect, to all their LIDs, and be
-        free of deadlock. So must be every mixture of present and new tables, since OpenSM programs
-        one switch after the other. While it does, packets of pairs whose paths change may be lost.
+        free of deadlock.
+
+        OpenSM programs one switch after the other. Meanwhile a packet may meet previous entries at
+        some switches and new ones at others. No such mixture can deadlock and, if the present
+        tables connect all pairs, none loses a packet. If need be, other tables are loaded first:
+        entries that no path uses are replaced before, or kept until after, those of paths.
 
         If a cable fails or is plugged in meanwhile, the new tables stay, and `changed` is true.
 
@@ -351,7 +359,7 @@ class Manager:
             If OpenSM has another engine or LMC, or the routes are for another fabric. Nothing was
             changed.
         NotApplicable
-            If OpenSM cannot load the routes, they are not valid, or mixtures of present and new
+            If OpenSM cannot load the routes, they are not valid, or mixtures with the present
             tables can deadlock. Nothing was changed.
         WeftError
             If OpenSM has ended, takes too long, refuses the tables, or programs other entries. The
@@ -361,8 +369,8 @@ class Manager:
         view = self._look()
         tables = self._checked(fabric, routes, view)
         previous = self._tables()
-        self._prove(view.fabric, previous, tables)
-        data = lft_dump(view.fabric, tables, lids=view.lids).encode()
+        steps = _steps(view.fabric, previous, tables)
+        texts = [lft_dump(view.fabric, step, lids=view.lids) for step in steps]
         if ended := self.process.ended():
             raise WeftError(f"OpenSM does not run ({ended}); nothing was changed")
         lfts = self.files.lfts
@@ -370,13 +378,19 @@ class Manager:
             backup = lfts.read_bytes() if lfts.exists() else None
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=lfts) from None
-        write_bytes(lfts, data)
+        write_text(lfts, texts[0])
+        entries, sweep_s, before = 0, 0.0, previous
         try:
-            entries, sweep_s = self._exchange(view, previous, tables)
+            for text, step in zip(texts, steps, strict=True):
+                if step is not steps[0]:
+                    write_text(lfts, text)
+                entries, seconds = self._exchange(view, before, step)
+                sweep_s += seconds
+                before = step
         except WeftError as failure:
-            state = self._go_back(view, tables, previous, backup)
+            state = self._go_back(view, before, previous, backup)
             raise WeftError(f"{failure}; {state}") from None
-        return Loaded(entries, sweep_s, time.monotonic() - begin)
+        return Loaded(entries, len(steps), sweep_s, time.monotonic() - begin)
 
     def _checked(self, fabric: Fabric, routes: Routes, view: _View) -> TableRoutes:
         """Return the tables for the fabric that OpenSM sees, if they may be loaded; see `load`."""
@@ -404,18 +418,6 @@ class Manager:
                 f"cables that OpenSM sees: {'; '.join(judged.findings())}"
             )
         return tables
-
-    def _prove(self, fabric: Fabric, before: TableRoutes, after: TableRoutes) -> None:
-        """Refuse tables of which mixtures with the present ones can deadlock."""
-        mixture = MixedTables(
-            after.engine, fabric.digest, table=after.table, lmc=self.lmc, before=before.table
-        )
-        loops, _ = credit_loops(fabric, mixture)
-        if loops:
-            raise NotApplicable(
-                f"the {after.engine} routes were not loaded: while OpenSM replaces the present "
-                f"tables, packets can deadlock, for example {loops[0].text(fabric)}"
-            )
 
     def _exchange(self, view: _View, old: TableRoutes, new: TableRoutes) -> tuple[int, float]:
         """Make OpenSM load the file; return the number of compared entries and seconds of sweep.
@@ -513,6 +515,34 @@ def _once_written(read: Callable[[], _T], whole: Callable[[_T], bool] = lambda _
 def _is_whole(seen: Seen) -> bool:
     """Return whether each cable is listed from both ends, as it is unless the end is missing."""
     return all((*end[2:], *end[:2]) in seen.cables for end in seen.cables)
+
+
+def _steps(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> list[TableRoutes]:
+    """Return tables to load one after the other; the last ones are the new tables.
+
+    No mixture of consecutive tables can deadlock. If the previous tables connect all pairs, all
+    mixtures do so, too; otherwise as few steps as possible are taken.
+
+    Raises
+    ------
+    NotApplicable
+        If there is no such way.
+    """
+    complete = validate(fabric, before).ok_where_connected
+    first, last = detour(fabric, before, after)
+    loops: list[CreditLoop] = []
+    for way in ([after], [first, after], [last, after], [first, last, after]):
+        for one, other in pairwise([before, *way]):
+            mixture = MixedTables.of(one, other)
+            loops, _ = credit_loops(fabric, mixture)
+            if loops or (complete and mixture.lost(fabric)):
+                break
+        else:
+            return way
+    raise NotApplicable(
+        f"the {after.engine} routes were not loaded: while OpenSM replaces the present tables, "
+        f"packets can deadlock, for example {loops[0].text(fabric)}"
+    )
 
 
 def _moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
