@@ -11,7 +11,7 @@ from weft.routing_keys.alternatives import (
     Alternatives,
     alternatives,
     installed_key,
-    same_links,
+    links_in,
 )
 from weft.routing_keys.network import key_network
 from weft.routing_keys.scheduler import Place, Request, Scheduler
@@ -64,10 +64,7 @@ def test_alternatives_avoid_missing_cables(seed: int) -> None:
 
 def test_links_of_a_fabric_with_missing_cables_are_those_of_the_whole() -> None:
     fabric = TREE.with_faults(cables=9, seed=3)
-    links = same_links(fabric, TREE)
-    graph = fabric.graph
-    for edge, link in enumerate(links.tolist()):
-        own = int(graph.edge_link[edge])
+    for own, link in enumerate(links_in(fabric, TREE).tolist()):
         assert TREE.link_from[link] == fabric.link_from[own]
         assert TREE.link_from_port[link] == fabric.link_from_port[own]
         assert TREE.link_to[link] == fabric.link_to[own]
@@ -77,7 +74,7 @@ def test_an_installed_key_adds_the_loads_of_its_columns() -> None:
     key = made()
     network = key_network(TREE)
     columns = alternatives(key, 3)
-    links = same_links(TREE, TREE)
+    links = links_in(TREE, TREE)[TREE.graph.edge_link]
     nothing = np.zeros((3, len(key.sources)), dtype=np.int32)
     # No flow is without a LID, so the paths of the base routes do not matter.
     base = installed_key(key, columns[:1], nothing[:1], None, links)
@@ -107,7 +104,9 @@ def test_flows_between_the_same_hosts_count_once() -> None:
     key = keys(TREE, [0, 0, 1], [20, 20, 40])
     network = key_network(TREE)
     nothing = np.zeros((1, 3), dtype=np.int32)
-    installed = installed_key(key, [key.column], nothing, None, same_links(TREE, TREE))
+    installed = installed_key(
+        key, [key.column], nothing, None, links_in(TREE, TREE)[TREE.graph.edge_link]
+    )
     loads = np.zeros(len(network.edge), dtype=np.int32)
     Alternatives.of(network, installed).add(0, 1, loads)
     assert np.array_equal(loads, key.loads)
@@ -129,6 +128,8 @@ def test_a_grant_takes_the_alternative_with_the_least_load() -> None:
 def test_alternatives_need_the_choice_installed() -> None:
     key = made()
     nothing = np.zeros((1, len(key.sources)), dtype=np.int32)
-    installed = installed_key(key, [key.column], nothing, None, same_links(TREE, TREE))
+    installed = installed_key(
+        key, [key.column], nothing, None, links_in(TREE, TREE)[TREE.graph.edge_link]
+    )
     with pytest.raises(weft.InputError, match="expected the choice installed, not shift"):
         Scheduler(key_network(TREE)).handle(Place(0.0, installed))

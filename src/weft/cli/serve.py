@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import secrets
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,8 @@ from cyclopts import Parameter
 
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, announced_compile
 from weft.core.errors import InputError, WeftError
+from weft.opensm.export import CACHE
+from weft.opensm.live.subnet import TIMEOUT_S, live
 from weft.routing_keys.choice import Criterion
 from weft.service.ledger import WhileMissing
 
@@ -41,8 +44,33 @@ def serve_command(
         Whole, Parameter(help="Alternatives of each key in the forwarding tables.")
     ] = 4,
     lmc: Annotated[
-        Whole | None, Parameter(help="LMC of the subnet. Default: the largest possible.")
+        Whole | None,
+        Parameter(
+            help="LMC of the subnet. Default: that of OpenSM, and without OpenSM the largest "
+            "possible."
+        ),
     ] = None,
+    opensm: Annotated[
+        Path | None,
+        Parameter(
+            help="opensm.conf of the running OpenSM that loads the tables, with routing_engine "
+            "file and an lmc. Default: no subnet manager; keys are only planned."
+        ),
+    ] = None,
+    opensm_pid: Annotated[
+        str, Parameter(help="Process id of OpenSM, or the file that contains it.")
+    ] = "/run/opensm.pid",
+    opensm_cache: Annotated[Path, Parameter(help="Folder of OpenSM's guid2lid.")] = Path(CACHE),
+    opensm_log: Annotated[
+        Path | None, Parameter(help="OpenSM's log. Default: log_file of opensm.conf.")
+    ] = None,
+    opensm_timeout: Annotated[
+        float, Parameter(help="Time limit of each sweep of OpenSM, in seconds.")
+    ] = TIMEOUT_S,
+    ibsim: Annotated[
+        bool,
+        Parameter(help="Run OpenSM on a simulated fabric, without hardware, and use it."),
+    ] = False,
     criterion: Annotated[
         Criterion, Parameter(help="What a grant minimises: the largest load, or the variance.")
     ] = "max",
@@ -91,9 +119,10 @@ def serve_command(
             "pip install 'weft[serve]'"
         ) from None
     from weft.routing_keys.network import key_network
-    from weft.routing_keys.tables import most_lmc
+    from weft.routing_keys.tables import installed_tables, most_lmc
     from weft.service import makers
     from weft.service.access import ADMINISTRATOR, Access, Limits
+    from weft.service.installer import Attachment, Installer
     from weft.service.service import Rules, Service
     from weft.service.store import Store
 
@@ -111,14 +140,28 @@ def serve_command(
         loaded = options.load(fabric)
         key_network(loaded)
         makers.base_routes(loaded, engine)
+    if ibsim and opensm is not None:
+        raise InputError("expected only one of --opensm and --ibsim")
     most = most_lmc(loaded)
-    bits = most if lmc is None else lmc
-    if not 0 <= bits <= most:
-        raise InputError(f"{loaded.name} has room for an LMC of {most}, not {bits}")
+    if lmc is not None and not 1 <= lmc <= most:
+        raise InputError(f"{loaded.name} has room for an LMC of {most}, not {lmc}")
     opened = Store(store, loaded.digest, {"criterion": criterion, "while_missing": while_missing})
-    settings = makers.Settings(tuple(engine), bits, alternatives, seed)
     rules = Rules(criterion, while_missing, lease, max_applications)
-    try:
+    with closing(opened), ExitStack() as stack:
+        installer = None
+        if ibsim:
+            base = makers.base_routes(loaded, engine)
+            tables = installed_tables(loaded, base, [], lmc or most, loaded)
+            subnet = stack.enter_context(live(loaded, routes=tables, timeout_s=opensm_timeout))
+            opensm, opensm_pid = subnet.folder / "opensm.conf", str(subnet.manager.process.pid)
+            opensm_cache, opensm_log = subnet.folder, None
+        if opensm is not None:
+            place = Attachment(opensm, opensm_pid, opensm_cache, opensm_log, opensm_timeout)
+            installer = Installer(loaded, place, engine)
+            if lmc not in (None, installer.lmc):
+                raise InputError(f"OpenSM has LMC {installer.lmc}, not {lmc}")
+            lmc = installer.lmc
+        settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
         access = Access(
             opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate)
         )
@@ -128,14 +171,15 @@ def serve_command(
             access.add(ADMINISTRATOR, token)
             print(f"The administrator's token, shown only once: {token}")
         print(
-            f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, LMC {bits}; listening on "
+            f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, LMC {settings.lmc}, "
+            f"{'no subnet manager' if installer is None else f'OpenSM of {opensm}'}; listening on "
             f"{'http' if tls_cert is None else 'https'}://{host}:{port}"
             f"{'' if access.required else ' without tokens: all users of this machine may use it'}",
             file=sys.stderr,
         )
 
         async def run() -> None:
-            service = Service(loaded, opened, settings, rules)
+            service = Service(loaded, opened, settings, rules, installer)
             config = uvicorn.Config(
                 http.application_of(service, access), host=host, port=port, log_level="warning",
                 access_log=False, server_header=False,
@@ -148,8 +192,6 @@ def serve_command(
                 raise WeftError(f"cannot listen on {host}:{port}")
 
         asyncio.run(run())
-    finally:
-        opened.close()
     return 0
 
 

@@ -155,7 +155,7 @@ def installed_key(
     base
         Paths of the same flows by the base routes; None if every flow has a LID.
     link_of_edge
-        int32 [edges]: link of each edge; see `same_links`.
+        int32 [edges]: link of each edge; see `links_in`.
     """
     lengths, links = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
     usual = None if base is None else base.links(0)
@@ -172,15 +172,14 @@ def installed_key(
     )  # fmt: skip
 
 
-def same_links(fabric: Fabric, whole: Fabric) -> NDArray[np.int32]:
-    """Return the link of `whole` for each edge of a fabric with the same nodes but fewer cables."""
-    graph = fabric.graph
+def links_in(fabric: Fabric, whole: Fabric) -> NDArray[np.int32]:
+    """Return the link of `whole` for each link of a fabric with the same nodes but fewer cables."""
     slot = whole.port_offset[fabric.link_from] + fabric.link_from_port - 1
     number = np.full(len(whole.port_guid), -1, dtype=np.int32)
     number[whole.port_offset[whole.link_from] + whole.link_from_port - 1] = np.arange(
         len(whole.link_from), dtype=np.int32
     )
-    links: NDArray[np.int32] = number[slot[graph.edge_link]]
+    links: NDArray[np.int32] = number[slot]
     return links
 
 

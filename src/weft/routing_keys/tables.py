@@ -16,6 +16,7 @@ from weft.fabrics import Fabric
 from weft.kernels.keys.tables import give_offsets
 from weft.opensm.files.ports import MAX_LID
 from weft.routes import Routes, TableRoutes
+from weft.routing_keys.alternatives import InstalledKey, links_in
 from weft.routing_keys.routing_key import RoutingKey
 
 #: Largest LMC of InfiniBand.
@@ -147,3 +148,50 @@ def most_lmc(fabric: Fabric) -> int:
         if (fabric.num_endpoints + 1 << lmc) + fabric.num_switches <= MAX_LID:
             return lmc
     return 0
+
+
+def installed_tables(
+    fabric: Fabric, base: TableRoutes, keys: Sequence[InstalledKey], lmc: int, whole: Fabric
+) -> TableRoutes:
+    """Return tables with the paths of installed keys at the LIDs that these name.
+
+    Parameters
+    ----------
+    fabric
+        The fabric, or what is left of it.
+    base
+        Its routes of the first LID, on one virtual lane and without LMC. All other entries of a LID
+        are those of the first LID, too.
+    keys
+        The keys. Those with one destination must agree where they use the same LID.
+    lmc
+        LMC of the tables.
+    whole
+        The fabric with all cables, whose links the keys name.
+
+    Raises
+    ------
+    NotApplicable
+        If a path leads over a cable that is missing, or to a host without a cable.
+    """
+    fabric.graph.need_memory(fabric.num_destinations << lmc, 2, "ports")
+    table = np.repeat(base.table, 1 << lmc, axis=0)
+    present = np.zeros(whole.num_links, dtype=np.bool_)
+    present[links_in(fabric, whole)] = True
+    row_of_node = np.full(fabric.num_nodes, -1, dtype=np.int64)
+    row_of_node[fabric.graph.row_node] = np.arange(fabric.graph.num_rows)
+    for key in keys:
+        count = np.diff(key.offset)
+        destination = np.tile(fabric.host_endpoint[key.destinations], key.num_alternatives)
+        own = (key.lid_offset.reshape(-1) > 0) & (count > 0)
+        if (destination[own] < 0).any() or not present[key.link[np.repeat(own, count)]].all():
+            raise NotApplicable(f"key {key.name} uses cables that are missing")
+        line = (destination.astype(np.int64) << lmc) + key.lid_offset.reshape(-1)
+        links = key.link[np.repeat(own, count)]
+        rows = row_of_node[whole.link_from[links]]
+        table[np.repeat(line[own], count[own]), rows] = whole.link_from_port[links]
+    return replace(
+        base, table=table, lmc=lmc, sl=np.zeros((), np.uint8),
+        engine=f"{base.engine} with {len(keys)} routing key{'s' * (len(keys) != 1)}",
+        options={**base.options, "lmc": lmc},
+    )  # fmt: skip

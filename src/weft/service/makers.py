@@ -20,7 +20,7 @@ from weft.routing_keys.alternatives import (
     InstalledKey,
     alternatives,
     installed_key,
-    same_links,
+    links_in,
 )
 from weft.routing_keys.key_set import workload_keys
 from weft.routing_keys.make import keys
@@ -92,9 +92,13 @@ class _Maker:
 
     @lru_cache(maxsize=4)  # noqa: B019 - one maker lives as long as its process
     def present(self, missing: tuple[int, ...]) -> tuple[Fabric, TableRoutes, NDArray[np.int32]]:
-        """Return the fabric without some cables, its base routes, and its links as in the whole."""
+        """Return the fabric without some cables, its base routes, and the whole's links by edge."""
         fabric = self.fabric.without(cables=missing) if missing else self.fabric
-        return fabric, base_routes(fabric, self.settings.engines), same_links(fabric, self.fabric)
+        return (
+            fabric,
+            base_routes(fabric, self.settings.engines),
+            links_in(fabric, self.fabric)[fabric.graph.edge_link],
+        )
 
 
 _maker: _Maker | None = None

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
+from weft.routing_keys.alternatives import InstalledKey
 from weft.routing_keys.choice import Criterion
 from weft.routing_keys.network import key_network
 from weft.service import makers
@@ -172,6 +173,8 @@ class Service:
         self.changes: dict[str, deque[Change]] = {}
         self.version = 0
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
+        #: Applications with keys that are not ready.
+        self._unmade: asyncio.Queue[str] = asyncio.Queue()
         self._disk = ThreadPoolExecutor(1, "weft-store")
         self._makers: Executor | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -203,9 +206,10 @@ class Service:
         for name in list(self.ledger.applications):
             await self.do(partial(Renewed, application=name))
         if self.installer is not None:
-            await self._look()
-            await self._install()
+            await self._attach()
+            self._spawn(self._watch())
         self._spawn(self._tick())
+        self._spawn(self._keep_making())
         self._make_missing()
 
     async def stop(self) -> None:
@@ -372,15 +376,13 @@ class Service:
                 self.changed.notify_all()
 
     async def _tick(self) -> None:
-        """End leases and watch the subnet."""
+        """End leases."""
         while True:
             await asyncio.sleep(_TICK_S)
-            with contextlib.suppress(StoreFailed):  # recorded, and tried again
-                now_ns = self._now_ns()
-                if any(grant.until_ns <= now_ns for grant in self.ledger.grants.values()):
+            now_ns = self._now_ns()
+            if any(grant.until_ns <= now_ns for grant in self.ledger.grants.values()):
+                with contextlib.suppress(StoreFailed):  # recorded, and tried again
                     await self.do(Expired)
-                if self.installer is not None and not self._installing.locked():
-                    await self._look()
 
     # -- applications ------------------------------------------------------------------------
 
@@ -426,7 +428,7 @@ class Service:
             return Announced(now_ns, name, chosen, flows)
 
         await self.do(event, token=(name, token))
-        self._spawn(self._make(name))
+        self._unmade.put_nowait(name)
         return token
 
     async def advise(
@@ -531,62 +533,115 @@ class Service:
         """Make all keys that are not ready, for example after a restart."""
         for name, application in self.ledger.applications.items():
             if any(phase.state is not KeyState.READY for phase in application.phases.values()):
-                self._spawn(self._make(name))
+                self._unmade.put_nowait(name)
 
-    async def _make(self, name: str) -> None:
-        """Make and install the keys of an application that are not ready."""
+    async def _keep_making(self) -> None:
+        """Make and install the keys of applications, all that wait at once."""
         while True:
+            names = {await self._unmade.get()}
+            while not self._unmade.empty():
+                names.add(self._unmade.get_nowait())
+            try:
+                done = await self._make(sorted(names))
+            except StoreFailed:  # recorded; the tables may be there, but nothing was offered
+                await asyncio.sleep(_TICK_S)
+                done = False
+            for name in () if done else names:
+                self._unmade.put_nowait(name)
+
+    async def _make(self, names: Sequence[str]) -> bool:
+        """Make, install and offer the keys of applications that are not ready.
+
+        Returns
+        -------
+        bool
+            False if cables died or came back meanwhile, so that it has to be done again.
+        """
+        missing = self.missing
+        made: list[tuple[Application, makers.MadeKey]] = []
+        failed: list[tuple[Application, str, str]] = []
+        for name in names:
             application = self.ledger.applications.get(name)
             if application is None:
-                return
+                continue
             wanted = {
                 phase.name: (phase.sources, phase.destinations)
                 for phase in application.phases.values()
                 if phase.state is not KeyState.READY
             }
-            if not wanted:
-                return
-            missing = self.missing
             try:
-                made = await self._run(makers.make, wanted, missing, _seed(name))
+                results = await self._run(makers.make, wanted, missing, _seed(name))
             except WeftError as error:
-                made = [(phase, str(error)) for phase in wanted]
-            if missing == self.missing:
-                break
-        keys = [each for each in made if isinstance(each, makers.MadeKey)]
-        reasons = dict(each for each in made if not isinstance(each, makers.MadeKey))
-        if keys and self.installer is not None:
-            problem = await self._install({(name, each.phase): each for each in keys})
-            if problem:
-                reasons |= {each.phase: problem for each in keys}
-                keys = []
+                results = [(phase, str(error)) for phase in wanted]
+            for each in results:
+                if isinstance(each, makers.MadeKey):
+                    made.append((application, each))
+                else:
+                    failed.append((application, *each))
+        # The lock also covers the offer: the next installation includes only keys of the ledger.
+        async with self._installing:
+            if made and self.installer is not None and missing == self.missing:
+                problem = await self._install([each.key for _, each in made])
+                if problem:
+                    failed += [(application, each.phase, problem) for application, each in made]
+                    made = []
             if missing != self.missing:
-                self._spawn(self._make(name))
-                return
-        await self._offer(application, keys, reasons)
+                return False
+            await self._offer(made, failed)
+        return True
 
     async def _offer(
-        self, application: Application, keys: Sequence[makers.MadeKey], reasons: dict[str, str]
+        self,
+        made: Sequence[tuple[Application, makers.MadeKey]],
+        failed: Sequence[tuple[Application, str, str]],
     ) -> None:
         """Record keys as ready or failed, unless their application has left meanwhile."""
-        name = application.name
-        events: list[Callable[[int], Event]] = [
-            partial(Made, application=name, phase=each.phase, key=each.key, base=each.base)
-            for each in keys
-        ]
+        events: list[tuple[Application, Callable[[int], Event]]] = [
+            (
+                application,
+                partial(
+                    Made, application=application.name, phase=each.phase, key=each.key,
+                    base=each.base,
+                ),
+            )
+            for application, each in made
+        ]  # fmt: skip
         events += [
-            partial(Failed, application=name, phase=phase, reason=reason)
-            for phase, reason in reasons.items()
+            (application, partial(Failed, application=application.name, phase=phase, reason=reason))
+            for application, phase, reason in failed
         ]
-        for event in events:
-            if self.ledger.applications.get(name) is not application:
-                return
-            with contextlib.suppress(Refused):
-                await self.do(event)
+        for application, event in events:
+            if self.ledger.applications.get(application.name) is application:
+                with contextlib.suppress(Refused):
+                    await self.do(event)
 
     # -- the subnet --------------------------------------------------------------------------
 
-    async def _install(self, more: dict[tuple[str, str], makers.MadeKey] | None = None) -> str:
+    async def _attach(self) -> None:
+        """Learn the LIDs and missing cables of the subnet, and load the tables of ready keys."""
+        assert self.installer is not None
+        self.base_lid = await self.installer.lids()
+        seen = await self.installer.look()
+        self.missing = seen.missing if seen is not None else ()
+        affected = self._affected(self.missing) if self.missing else ()
+        if affected:
+            await self.do(partial(Withdrawn, keys=affected, reason=self._missing_text()))
+        async with self._installing:
+            await self._install()
+
+    async def _watch(self) -> None:
+        """Watch the subnet."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            with contextlib.suppress(StoreFailed):  # recorded; the next sweep finds the same
+                await self._look()
+
+    def _missing_text(self) -> str:
+        names = [self.fabric.cable_name(cable) for cable in self.missing]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return f"cables without connection: {', '.join(names[:5])}{more}"
+
+    async def _install(self, more: Sequence[InstalledKey] = ()) -> str:
         """Load the tables of all ready keys, and of some that are not ready yet.
 
         Returns
@@ -595,45 +650,49 @@ class Service:
             Why this failed; empty if OpenSM has exactly these tables.
         """
         assert self.installer is not None
-        async with self._installing:
-            ready = [
-                phase.key
-                for application in self.ledger.applications.values()
-                for phase in application.phases.values()
-                if phase.key is not None
-            ]
-            keys = [*ready, *(made.key for made in (more or {}).values())]
-            try:
-                loaded = await self.installer.install(keys, self.missing)
-            except WeftError as error:
-                self.problems["subnet"] = str(error)
-                log.error("%s", error)
-                return str(error)
-            self.problems.pop("subnet", None)
-            self.counts.reloads += 1
-            self.last_reload_s = loaded.seconds
-            return ""
+        ready = [
+            phase.key
+            for application in self.ledger.applications.values()
+            for phase in application.phases.values()
+            if phase.key is not None
+        ]
+        try:
+            loaded = await self.installer.install([*ready, *more], self.missing)
+        except WeftError as error:
+            self.problems["subnet"] = str(error)
+            log.error("%s", error)
+            return str(error)
+        self.problems.pop("subnet", None)
+        self.counts.reloads += 1
+        self.last_reload_s = loaded.total_s
+        return ""
 
     async def _look(self) -> None:
         """Look for cables that died or came back; if there are any, replace keys and tables."""
         assert self.installer is not None
         try:
-            missing = await self.installer.look()
+            seen = await self.installer.look()
         except WeftError as error:
+            if self.problems.get("subnet") != str(error):
+                log.error("%s", error)
             self.problems["subnet"] = str(error)
             return
-        if missing is None or missing == self.missing:
+        if seen is None or (seen.missing == self.missing and not seen.restarted):
             return
         start = time.monotonic()
-        self.missing = missing
-        names = [self.fabric.cable_name(cable) for cable in missing]
-        text = f"cables without connection: {', '.join(names[:5])}{', …' * (len(names) > 5)}"
-        log.warning("the subnet has changed: %s", text if missing else "all cables are connected")
-        affected = self._affected(missing)
+        self.missing = seen.missing
+        text = self._missing_text() if seen.missing else "all cables are connected"
+        log.warning(
+            "OpenSM has %s: %s", "restarted" if seen.restarted else "a changed subnet", text
+        )
+        affected = self._affected(seen.missing)
         if affected:
-            await self.do(lambda now: Withdrawn(now, affected, text))
-        await self._install()
-        log.info("tables for the changed subnet took %.2f s", time.monotonic() - start)
+            await self.do(partial(Withdrawn, keys=affected, reason=text))
+        async with self._installing:
+            problem = await self._install()
+        if not problem:
+            seconds = time.monotonic() - start
+            log.warning("all pairs of hosts have routes again after %.2f s", seconds)
         self._make_missing()
 
     def _affected(self, missing: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
