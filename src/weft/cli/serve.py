@@ -191,7 +191,9 @@ def serve_command(
             if not server.started:
                 raise WeftError(f"cannot listen on {host}:{port}")
 
-        asyncio.run(run())
+        # The loop that uvicorn would choose: uvloop where it is installed.
+        with asyncio.Runner(loop_factory=uvicorn.Config(run).get_loop_factory()) as runner:
+            runner.run(run())
     return 0
 
 

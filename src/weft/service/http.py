@@ -60,8 +60,9 @@ def application_of(service: Service, access: Access) -> FastAPI:
     )
     _handle_errors(app)
     app.add_middleware(LimitMiddleware, limits=access.limits)
-    _applications(app, service, access)
+    # Routes are tried in order; requests of keys are the most frequent.
     _keys(app, service, access)
+    _applications(app, service, access)
     _state(app, service, access)
     return app
 
@@ -189,20 +190,6 @@ def _keys(app: FastAPI, service: Service, access: Access) -> None:
     owner = Depends(access.owner)
     root = "/v1/applications/{application}"
 
-    @app.get(f"{root}/keys/{{phase}}", dependencies=[owner])
-    async def show_key(application: models.Name, phase: models.Name) -> models.KeyAnswer:
-        """Show the key of a phase and the paths of its alternatives."""
-        found = service.ledger.phase(application, phase)
-        summary = key_summary(service, application, found)
-        numbers = range(found.key.num_alternatives) if found.key is not None else ()
-        return models.KeyAnswer(
-            **summary.model_dump(),
-            alternatives_paths=[
-                models.Alternative(number=number, paths=paths(service, application, found, number))
-                for number in numbers
-            ],
-        )
-
     # The two requests of every phase answer with bytes, which saves half of their time.
     @app.post(f"{root}/keys/{{phase}}/request", dependencies=[owner], response_model=models.Grant)
     async def request_key(
@@ -220,6 +207,20 @@ def _keys(app: FastAPI, service: Service, access: Access) -> None:
         await service.give_back(application, phase)
         answer = models.Returned(application=application, phase=phase)
         return Response(answer.model_dump_json(), media_type="application/json")
+
+    @app.get(f"{root}/keys/{{phase}}", dependencies=[owner])
+    async def show_key(application: models.Name, phase: models.Name) -> models.KeyAnswer:
+        """Show the key of a phase and the paths of its alternatives."""
+        found = service.ledger.phase(application, phase)
+        summary = key_summary(service, application, found)
+        numbers = range(found.key.num_alternatives) if found.key is not None else ()
+        return models.KeyAnswer(
+            **summary.model_dump(),
+            alternatives_paths=[
+                models.Alternative(number=number, paths=paths(service, application, found, number))
+                for number in numbers
+            ],
+        )
 
     @app.post(f"{root}/renew", dependencies=[owner])
     async def renew(application: models.Name) -> models.Renewal:

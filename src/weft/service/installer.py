@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import multiprocessing
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +17,7 @@ from weft.routes import TableRoutes
 from weft.routing_keys.alternatives import InstalledKey, links_in
 from weft.routing_keys.tables import installed_tables
 from weft.service.makers import base_routes
-
-T = TypeVar("T")
+from weft.service.workers import Worker
 
 
 @dataclass(frozen=True)
@@ -91,12 +85,9 @@ class Installer:
     def __init__(self, fabric: Fabric, attachment: Attachment, engines: Sequence[str]) -> None:
         manager = attachment.manager(fabric)
         self.lmc = manager.lmc
-        self._arguments = (fabric, attachment, tuple(engines))
-        self._process = self._new()
-
-    def _new(self) -> ProcessPoolExecutor:
-        spawn = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(1, spawn, _attach, self._arguments)
+        self._worker = Worker(
+            "loads tables into OpenSM", _attach, fabric, attachment, tuple(engines)
+        )
 
     async def look(self) -> Seen | None:
         """Return what OpenSM sees; None if it has not swept since.
@@ -106,11 +97,11 @@ class Installer:
         WeftError
             As `Manager.present`.
         """
-        return await self._run(_look)
+        return await self._worker.run(_look)
 
     async def lids(self) -> NDArray[np.int64]:
         """Return the base LID of each host, 0 for hosts without one."""
-        return await self._run(_lids)
+        return await self._worker.run(_lids)
 
     async def install(self, keys: Sequence[InstalledKey], missing: tuple[int, ...]) -> Loaded:
         """Load tables with the paths of keys, and compare what OpenSM programmed.
@@ -127,19 +118,11 @@ class Installer:
         WeftError
             As `Manager.load`; the message says which tables the subnet has now.
         """
-        return await self._run(_install, list(keys), missing)
-
-    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._process, partial(function, *arguments))
-        except BrokenExecutor:
-            self._process = self._new()
-            raise WeftError("the process that loads tables into OpenSM has died") from None
+        return await self._worker.run(_install, list(keys), missing)
 
     def close(self) -> None:
         """End the process."""
-        self._process.shutdown(wait=False, cancel_futures=True)
+        self._worker.close()
 
 
 # -- in the worker process ---------------------------------------------------------------------
@@ -178,7 +161,6 @@ _worker: _Worker | None = None
 
 def _attach(fabric: Fabric, attachment: Attachment, engines: tuple[str, ...]) -> None:
     global _worker  # noqa: PLW0603 - one per process
-    os.nice(5)
     _worker = _Worker(fabric, attachment, engines)
 
 

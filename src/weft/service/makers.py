@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -122,9 +121,8 @@ def base_routes(fabric: Fabric, engines: Sequence[str]) -> TableRoutes:
 
 
 def initialise(fabric: Fabric, settings: Settings) -> None:
-    """Prepare a worker process; it yields the processor to the service."""
+    """Prepare a worker process."""
     global _maker  # noqa: PLW0603 - one per process
-    os.nice(5)
     _maker = _Maker(fabric, settings)
 
 

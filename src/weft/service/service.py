@@ -10,12 +10,11 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-import multiprocessing
 import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
+from weft.kernels.keys.assignment import best_alternative
 from weft.routing_keys.alternatives import InstalledKey
 from weft.routing_keys.choice import Criterion
 from weft.routing_keys.network import key_network
@@ -51,6 +51,7 @@ from weft.service.ledger import (
     Withdrawn,
 )
 from weft.service.store import Store, StoreFailed
+from weft.service.workers import Worker
 
 T = TypeVar("T")
 ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
@@ -77,12 +78,15 @@ class Rules:
         Lease of a grant unless the request names one.
     most_applications
         Largest number of applications.
+    make_limit_s
+        Time limit in seconds for the keys of an application.
     """
 
     criterion: Criterion = "max"
     while_missing: WhileMissing = "wait"
     lease_s: float = 300.0
     most_applications: int = 1000
+    make_limit_s: float = 3600.0
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ class Service:
         #: Applications with keys that are not ready.
         self._unmade: asyncio.Queue[str] = asyncio.Queue()
         self._disk = ThreadPoolExecutor(1, "weft-store")
-        self._makers: Executor | None = None
+        self._makers = Worker("makes keys", makers.initialise, fabric, settings)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._installing = asyncio.Lock()
         self._recover()
@@ -193,7 +197,6 @@ class Service:
 
     async def start(self) -> None:
         """Start the tasks: events, leases, keys that are not made yet, and the subnet."""
-        self._new_makers()
         behind_ns = self.ledger.now_ns - time.time_ns()
         if behind_ns > 0:
             self.problems["clock"] = (
@@ -201,6 +204,11 @@ class Service:
                 "continue from that event"
             )
             log.warning("%s", self.problems["clock"])
+        # The first decision would wait until its compiled code is loaded.
+        none = np.zeros(0, dtype=np.int32)
+        best_alternative(
+            np.zeros(2, dtype=np.int64), none, none, self.ledger.loads, self.network.weight, True
+        )
         self._spawn(self._write())
         # Clients could not renew while the service was down.
         for name in list(self.ledger.applications):
@@ -217,17 +225,10 @@ class Service:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._makers is not None:
-            self._makers.shutdown(wait=False, cancel_futures=True)
+        self._makers.close()
         if self.installer is not None:
             self.installer.close()
         self._disk.shutdown()
-
-    def _new_makers(self) -> None:
-        self._makers = ProcessPoolExecutor(
-            1, multiprocessing.get_context("spawn"), makers.initialise,
-            (self.fabric, self.settings),
-        )  # fmt: skip
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -241,17 +242,8 @@ class Service:
         task.add_done_callback(over)
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function of `makers` in the worker process; start a new one if it has died."""
-        loop = asyncio.get_running_loop()
-        for again in (True, False):
-            try:
-                return await loop.run_in_executor(self._makers, function, *arguments)
-            except BrokenExecutor:
-                if not again:
-                    raise WeftError("the process that makes keys has died twice") from None
-                log.error("the process that makes keys has died; starting another")
-                self._new_makers()
-        raise AssertionError
+        """Run a function of `makers` in the worker process."""
+        return await self._makers.run(function, *arguments, limit_s=self.rules.make_limit_s)
 
     # -- events ------------------------------------------------------------------------------
 

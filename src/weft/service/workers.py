@@ -1,0 +1,97 @@
+"""Worker processes, which compute while the service answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from typing import Any, TypeVar
+
+from weft.core.errors import WeftError
+
+T = TypeVar("T")
+#: Linux: send a signal to this process when its parent ends (prctl).
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """A process that runs functions one after the other; a new one replaces it if it dies.
+
+    Parameters
+    ----------
+    what
+        What the process does, for messages, such as ``makes keys``.
+    prepare
+        Function that the process runs first.
+    *arguments
+        Arguments of `prepare`.
+    """
+
+    def __init__(self, what: str, prepare: Callable[..., object], *arguments: Any) -> None:
+        self._what = what
+        self._prepare = prepare
+        self._arguments = arguments
+        self._process = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        spawn = multiprocessing.get_context("spawn")
+        arguments = (os.getpid(), self._prepare, *self._arguments)
+        return ProcessPoolExecutor(1, spawn, _begin, arguments)
+
+    async def run(
+        self, function: Callable[..., T], *arguments: Any, limit_s: float | None = None
+    ) -> T:
+        """Run a function of a module in the process, and return its result.
+
+        Raises
+        ------
+        WeftError
+            If the process died, or did not finish within `limit_s` seconds and was ended.
+        """
+        process = self._process
+        # The start of a process waits until it has read the arguments, so another thread does it.
+        try:
+            submitted = await asyncio.to_thread(process.submit, function, *arguments)
+            return await asyncio.wait_for(asyncio.wrap_future(submitted), limit_s)
+        except TimeoutError:
+            self._replace(process)
+            raise WeftError(
+                f"the process that {self._what} did not finish within {limit_s:g} s and was ended"
+            ) from None
+        except BrokenExecutor:
+            self._replace(process)
+            raise WeftError(f"the process that {self._what} has died; try again") from None
+
+    def _replace(self, process: ProcessPoolExecutor) -> None:
+        if process is self._process:
+            _end(process)
+            self._process = self._new()
+
+    def close(self) -> None:
+        """End the process."""
+        _end(self._process)
+
+
+def _end(process: ProcessPoolExecutor) -> None:
+    running = list((process._processes or {}).values())
+    process.shutdown(wait=False, cancel_futures=True)
+    for each in running:
+        with contextlib.suppress(OSError):
+            each.kill()
+
+
+def _begin(parent: int, prepare: Callable[..., object], *arguments: Any) -> None:
+    """Begin a worker process; it ends with its parent and gives way to it."""
+    # Ctrl-C and the end of the terminal concern the service, which ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    os.nice(5)
+    prepare(*arguments)
