@@ -89,7 +89,11 @@ class Access:
         Denied
             If it is not. The answer does not tell whether the application exists.
         """
-        self._check(request, request.path_params["application"], ADMINISTRATOR)
+        self.check_owner(request, request.path_params["application"])
+
+    def check_owner(self, request: HTTPConnection, application: str) -> None:
+        """Check that a request is of an application, or the administrator's; see `owner`."""
+        self._check(request, application, ADMINISTRATOR)
 
     def _check(self, request: HTTPConnection, *owners: str) -> None:
         if not self.required:

@@ -8,33 +8,18 @@ from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
-from fastapi import Depends, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from starlette.exceptions import HTTPException
+from fastapi import Depends, FastAPI, Query
+from fastapi.responses import Response
 
 from weft import __version__
-from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric
 from weft.service import makers, models
-from weft.service.access import Access, Denied, LimitMiddleware
+from weft.service.access import Access, LimitMiddleware
+from weft.service.direct import DirectCalls
+from weft.service.errors import handle_errors
 from weft.service.ledger import BASE, Application, Granted, Phase, Refused
 from weft.service.service import Service
-from weft.service.store import StoreFailed
-
-#: Status of each refusal; others are 409, a conflict with the state.
-_STATUS = {
-    "unknown_application": 404,
-    "unknown_phase": 404,
-    "unknown_host": 422,
-    "unknown_rank": 422,
-    "host_twice": 422,
-    "too_many_applications": 429,
-    "not_ready": 503,
-    "key_failed": 503,
-}
-_NAMES = {400: "bad_request", 404: "unknown_address", 405: "method_not_allowed"}
 
 
 def application_of(service: Service, access: Access) -> FastAPI:
@@ -58,70 +43,12 @@ def application_of(service: Service, access: Access) -> FastAPI:
         openapi_url="/v1/openapi.json",
         responses={"4XX": {"model": models.Error}, "5XX": {"model": models.Error}},
     )
-    _handle_errors(app)
-    app.add_middleware(LimitMiddleware, limits=access.limits)
-    # Routes are tried in order; requests of keys are the most frequent.
+    handle_errors(app)
     _keys(app, service, access)
     _applications(app, service, access)
     _state(app, service, access)
+    app.add_middleware(LimitMiddleware, limits=access.limits)
     return app
-
-
-def error_response(status: int, code: str, message: str, **headers: str) -> JSONResponse:
-    """Return the answer to a request that is refused."""
-    content = {"error": {"status": status, "code": code, "message": message}}
-    return JSONResponse(content, status, headers=headers)
-
-
-def _handle_errors(app: FastAPI) -> None:
-    """Turn every error into one answer with status, code and sentence."""
-
-    @app.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> Response:
-        status = _STATUS.get(error.code, 409)
-        headers = {"Retry-After": "1"} if error.code == "not_ready" else {}
-        return error_response(status, error.code, error.message, **headers)
-
-    @app.exception_handler(Denied)
-    async def denied(_: Request, error: Denied) -> Response:
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        return error_response(error.status, error.code, str(error), **headers)
-
-    @app.exception_handler(StoreFailed)
-    async def not_stored(_: Request, error: StoreFailed) -> Response:
-        return error_response(507, "not_stored", f"nothing has changed: {error}")
-
-    @app.exception_handler(InputError)
-    @app.exception_handler(NotApplicable)
-    async def wrong(_: Request, error: WeftError) -> Response:
-        return error_response(422, "wrong_value", str(error))
-
-    @app.exception_handler(WeftError)
-    async def failed(_: Request, error: WeftError) -> Response:
-        return error_response(503, "unavailable", str(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        first, *more = error.errors()
-        if first["type"] == "json_invalid":
-            where = first.get("ctx", {}).get("error", "")
-            return error_response(400, "bad_json", f"the body is not JSON: {where}")
-        place = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-        message = f"{place}: {first['msg']}"
-        if more:
-            message += f" (and {len(more)} more)"
-        return error_response(422, "wrong_value", message)
-
-    @app.exception_handler(HTTPException)
-    async def other(request: Request, error: HTTPException) -> Response:
-        code = _NAMES.get(error.status_code, "refused")
-        message = f"{request.method} {request.url.path}: {error.detail}"
-        return error_response(error.status_code, code, message)
-
-    @app.exception_handler(Exception)
-    async def unexpected(_: Request, error: Exception) -> Response:
-        message = "an error in weft serve; its log has the details"
-        return error_response(500, "internal_error", message)
 
 
 # -- applications ------------------------------------------------------------------------------
@@ -190,23 +117,22 @@ def _keys(app: FastAPI, service: Service, access: Access) -> None:
     owner = Depends(access.owner)
     root = "/v1/applications/{application}"
 
-    # The two requests of every phase answer with bytes, which saves half of their time.
-    @app.post(f"{root}/keys/{{phase}}/request", dependencies=[owner], response_model=models.Grant)
+    @app.post(f"{root}/keys/{{phase}}/request", dependencies=[owner])
     async def request_key(
         application: models.Name, phase: models.Name, body: models.KeyRequest | None = None
-    ) -> Response:
+    ) -> models.Grant:
         """Ask for the key of a phase that begins (RODRequest)."""
         body = body or models.KeyRequest()
         granted, *contention = await service.request(application, phase, body.lease_s, body.wait_s)
-        answer = grant(service, granted, tuple(contention), with_paths=body.paths)
-        return Response(answer.model_dump_json(), media_type="application/json")
+        return grant(service, granted, tuple(contention), with_paths=body.paths)
 
-    @app.post(f"{root}/keys/{{phase}}/done", dependencies=[owner], response_model=models.Returned)
-    async def return_key(application: models.Name, phase: models.Name) -> Response:
+    @app.post(f"{root}/keys/{{phase}}/done", dependencies=[owner])
+    async def return_key(application: models.Name, phase: models.Name) -> models.Returned:
         """Give back the key of a phase that has ended (RODDone)."""
         await service.give_back(application, phase)
-        answer = models.Returned(application=application, phase=phase)
-        return Response(answer.model_dump_json(), media_type="application/json")
+        return models.Returned(application=application, phase=phase)
+
+    app.add_middleware(DirectCalls, access=access, ask=request_key, give_back=return_key)
 
     @app.get(f"{root}/keys/{{phase}}", dependencies=[owner])
     async def show_key(application: models.Name, phase: models.Name) -> models.KeyAnswer:

@@ -1,0 +1,102 @@
+"""Answers to requests that are refused: always one status, code and sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from weft.core.errors import InputError, NotApplicable, WeftError
+from weft.service.access import Denied
+from weft.service.ledger import Refused
+from weft.service.store import StoreFailed
+
+log = logging.getLogger("weft.serve")
+#: Status of each refusal of the ledger; others are 409, a conflict with the state.
+_STATUS = {
+    "unknown_application": 404,
+    "unknown_phase": 404,
+    "unknown_host": 422,
+    "unknown_rank": 422,
+    "host_twice": 422,
+    "too_many_applications": 429,
+    "not_ready": 503,
+    "key_failed": 503,
+}
+_NAMES = {400: "bad_request", 404: "unknown_address", 405: "method_not_allowed"}
+
+
+def error_answer(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that raised an error."""
+    match error:
+        case Refused():
+            headers = {"Retry-After": "1"} if error.code == "not_ready" else {}
+            return _answer(_STATUS.get(error.code, 409), error.code, error.message, headers)
+        case Denied():
+            headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+            return _answer(error.status, error.code, str(error), headers)
+        case StoreFailed():
+            return _answer(507, "not_stored", f"nothing has changed: {error}")
+        case InputError() | NotApplicable():
+            return _answer(422, "wrong_value", str(error))
+        case WeftError():
+            return _answer(503, "unavailable", str(error))
+        case RequestValidationError():
+            return _invalid(error.errors(), 1)
+        case ValidationError():
+            return _invalid(error.errors(), 0)
+        case HTTPException():
+            code = _NAMES.get(error.status_code, "refused")
+            message = f"{request.method} {request.url.path}: {error.detail}"
+            return _answer(error.status_code, code, message)
+        case _:
+            log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+            message = "an error in weft serve; its log has the details"
+            return _answer(500, "internal_error", message)
+
+
+def _answer(
+    status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    content = {"error": {"status": status, "code": code, "message": message}}
+    return JSONResponse(content, status, headers=headers)
+
+
+def _invalid(errors: Sequence[Any], skipped: int) -> Response:
+    """Return the answer to a body that is not as declared.
+
+    Parameters
+    ----------
+    errors
+        Errors of pydantic.
+    skipped
+        Number of parts of a place that do not belong to the body.
+    """
+    first, *more = errors
+    if first["type"] == "json_invalid":
+        where = first.get("ctx", {}).get("error", "")
+        return _answer(400, "bad_json", f"the body is not JSON: {where}")
+    place = ".".join(map(str, first["loc"][skipped:] or first["loc"][:1])) or "body"
+    message = f"{place}: {first['msg']}"
+    if more:
+        message += f" (and {len(more)} more)"
+    return _answer(422, "wrong_value", message)
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Let every error of an application have such an answer."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return error_answer(request, error)
+
+    for kind in (
+        Refused, Denied, WeftError, RequestValidationError, HTTPException, Exception
+    ):  # fmt: skip
+        app.add_exception_handler(kind, answer)
