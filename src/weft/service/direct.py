@@ -1,4 +1,4 @@
-"""The two calls of every phase, answered without FastAPI's handling: that costs as much as the rest.
+"""The two calls of every phase, without FastAPI's handling, which costs as much as all else.
 
 FastAPI's routes for them describe them in the OpenAPI document; these calls never reach them.
 """
