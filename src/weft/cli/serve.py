@@ -16,6 +16,7 @@ from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, an
 from weft.core.errors import InputError, WeftError
 from weft.opensm.export import CACHE
 from weft.opensm.live.subnet import TIMEOUT_S, live
+from weft.routing import engine as engines
 from weft.routing_keys.choice import Criterion
 from weft.service.ledger import WhileMissing
 
@@ -139,7 +140,8 @@ def serve_command(
     with announced_compile():
         loaded = options.load(fabric)
         key_network(loaded)
-        makers.base_routes(loaded, engine)
+        for name in engine:
+            engines.bind(*engines.parse(name))
     if ibsim and opensm is not None:
         raise InputError("expected only one of --opensm and --ibsim")
     most = most_lmc(loaded)

@@ -65,16 +65,27 @@ class InstalledKey(FrozenArrays):
         part = self.offset[alternative * flows : (alternative + 1) * flows + 1]
         return part - part[0], self.link[part[0] : part[-1]]
 
-    def flows_on(self, alternative: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return the links that an alternative uses, and its number of flows on each.
+    @cached_property
+    def used(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """Links that each alternative uses, and its number of flows on each.
 
-        Flows between the same two hosts count once, as for `RoutingKey.loads`.
+        int64 [alternatives + 1]: first entry of each alternative; int32: links, and flows. Flows
+        between the same two hosts count once, as for `RoutingKey.loads`.
         """
-        begin, links = self.links(alternative)
         once = np.zeros(len(self.sources), dtype=np.bool_)
         once[self.moving] = True
-        used, count = np.unique(links[np.repeat(once, np.diff(begin))], return_counts=True)
-        return used.astype(np.int32), count.astype(np.int32)
+        parts = []
+        for number in range(self.num_alternatives):
+            begin, links = self.links(number)
+            parts.append(np.unique(links[np.repeat(once, np.diff(begin))], return_counts=True))
+        start = np.cumsum([0, *(len(links) for links, _ in parts)]).astype(np.int64)
+        links, flows = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
+        return start, links.astype(np.int32), flows.astype(np.int32)
+
+    def worst(self, alternative: int) -> int:
+        """Return the largest number of flows of an alternative on a link."""
+        start, _, flows = self.used
+        return int(flows[start[alternative] : start[alternative + 1]].max(initial=0))
 
     def __repr__(self) -> str:
         flows = len(self.sources)
@@ -162,6 +173,10 @@ def installed_key(
     for column, offsets in zip(columns, lid_offset, strict=True):
         begin, edges = key.paths_on(column)
         own = (begin, link_of_edge[edges])
+        if (offsets >= 0).all():
+            links.append(own[1])
+            lengths.append(np.diff(begin))
+            continue
         for flow, offset in enumerate(offsets.tolist()):
             start, path = usual if offset < 0 and usual is not None else own
             links.append(path[start[flow] : start[flow + 1]])
@@ -218,19 +233,15 @@ class Alternatives(FrozenArrays):
         key, columns
             As for `weft.routing_keys.scheduler.Place`.
         """
-        parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
         if isinstance(key, InstalledKey):
-            index = index_of_link(network)
-            columns = ()
-            for number in range(key.num_alternatives):
-                links, count = key.flows_on(number)
-                parts.append((index[links], count))
-        else:
-            columns = columns or (key.column,)
-            for column in columns:
-                loads = key.moved(column).loads
-                used = np.flatnonzero(loads)
-                parts.append((used, loads[used]))
+            start, links, flows = key.used
+            return cls(start, index_of_link(network)[links], flows)
+        parts: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        columns = columns or (key.column,)
+        for column in columns:
+            loads = key.moved(column).loads
+            used = np.flatnonzero(loads)
+            parts.append((used, loads[used]))
         starts = np.cumsum([0, *(len(load) for load, _ in parts)]).astype(np.int64)
         return cls(
             starts,

@@ -118,30 +118,67 @@ def workload_keys(
         If the fabric is not a folded Clos network.
     """
     hosts = host_of_rank(fabric, workload.num_ranks, placement)
+    flows = keyed_flows(workload, hosts)
+    made = tuple(
+        keys(
+            fabric, *ends, method=method, colours=colours, first=first, name=name, seed=seed + at
+        )
+        for at, (name, ends) in enumerate(zip(flows.names, flows.ends, strict=True))
+    )  # fmt: skip
+    return KeySet(made, flows.of_op, flows.instance, flows.manager)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedFlows:
+    """Flows of each key of a workload.
+
+    Parameters
+    ----------
+    names
+        Name of each key.
+    ends
+        Sources and destinations of the flows of each key, each pair once, int64 [flows] each.
+    of_op, instance, manager
+        As in `KeySet`.
+    """
+
+    names: list[str]
+    ends: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    of_op: NDArray[np.int32]
+    instance: NDArray[np.int32]
+    manager: NDArray[np.int32]
+
+
+def keyed_flows(workload: Workload, hosts: NDArray[np.int32]) -> KeyedFlows:
+    """Return the flows of each key that a workload requests, or of each phase if it requests none.
+
+    Parameters
+    ----------
+    workload
+        The workload.
+    hosts
+        int32 [ranks]: host of each rank.
+
+    Raises
+    ------
+    InputError
+        As `workload_keys`.
+    """
     requests = (workload.kind == Kind.KEY_REQUEST) | (workload.kind == Kind.KEY_DONE)
     if requests.any():
         number, instance, names, manager = _requested(workload, np.flatnonzero(requests))
     else:
         number, instance, names, manager = _phases(workload)
     sends = workload.messages
-    source = hosts[workload.rank[sends]]
-    destination = hosts[workload.peer[sends]]
+    source, destination = hosts[workload.rank[sends]], hosts[workload.peer[sends]]
     data = (workload.size_bytes[sends] > 0) & (source != destination) & (number[sends] >= 0)
     number[sends[~data]] = -1
-    made: list[RoutingKey] = []
-    for at, name in enumerate(names):
-        pairs = np.unique(
-            source[data & (number[sends] == at)].astype(np.int64) * fabric.num_hosts
-            + destination[data & (number[sends] == at)]
-        )
-        ends = np.divmod(pairs, fabric.num_hosts)
-        made.append(
-            keys(
-                fabric, *ends, method=method, colours=colours, first=first, name=name,
-                seed=seed + at,
-            )
-        )  # fmt: skip
-    return KeySet(tuple(made), number, instance, manager)
+    pair = source.astype(np.int64) << 32 | destination
+    ends = []
+    for at in range(len(names)):
+        pairs = np.unique(pair[number[sends] == at])
+        ends.append((pairs >> 32, pairs & 0xFFFFFFFF))
+    return KeyedFlows(names, ends, number, instance, manager)
 
 
 def _requested(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +22,7 @@ from weft.routing_keys.alternatives import (
     installed_key,
     links_in,
 )
-from weft.routing_keys.key_set import workload_keys
+from weft.routing_keys.key_set import keyed_flows
 from weft.routing_keys.make import keys
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import RoutingKey
@@ -175,15 +176,11 @@ def _built(workload: str, num_ranks: int) -> Workload:
 
 def _of_workload(workload: Workload) -> dict[str, Ends]:
     """Return the flows of each key of a workload, or of each phase if it requests no keys."""
-    from weft.fabrics.load import fabric as load
-
-    # Ranks as hosts of a network without choice: only which flows belong to a key is of interest.
-    ranks = workload.num_ranks
-    star = load(f"xgft:1;{ranks};1")
+    flows = keyed_flows(workload, np.arange(workload.num_ranks, dtype=np.int32))
     found = {}
-    for key in workload_keys(star, workload):
-        name = "".join(c if c.isalnum() or c in "_.:+@-" else "_" for c in key.name)
-        found[name] = (tuple(key.sources.tolist()), tuple(key.destinations.tolist()))
+    for text, (sources, destinations) in zip(flows.names, flows.ends, strict=True):
+        name = re.sub(r"[^A-Za-z0-9_.:+@-]", "_", text)
+        found[name] = (tuple(sources.tolist()), tuple(destinations.tolist()))
         _few_enough(found)
     return found
 
@@ -240,6 +237,8 @@ def make(
     for (name, (key, columns)), lids in zip(made.items(), offsets, strict=True):
         base = _base_paths(fabric, routes, key.sources, key.destinations, links, name)
         installed = installed_key(key, columns[: len(lids)], lids, base, links)
+        # Counted here, so that the service need not.
+        _ = installed.used, base.used
         found[name] = MadeKey(name, installed, base, int((lids[0] < 0).sum()))
     return [found[name] if name in found else (name, failed[name]) for name in phases]
 
@@ -259,8 +258,10 @@ def _lids(
     -------
     list of NDArray
         int32 [alternatives, flows] for each key; -1 for a flow of the first alternative that has no
-        LID.
+        LID. Without an LMC all are 0: keys are only planned.
     """
+    if not lmc:
+        return [np.zeros((len(columns), len(key.sources)), np.int32) for key, columns in made]
     graph = fabric.graph
     hosts = np.unique(np.concatenate([np.zeros(0, np.int32), *(k.endpoints[1] for k, _ in made)]))
     table = np.repeat(routes.table[hosts], 1 << lmc, axis=0)
@@ -369,7 +370,7 @@ def advise(
             ends = hosts[np.array(sources, np.int64)], hosts[np.array(destinations, np.int64)]
             worst = max(worst, keys(fabric, *ends, first="random", name=phase).contention)
             usual = _base_paths(fabric, routes, *ends, links, phase)
-            base_worst = max(base_worst, float(usual.flows_on(0)[1].max(initial=0)))
+            base_worst = max(base_worst, usual.worst(0))
         rows = fabric.graph.destination_row[fabric.host_endpoint[hosts]]
         leaves = len(np.unique(network.clos.leaf_of_row[rows]))
         found.append(Advice(name, tuple(hosts.tolist()), worst, base_worst, leaves))
