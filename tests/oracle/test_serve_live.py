@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -34,8 +36,9 @@ LIMIT_S = 240.0
 class Api:
     """The HTTP interface."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.root = f"http://127.0.0.1:{port}/v1"
+        self.process = process
 
     def __call__(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -83,7 +86,7 @@ def serve(spec: str, subnet: Subnet, store: Path) -> Iterator[Api]:
         ],
         stdout=log, stderr=log,
     )  # fmt: skip
-    api = Api(port)
+    api = Api(port, process)
     try:
         end = time.monotonic() + LIMIT_S
         while True:
@@ -123,6 +126,48 @@ def check_paths(
             checked += 1
         assert max(middles.values(), default=1) == 1
     return checked
+
+
+def after_kill(
+    fabric: weft.Fabric,
+    subnet: Subnet,
+    api: Api,
+    before: dict[tuple[str, str], Any],
+    cable: int,
+    phases: list[str],
+) -> None:
+    """Check a service that was killed and started again: grants, a cable that is back, OpenSM."""
+    state = api("GET", "/state")
+    assert len(state["subnet"]["missing_cables"]) == 1
+    found = {(each["application"], each["phase"]): each for each in state["grants"]}
+    assert found.keys() == before.keys()
+    for at, grant in found.items():
+        assert grant["alternative"] == before[at]["alternative"]
+        assert grant["since_ns"] == before[at]["since_ns"]
+        assert grant["until_ns"] >= before[at]["until_ns"]
+    assert check_paths(fabric, subnet, api, "app1", phases[0], 6) >= 6
+    subnet.relink(fabric.link_name(2 * cable).partition(" ")[0])
+    wait(lambda: not api("GET", "/state")["subnet"]["missing_cables"])
+    wait(lambda: weft.validate(subnet.fabric, subnet.lfts()).num_unrouted_pairs == 0)
+    # Without OpenSM, keys that are installed are still granted; new ones fail with a reason.
+    os.kill(subnet.manager.process.pid, signal.SIGKILL)
+    wait(lambda: "OpenSM does not run" in str(api("GET", "/health")["problems"]))
+    api("POST", f"/applications/app1/keys/{phases[1]}/request")
+    api("DELETE", "/applications/app2")
+    api(
+        "POST", "/applications", {"name": "late", "num_hosts": 4, "workload": "cartesian:keys=true"}
+    )
+    wait(lambda: {key["state"] for key in api("GET", "/applications/late")["keys"]} == {"failed"})
+    reason = api("GET", "/applications/late")["keys"][0]["reason"]
+    assert "OpenSM does not run" in reason
+
+
+def wait(done: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    start = time.monotonic()
+    while not done():
+        assert time.monotonic() - start < LIMIT_S
+        time.sleep(0.1)
 
 
 def test_six_applications_keep_their_keys_while_a_cable_is_pulled(tmp_path: Path) -> None:
@@ -198,6 +243,13 @@ def test_six_applications_keep_their_keys_while_a_cable_is_pulled(tmp_path: Path
         assert judged.deadlock == "no"
         api("POST", f"/applications/app0/keys/{phases[0]}/request", {"wait_s": 60})
         assert check_paths(fabric, subnet, api, "app0", phases[0], 36) >= 36
+        before = {
+            (each["application"], each["phase"]): each for each in api("GET", "/state")["grants"]
+        }
+        api.process.kill()
+        api.process.wait()
+        with serve(spec, subnet, tmp_path / "s") as again:
+            after_kill(fabric, subnet, again, before, cable, phases)
         print(
             f"installed in {installed_s:.1f} s, {traced} paths traced; cable pulled: OpenSM swept "
             f"in {swept_s:.2f} s, all keys again after {again_s:.2f} s"
