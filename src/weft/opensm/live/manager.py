@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable, WeftError
-from weft.core.files import write_bytes, write_text
+from weft.core.files import write_bytes
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import Seen, read_seen
@@ -370,7 +370,7 @@ class Manager:
         tables = self._checked(fabric, routes, view)
         previous = self._tables()
         steps = _steps(view.fabric, previous, tables)
-        texts = [lft_dump(view.fabric, step, lids=view.lids) for step in steps]
+        texts = [lft_dump(view.fabric, step, lids=view.lids).encode() for step in steps]
         if ended := self.process.ended():
             raise WeftError(f"OpenSM does not run ({ended}); nothing was changed")
         lfts = self.files.lfts
@@ -378,12 +378,12 @@ class Manager:
             backup = lfts.read_bytes() if lfts.exists() else None
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=lfts) from None
-        write_text(lfts, texts[0])
+        write_bytes(lfts, texts[0])
         entries, sweep_s, before = 0, 0.0, previous
         try:
             for text, step in zip(texts, steps, strict=True):
                 if step is not steps[0]:
-                    write_text(lfts, text)
+                    write_bytes(lfts, text)
                 entries, seconds = self._exchange(view, before, step)
                 sweep_s += seconds
                 before = step
@@ -520,22 +520,22 @@ def _is_whole(seen: Seen) -> bool:
 def _steps(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> list[TableRoutes]:
     """Return tables to load one after the other; the last ones are the new tables.
 
-    No mixture of consecutive tables can deadlock. If the previous tables connect all pairs, all
-    mixtures do so, too; otherwise as few steps as possible are taken.
+    No mixture of consecutive tables can deadlock. If the previous and the new tables lose no
+    packets, no mixture does; otherwise as few steps as possible are taken.
 
     Raises
     ------
     NotApplicable
         If there is no such way.
     """
-    complete = validate(fabric, before).ok_where_connected
+    lossless = not any(MixedTables.of(end, end).lost(fabric) for end in (before, after))
     first, last = detour(fabric, before, after)
     loops: list[CreditLoop] = []
     for way in ([after], [first, after], [last, after], [first, last, after]):
         for one, other in pairwise([before, *way]):
             mixture = MixedTables.of(one, other)
             loops, _ = credit_loops(fabric, mixture)
-            if loops or (complete and mixture.lost(fabric)):
+            if loops or (lossless and mixture.lost(fabric)):
                 break
         else:
             return way

@@ -251,6 +251,11 @@ class Running:
         self.manager.await_sweep(START, what, self._sm_output)
 
     @property
+    def pid(self) -> int:
+        """Process id of OpenSM."""
+        return self._sm.pid
+
+    @property
     def sweep(self) -> Sweep:
         """The last sweep of OpenSM that was awaited."""
         return self.manager.last_sweep
