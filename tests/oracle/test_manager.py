@@ -140,6 +140,53 @@ def test_the_previous_tables_are_restored_if_opensm_does_not_take_the_file(
     check_held(subnet, OTHER)
 
 
+def test_an_opensm_that_may_not_fall_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the switches keep their tables if OpenSM refuses the file."""
+    require_tools("opensm", "ibsim", "ibsim-run", "dump_fts")
+    monkeypatch.setattr("weft.opensm.live.running._OURS", set())
+    options = {"routing_engine": "file,no_fallback"}
+    with weft.live(FABRIC, routes=ONE, options=options) as subnet:
+        subnet.manager.present()
+        with monkeypatch.context() as patch:
+            text = lft_dump(FABRIC, OTHER, lids=subnet.lids()).replace("guid 0x", "guid x")
+            patch.setattr("weft.opensm.live.manager.lft_dump", lambda *_, **__: text)
+            expected = "file refuses .* PARSE ERROR: .* fell back to none; the previous file is"
+            with pytest.raises(WeftError, match=expected):
+                subnet.manager.load(FABRIC, OTHER)
+        check_held(subnet, ONE)
+
+
+@pytest.mark.parametrize(("lines", "more"), [(1, 0), (20, 40), (63, 0)])
+def test_dumps_are_read_once_opensm_has_written_them(subnet: Subnet, lines: int, more: int) -> None:
+    path = subnet.folder / "opensm-subnet.lst"
+    subnet.manager.sweep_again()
+    whole = path.read_text().splitlines(keepends=True)
+    assert len(whole) == 2 * FABRIC.num_cables == 64
+    path.write_text("".join(whole[:lines]) + whole[lines][:more])
+    timer = threading.Timer(0.1, lambda: path.write_text("".join(whole)))
+    timer.start()
+    assert subnet.manager.present() is FABRIC
+    timer.join()
+
+
+def test_lids_that_change_are_an_error(subnet: Subnet) -> None:
+    manager, path = subnet.manager, subnet.folder / "guid2lid"
+    manager.present()
+    # The tables were made for other LIDs than those that OpenSM has now.
+    manager._look().lids.base[3] += 60
+    with pytest.raises(WeftError, match=r"1 of 24 ports .* LID, for example h3\[1\]: .* is back"):
+        manager.load(FABRIC, OTHER)
+    manager.sweep_again()
+    text = path.read_text()
+    path.write_text(re.sub(r" 0x0(\w{3}) 0x0(\w{3})", r" 0x1\1 0x1\2", text, count=1))
+    try:
+        with pytest.raises(WeftError, match=r"1 ports have other LIDs than in .*guid2lid, for"):
+            manager.present()
+    finally:
+        path.write_text(text)
+    assert manager.present() is FABRIC
+
+
 def test_tables_that_may_not_be_loaded_are_refused_before_anything_is_written(
     subnet: Subnet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,8 @@ _POLL_S = 0.02
 #: that was under way may have read the file before it was replaced.
 _FURTHER_S = 1.0
 
+_NO_SWEEP = Sweep(engine="", failed=(), up=False, errors=())
+
 _T = TypeVar("_T")
 
 
@@ -132,7 +134,7 @@ class Manager:
         self.process = process
         self.timeout_s = timeout_s
         self.engine = engine
-        self.last_sweep = Sweep("", (), False, ())
+        self.last_sweep = _NO_SWEEP
         self._log = SweepLog(files.log)
         #: Position in the log after the last sweep that was awaited.
         self._end = START
@@ -315,7 +317,7 @@ class Manager:
         limit = self.timeout_s if timeout_s is None else timeout_s
         wait_for(done, self.process.ended, [log, *outputs], limit, what, hint)
         text, self._end, _ = self._log.since(mark)
-        found = sweeps(text)
+        found = [_NO_SWEEP, *sweeps(text)]
         self.last_sweep = next((sweep for sweep in found if sweep.up), found[-1])
         if self.last_sweep.engine != self.engine:
             reason = dict(self.last_sweep.failed).get(self.engine) or last_error(text)
