@@ -129,9 +129,12 @@ def test_the_previous_tables_are_restored_if_opensm_does_not_take_the_file(
         assert count
         return text
 
-    assert subnet.manager.present() is FABRIC
+    assert subnet.manager.load(FABRIC, OTHER)
+    subnet.reload(ONE)
     with monkeypatch.context() as patch:
         patch.setattr("weft.opensm.live.manager.lft_dump", damaged)
+        # Nothing suggests that another sweep follows, so there is no wait for one.
+        patch.setattr("weft.opensm.live.manager._FURTHER_S", 1000)
         expected = f"{message}.*; the previous file is back, and the switches have its tables again"
         with pytest.raises(WeftError, match=expected):
             subnet.manager.load(FABRIC, OTHER)

@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from weft.core.errors import InputError, NotApplicable
@@ -152,3 +154,28 @@ def test_tables_between_which_packets_can_deadlock_on_the_way_are_refused() -> N
         assert [step is routes for step in _steps(fabric, routes, routes)] == [True]
     with pytest.raises(NotApplicable, match=r"packets can deadlock, for example s\d"):
         _steps(fabric, *tables)
+
+
+def test_entries_are_there_before_paths_use_them_and_until_no_path_does() -> None:
+    """Otherwise a packet is lost that meets a new entry first and a missing one after it."""
+    fabric = load("xgft:2;4,4;1,4")
+    routes = route(fabric, "dmodk")
+    assert isinstance(routes, TableRoutes)
+    leaves, spines = slice(0, 4), slice(4, 8)
+    ends = []
+    for spine in (0, 1):  # by which all packets for host 0, on the first leaf switch, go
+        table = routes.table.copy()
+        table[0, 1:4] = 5 + spine
+        table[0, spines] = routes.no_path
+        table[0, 4 + spine] = 1
+        ends.append(replace(routes, table=table))
+    before, after = ends
+    first, last, new = _steps(fabric, before, after)
+    assert new is after
+    for step, others in ((first, before), (last, after)):
+        np.testing.assert_array_equal(step.table[0, leaves], others.table[0, leaves])
+        assert step.table[0, spines].tolist() == [1, 1, routes.no_path, routes.no_path]
+    # If packets are lost anyway, the new tables are loaded at once.
+    broken = before.table.copy()
+    broken[9, 0] = routes.no_path
+    assert _steps(fabric, replace(before, table=broken), after) == [after]

@@ -447,7 +447,6 @@ class Manager:
 
     def _compare(self, view: _View, tables: TableRoutes, sweep: Sweep) -> int:
         """Compare LIDs and tables with OpenSM's dumps; return the number of compared entries."""
-        self._view = self._held = None
         now = self._look()
         # LIDs must be those of before, since flows are sent to them.
         base = now.lids.base.copy()
