@@ -148,12 +148,12 @@ def test_ends_of_sweeps_are_found_in_a_log_that_is_replaced_or_shortened(tmp_pat
 
 def test_tables_between_which_packets_can_deadlock_on_the_way_are_refused() -> None:
     fabric = load("torus:4x4")
-    tables = [route(fabric, f"updn:roots={root}") for root in ("s0.0", "s2.2")]
-    for routes in tables:
-        assert isinstance(routes, TableRoutes)
-        assert [step is routes for step in _steps(fabric, routes, routes)] == [True]
+    before, after = (route(fabric, f"updn:roots={root}") for root in ("s0.0", "s2.2"))
+    assert isinstance(before, TableRoutes)
+    assert isinstance(after, TableRoutes)
+    assert [step is after for step in _steps(fabric, after, after)] == [True]
     with pytest.raises(NotApplicable, match=r"packets can deadlock, for example s\d"):
-        _steps(fabric, *tables)
+        _steps(fabric, before, after)
 
 
 def test_entries_are_there_before_paths_use_them_and_until_no_path_does() -> None:
