@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.load import fabric as load
 from weft.opensm.live.daemon import Daemon
-from weft.opensm.live.manager import Manager, _steps
+from weft.opensm.live.manager import Manager, _moved, _steps
 from weft.opensm.live.sweep_log import START, SweepLog
 from weft.routes import TableRoutes
+from weft.routes.mixed_tables import MixedTables
 from weft.routing import route
+from weft.routing.validation.deadlock import credit_loops
 
 FABRIC = load("ring:3")
 GOOD = {
@@ -179,3 +182,24 @@ def test_entries_are_there_before_paths_use_them_and_until_no_path_does() -> Non
     broken = before.table.copy()
     broken[9, 0] = routes.no_path
     assert _steps(fabric, replace(before, table=broken), after) == [after]
+
+
+def test_there_is_a_way_around_faults_of_a_tree_and_back() -> None:
+    """Of the steps from one table to the next, no mixture has a credit loop."""
+    whole = load("xgft:3;4,4,4;1,4,4")
+    routes = route(whole, "dmodk")
+    steps = []
+    for seed in range(4):
+        held, before = whole, routes
+        for fabric in (whole.with_faults(cables=2, seed=seed), whole):
+            after = route(fabric, "updn") if fabric is not whole else routes
+            assert isinstance(before, TableRoutes)
+            assert isinstance(after, TableRoutes)
+            moved = _moved(before, held, fabric)
+            way = [moved, *_steps(fabric, moved, after)]
+            for one, other in pairwise(way):
+                assert not credit_loops(fabric, MixedTables.of(one, other))[0]
+            assert way[-1] is after
+            steps.append(len(way) - 1)
+            held, before = fabric, after
+    assert set(steps) == {1, 2}
