@@ -25,9 +25,15 @@ from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
 from weft.routes import PathRoutes
+from weft.routes.mixed_tables import MixedTables, detour
 from weft.routing import route
 from weft.routing.lower import lower
+from weft.routing.validation.deadlock import credit_loops
 from weft.routing.validation.validate import validate
+from weft.routing_keys.network import key_network
+from weft.routing_keys.scheduler import Place, Request, Scheduler
+from weft.routing_keys.tables import installed_tables
+from weft.service import makers
 from weft.sim.flit import Load, simulate_flits
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet import Hardware, VlArbitration
@@ -143,6 +149,24 @@ def warm_flits() -> None:
     simulate_flits(torus, "dor", load=Load(measure=100))
 
 
+def warm_service() -> None:
+    """Make, install and grant a key as `weft serve` does."""
+    tree = build("xgft:3;2,2,2;1,2,2")
+    hosts = np.arange(tree.num_hosts, dtype=np.int32)
+    makers.initialise(tree, makers.Settings(lmc=2))
+    (made,) = makers.make({"a": (hosts, np.roll(hosts, 3))}, (), 0)
+    assert isinstance(made, makers.MadeKey)
+    base = makers.base_routes(tree, ("dmodk",))
+    before, after = (installed_tables(tree, base, keys, 2, tree) for keys in ([], [made.key]))
+    detour(tree, before, after)
+    mixture = MixedTables.of(before, after)
+    mixture.lost(tree)
+    credit_loops(tree, mixture)
+    scheduler = Scheduler(key_network(tree), choice="installed")
+    scheduler.handle(Place(0.0, made.key))
+    scheduler.handle(Request(0.0, "a"))
+
+
 def warm_contention() -> None:
     """Run the kernels of small and large contention graphs and of calibration."""
     many = np.arange(1, 400)
@@ -156,7 +180,9 @@ def warm_contention() -> None:
 #: Kind of command -> parts that compile its kernels, the longest first.
 PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "compare": warm_comparisons,
-    "all": lambda: chain([warm_packets, warm_flits], warm_comparisons(), warm_flows(), warm_rare()),
+    "all": lambda: chain(
+        [warm_packets, warm_flits], warm_comparisons(), warm_flows(), warm_rare(), [warm_service]
+    ),
 }
 
 
