@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import secrets
+import socket
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -164,6 +165,7 @@ def serve_command(
                 raise InputError(f"OpenSM has LMC {installer.lmc}, not {lmc}")
             lmc = installer.lmc
         settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
+        stream = stack.enter_context(_listening(host, port))
         access = Access(
             opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate)
         )
@@ -172,26 +174,37 @@ def serve_command(
             opened.record([], {ADMINISTRATOR: token})
             access.add(ADMINISTRATOR, token)
             print(f"The administrator's token, shown only once: {token}")
-        print(
-            f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, LMC {settings.lmc}, "
-            f"{'no subnet manager' if installer is None else f'OpenSM of {opensm}'}; listening on "
-            f"{'http' if tls_cert is None else 'https'}://{host}:{port}"
-            f"{'' if access.required else ' without tokens: all users of this machine may use it'}",
-            file=sys.stderr,
-        )
+
+        said = [
+            f"LMC {settings.lmc}" if settings.lmc else "no LIDs",
+            "no subnet manager" if opensm is None else f"OpenSM of {opensm}",
+            f"listening on {'http' if tls_cert is None else 'https'}://{host}:{port}",
+            *([] if access.required else ["without tokens: all users of this machine may use it"]),
+        ]
 
         async def run() -> None:
             service = Service(loaded, opened, settings, rules, installer)
             config = uvicorn.Config(
-                http.application_of(service, access), host=host, port=port, log_level="warning",
+                http.application_of(service, access), lifespan="off", log_level="warning",
                 access_log=False, server_header=False,
                 ssl_certfile=None if tls_cert is None else str(tls_cert),
                 ssl_keyfile=None if tls_key is None else str(tls_key),
             )  # fmt: skip
-            server = uvicorn.Server(config)
-            await server.serve()
-            if not server.started:
-                raise WeftError(f"cannot listen on {host}:{port}")
+            try:
+                config.load()
+            except OSError as error:
+                raise InputError(
+                    f"cannot be used with the key {tls_key}: {error}", file=tls_cert
+                ) from None
+            try:
+                await service.start()
+                print(
+                    f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, {', '.join(said)}",
+                    file=sys.stderr,
+                )
+                await uvicorn.Server(config).serve([stream])
+            finally:
+                await service.stop()
 
         # The loop that uvicorn would choose: uvloop where it is installed.
         with asyncio.Runner(loop_factory=uvicorn.Config(run).get_loop_factory()) as runner:
@@ -207,3 +220,19 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises
+    ------
+    InputError
+        If that is not possible, for example because another program does.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot listen on {host}:{port}: {reason}") from None
