@@ -58,7 +58,7 @@ class ApplicationRequest(_Body):
     phases: list[PhaseRequest] | None = Field(default=None, min_length=1, max_length=1024)
     workload: str | None = Field(
         default=None, max_length=256,
-        description="A workload by name, as in 'cartesian:dims=3,keys=true'; not a file.",
+        description="A workload by name, as in 'cartesian:keys=true'; not a file.",
     )  # fmt: skip
 
     @model_validator(mode="after")

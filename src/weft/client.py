@@ -1,0 +1,671 @@
+"""Typed client of `weft serve`: `Client`, and `AsyncClient` with the same methods.
+
+Each call of the HTTP interface is declared once, in `_Interface`; the two clients differ in how
+they execute it. Importing this module loads neither the service nor the rest of weft.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import ssl
+import threading
+import time
+import warnings
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
+from urllib.parse import quote
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from weft.core.errors import InputError, WeftError
+from weft.service import models
+
+__all__ = ["AsyncClient", "AsyncHeld", "Client", "Held", "RoutesWarning", "ServiceError"]
+
+#: Where `weft serve` listens unless it is told otherwise.
+DEFAULT_URL = "http://127.0.0.1:8973"
+#: A phase: a traffic pattern, or the flows between ranks.
+PhaseFlows = str | Iterable[tuple[int, int]]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+A = TypeVar("A", bound=BaseModel | None)
+
+
+class ServiceError(WeftError):
+    """An answer of the service that refuses a request.
+
+    Parameters
+    ----------
+    status
+        HTTP status, 400 or above.
+    code
+        What is wrong, as one word for programs: ``in_use``, ``not_ready``, ``host_taken`` …
+    message
+        The same as a sentence.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[ServiceError], tuple[int, str, str]]:
+        return type(self), (self.status, self.code, self.message)
+
+
+class RoutesWarning(UserWarning):
+    """Warning that a phase runs, or has run, on other routes than those of its key."""
+
+
+@dataclass(frozen=True)
+class _Call(Generic[A]):
+    """A request: method, address, body or query, type of the answer, and how long it may wait."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    answer: type[A]
+    body: BaseModel | None = None
+    query: dict[str, str] = field(default_factory=dict)
+    wait_s: float = 0.0
+
+
+class _Sync(Protocol):
+    def _run(self, call: _Call[A], /) -> A: ...
+
+
+class _Async(Protocol):
+    async def _run(self, call: _Call[A], /) -> A: ...
+
+
+class _endpoint(Generic[P, A]):  # noqa: N801 - a decorator
+    """Turn a function that describes a call into a method that executes it."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], _Call[A]]) -> None:
+        self._describe = describe
+        functools.update_wrapper(self, describe)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: _Async, owner: type) -> Callable[P, Awaitable[A]]: ...
+    @overload
+    def __get__(self, client: _Sync, owner: type) -> Callable[P, A]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
+        def run(*arguments: P.args, **named: P.kwargs) -> Any:
+            try:
+                call = self._describe(client, *arguments, **named)
+            except ValidationError as error:
+                raise InputError(_first_of(error)) from None
+            return client._run(call)
+
+        return functools.wraps(self._describe)(run)
+
+
+class _Interface:
+    """The calls of the HTTP interface, version 1, and what both clients share.
+
+    Parameters
+    ----------
+    url
+        Address of the service; by default that of ``WEFT_URL``, or http://127.0.0.1:8973.
+    token
+        Token of the application or of the administrator; by default that of ``WEFT_TOKEN``.
+    timeout_s
+        Longest time for an answer in seconds, on top of the time for which a call asks to wait.
+    ca_file
+        Certificate (PEM) of the authority that signed the service's; by default that of
+        ``WEFT_CA_FILE``, or those that httpx knows.
+    transport
+        Transport of httpx in place of the network, for tests.
+
+    Raises
+    ------
+    WeftError
+        If httpx is not installed, or the certificate cannot be read. Every call raises it if the
+        service cannot be reached or does not answer as `weft serve` does, `ServiceError` if the
+        service refuses the request, and `InputError` for an argument that cannot be right.
+
+    Notes
+    -----
+    Where an application is expected, None stands for the one that ``WEFT_APPLICATION`` names.
+    Proxies of the environment are not used, so that tokens do not leave the site.
+    """
+
+    _client: Any
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        ca_file: str | Path | None = None,
+        transport: Any = None,
+    ) -> None:
+        self.url = (url or os.environ.get("WEFT_URL") or DEFAULT_URL).rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise InputError(f"the address of the service is {self.url!r}; expected http(s)://…")
+        if not timeout_s > 0:
+            raise InputError(f"timeout_s must be above 0 s, not {timeout_s:g}")
+        self.timeout_s = timeout_s
+        self._httpx = _load_httpx()
+        token = token or os.environ.get("WEFT_TOKEN")
+        ca_file = ca_file or os.environ.get("WEFT_CA_FILE")
+        try:
+            verify = ssl.create_default_context(cafile=ca_file) if ca_file else True
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(f"no certificate can be read: {error}", file=ca_file) from None
+        try:
+            self._client = self._open(
+                base_url=self.url, verify=verify, transport=transport, trust_env=False,
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+            )  # fmt: skip
+        except (self._httpx.InvalidURL, UnicodeEncodeError) as error:
+            raise InputError(f"the address or token of the service is wrong: {error}") from None
+
+    def _open(self, **settings: Any) -> Any:
+        raise NotImplementedError
+
+    # -- calls -------------------------------------------------------------------------------
+
+    @_endpoint
+    def health(self) -> _Call[models.Health]:
+        """Return whether the service is well; this needs no token."""
+        return _Call("GET", "/v1/health", models.Health)
+
+    @_endpoint
+    def state(self) -> _Call[models.State]:
+        """Return who holds which key, and where keys meet."""
+        return _Call("GET", "/v1/state", models.State)
+
+    @_endpoint
+    def place(
+        self,
+        name: str,
+        *,
+        hosts: Sequence[str] | None = None,
+        num_hosts: int | None = None,
+        phases: Mapping[str, PhaseFlows] | None = None,
+        workload: str | None = None,
+    ) -> _Call[models.Placed]:
+        """Place an application, and begin to make its keys; the answer has its token.
+
+        Parameters
+        ----------
+        name
+            Name of the application.
+        hosts, num_hosts
+            Host of each rank, or a number of hosts that the service chooses.
+        phases, workload
+            For each phase a traffic pattern or its flows (pairs of ranks), or a workload such as
+            ``cartesian:keys=true``.
+        """
+        body = models.ApplicationRequest(
+            name=name, hosts=_listed(hosts), num_hosts=num_hosts, phases=_phases(phases),
+            workload=workload,
+        )  # fmt: skip
+        return _Call("POST", "/v1/applications", models.Placed, body)
+
+    @_endpoint
+    def advise(
+        self,
+        num_hosts: int,
+        *,
+        hosts: Sequence[str] | None = None,
+        phases: Mapping[str, PhaseFlows] | None = None,
+        workload: str | None = None,
+    ) -> _Call[models.AdviceAnswer]:
+        """Return which hosts an application should use in which order, the best first.
+
+        Parameters
+        ----------
+        num_hosts
+            Number of hosts that the application needs.
+        hosts
+            Hosts to choose among; by default all that are free.
+        phases, workload
+            As for `place`; may be left out.
+        """
+        body = models.AdviceRequest(
+            num_hosts=num_hosts, hosts=_listed(hosts), phases=_phases(phases), workload=workload
+        )
+        return _Call("POST", "/v1/advice", models.AdviceAnswer, body)
+
+    @_endpoint
+    def application(self, application: str | None) -> _Call[models.ApplicationAnswer]:
+        """Return an application and the state of its keys."""
+        return _Call("GET", _path(application), models.ApplicationAnswer)
+
+    @_endpoint
+    def remove(self, application: str | None) -> _Call[None]:
+        """Remove an application: its keys are given back, and its hosts are free."""
+        return _Call("DELETE", _path(application), type(None))
+
+    @_endpoint
+    def key(self, application: str | None, phase: str) -> _Call[models.KeyAnswer]:
+        """Return the key of a phase, with the paths of each of its alternatives."""
+        return _Call("GET", _path(application, phase), models.KeyAnswer)
+
+    @_endpoint
+    def request(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> _Call[models.Grant]:
+        """Ask for the key of a phase that begins (RODRequest).
+
+        Parameters
+        ----------
+        application, phase
+            Names.
+        lease_s
+            Time after which the key is given back unless `renew` is called; by default the
+            service's.
+        wait_s
+            How long to wait for tables that are not installed yet.
+        paths
+            Whether the answer lists the path of each flow.
+        """
+        body = models.KeyRequest(lease_s=lease_s, wait_s=wait_s, paths=paths)
+        path = f"{_path(application, phase)}/request"
+        return _Call("POST", path, models.Grant, body, wait_s=wait_s)
+
+    @_endpoint
+    def done(self, application: str | None, phase: str) -> _Call[models.Returned]:
+        """Give back the key of a phase that has ended (RODDone)."""
+        return _Call("POST", f"{_path(application, phase)}/done", models.Returned)
+
+    @_endpoint
+    def renew(self, application: str | None) -> _Call[models.Renewal]:
+        """Begin the leases of all keys that an application holds anew."""
+        return _Call("POST", f"{_path(application)}/renew", models.Renewal)
+
+    @_endpoint
+    def changes(
+        self, application: str | None, after: int = 0, wait_s: float = 0.0
+    ) -> _Call[models.Changes]:
+        """Return what happened to the keys of an application since the change `after`.
+
+        Parameters
+        ----------
+        application
+            Its name.
+        after
+            `version` of the last answer; 0 for all that the service remembers.
+        wait_s
+            How long to wait if nothing has happened.
+        """
+        query = {"after": str(after), "wait_s": str(wait_s)}
+        return _Call("GET", f"{_path(application)}/changes", models.Changes, None, query, wait_s)
+
+    # -- requests and answers ----------------------------------------------------------------
+
+    def _sent(self, call: _Call[A]) -> dict[str, Any]:
+        """Return the arguments of httpx's method `request`."""
+        arguments: dict[str, Any] = {
+            "method": call.method, "url": call.path, "params": call.query,
+            "timeout": self.timeout_s + call.wait_s,
+        }  # fmt: skip
+        if call.body is not None:
+            arguments["content"] = call.body.model_dump_json(exclude_none=True)
+            arguments["headers"] = {"Content-Type": "application/json"}
+        return arguments
+
+    def _received(self, call: _Call[A], response: Any) -> A:
+        """Return the content of an answer."""
+        if response.status_code >= 400:
+            raise _refusal(response.status_code, response.content)
+        if call.answer is type(None):
+            return cast(A, None)
+        try:
+            return TypeAdapter(call.answer).validate_json(response.content)
+        except ValidationError as error:
+            raise WeftError(
+                f"{self.url} does not answer as weft serve does: {_first_of(error)}"
+            ) from None
+
+    def _unreachable(self, error: Exception) -> WeftError:
+        """Return the error for a request without an answer."""
+        if isinstance(error, self._httpx.TimeoutException):
+            why = f"no answer within {self.timeout_s:g} s"
+        else:
+            why = str(error) or type(error).__name__
+        return WeftError(f"cannot reach weft serve at {self.url}: {why}")
+
+
+def _load_httpx() -> Any:
+    try:
+        import httpx
+    except ImportError as error:
+        raise WeftError(
+            f"the client of weft serve needs {error.name}: pip install 'weft[serve]' or 'weft[mpi]'"
+        ) from None
+    return httpx
+
+
+def _refusal(status: int, content: bytes) -> ServiceError:
+    try:
+        error = models.Error.model_validate_json(content).error
+    except ValidationError:  # of something between the client and the service
+        text = content[:200].decode(errors="replace").strip()
+        return ServiceError(status, "unknown", f"HTTP status {status}: {text}")
+    return ServiceError(status, error.code, error.message)
+
+
+def _first_of(error: ValidationError) -> str:
+    first, *_ = error.errors(include_url=False)
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+_NAME: TypeAdapter[str] = TypeAdapter(models.Name)
+
+
+def _path(application: str | None, phase: str | None = None) -> str:
+    """Return the address of an application or of a key."""
+    application = default_application(application)
+    names = [application] if phase is None else [application, phase]
+    for name in names:
+        try:
+            _NAME.validate_python(name)
+        except ValidationError:
+            raise InputError(
+                f"{name!r} is not the name of an application or phase: expected letters, digits "
+                "and _ . : + @ -, beginning with a letter or digit"
+            ) from None
+    return "/v1/applications/" + "/keys/".join(quote(name, safe="") for name in names)
+
+
+def default_application(application: str | None) -> str:
+    """Return an application, or the one that ``WEFT_APPLICATION`` names.
+
+    Raises
+    ------
+    InputError
+        If there is neither.
+    """
+    found = application or os.environ.get("WEFT_APPLICATION")
+    if not found:
+        raise InputError("expected the name of an application, or WEFT_APPLICATION to be set")
+    return found
+
+
+def _listed(hosts: Sequence[str] | None) -> list[str] | None:
+    return None if hosts is None else list(hosts)
+
+
+def _phases(phases: Mapping[str, PhaseFlows] | None) -> list[models.PhaseRequest] | None:
+    if phases is None:
+        return None
+    return [
+        models.PhaseRequest(name=name, pattern=flows)
+        if isinstance(flows, str)
+        else models.PhaseRequest(name=name, flows=list(flows))
+        for name, flows in phases.items()
+    ]
+
+
+# -- leases ------------------------------------------------------------------------------------
+
+
+class _Lease:
+    """A granted key and the life of its lease.
+
+    Attributes
+    ----------
+    grant
+        The grant, as it was renewed last.
+    lost
+        Why the key is no longer held; empty while it is.
+    """
+
+    def __init__(self, grant: models.Grant) -> None:
+        self.grant = grant
+        self.lost = ""
+        self._until = time.monotonic() + grant.lease_s
+
+    @property
+    def _every_s(self) -> float:
+        """Seconds between renewals: a lease outlives two that fail."""
+        return max(self.grant.lease_s / 3, 0.02)
+
+    def _renewed(self, renewal: models.Renewal) -> None:
+        for grant in renewal.grants:
+            if (grant.phase, grant.since_ns) == (self.grant.phase, self.grant.since_ns):
+                paths = self.grant.paths
+                self.grant = grant.model_copy(update={"paths": paths})
+                self._until = time.monotonic() + grant.lease_s
+                return
+        self.lost = "the service has withdrawn it, or its lease has ended"
+
+    def _not_renewed(self, error: WeftError) -> None:
+        refused = isinstance(error, ServiceError) and error.status in (401, 403, 404)
+        if refused or time.monotonic() >= self._until:
+            self.lost = str(error)
+
+    def _not_returned(self, error: ServiceError) -> None:
+        """Warn that a key was no longer held when it was given back."""
+        if error.code not in ("not_held", "unknown_application"):
+            raise error
+        grant = self.grant
+        self.lost = self.lost or error.message
+        warnings.warn(
+            f"{grant.application} no longer held the key of phase {grant.phase} at its end: "
+            f"{self.lost}",
+            RoutesWarning,
+            stacklevel=4,
+        )
+
+
+class Held(_Lease):
+    """A key that is held until `done`; a thread renews its lease (see `Client.hold`)."""
+
+    def __init__(self, client: Client, grant: models.Grant) -> None:
+        super().__init__(grant)
+        self._client = client
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="weft-lease", daemon=True)
+        self._thread.start()
+
+    def _renew(self) -> None:
+        while not self.lost and not self._over.wait(self._every_s):
+            try:
+                self._renewed(self._client.renew(self.grant.application))
+            except WeftError as error:
+                self._not_renewed(error)
+
+    def done(self) -> None:
+        """Give the key back; a second call does nothing.
+
+        Warns
+        -----
+        RoutesWarning
+            If the key was no longer held.
+        """
+        if self._over.is_set():
+            return
+        self._over.set()
+        self._thread.join(1.0)  # a renewal under way does no harm
+        try:
+            self._client.done(self.grant.application, self.grant.phase)
+        except ServiceError as error:
+            self._not_returned(error)
+
+
+class AsyncHeld(_Lease):
+    """A key that is held until `done`; a task renews its lease (see `AsyncClient.hold`)."""
+
+    def __init__(self, client: AsyncClient, grant: models.Grant) -> None:
+        super().__init__(grant)
+        self._client = client
+        self._task = asyncio.create_task(self._renew())
+
+    async def _renew(self) -> None:
+        while not self.lost:
+            await asyncio.sleep(self._every_s)
+            try:
+                self._renewed(await self._client.renew(self.grant.application))
+            except WeftError as error:
+                self._not_renewed(error)
+
+    async def done(self) -> None:
+        """Give the key back; a second call does nothing. Warns as `Held.done`."""
+        if self._task.cancelled():
+            return
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        try:
+            await self._client.done(self.grant.application, self.grant.phase)
+        except ServiceError as error:
+            self._not_returned(error)
+
+
+# -- clients -----------------------------------------------------------------------------------
+
+
+class Client(_Interface):
+    """A client of `weft serve`, for any number of threads."""
+
+    __doc__ = f"{__doc__}\n{(_Interface.__doc__ or '').partition(chr(10))[2]}"
+
+    def _open(self, **settings: Any) -> Any:
+        return self._httpx.Client(**settings)
+
+    def _run(self, call: _Call[A], /) -> A:
+        try:
+            response = self._client.request(**self._sent(call))
+        except self._httpx.TransportError as error:
+            raise self._unreachable(error) from None
+        return self._received(call, response)
+
+    def hold(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> Held:
+        """Request a key as `request` does, and renew its lease until `Held.done`."""
+        grant = self.request(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
+        return Held(self, grant)
+
+    @contextmanager
+    def phase(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> Iterator[Held]:
+        """Hold the key of a phase in a ``with`` block, as `hold` does."""
+        held = self.hold(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
+        try:
+            yield held
+        finally:
+            held.done()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(_Interface):
+    """A client of `weft serve` with coroutines for the methods of `Client`."""
+
+    __doc__ = f"{__doc__}\n{(_Interface.__doc__ or '').partition(chr(10))[2]}"
+
+    def _open(self, **settings: Any) -> Any:
+        return self._httpx.AsyncClient(**settings)
+
+    async def _run(self, call: _Call[A], /) -> A:
+        try:
+            response = await self._client.request(**self._sent(call))
+        except self._httpx.TransportError as error:
+            raise self._unreachable(error) from None
+        return self._received(call, response)
+
+    async def hold(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> AsyncHeld:
+        """Request a key as `request` does, and renew its lease until `AsyncHeld.done`."""
+        return AsyncHeld(
+            self,
+            await self.request(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths),
+        )
+
+    @asynccontextmanager
+    async def phase(
+        self,
+        application: str | None,
+        phase: str,
+        *,
+        lease_s: float | None = None,
+        wait_s: float = 0.0,
+        paths: bool = False,
+    ) -> AsyncIterator[AsyncHeld]:
+        """Hold the key of a phase in an ``async with`` block, as `hold` does."""
+        held = await self.hold(application, phase, lease_s=lease_s, wait_s=wait_s, paths=paths)
+        try:
+            yield held
+        finally:
+            await held.done()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
