@@ -108,17 +108,16 @@ class _endpoint(Generic[P, A]):  # noqa: N801 - a decorator
 
     def __init__(self, describe: Callable[Concatenate[Any, P], _Call[A]]) -> None:
         self._describe = describe
-        functools.update_wrapper(self, describe)  # type: ignore[arg-type]
 
     @overload
-    def __get__(self, client: None, owner: type) -> Self: ...
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], _Call[A]]: ...
     @overload
     def __get__(self, client: _Async, owner: type) -> Callable[P, Awaitable[A]]: ...
     @overload
     def __get__(self, client: _Sync, owner: type) -> Callable[P, A]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
+        if client is None:  # for documentation
+            return self._describe
 
         def run(*arguments: P.args, **named: P.kwargs) -> Any:
             try:

@@ -20,12 +20,18 @@ Seconds = Annotated[float, Field(gt=0, le=86400.0 * 365)]
 
 
 class _Body(BaseModel):
-    """A body, in which unknown fields are errors."""
+    """A body; clients ignore fields of answers that they do not know yet."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _Request(_Body):
+    """A body of a request, in which unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PhaseRequest(_Body):
+class PhaseRequest(_Request):
     """A phase: its flows between ranks, or a traffic pattern among all ranks."""
 
     name: Name
@@ -35,7 +41,7 @@ class PhaseRequest(_Body):
     pattern: str | None = Field(
         default=None,
         max_length=256,
-        description="A pattern of 'weft list patterns', as in 'shift:by=1'.",
+        description="A pattern of 'weft list patterns', as in 'shift:offset=1'.",
     )
 
     @model_validator(mode="after")
@@ -45,7 +51,7 @@ class PhaseRequest(_Body):
         return self
 
 
-class ApplicationRequest(_Body):
+class ApplicationRequest(_Request):
     """An application to place.
 
     Give the hosts in order of rank, or a number of hosts that the service chooses. Give the
@@ -118,7 +124,7 @@ class KeyAnswer(KeySummary):
     alternatives_paths: list[Alternative]
 
 
-class KeyRequest(_Body):
+class KeyRequest(_Request):
     """A request of a key (RODRequest)."""
 
     lease_s: Seconds | None = Field(
@@ -191,7 +197,7 @@ class Returned(_Body):
     phase: str
 
 
-class AdviceRequest(_Body):
+class AdviceRequest(_Request):
     """A request of advice: which of the free hosts to use, and in which order."""
 
     num_hosts: int = Field(ge=1, le=1_000_000)

@@ -1,0 +1,324 @@
+"""Both clients of `weft.client` against a real `weft serve`, and against wrong answers."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import pickle
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.serve_runs import Served, free_port, serving
+
+import weft.client
+from weft.client import AsyncClient, Client, RoutesWarning, ServiceError
+from weft.core.errors import InputError, WeftError
+from weft.service import models
+
+CALLS = ("health", "state", "place", "advise", "application", "remove", "key", "request", "done",
+         "renew", "changes")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving("xgft:2;2,4;1,2", tmp_path_factory.mktemp("serve"), tokens=True) as service:
+        yield service
+
+
+class Driver:
+    """Either client, called in the same way."""
+
+    def __init__(self, kind: str, *arguments: Any, **named: Any) -> None:
+        self.loop = asyncio.new_event_loop() if kind == "async" else None
+        self.client: Any = (AsyncClient if self.loop else Client)(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            result = getattr(self.client, name)(*arguments, **named)
+            return result if self.loop is None else self.loop.run_until_complete(result)
+
+        return call
+
+    def in_phase(self, body: Any, *arguments: Any, **named: Any) -> Any:
+        """Return the result of `body` with the key, called while the key is held."""
+        if self.loop is None:
+            with self.client.phase(*arguments, **named) as held:
+                return body(held)
+
+        async def run() -> Any:
+            async with self.client.phase(*arguments, **named) as held:
+                return await asyncio.to_thread(body, held)
+
+        return self.loop.run_until_complete(run())
+
+    def end(self) -> None:
+        self.close()
+        if self.loop is not None:
+            self.loop.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def driver(request: pytest.FixtureRequest, served: Served) -> Iterator[Driver]:
+    found = Driver(request.param, served.url, served.admin_token)
+    yield found
+    with served.client() as client:
+        for application in client.state().applications:
+            client.remove(application.name)
+    found.end()
+
+
+def test_importing_the_client_is_light() -> None:
+    program = (
+        "import sys, weft.client; names = ('numpy', 'numba', 'fastapi', 'httpx', 'polars');"
+        "print([n for n in names if n in sys.modules])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["[]"]
+
+
+def test_both_clients_have_all_calls_with_their_signatures_and_texts() -> None:
+    shared = {name for name in vars(weft.client._Interface) if not name.startswith("_")}
+    assert shared == set(CALLS)
+    for name in (*CALLS, "hold", "phase", "close"):
+        one, other = getattr(Client, name), getattr(AsyncClient, name)
+        assert (
+            list(inspect.signature(one).parameters) == list(inspect.signature(other).parameters)
+        )  # fmt: skip
+        assert inspect.getdoc(one)
+        assert inspect.getdoc(other)
+    assert "ca_file" in (Client.__doc__ or "")
+    assert "ca_file" in (AsyncClient.__doc__ or "")
+
+
+def test_every_address_of_the_interface_has_a_call(served: Served) -> None:
+    document = httpx.get(f"{served.url}/v1/openapi.json").json()
+    offered = {
+        (method.upper(), path.format(application="A", phase="P"))
+        for path, methods in document["paths"].items()
+        if path.startswith("/v1/")
+        for method in methods
+    }
+    sent = set()
+
+    def note(request: httpx.Request) -> httpx.Response:
+        sent.add((request.method, request.url.path))
+        return httpx.Response(503)
+
+    client = Client("http://x", transport=httpx.MockTransport(note))
+    arguments: dict[str, tuple[Any, ...]] = {
+        "health": (), "state": (), "place": ("A",), "advise": (1,), "key": ("A", "P"),
+        "request": ("A", "P"), "done": ("A", "P"),
+    }  # fmt: skip
+    for name in CALLS:
+        named = {"num_hosts": 1, "workload": "w"} if name == "place" else {}
+        with pytest.raises(ServiceError):
+            getattr(client, name)(*arguments.get(name, ("A",)), **named)
+    # The list of applications is in the state; the log is for 'weft keys replay'.
+    assert offered - sent == {("GET", "/v1/applications"), ("GET", "/v1/log")}
+    assert sent <= offered
+
+
+def test_an_application_from_placement_to_removal(driver: Driver, served: Served) -> None:
+    health = driver.health()
+    assert (health.fabric, health.hosts, health.problems) == ("xgft:2;2,4;1,2", 8, [])
+    advice = driver.advise(4, hosts=[f"h{n}" for n in range(6)], phases={"a": "shift:offset=1"})
+    assert len(advice.placements[0].hosts) == 4
+    phases = {"a": [(0, 2), (1, 3)], "b": "shift:offset=1"}
+    placed = driver.place("job", hosts=("h0", "h1", "h2", "h3"), phases=phases)
+    assert isinstance(placed, models.Placed)
+    assert placed.hosts == ["h0", "h1", "h2", "h3"]
+    grant = driver.request("job", "a", lease_s=50, wait_s=60, paths=True)
+    assert [(p.source, p.destination) for p in grant.paths] == phases["a"]
+    assert grant.lease_s == 50
+    key = driver.key("job", "a")
+    assert key.granted
+    assert key.alternatives_paths[grant.alternative].paths == grant.paths
+    assert [each.phase for each in driver.renew("job").grants] == ["a"]
+    assert [each.kind for each in driver.changes("job", wait_s=60).changes] == ["ready"] * 2
+    assert [each.phase for each in driver.state().grants] == ["a"]
+    assert driver.done("job", "a").phase == "a"
+    assert not driver.application("job").keys[0].granted
+    assert driver.remove("job") is None
+    with pytest.raises(ServiceError, match="there is no application job") as caught:
+        driver.application("job")
+    assert (caught.value.status, caught.value.code) == (404, "unknown_application")
+    assert repr(pickle.loads(pickle.dumps(caught.value))) == repr(caught.value)
+    assert pickle.loads(pickle.dumps(caught.value)).code == "unknown_application"
+
+
+def test_environment_and_tokens(
+    driver: Driver, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = driver.place("job", num_hosts=2, phases={"a": [(0, 1)]}).token
+    for name, value in (("URL", served.url + "/"), ("TOKEN", token), ("APPLICATION", "job")):
+        monkeypatch.setenv(f"WEFT_{name}", value)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with Client() as client:
+        assert client.request(None, "a", wait_s=60).application == "job"
+        client.done(None, "a")
+        with pytest.raises(ServiceError, match="does not give the right") as caught:
+            client.state()
+        assert caught.value.status == 403
+    monkeypatch.delenv("WEFT_TOKEN")
+    with Client() as client, pytest.raises(ServiceError) as caught:
+        client.application(None)
+    assert (caught.value.status, caught.value.code) == (401, "no_token")
+    monkeypatch.delenv("WEFT_APPLICATION")
+    with Client() as client, pytest.raises(InputError, match="WEFT_APPLICATION"):
+        client.application(None)
+
+
+def test_a_phase_holds_its_key_beyond_the_lease_and_returns_it(driver: Driver) -> None:
+    driver.place("job", num_hosts=2, phases={"a": [(0, 1)]})
+    held_at: list[bool] = []
+
+    def body(held: Any) -> int:
+        first = held.grant.until_ns
+        time.sleep(1.2)
+        held_at.append(held.lost == "" and held.grant.until_ns > first)
+        assert held.grant.paths  # also of a renewed grant
+        return int(held.grant.alternative)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert driver.in_phase(body, "job", "a", lease_s=0.3, wait_s=60, paths=True) >= 0
+    assert held_at == [True]
+    assert not driver.application("job").keys[0].granted
+
+    def fails(held: Any) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        driver.in_phase(fails, "job", "a")
+    assert not driver.application("job").keys[0].granted
+    assert not [thread for thread in threading.enumerate() if thread.name == "weft-lease"]
+
+
+def test_a_phase_that_loses_its_key_warns(driver: Driver, served: Served) -> None:
+    driver.place("job", num_hosts=2, phases={"a": [(0, 1)]})
+
+    def body(held: Any) -> str:
+        with served.client() as other:
+            other.done("job", "a")
+        deadline = time.monotonic() + 10
+        while not held.lost and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return str(held.lost)
+
+    with pytest.warns(RoutesWarning, match="job no longer held the key of phase a at its end"):
+        lost = driver.in_phase(body, "job", "a", lease_s=0.3, wait_s=60)
+    assert lost == "the service has withdrawn it, or its lease has ended"
+
+    def removed(held: Any) -> None:
+        with served.client() as other:
+            other.remove("job")
+
+    with pytest.warns(RoutesWarning, match="there is no application job"):
+        driver.in_phase(removed, "job", "a")
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_answers_of_something_else_are_one_clear_error(kind: str) -> None:
+    def outcome(answer: Any) -> WeftError:
+        found = Driver(kind, "http://x", transport=httpx.MockTransport(answer), timeout_s=7)
+        with pytest.raises(WeftError) as caught:
+            found.health()
+        found.end()
+        return caught.value
+
+    proxy = outcome(lambda _: httpx.Response(502, text="<html>Bad Gateway"))
+    assert isinstance(proxy, ServiceError)
+    assert (proxy.status, proxy.code) == (502, "unknown")
+    assert str(proxy) == "HTTP status 502: <html>Bad Gateway"
+    other = outcome(lambda _: httpx.Response(200, json={"weft": "1"}))
+    assert str(other) == "http://x does not answer as weft serve does: fabric: Field required"
+
+    def slow(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("")
+
+    assert str(outcome(slow)) == "cannot reach weft serve at http://x: no answer within 7 s"
+    away = Driver(kind, f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(WeftError, match=r"^cannot reach weft serve at http://127\.0\.0\.1:"):
+        away.health()
+    away.end()
+    # A later version of the service may answer more than this client knows.
+    more = {"weft": "2", "fabric": "f", "hosts": 1, "problems": [], "mood": "good"}
+    newer = Driver(kind, "http://x", transport=httpx.MockTransport(
+        lambda _: httpx.Response(200, json=more)
+    ))  # fmt: skip
+    assert newer.health().hosts == 1
+    newer.end()
+
+
+def test_waiting_calls_extend_the_time_limit_and_requests_are_minimal() -> None:
+    seen: list[httpx.Request] = []
+
+    def note(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(503)
+
+    client = Client("http://x", "t", transport=httpx.MockTransport(note), timeout_s=5)
+    for call in (
+        lambda: client.request("A", "x+", wait_s=20),
+        lambda: client.changes("A", 3, wait_s=7),
+        lambda: client.place("A", num_hosts=2, phases={"p": [(0, 1)], "q": "shift"}),
+    ):
+        with pytest.raises(ServiceError):
+            call()
+    request, changes, place = seen
+    assert [each.extensions["timeout"]["read"] for each in seen] == [25, 12, 5]
+    assert {each.headers["authorization"] for each in seen} == {"Bearer t"}
+    assert request.url.raw_path == b"/v1/applications/A/keys/x%2B/request"
+    assert dict(changes.url.params) == {"after": "3", "wait_s": "7"}
+    assert json.loads(place.content) == {
+        "name": "A", "num_hosts": 2,
+        "phases": [{"name": "p", "flows": [[0, 1]]}, {"name": "q", "pattern": "shift"}],
+    }  # fmt: skip
+
+
+def test_wrong_arguments_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    def never(_: httpx.Request) -> httpx.Response:
+        raise AssertionError
+
+    client = Client("http://x", transport=httpx.MockTransport(never))
+    for call in (
+        lambda: client.application("a/../b"),
+        lambda: client.key("a", ".."),
+        lambda: client.place("a b", num_hosts=1, workload="w"),
+        lambda: client.place("a", hosts=["h0"], num_hosts=1, workload="w"),
+        lambda: client.place("a", num_hosts=0, workload="w"),
+        lambda: client.place("a", num_hosts=1, phases={"p": [(0, -1)]}),
+        lambda: client.request("a", "p", lease_s=-1),
+        lambda: client.request("a", "p", wait_s=1e9),
+    ):
+        with pytest.raises(InputError):
+            call()
+    (tmp_path / "bad.pem").write_text("no certificate")
+    for arguments, named in (
+        (("x:1",), {}),
+        (("http://x",), {"timeout_s": 0}),
+        (("http://x", "tök€n"), {}),
+        (("http://x:port",), {}),
+        (("https://x",), {"ca_file": tmp_path / "none.pem"}),
+        (("https://x",), {"ca_file": tmp_path / "bad.pem"}),
+    ):
+        with pytest.raises(InputError):
+            Client(*arguments, **named)  # type: ignore[arg-type]
+
+
+def test_a_missing_httpx_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(WeftError, match=r"needs httpx: pip install 'weft\[serve\]'"):
+        Client()
