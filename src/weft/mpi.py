@@ -122,8 +122,8 @@ def request(
         ``WEFT_URL``, ``WEFT_TOKEN`` and ``WEFT_APPLICATION``.
     rank, host
         Rank of this process in the application, which has one rank per host; or the name of its
-        host in the fabric, where several processes share a host. By default the rank in
-        MPI_COMM_WORLD.
+        host in the fabric, where several processes share a host. By default the host that
+        ``WEFT_HOST`` names, and without it the rank in MPI_COMM_WORLD.
     lease_s
         Lease of the key; by default the service's.
     wait_s
@@ -151,6 +151,8 @@ def request(
     RoutesWarning
         On rank 0, if the base routes are used because of `fallback`.
     """
+    if rank is None and host is None:
+        host = os.environ.get("WEFT_HOST")
     if rank is None and host is None:
         from mpi4py import MPI
 
