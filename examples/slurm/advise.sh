@@ -9,7 +9,7 @@
 . "${0%/*}/common.sh"
 
 fail() {
-    echo "weft: error: $1" >&2
+    printf 'weft: error: %s\n' "$1" >&2
     exit 2
 }
 

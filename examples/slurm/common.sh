@@ -20,7 +20,7 @@ WEFT_JOB_TOKENS=${WEFT_JOB_TOKENS:-/var/spool/weft}
 
 # End without keys: the job must run all the same, on the base routes.
 give_up() {
-    echo "weft: job ${SLURM_JOB_ID:-?} runs without routing keys: $1" >&2
+    printf 'weft: job %s runs without routing keys: %s\n' "${SLURM_JOB_ID:-?}" "$1" >&2
     exit 0
 }
 

@@ -12,6 +12,6 @@ file="$WEFT_JOB_TOKENS/job-$SLURM_JOB_ID"
 answer=$(call DELETE "/v1/applications/job-$SLURM_JOB_ID" --retry 2 --retry-connrefused 2>&1)
 case $answer in
 *204 | *404) rm -f "$file" ;;
-*) echo "weft: application job-$SLURM_JOB_ID is not removed: $answer" >&2 ;;
+*) printf 'weft: application job-%s is not removed: %s\n' "$SLURM_JOB_ID" "$answer" >&2 ;;
 esac
 exit 0

@@ -13,8 +13,11 @@ import pytest
 from tests.oracle.tools import require_tools
 from tests.serve_runs import Served, free_port, serving
 
+import weft
+
 pytestmark = pytest.mark.oracle
 
+SPEC = "xgft:2;4,4;1,4"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mpi_routing_keys.py"
 #: Time limit of a run in seconds; with few cores most of the time is spent on imports.
 LIMIT = 120
@@ -25,7 +28,7 @@ PHASES = ("x+", "x-", "y+", "y-", "z+", "z-")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service without a subnet manager, with tokens."""
     require_tools("mpirun")
-    with serving("xgft:2;4,4;1,4", tmp_path_factory.mktemp("serve"), tokens=True) as service:
+    with serving(SPEC, tmp_path_factory.mktemp("serve"), tokens=True) as service:
         yield service
 
 
@@ -46,8 +49,13 @@ def mpirun(
     )
 
 
-def example_agrees_with_the_service(served: Served, application: str, folder: Path) -> None:
-    """Run the example as a new application, and compare what its ranks got with the keys."""
+def example_agrees_with_the_service(
+    served: Served, application: str, folder: Path
+) -> list[tuple[str, int, int | None]]:
+    """Run the example as a new application, and compare what its ranks got with the keys.
+
+    Returns the host of the peer, path bits and LID of each rank in each phase.
+    """
     report = folder / "report.json"
     words = ["--application", application]
     placing = mpirun(1, str(EXAMPLE), *words, "--place", "8", environment=served.environment)
@@ -83,11 +91,33 @@ def example_agrees_with_the_service(served: Served, application: str, folder: Pa
         assert not state.grants
         # A request and a return of each phase, and nothing else.
         assert state.version - version == 2 * len(PHASES)
+        hosts = client.application(application).hosts
         client.remove(application)
+    return [(hosts[peer], bits, dlid) for mine in told for _, _, peer, bits, dlid in mine]
 
 
 def test_every_rank_gets_the_lids_of_the_granted_key(served: Served, tmp_path: Path) -> None:
-    example_agrees_with_the_service(served, "stencil", tmp_path)
+    used = example_agrees_with_the_service(served, "stencil", tmp_path)
+    assert {dlid for _, _, dlid in used} == {None}  # without a subnet manager
+
+
+def test_lids_are_those_of_the_subnet_manager(tmp_path: Path) -> None:
+    require_tools("mpirun", "opensm", "ibsim")
+    fabric = weft.fabric(SPEC)
+    with serving(SPEC, tmp_path, "--ibsim", "--lmc", "2") as service:
+        used = example_agrees_with_the_service(service, "stencil", tmp_path)
+        _, _, rest = (tmp_path / "serve.log").read_text().partition("OpenSM of ")
+        folder = Path(rest.partition("/opensm.conf")[0])
+        lines = [line.split() for line in (folder / "guid2lid").read_text().splitlines() if line]
+    lids = {int(guid, 16): (int(low, 16), int(high, 16)) for guid, low, high in lines}
+    for name, bits, dlid in used:
+        host = fabric.host_names.index(name)
+        endpoint = fabric.host_endpoint[host]
+        slot = fabric.port_offset[fabric.endpoint_node[endpoint]]
+        low, high = lids[int(fabric.port_guid[slot + fabric.endpoint_port[endpoint] - 1])]
+        assert high - low == 3
+        assert dlid == low + bits
+        assert low <= dlid <= high
 
 
 PROGRAM = """
@@ -128,7 +158,10 @@ def test_errors_of_the_first_rank_are_raised_on_all(served: Served) -> None:
 ask = lambda *names, **named: outcome(lambda: weft.mpi.request(*names, **named))
 printed("no phase", ask(world, "b", application="small", rank=world.rank % 2))
 printed("too many", ask(world, "a", application="small"))
-printed("no host", ask(world, "a", application="small", host="nowhere"))
+import os
+os.environ["WEFT_HOST"] = "nowhere"
+printed("no host", ask(world, "a", application="small"))
+del os.environ["WEFT_HOST"]
 printed("no token", ask(world, "a", application="small", token="wrong"))
 printed("no service", ask(world, "a", url="http://127.0.0.1:9", application="small"))
 printed("not begun", outcome(lambda: weft.mpi.done(world, "a")))
@@ -171,7 +204,11 @@ else:
     told = None
 printed("upper half", told)
 hosts = sys.argv[1:]
-routes = weft.mpi.request(world, "a", application="halves", host=hosts[2 + world.rank % 2])
+import os
+mine = hosts[2 + world.rank % 2]
+os.environ["WEFT_HOST"] = mine if world.rank < 2 else "nowhere"
+host = mine if world.rank >= 2 else None
+routes = weft.mpi.request(world, "a", application="halves", host=host)
 printed("two on a host", [routes.path_bits(peer) for peer in range(4)])
 weft.mpi.done(world, "a")
 """,

@@ -126,6 +126,21 @@ def test_the_token_is_for_the_user_of_the_job(cluster: Cluster) -> None:
     assert (cluster.folder / "tokens" / "job-4711").stat().st_uid == 12345
 
 
+def test_without_root_the_token_is_shared_by_an_access_list(cluster: Cluster) -> None:
+    programs = {"id": "echo 500", "setfacl": f'echo "$*" >{cluster.folder}/shared'}
+    for name, text in programs.items():
+        (cluster.folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (cluster.folder / "bin" / name).chmod(0o755)
+    assert cluster.prolog(UID="12345").stderr == ""
+    file = cluster.folder / "tokens" / "job-4711"
+    assert (cluster.folder / "shared").read_text() == f"-m u:12345:r {file}\n"
+    (cluster.folder / "bin" / "setfacl").write_text("#!/bin/sh\necho no access lists >&2; exit 1\n")
+    assert "its token cannot be stored" in (run := cluster.prolog(UID="12345").stderr)
+    assert run.endswith("no access lists\n")
+    assert not file.exists()
+    assert cluster.applications() == []
+
+
 def test_a_requeued_job_is_announced_again(cluster: Cluster) -> None:
     cluster.prolog()
     first = (cluster.folder / "tokens" / "job-4711").read_text()
