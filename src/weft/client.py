@@ -476,17 +476,18 @@ class _Lease:
             self.lost = str(error)
 
     def _not_returned(self, error: ServiceError) -> None:
-        """Warn that a key was no longer held when it was given back."""
         if error.code not in ("not_held", "unknown_application"):
             raise error
-        grant = self.grant
-        self.lost = self.lost or error.message
-        warnings.warn(
-            f"{grant.application} no longer held the key of phase {grant.phase} at its end: "
-            f"{self.lost}",
-            RoutesWarning,
-            stacklevel=4,
-        )
+        self.lost = error.message
+
+    def _warn_if_lost(self) -> None:
+        if self.lost:
+            warnings.warn(
+                f"{self.grant.application} no longer held the key of phase {self.grant.phase} at "
+                f"its end: {self.lost}",
+                RoutesWarning,
+                stacklevel=3,
+            )
 
 
 class Held(_Lease):
@@ -518,10 +519,12 @@ class Held(_Lease):
             return
         self._over.set()
         self._thread.join(1.0)  # a renewal under way does no harm
-        try:
-            self._client.done(self.grant.application, self.grant.phase)
-        except ServiceError as error:
-            self._not_returned(error)
+        if not self.lost:  # the key may be granted to another one by now
+            try:
+                self._client.done(self.grant.application, self.grant.phase)
+            except ServiceError as error:
+                self._not_returned(error)
+        self._warn_if_lost()
 
 
 class AsyncHeld(_Lease):
@@ -547,10 +550,12 @@ class AsyncHeld(_Lease):
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        try:
-            await self._client.done(self.grant.application, self.grant.phase)
-        except ServiceError as error:
-            self._not_returned(error)
+        if not self.lost:  # the key may be granted to another one by now
+            try:
+                await self._client.done(self.grant.application, self.grant.phase)
+            except ServiceError as error:
+                self._not_returned(error)
+        self._warn_if_lost()
 
 
 # -- clients -----------------------------------------------------------------------------------

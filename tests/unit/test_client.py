@@ -212,6 +212,7 @@ def test_a_phase_that_loses_its_key_warns(driver: Driver, served: Served) -> Non
     def body(held: Any) -> str:
         with served.client() as other:
             other.done("job", "a")
+            other.request("job", "a")
         deadline = time.monotonic() + 10
         while not held.lost and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -220,6 +221,8 @@ def test_a_phase_that_loses_its_key_warns(driver: Driver, served: Served) -> Non
     with pytest.warns(RoutesWarning, match="job no longer held the key of phase a at its end"):
         lost = driver.in_phase(body, "job", "a", lease_s=0.3, wait_s=60)
     assert lost == "the service has withdrawn it, or its lease has ended"
+    assert driver.application("job").keys[0].granted  # to the other one
+    driver.done("job", "a")
 
     def removed(held: Any) -> None:
         with served.client() as other:
