@@ -16,7 +16,7 @@ from typing import Literal
 import polars as pl
 
 import weft
-from weft import plugins
+from weft import client, mpi, plugins
 from weft.advice.io_nodes.settings import IoSettings
 from weft.cli.app import COMMANDS, program
 from weft.cli.listing import KINDS, LEFT_OUT, explained_options, with_defaults
@@ -309,7 +309,10 @@ def _entry(entry: Entry) -> str:
 
 def api_page() -> str:
     """Return the page of public names, in groups; autosummary writes a page for each."""
-    text = "# Python interface\n\n`weft` and `weft.plugins` are public; the rest may change.\n"
+    text = (
+        "# Python interface\n\n"
+        "`weft`, `weft.plugins`, `weft.client` and `weft.mpi` are public; the rest may change.\n"
+    )
     groups = {
         "Functions": [name for name in weft.__all__ if name[0].islower()],
         "Types": [name for name in weft.__all__ if name[0].isupper()],
@@ -317,7 +320,9 @@ def api_page() -> str:
     for title, names in groups.items():
         text += f"\n## {title}\n\n{_autosummary('weft', names)}"
     text += "\n## Decorators and types for plug-ins\n\n"
-    return text + _autosummary("weft.plugins", [n for n in plugins.__all__ if n[0].isupper()])
+    text += _autosummary("weft.plugins", [n for n in plugins.__all__ if n[0].isupper()])
+    text += "\n## Client of weft serve\n\n" + _autosummary("weft.client", client.__all__)
+    return text + "\n## MPI programs\n\n" + _autosummary("weft.mpi", mpi.__all__)
 
 
 def _autosummary(module: str, names: Iterable[str]) -> str:
@@ -348,7 +353,7 @@ def pages() -> dict[str, str]:
 def write_pages(folder: Path) -> None:
     """Write every page that differs from its file; delete pages of names that are gone."""
     folder.mkdir(exist_ok=True)
-    names = {*weft.__all__, *plugins.__all__}
+    names = {*weft.__all__, *plugins.__all__, *client.__all__, *mpi.__all__}
     for stub in (folder / "api").glob("*.rst"):
         if stub.stem.rpartition(".")[2] not in names:
             stub.unlink()

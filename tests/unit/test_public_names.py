@@ -74,8 +74,8 @@ def used_names(code: str) -> Iterator[tuple[str, str]]:
 
 
 def test_pages_use_public_names_only() -> None:
-    public = {"weft": set(weft.__all__), "weft.plugins": set(weft.plugins.__all__)}
-    public |= {f"weft.{each.__name__[5:]}": set(each.__all__) for each in (weft.client, weft.mpi)}
+    modules = (weft, weft.plugins, weft.client, weft.mpi)
+    public = {module.__name__: set(module.__all__) for module in modules}
     shown = [(page, *used) for page, code in python_blocks() for used in used_names(code)]
     assert len(shown) > 60
     assert not [each for each in shown if each[2] not in public.get(each[1], ())]

@@ -105,8 +105,10 @@ def test_a_job_is_announced_given_its_token_and_removed(cluster: Cluster) -> Non
     given = dict(rest.split("=", 1) for _, rest in lines)
     assert given == {
         "WEFT_URL": cluster.served.url, "WEFT_APPLICATION": "job-4711", "WEFT_HOST": "h3",
-        "WEFT_TOKEN": file.read_text().strip(),
+        "WEFT_TOKEN": file.read_text().strip(), "UCX_IB_LID_PATH_BITS": "0",
     }  # fmt: skip
+    run = cluster.run("task_prolog.sh", SLURM_JOB_ID="4711", UCX_IB_LID_PATH_BITS="1-3")
+    assert "UCX" not in run.stdout  # as the user has set it
     with Client(given["WEFT_URL"], given["WEFT_TOKEN"]) as client:
         assert client.application(given["WEFT_APPLICATION"]).name == "job-4711"
         with pytest.raises(ServiceError):
