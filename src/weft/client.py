@@ -130,34 +130,7 @@ class _endpoint(Generic[P, A]):  # noqa: N801 - a decorator
 
 
 class _Interface:
-    """The calls of the HTTP interface, version 1, and what both clients share.
-
-    Parameters
-    ----------
-    url
-        Address of the service; by default that of ``WEFT_URL``, or http://127.0.0.1:8973.
-    token
-        Token of the application or of the administrator; by default that of ``WEFT_TOKEN``.
-    timeout_s
-        Longest time for an answer in seconds, on top of the time for which a call asks to wait.
-    ca_file
-        Certificate (PEM) of the authority that signed the service's; by default that of
-        ``WEFT_CA_FILE``, or those that httpx knows.
-    transport
-        Transport of httpx in place of the network, for tests.
-
-    Raises
-    ------
-    WeftError
-        If httpx is not installed, or the certificate cannot be read. Every call raises it if the
-        service cannot be reached or does not answer as `weft serve` does, `ServiceError` if the
-        service refuses the request, and `InputError` for an argument that cannot be right.
-
-    Notes
-    -----
-    Where an application is expected, None stands for the one that ``WEFT_APPLICATION`` names.
-    Proxies of the environment are not used, so that tokens do not leave the site.
-    """
+    """The calls of the HTTP interface, version 1, and what both clients share."""
 
     _client: Any
 
@@ -562,9 +535,34 @@ class AsyncHeld(_Lease):
 
 
 class Client(_Interface):
-    """A client of `weft serve`, for any number of threads."""
+    """A client of `weft serve`, for any number of threads.
 
-    __doc__ = f"{__doc__}\n{(_Interface.__doc__ or '').partition(chr(10))[2]}"
+    Parameters
+    ----------
+    url
+        Address of the service; by default that of ``WEFT_URL``, or http://127.0.0.1:8973.
+    token
+        Token of the application or of the administrator; by default that of ``WEFT_TOKEN``.
+    timeout_s
+        Longest time for an answer in seconds, on top of the time for which a call asks to wait.
+    ca_file
+        Certificate (PEM) of the authority that signed the service's; by default that of
+        ``WEFT_CA_FILE``, or those that httpx knows.
+    transport
+        Transport of httpx in place of the network, for tests.
+
+    Raises
+    ------
+    WeftError
+        If httpx is not installed, or the certificate cannot be read. Every call raises it if the
+        service cannot be reached or does not answer as `weft serve` does, `ServiceError` if the
+        service refuses the request, and `InputError` for an argument that cannot be right.
+
+    Notes
+    -----
+    Where an application is expected, None stands for the one that ``WEFT_APPLICATION`` names.
+    Proxies of the environment are not used, so that tokens do not leave the site.
+    """
 
     def _open(self, **settings: Any) -> Any:
         return self._httpx.Client(**settings)
@@ -618,9 +616,10 @@ class Client(_Interface):
 
 
 class AsyncClient(_Interface):
-    """A client of `weft serve` with coroutines for the methods of `Client`."""
+    """A client of `weft serve` whose methods are those of `Client`, as coroutines.
 
-    __doc__ = f"{__doc__}\n{(_Interface.__doc__ or '').partition(chr(10))[2]}"
+    Its parameters are those of `Client`, too.
+    """
 
     def _open(self, **settings: Any) -> Any:
         return self._httpx.AsyncClient(**settings)

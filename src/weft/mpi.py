@@ -13,10 +13,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.client import Client, Held, RoutesWarning, default_application
 from weft.core.errors import InputError, WeftError
+
+if TYPE_CHECKING:  # only rank 0 imports the client when it asks
+    from weft.client import Client, Held
 
 __all__ = ["PhaseRoutes", "done", "request"]
 
@@ -229,6 +231,8 @@ def _ask(
     """
     if (comm, asked.key) in _held:
         raise InputError(f"key {asked.key} is requested again before it is done")
+    from weft.client import default_application
+
     application = default_application(asked.application)
     try:
         client = _client(
@@ -274,11 +278,15 @@ def _give_back(comm: int, key: str) -> None:
 
 
 def _warn(text: str) -> None:
+    from weft.client import RoutesWarning
+
     warnings.warn(text, RoutesWarning, stacklevel=5)
 
 
 @lru_cache
 def _client(url: str | None, token: str | None, timeout_s: float) -> Client:
+    from weft.client import Client
+
     return Client(url, token, timeout_s=timeout_s)
 
 
