@@ -54,7 +54,12 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    fabric: str, folder: Path, *options: str, tokens: bool = False, port: int | None = None
+    fabric: str,
+    folder: Path,
+    *options: str,
+    tokens: bool = False,
+    port: int | None = None,
+    tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Served]:
     """Run `weft serve` until the block ends.
 
@@ -70,19 +75,22 @@ def serving(
         Whether to require tokens.
     port
         Port to listen on; by default a free one.
+    tls
+        Certificate of 127.0.0.1, signed by itself, and its key.
     """
     port = port or free_port()
     log = folder / "serve.log"
     command = [sys.executable, "-m", "weft", "serve", fabric, "--port", str(port)]
     command += ["--store", str(folder / "store.sqlite"), *options, *["--tokens"] * tokens]
+    command += [] if tls is None else ["--tls-cert", str(tls[0]), "--tls-key", str(tls[1])]
     with log.open("w") as stream:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"}, start_new_session=True,
         )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
+    url = f"http{'s' * (tls is not None)}://127.0.0.1:{port}"
     try:
-        _wait_healthy(url, process, log)
+        _wait_healthy(url, tls and tls[0], process, log)
         _, found, rest = log.read_text().partition("token, shown only once: ")
         token = rest.split()[0] if found else None
         environment = {**os.environ, "WEFT_URL": url}
@@ -99,9 +107,11 @@ def serving(
         process.wait(END_S)
 
 
-def _wait_healthy(url: str, process: subprocess.Popen[str], log: Path) -> None:
+def _wait_healthy(
+    url: str, certificate: Path | None, process: subprocess.Popen[str], log: Path
+) -> None:
     deadline = time.monotonic() + START_S
-    with Client(url, timeout_s=5) as client:
+    with Client(url, timeout_s=5, ca_file=certificate) as client:
         while True:
             assert process.poll() is None, log.read_text()
             try:

@@ -31,7 +31,7 @@ def require_tools(*names: str) -> None:
     missing = [name for name in names if shutil.which(name) is None]
     if not missing:
         return
-    packages = "opensm ibsim-utils infiniband-diags openmpi-bin"
+    packages = "opensm ibsim-utils infiniband-diags openmpi-bin curl openssl"
     message = f"not installed: {', '.join(missing)} (Debian: {packages})"
     if os.environ.get("CI"):
         pytest.fail(message)

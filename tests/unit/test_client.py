@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.oracle.tools import require_tools
 from tests.serve_runs import Served, free_port, serving
 
 import weft.client
@@ -319,6 +320,24 @@ def test_wrong_arguments_are_refused_before_anything_is_sent(tmp_path: Path) -> 
     ):
         with pytest.raises(InputError):
             Client(*arguments, **named)  # type: ignore[arg-type]
+
+
+def test_the_certificate_of_a_site_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = (
+        f"openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=weft "
+        f"-addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}"
+    )
+    require_tools("openssl")
+    subprocess.run(command.split(), capture_output=True, check=True)
+    with serving("xgft:2;2,2;1,2", tmp_path, tls=(certificate, key)) as service:
+        with Client(service.url) as client, pytest.raises(WeftError, match="CERTIFICATE_VERIFY"):
+            client.health()
+        monkeypatch.setenv("WEFT_CA_FILE", str(certificate))
+        with Client(service.url) as client:
+            assert client.health().hosts == 4
 
 
 def test_a_missing_httpx_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.oracle.tools import require_tools
 from tests.serve_runs import serving
 
 from weft.service import errors
@@ -20,6 +21,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def test_the_walk_with_curl_runs_and_answers_as_it_says(tmp_path: Path) -> None:
+    require_tools("curl")
     walk = (DOCS / "serve.md").read_text().partition("## With curl")[2].partition("\n## ")[0]
     start, *steps = blocks(walk, "sh")
     command = re.search(r"weft serve '(.*)' --tokens", start)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.oracle.tools import require_tools
 from tests.serve_runs import Served, free_port, serving
 
 from weft.client import Client, ServiceError
@@ -61,6 +62,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    require_tools("curl")
     with serving("xgft:2;4,4;1,4", tmp_path_factory.mktemp("serve"), tokens=True) as service:
         yield service
 
