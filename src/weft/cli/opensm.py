@@ -22,7 +22,7 @@ from weft.cli.common import (
     console,
 )
 from weft.cli.machine_output import emit
-from weft.core.errors import InputError
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.opensm.audit import audit
@@ -30,9 +30,10 @@ from weft.opensm.export import check_lids, check_target, export
 from weft.opensm.files.lids import MAX_LMC
 from weft.opensm.live.processes import check_limit
 from weft.opensm.live.subnet import TIMEOUT_S, Subnet, live
-from weft.routes import Routes
+from weft.routes import Routes, TableRoutes
 from weft.routing import engine as _engines
 from weft.routing import route
+from weft.routing_keys.tables import installed_tables
 
 
 def audit_command(
@@ -82,6 +83,13 @@ def export_command(
     ],
     out: Annotated[Path, Parameter(name=["--out", "-o"], help="Folder to write.")],
     options: FabricOptions = NO_OPTIONS,
+    lmc: Annotated[
+        Whole | None,
+        Parameter(
+            help="Give each host 2^LMC LIDs with the same routes, among which 'weft serve' later "
+            "installs the paths of routing keys."
+        ),
+    ] = None,
     install: Annotated[
         Path | None,
         Parameter(help="Path of the folder on OpenSM's machine. Default: the path of --out."),
@@ -108,6 +116,8 @@ def export_command(
             loaded.find_node(sm_host)
         _check_lids(loaded, engines)
         routes = route(loaded, engines)
+        if lmc is not None:
+            routes = _with_lmc(loaded, routes, lmc)
         written = export(
             loaded,
             routes,
@@ -130,6 +140,19 @@ def export_command(
     print(f"{written.validation.text().splitlines()[0]}\nwritten to {out}: {names}\n")
     print(written.commands, end="")
     return 0
+
+
+def _with_lmc(fabric: Fabric, routes: Routes, lmc: int) -> Routes:
+    """Return tables with the same routes to all LIDs of a host."""
+    if not isinstance(routes, TableRoutes) or routes.lmc or routes.num_vls > 1:
+        raise NotApplicable(
+            f"--lmc needs forwarding tables with one virtual lane and no LMC of their own, which "
+            f"those of {routes.engine} are not"
+        )
+    if not 1 <= lmc <= MAX_LMC:
+        raise InputError(f"--lmc {lmc}: expected 1 to {MAX_LMC}")
+    check_lids(fabric, lmc)
+    return installed_tables(fabric, routes, [], lmc, fabric)
 
 
 def _check_lids(fabric: Fabric, names: tuple[str, ...]) -> None:

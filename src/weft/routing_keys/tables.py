@@ -192,6 +192,7 @@ def installed_tables(
         table[np.repeat(line[own], count[own]), rows] = whole.link_from_port[links]
     return replace(
         base, table=table, lmc=lmc, sl=np.zeros((), np.uint8),
-        engine=f"{base.engine} with {len(keys)} routing key{'s' * (len(keys) != 1)}",
+        engine=f"{base.engine} with {len(keys)} routing key{'s' * (len(keys) != 1)}"
+        if keys else base.engine,
         options={**base.options, "lmc": lmc},
     )  # fmt: skip
