@@ -17,7 +17,8 @@ from weft.fabrics import Fabric
 from weft.report.comparison_data import LinkUsers, Page, PatternRun, Ranking
 from weft.report.layout import Layout, layout
 from weft.report.packing import coded, packed
-from weft.report.parts import drawing_facts, fabric_blob, render_page
+from weft.report.parts import drawing_facts, fabric_blob
+from weft.report.render import render_page
 from weft.report.summary import (
     STATISTICS,
     Scope,
@@ -31,7 +32,9 @@ from weft.report.summary import (
     user_line,
 )
 
-SCRIPTS = ("data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "main.js")
+SCRIPTS = (
+    "common.js", "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "main.js",
+)  # fmt: skip
 
 
 class HasPage(Protocol):

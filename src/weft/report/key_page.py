@@ -20,10 +20,11 @@ from weft.fabrics import Fabric
 from weft.report.key_picture import MOST_FLOWS, colour_labels, drawn_paths
 from weft.report.layout import layout
 from weft.report.packing import packed
-from weft.report.parts import drawing_facts, fabric_blob, render_page
+from weft.report.parts import drawing_facts, fabric_blob
+from weft.report.render import render_page
 from weft.routing_keys import RoutingKey
 
-SCRIPTS = ("data.js", "view.js", "drawing.js", "panels.js", "app.js", "keys.js")
+SCRIPTS = ("common.js", "data.js", "view.js", "drawing.js", "panels.js", "app.js", "keys.js")
 #: Number of links on the drawn paths of a page from which on no further key is drawn.
 MOST_LINKS = 500_000
 #: Largest number of keys that are listed.

@@ -1,16 +1,10 @@
-"""Common parts of pages that draw a fabric: templates, the fabric as a blob, colours."""
+"""Common parts of pages that draw a fabric: the fabric as a blob, colours."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
-import jinja2
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
@@ -26,60 +20,11 @@ from weft.report.colours import (
 )
 from weft.report.labels import short_names
 from weft.report.layout import Layout
-from weft.report.packing import packed, script_json
+from weft.report.packing import packed
 from weft.report.summary import rounded
 
 #: Largest number of hosts that a page draws.
 MAX_DRAWN_HOSTS = 12_000
-
-
-def template(name: str) -> str:
-    """Return the text of a template file."""
-    return resources.files("weft.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def content_hash(text: str) -> str:
-    """Return the hash by which a content security policy allows an inline element."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def render_page(
-    name: str,
-    styles: Sequence[str],
-    scripts: Sequence[str],
-    data: Mapping[str, Any],
-    blobs: Mapping[str, str],
-    **values: Any,
-) -> str:
-    """Return a page as the text of an HTML file.
-
-    Parameters
-    ----------
-    name, styles, scripts
-        Names of the template, of its style sheets and of its scripts.
-    data
-        Data of the scripts, of JSON types.
-    blobs
-        Texts of `packed`, by the id of their elements.
-    **values
-        Values for the template; ``title``, ``facts`` and ``notes`` are required.
-    """
-    style = "".join(map(template, styles))
-    script = '(() => {\n"use strict";\n' + "\n".join(map(template, scripts)) + "})();\n"
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, loader=jinja2.FunctionLoader(template)
-    )
-    text = environment.get_template(name).render(
-        data=Markup(script_json(data)),
-        blobs={key: Markup(blob) for key, blob in blobs.items()},
-        style=Markup(style),
-        style_hash=content_hash(style),
-        script=Markup(script),
-        script_hash=content_hash(script),
-        **values,
-    )
-    # Names from files may contain lone surrogates, which UTF-8 lacks; they become question marks.
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def drawing_facts(fabric: Fabric, drawing: Layout) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import polars as pl
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.report.layout import layout
-from weft.report.parts import drawing_facts, fabric_blob, render_page
+from weft.report.parts import drawing_facts, fabric_blob
+from weft.report.render import render_page
 from weft.report.simulation_data import (
     busiest_links,
     frames_blob,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
 SCRIPTS = (
-    "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "simulation_data.js",
+    "common.js", "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "simulation_data.js",
     "simulation_drawing.js", "simulation_time.js", "simulation_matrix.js", "simulation_main.js",
 )  # fmt: skip
 #: Number of rows of the table of busiest links.

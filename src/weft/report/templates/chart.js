@@ -1,22 +1,6 @@
 // The chart: how loads are distributed, one step curve per engine.
 
 const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "12 4", "1 4"];
-const SVG = "http://www.w3.org/2000/svg";
-
-function svg(tag, attributes, ...children) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-function niceTicks(top, count) {
-  const rough = top / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
-  const ticks = [];
-  for (let value = 0; value <= top * 1.0001; value += step) ticks.push(Number(value.toPrecision(12)));
-  return ticks;
-}
 
 class Chart {
   constructor(box, key, choose) {

@@ -28,51 +28,6 @@ function expanded(found, name) {
   return values;
 }
 
-const number = (value) => {
-  if (!Number.isFinite(value)) return "–";
-  if (value === 0) return "0";
-  if (Math.abs(value) >= 1e12 || Math.abs(value) < 1e-3) return value.toExponential(2);
-  if (Number.isInteger(value) || Math.abs(value) >= 1e4) return Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
-  return String(Number(value.toPrecision(4)));
-};
-// Return a number as a short text for a scale: 3.67M for 3674160.
-const compact = (value) => {
-  const [unit, letter] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1, ""]].find(([least]) => Math.abs(value) >= least) ?? [1, ""];
-  return unit > 1 ? `${Number((value / unit).toPrecision(3))}${letter}` : number(value);
-};
-const percent = (share) => `${Number((100 * share).toPrecision(3))}\u00a0%`;
-const plural = (count, one, many = one + "s") => `${number(count)} ${count === 1 ? one : many}`;
-
-function element(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key === "class") made.className = value;
-    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (key.includes("-") || key === "role" || key === "colspan" || key === "scope") made.setAttribute(key, value);
-    else made[key] = value;
-  }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-}
-
-// Labels under a colour scale from 0 to top; a label that would run into the next is left out.
-function showTicks(box, ticks, top, text) {
-  const labels = ticks.map((value) => {
-    const label = element("span", {}, text(value));
-    label.style.left = `${(100 * value) / top}%`;
-    return label;
-  });
-  box.replaceChildren(...labels);
-  let limit = Infinity;
-  for (const label of labels.reverse()) {
-    const { left, right, width } = label.getBoundingClientRect();
-    if (width && right + 6 > limit) label.remove();
-    else limit = left;
-  }
-}
-
-const byId = (id) => document.getElementById(id);
-
 class FabricData {
   constructor(found, facts) {
     Object.assign(this, found);
