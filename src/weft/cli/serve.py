@@ -187,6 +187,8 @@ def serve_command(
             config = uvicorn.Config(
                 http.application_of(service, access), lifespan="off", log_level="warning",
                 access_log=False, server_header=False,
+                # Clients may wait for changes much longer.
+                timeout_graceful_shutdown=3,
                 ssl_certfile=None if tls_cert is None else str(tls_cert),
                 ssl_keyfile=None if tls_key is None else str(tls_key),
             )  # fmt: skip

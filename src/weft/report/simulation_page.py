@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from weft.sim.packet.result import PacketResult
 
 SCRIPTS = (
-    "common.js", "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js", "simulation_data.js",
-    "simulation_drawing.js", "simulation_time.js", "simulation_matrix.js", "simulation_main.js",
+    "common.js", "data.js", "view.js", "drawing.js", "chart.js", "panels.js", "app.js",
+    "simulation_data.js", "simulation_drawing.js", "simulation_time.js", "simulation_matrix.js",
+    "simulation_main.js",
 )  # fmt: skip
 #: Number of rows of the table of busiest links.
 BUSIEST = 20

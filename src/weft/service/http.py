@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
-from fastapi import Depends, FastAPI, Query
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import Response
 
 from weft import __version__
 from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric
-from weft.service import makers, models
+from weft.service import makers, models, page
 from weft.service.access import Access, LimitMiddleware
 from weft.service.direct import DirectCalls
 from weft.service.errors import handle_errors
@@ -47,6 +47,7 @@ def application_of(service: Service, access: Access) -> FastAPI:
     _keys(app, service, access)
     _applications(app, service, access)
     _state(app, service, access)
+    page.add_page(app, service)
     app.add_middleware(LimitMiddleware, limits=access.limits)
     return app
 
@@ -189,10 +190,15 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
             problems=list(service.problems.values()),
         )  # fmt: skip
 
-    @app.get("/v1/state", dependencies=[Depends(access.administrator)])
-    async def state() -> models.State:
-        """Show who holds which key, and where keys meet."""
-        return state_of(service)
+    @app.get("/v1/state", dependencies=[Depends(access.administrator)], response_model=models.State)
+    async def state(
+        request: Request,
+        after: Annotated[int | None, Query(ge=0)] = None,
+        wait_s: Annotated[float, Query(ge=0, le=600)] = 0.0,
+    ) -> Response:
+        """Show who holds which key, and where keys meet; wait until this is not version `after`."""
+        await page.wait_for_state(service, after, wait_s, request.is_disconnected)
+        return Response(state_of(service).model_dump_json(), media_type="application/json")
 
     @app.get("/v1/log", dependencies=[Depends(access.administrator)])
     async def log(
@@ -325,6 +331,7 @@ def state_of(service: Service) -> models.State:
             reloads=service.counts.reloads, last_reload_s=service.last_reload_s,
             problem=service.problems.get("subnet", ""),
         ),
+        problems=list(service.problems.values()),
     )  # fmt: skip
 
 

@@ -269,6 +269,7 @@ class State(_Body):
     meetings: list[Meeting] = Field(description="The links on which most flows meet.")
     base_meetings: list[Meeting]
     subnet: SubnetState
+    problems: list[str] = Field(description="As in Health.")
 
 
 class ErrorContent(_Body):
