@@ -3,8 +3,8 @@
 // Seconds for which the service may hold back an answer while nothing changes, after which a silent
 // service counts as unreachable, and between attempts; least time between two answers.
 const WAIT_S = 10, SILENT_S = 20, AGAIN_S = 2, LEAST_S = 1;
-// Rows of a table, moments of the time line, and seconds between two announcements.
-const MOST_ROWS = 100, MOST_MOMENTS = 2000, SAY_S = 5;
+// Rows of a table, keys of a link, moments of the time line, and seconds between two announcements.
+const MOST_ROWS = 100, MOST_KEYS = 6, MOST_MOMENTS = 2000, SAY_S = 5;
 const STATES = { ready: "ok", making: "refused", failed: "bad" };
 
 class Refusal extends Error {
@@ -55,10 +55,11 @@ class Live {
       this.showTimes(row);
     });
     const links = (id) => new Rows(byId(id), () => element("tr", {}, element("th", { scope: "row", class: "name" }), element("td", { class: "number" }, element("i", { class: "bar", "aria-hidden": "true" }), element("span")), element("td")), (row, { meeting, top }) => {
-      setText(row.children[0], meeting.link);
+      if (!row.children[0].firstChild) row.children[0].append(...meeting.link.split(/(?<= ->) /).flatMap((end) => [element("span", {}, end), " "]));
       row.querySelector(".bar").style.width = `${(4 * meeting.flows) / top}rem`;
-      setText(row.querySelector("span"), number(meeting.flows));
-      setText(row.children[2], meeting.keys.join(", "));
+      setText(row.children[1].lastChild, number(meeting.flows));
+      const more = meeting.keys.length - MOST_KEYS;
+      setText(row.children[2], meeting.keys.slice(0, MOST_KEYS).join(", ") + (more > 0 ? ` and ${number(more)} more` : ""));
     });
     this.meetings = links("meetings");
     this.baseMeetings = links("base-meetings");
@@ -117,6 +118,7 @@ class Live {
     if (this.lost) this.say("The service answers again.");
     this.lost = false;
     this.notice("lost", "");
+    if (byId("token-form").contains(document.activeElement)) byId("filter").focus();
     byId("token-form").hidden = true;
     byId("live").classList.remove("stale");
   }
@@ -152,7 +154,6 @@ class Live {
       return;
     }
     byId("token").value = "";
-    byId("filter").focus();
     this.closed = false;
     this.wake?.();
   }
