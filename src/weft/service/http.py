@@ -19,6 +19,7 @@ from weft.service.access import Access, LimitMiddleware
 from weft.service.direct import DirectCalls
 from weft.service.errors import handle_errors
 from weft.service.ledger import BASE, Application, Granted, Phase, Refused
+from weft.service.metrics import add_metrics
 from weft.service.service import Service
 
 
@@ -49,6 +50,7 @@ def application_of(service: Service, access: Access) -> FastAPI:
     _state(app, service, access)
     page.add_page(app, service)
     app.add_middleware(LimitMiddleware, limits=access.limits)
+    add_metrics(app, service, access)
     return app
 
 
@@ -328,7 +330,7 @@ def state_of(service: Service) -> models.State:
         subnet=models.SubnetState(
             manager="none" if service.installer is None else "opensm",
             missing_cables=[service.fabric.cable_name(cable) for cable in service.missing],
-            reloads=service.counts.reloads, last_reload_s=service.last_reload_s,
+            reloads=service.reloads, last_reload_s=service.last_reload_s,
             problem=service.problems.get("subnet", ""),
         ),
         problems=list(service.problems.values()),

@@ -85,4 +85,4 @@ async def wait_for_state(
 
 def _other(service: Service) -> tuple[object, ...]:
     """Return what changes without an event."""
-    return (tuple(service.problems.values()), service.missing, service.counts.reloads)
+    return (tuple(service.problems.values()), service.missing, service.reloads)

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -29,6 +29,7 @@ from weft.routing_keys.alternatives import InstalledKey
 from weft.routing_keys.choice import Criterion
 from weft.routing_keys.network import key_network
 from weft.service import makers
+from weft.service.counters import Counters
 from weft.service.installer import Installer
 from weft.service.ledger import (
     BASE,
@@ -119,22 +120,6 @@ class _Command:
     token: tuple[str, str] | None = None
 
 
-@dataclass
-class Counts:
-    """Counters since the start, for metrics."""
-
-    granted: int = 0
-    granted_on_base: int = 0
-    returned: int = 0
-    expired: int = 0
-    withdrawn: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    flows_saved: int = 0
-    reloads: int = 0
-    batches: int = 0
-    events: int = 0
-
-
 class Service:
     """The running service.
 
@@ -166,10 +151,12 @@ class Service:
         self.settings = settings
         self.rules = rules
         self.installer = installer
-        self.counts = Counts()
+        self.counters = Counters()
         #: Text for the user about the clock, the store or the subnet; empty if all is well.
         self.problems: dict[str, str] = {}
         self.missing: tuple[int, ...] = ()
+        #: Number of times that tables were loaded, and seconds that the last took.
+        self.reloads = 0
         self.last_reload_s: float | None = None
         #: int [hosts]: base LIDs in the subnet; None without a subnet manager.
         self.base_lid: NDArray[np.integer[Any]] | None = None
@@ -302,7 +289,8 @@ class Service:
                     results.append((command, None, error))
             if batch or tokens:
                 try:
-                    await loop.run_in_executor(self._disk, self.store.record, batch, tokens)
+                    with self.counters.commit_s.time():
+                        await loop.run_in_executor(self._disk, self.store.record, batch, tokens)
                     self.problems.pop("store", None)
                 except StoreFailed as error:
                     log.error("%s", error)
@@ -318,25 +306,9 @@ class Service:
                 else:
                     command.done.set_result(result)
             if batch:
-                self._count(batch)
+                self.version += len(batch)
+                self.counters.stored(batch)
                 await self._tell(batch)
-
-    def _count(self, batch: Sequence[tuple[Event, Answer]]) -> None:
-        counts = self.counts
-        counts.batches += 1
-        counts.events += len(batch)
-        self.version += len(batch)
-        for event, answer in batch:
-            if isinstance(event, Requested):
-                counts.granted += 1
-                counts.granted_on_base += answer.granted[0].alternative == BASE
-            match answer.reason:
-                case "done" | "left":
-                    counts.returned += len(answer.ended)
-                case "expired":
-                    counts.expired += len(answer.ended)
-                case "withdrawn":
-                    counts.withdrawn += len(answer.ended)
 
     async def _tell(self, batch: Sequence[tuple[Event, Answer]]) -> None:
         """Record the changes of applications, and wake those who wait for them."""
@@ -460,12 +432,16 @@ class Service:
             As `do`.
         """
         lease_ns = int((lease_s or self.rules.lease_s) * 1e9)
-        until = time.monotonic() + wait_s
+        start = time.monotonic()
+        until = start + wait_s
         while True:
             try:
-                return await self.do(
+                found = await self.do(
                     lambda now: Requested(now, application, phase, lease_ns), self._granted_view
                 )
+                self.counters.request_s.observe(time.monotonic() - start)
+                self.counters.contended(*found[1:])
+                return found
             except Refused as refusal:
                 left_s = until - time.monotonic()
                 if refusal.code != "not_ready" or left_s <= 0:
@@ -652,11 +628,13 @@ class Service:
             loaded = await self.installer.install([*ready, *more], self.missing)
         except WeftError as error:
             self.problems["subnet"] = str(error)
+            self.counters.failed_loads.inc()
             log.error("%s", error)
             return str(error)
         self.problems.pop("subnet", None)
-        self.counts.reloads += 1
+        self.reloads += 1
         self.last_reload_s = loaded.total_s
+        self.counters.load_s.observe(loaded.total_s)
         return ""
 
     async def _look(self) -> None:
