@@ -79,6 +79,10 @@ COMMANDS = {
         "weft.cli.predict:predict_command",
         "Predict the completion times of communications that contend for adapters.",
     ),
+    "replay": (
+        "weft.cli.replay:replay_command",
+        "Replay a recorded log of weft serve: the same decisions, other rules, packet by packet.",
+    ),
     "route": (
         "weft.cli.route:route_command",
         "Route with the first engine that fits (default: minhop) and print the validation.",

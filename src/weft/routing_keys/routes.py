@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routes import PathRoutes, Routes
 from weft.routes.flows import Flows
 from weft.routing_keys.routing_key import RoutingKey
 
@@ -27,11 +27,11 @@ class KeyedRoutes(Routes):
     base
         Routes with one path for each pair of hosts, in a single virtual lane.
     keys
-        The keys.
+        The source routes of each key.
     """
 
     base: Routes
-    keys: tuple[RoutingKey, ...]
+    keys: tuple[PathRoutes, ...]
 
     @classmethod
     def of(cls, fabric: Fabric, base: Routes, keys: tuple[RoutingKey, ...]) -> KeyedRoutes:
@@ -57,7 +57,7 @@ class KeyedRoutes(Routes):
             )
         return cls(
             engine=f"{base.engine} with {len(keys)} routing keys", fabric_digest=fabric.digest,
-            base=base, keys=keys,
+            base=base, keys=tuple(key.routes for key in keys),
         )  # fmt: skip
 
     @property
@@ -88,7 +88,7 @@ class KeyedRoutes(Routes):
         for number in np.unique(bits[bits > 0]).tolist():
             mine = np.flatnonzero(bits == number)
             # The LMC allows offsets above the number of keys; they select the base routes.
-            lost = add(mine, self.keys[number - 1].routes) if number <= len(self.keys) else mine
+            lost = add(mine, self.keys[number - 1]) if number <= len(self.keys) else mine
             rest = np.concatenate((rest, lost))
         add(rest, self.base)
         ends = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
@@ -106,4 +106,4 @@ class KeyedRoutes(Routes):
         """See `Routes.add_dependencies`."""
         self.base.add_dependencies(fabric, management, dependencies)
         for key in self.keys:
-            key.routes.add_dependencies(fabric, management, dependencies)
+            key.add_dependencies(fabric, management, dependencies)

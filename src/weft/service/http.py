@@ -207,7 +207,7 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
         after: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
-        """Return lines of the log, which 'weft keys replay' reads."""
+        """Return lines of the log, which 'weft replay' reads."""
         lines = [text for _, text in service.store.log(after, limit)]
         return Response("".join(f"{text}\n" for text in lines), media_type="application/x-ndjson")
 

@@ -116,20 +116,21 @@ def read_log(path: str | Path) -> Iterator[tuple[Event, str]]:
         If a line is not JSON or not an event; the message gives file and line.
     """
     for number, text in enumerate(read_text(path).splitlines(), 1):
-        try:
-            content = json.loads(text)
-            decision = content.pop("decision")
-            paths = {
-                name: base64.b64decode(data) for name, data in content.pop("paths", {}).items()
-            }
-            event = read_event(content, paths.get("key"), paths.get("base"))
-        except InputError as error:
-            raise InputError(error.message, file=path, line=number) from None
-        except (ValueError, AttributeError, KeyError, TypeError):
-            raise InputError(
-                "is not a line of a log of weft serve", file=path, line=number
-            ) from None
-        yield event, json.dumps(decision, separators=(",", ":"))
+        yield read_line(text, path, number)
+
+
+def read_line(text: str, path: str | Path, number: int) -> tuple[Event, str]:
+    """Read a line of a log; file and number are for messages. See `read_log`."""
+    try:
+        content = json.loads(text)
+        decision = content.pop("decision")
+        paths = {name: base64.b64decode(data) for name, data in content.pop("paths", {}).items()}
+        event = read_event(content, paths.get("key"), paths.get("base"))
+    except InputError as error:
+        raise InputError(error.message, file=path, line=number) from None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise InputError("is not a line of a log of weft serve", file=path, line=number) from None
+    return event, json.dumps(decision, separators=(",", ":"))
 
 
 def replay(ledger: Ledger, log: Iterable[tuple[Event, str]]) -> tuple[int, int]:

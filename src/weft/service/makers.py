@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -191,6 +192,11 @@ def _few_enough(phases: dict[str, Ends]) -> None:
 
 
 # -- keys --------------------------------------------------------------------------------------
+
+
+def seed_of(application: str) -> int:
+    """Return the first seed of the keys of an application, which `make` adds to that of all."""
+    return int.from_bytes(hashlib.sha256(application.encode()).digest()[:4], "big")
 
 
 def make(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import secrets
 import time
@@ -538,7 +537,7 @@ class Service:
                 if phase.state is not KeyState.READY
             }
             try:
-                results = await self._run(makers.make, wanted, missing, _seed(name))
+                results = await self._run(makers.make, wanted, missing, makers.seed_of(name))
             except WeftError as error:
                 results = [(phase, str(error)) for phase in wanted]
             for each in results:
@@ -691,8 +690,3 @@ class Service:
 def _empty(event: Event, answer: Answer) -> bool:
     """Return whether an event has changed nothing and need not be stored."""
     return isinstance(event, Expired | Renewed) and not answer.granted and not answer.ended
-
-
-def _seed(name: str) -> int:
-    """Return the seed of the keys of an application."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")

@@ -261,19 +261,26 @@ class Store:
 
     def log(self, after: int = 0, limit: int = -1) -> Iterator[tuple[int, str]]:
         """Return the numbers and lines of the log after an event."""
-        rows = self._database.execute(
-            "SELECT number, event, answer, key, base FROM event WHERE number > ? ORDER BY number "
-            "LIMIT ?",
-            (after, limit),
-        )
-        for number, event, answer, key, base in rows:
-            yield number, line(event, answer, key, base)
+        return log_lines(self._database, after, limit)
 
     # -- tokens ------------------------------------------------------------------------------
 
     def tokens(self) -> dict[str, bytes]:
         """Return the hash of each token by the name of its owner; the administrator's is empty."""
         return dict(self._database.execute("SELECT name, hash FROM token"))
+
+
+def log_lines(
+    database: sqlite3.Connection, after: int = 0, limit: int = -1
+) -> Iterator[tuple[int, str]]:
+    """Return the numbers and lines of the log of a database after an event."""
+    rows = database.execute(
+        "SELECT number, event, answer, key, base FROM event WHERE number > ? ORDER BY number "
+        "LIMIT ?",
+        (after, limit),
+    )
+    for number, event, answer, key, base in rows:
+        yield number, line(event, answer, key, base)
 
 
 def hashed(token: str) -> bytes:

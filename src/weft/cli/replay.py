@@ -1,0 +1,169 @@
+"""`weft replay`: a recorded log of `weft serve` again, also with other rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+from rich.table import Table
+
+from weft.cli.common import (
+    NO_OPTIONS,
+    FabricArgument,
+    FabricOptions,
+    Whole,
+    announced_compile,
+    console,
+)
+from weft.cli.machine_output import emit
+from weft.core.errors import InputError
+from weft.routing_keys.choice import Choice, Criterion
+from weft.service.ledger import WhileMissing
+from weft.service.replay import Replayed, Twin, recorded, replay, simulated
+
+#: Names of the courses that are not of a choice.
+_ROWS = {"recorded": "as recorded", "base": "base routes"}
+
+
+def replay_command(
+    log: Annotated[
+        Path,
+        Parameter(help="Lines of GET /v1/log, or a store, which is only read."),
+    ],
+    fabric: FabricArgument,
+    /,
+    *,
+    choice: Annotated[
+        tuple[Choice, ...],
+        Parameter(
+            help="Another rule for the same requests, with keys made for the whole fabric. "
+            "Repeatable."
+        ),
+    ] = (),
+    level: Annotated[
+        Literal["none", "packet"],
+        Parameter(
+            help="packet: send one message for each flow of the keys that met, on exactly the "
+            "granted paths, and compare the flows on each link with the prediction."
+        ),
+    ] = "none",
+    moments: Annotated[
+        Whole, Parameter(help="Sets of granted keys for --level packet, the most contended first.")
+    ] = 5,
+    criterion: Annotated[
+        Criterion | None, Parameter(help="That of the service. Default: that of a store, or max.")
+    ] = None,
+    while_missing: Annotated[
+        WhileMissing | None,
+        Parameter(help="That of the service. Default: that of a store, or wait."),
+    ] = None,
+    alternatives: Annotated[
+        Whole, Parameter(help="Alternatives of each key, for --choice installed.")
+    ] = 4,
+    seed: Annotated[Whole, Parameter(help="Seed of the keys for --choice.")] = 0,
+    options: FabricOptions = NO_OPTIONS,
+) -> int:
+    """Replay a recorded log of 'weft serve': are all decisions the same, and how good were they?
+
+    The exit status is 1 if a decision or a number of flows on a link differs.
+    """
+    for name, value in (("--moments", moments), ("--alternatives", alternatives)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, not {value}")
+    source = recorded(log)
+    rules: dict[str, Any] = {}
+    for name, given, usual in (
+        ("criterion", criterion, "max"), ("while_missing", while_missing, "wait")
+    ):  # fmt: skip
+        stored = source.settings.get(name)
+        if None not in (given, stored) and given != stored:
+            raise InputError(f"was made with {name} {stored}, not {given}", file=log)
+        rules[name] = given or stored or usual
+    with announced_compile():
+        loaded = options.load(fabric)
+        if source.digest not in ("", loaded.digest):
+            raise InputError(f"is the store of another fabric than {loaded.name}", file=log)
+        try:
+            found = replay(
+                loaded, source.lines, tuple(dict.fromkeys(choice)), **rules,
+                num_alternatives=alternatives, seed=seed,
+                most_moments=moments if level == "packet" else 0,
+            )  # fmt: skip
+        except InputError as error:
+            raise InputError(error.message, file=error.file or log, line=error.line) from None
+        twins = [simulated(loaded, moment) for moment in found.moments]
+    _print(found, twins, level == "packet")
+    return 1 if found.different or any(twin.differing for twin in twins) else 0
+
+
+def _print(found: Replayed, twins: list[Twin], packets: bool) -> None:
+    held_s = found.courses["recorded"].held_s
+    emit(
+        events=found.events, different=found.different, requests=found.requests,
+        on_base=found.on_base, held_s=held_s,
+        contention={
+            name: {"mean": course.mean, "largest": course.largest}
+            for name, course in found.courses.items()
+        },
+        moments=lambda: [_facts(twin) for twin in twins],
+    )  # fmt: skip
+    screen = console()
+    same = (
+        "all decisions are the same"
+        if not found.different
+        else f"{found.different:,} decisions differ from the recorded ones"
+    )
+    screen.print(f"{found.events:,} events; {same}.", soft_wrap=True)
+    base = f", of which {found.on_base:,} got the base routes and count nowhere below"
+    screen.print(
+        f"{found.requests:,} granted requests{base if found.on_base else ''}; keys were held for "
+        f"{held_s:,.1f} s.",
+        soft_wrap=True,
+    )
+    table = Table("rule", title="Most flows on a link while keys are held", title_justify="left")
+    for heading in ("mean over time", "largest"):
+        table.add_column(heading, justify="right")
+    for name, course in found.courses.items():
+        table.add_row(_ROWS.get(name, name), f"{course.mean:.3f}", f"{course.largest:,}")
+    screen.print(table)
+    if packets:
+        screen.print(_twin_table(twins))
+        differing = sum(twin.differing for twin in twins)
+        screen.print(
+            "The flows on every link are those of the prediction."
+            if not differing
+            else f"On {differing:,} links the flows are not those of the prediction.",
+            soft_wrap=True,
+        )
+
+
+def _facts(twin: Twin) -> dict[str, Any]:
+    return {
+        "time_ns": twin.moment.time_ns,
+        "keys": ["/".join(at) for at in twin.moment.paths],
+        "flows": twin.flows,
+        "predicted": twin.moment.contention,
+        "simulated": float(twin.simulated.max()),
+        "differing_links": twin.differing,
+        "predicted_slowdown": twin.predicted_slowdown,
+        "slowdown": twin.slowdown,
+    }
+
+
+def _twin_table(twins: list[Twin]) -> Table:
+    table = Table("began (UTC)", title="The most contended moments", title_justify="left")
+    for heading in (
+        "keys", "flows", "most on a link: predicted", "simulated", "links that differ",
+        "slowdown: predicted", "simulated",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for twin in twins:
+        table.add_row(
+            str(np.datetime64(twin.moment.time_ns // 10**6, "ms")).replace("T", " "),
+            f"{len(twin.moment.paths):,}", f"{twin.flows:,}", f"{twin.moment.contention:,}",
+            f"{twin.simulated.max():g}", f"{twin.differing:,}", f"{twin.predicted_slowdown:.3g}",
+            f"{twin.slowdown:.3g}",
+        )  # fmt: skip
+    return table
