@@ -184,6 +184,8 @@ def _keys(app: FastAPI, service: Service, access: Access) -> None:
 
 
 def _state(app: FastAPI, service: Service, access: Access) -> None:
+    reader = page.StateReader(service, lambda: state_of(service).model_dump_json())
+
     @app.get("/v1/health")
     async def health() -> models.Health:
         """Say whether the service is well."""
@@ -199,8 +201,11 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
         wait_s: Annotated[float, Query(ge=0, le=600)] = 0.0,
     ) -> Response:
         """Show who holds which key, and where keys meet; wait until this is not version `after`."""
-        await page.wait_for_state(service, after, wait_s, request.is_disconnected)
-        return Response(state_of(service).model_dump_json(), media_type="application/json")
+        if after is None:
+            text = reader.read()
+        else:
+            text = await reader.wait(after, wait_s, request.is_disconnected)
+        return Response(text, media_type="application/json")
 
     @app.get("/v1/log", dependencies=[Depends(access.administrator)])
     async def log(

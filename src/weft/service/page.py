@@ -16,6 +16,8 @@ _STYLES = ("style.css", "serve.css")
 _SCRIPTS = ("common.js", "serve.js")
 #: Seconds between two looks whether the state has changed.
 _LOOK_S = 0.1
+#: Largest share of the time in which states are built for clients that wait.
+_SHARE = 0.01
 
 
 def add_page(app: FastAPI, service: Service) -> None:
@@ -59,30 +61,58 @@ def rendered(fabric: str, hosts: int, engines: tuple[str, ...]) -> tuple[str, st
     return text, render.policy(render.style_of(_STYLES), render.script_of(_SCRIPTS), connects=True)
 
 
-async def wait_for_state(
-    service: Service, after: int | None, wait_s: float, gone: Callable[[], Awaitable[bool]]
-) -> None:
-    """Return when the state is another than that of a version, or something else has changed.
+class StateReader:
+    """Answers with the state, and lets clients wait until it changes.
+
+    To build the state of a thousand applications takes tens of milliseconds, in which no key is
+    granted. Clients that wait therefore share one answer, and wait longer while it is expensive.
 
     Parameters
     ----------
     service
         The service.
-    after
-        A version of the state; None not to wait.
-    wait_s
-        Longest time to wait, in seconds.
-    gone
-        Returns whether the client has gone meanwhile.
+    build
+        Returns the state as JSON.
     """
-    until = time.monotonic() + wait_s
-    first = _other(service)
-    while service.version == after and _other(service) == first and time.monotonic() < until:
-        await asyncio.sleep(_LOOK_S)
-        if await gone():
-            return
 
+    def __init__(self, service: Service, build: Callable[[], str]) -> None:
+        self._service = service
+        self._build = build
+        self._text, self._stamp = "", self._now()
+        #: Earliest time of the next state for clients that wait.
+        self._next_s = 0.0
 
-def _other(service: Service) -> tuple[object, ...]:
-    """Return what changes without an event."""
-    return (tuple(service.problems.values()), service.missing, service.reloads)
+    def _now(self) -> tuple[object, ...]:
+        """Return a value that is another one after every change of the state."""
+        service = self._service
+        problems = tuple(service.problems.values())
+        return (service.version, problems, service.missing, service.reloads)
+
+    def read(self) -> str:
+        """Return the present state."""
+        start = time.monotonic()
+        self._text, self._stamp = self._build(), self._now()
+        end = time.monotonic()
+        self._next_s = end + (end - start) / _SHARE
+        return self._text
+
+    async def wait(self, after: int, wait_s: float, gone: Callable[[], Awaitable[bool]]) -> str:
+        """Return the state when it is not of a version any more, or after some time.
+
+        Parameters
+        ----------
+        after
+            The version.
+        wait_s
+            Longest time to wait, in seconds.
+        gone
+            Returns whether the client has gone meanwhile.
+        """
+        until = time.monotonic() + wait_s
+        first = self._now()
+        while time.monotonic() < until and not await gone():
+            changed = self._service.version != after or self._now() != first
+            if changed and (self._stamp == self._now() or time.monotonic() >= self._next_s):
+                break
+            await asyncio.sleep(_LOOK_S)
+        return self._text if self._text and self._stamp == self._now() else self.read()
