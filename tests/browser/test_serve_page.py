@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import LIMIT_MS
+from tests.serve_runs import free_port, serving
 from weft.service.page import rendered
 
 pytestmark = pytest.mark.browser
@@ -28,38 +25,14 @@ FABRIC = "xgft:2;4,4;1,4"
 PHASES = [{"name": f"shift-{by}", "pattern": f"shift:offset={by}"} for by in (1, 4, 5)]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
-def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[httpx.Client, str]]:
+def served(folder: Path, port: int, *, tokens: bool = False) -> Iterator[tuple[httpx.Client, str]]:
     """Run `weft serve`; give a client of it, the administrator's, and the token."""
-    log = folder / "serve.log"
-    command = [sys.executable, "-m", "weft", "serve", FABRIC, "--port", str(port), *options]
-    command += ["--store", str(folder / "store.sqlite")]
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            command, stdout=stream, stderr=stream, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-        )
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            for _ in range(2400):
-                assert process.poll() is None, log.read_text()
-                try:
-                    client.get("/v1/health")
-                    break
-                except httpx.TransportError:
-                    time.sleep(0.1)
-            _, _, rest = log.read_text().partition("shown only once: ")
-            token = rest.split()[0] if rest else ""
-            client.headers.update({"Authorization": f"Bearer {token}"} if token else {})
+    with serving(FABRIC, folder, tokens=tokens, port=port) as running:
+        token = running.admin_token or ""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
             yield client, token
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @contextmanager
@@ -112,7 +85,7 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{port}/"
     unreachable = ("Failed to load resource", "ERR_CONNECTION_REFUSED")
     running = ExitStack()
-    client, _ = running.enter_context(serving(tmp_path, port))
+    client, _ = running.enter_context(served(tmp_path, port))
     with running, opened(browser, url, allowed=unreachable) as tab:
         expect(tab.locator("#grants-text")).to_have_text("0 keys.")
         place(client, "even", list(range(0, 16, 2)))
@@ -186,7 +159,7 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
         expect(tab.locator("#notice-lost")).to_contain_text("cannot be reached")
         expect(tab.locator("#updated")).to_have_text("Not connected")
         assert grant_rows(tab) == held
-        with serving(tmp_path, port) as (again, _):
+        with served(tmp_path, port) as (again, _):
             expect(tab.locator("#notice-lost")).to_have_count(0)
             expect(tab.locator("#said")).to_have_text("The service answers again.")
             assert grant_rows(tab) == held
@@ -199,7 +172,7 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
 def test_with_tokens_the_page_asks_for_one(browser: Browser, tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
-    with serving(tmp_path, port, "--tokens") as (client, token):
+    with served(tmp_path, port, tokens=True) as (client, token):
         denied = ("401", "403")
         with opened(browser, url, allowed=denied, viewport={"width": 400, "height": 800}) as tab:
             expect(tab.locator("#token")).to_be_focused()
