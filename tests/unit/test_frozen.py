@@ -22,8 +22,10 @@ from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric, SwitchGraph
 from weft.fabrics.arrays import FabricArrays
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routes.mixed_tables import MixedTables
 from weft.routing.structure.folded_clos import FoldedClos, Stage, find_folded_clos
 from weft.routing_keys import KeySet, RoutingKey
+from weft.routing_keys.alternatives import Alternatives, InstalledKey, installed_key
 from weft.routing_keys.network import KeyNetwork, key_network
 from weft.routing_keys.routes import KeyedRoutes
 from weft.workload import Workload, load_workload
@@ -44,6 +46,13 @@ def some_lanes() -> VirtualLanes:
     index = np.zeros(4, dtype=np.int32)
     base, ports = np.zeros(1, dtype=np.int64), np.full(1, 2, dtype=np.int32)
     return VirtualLanes(np.zeros((1, 16), dtype=np.uint8), index, base, ports)
+
+
+def installed() -> InstalledKey:
+    key = weft.keys(tree(), [0, 1], [5, 9])
+    lids = np.ones((1, 2), dtype=np.int32)
+    links = tree().graph.edge_link
+    return installed_key(key, [key.column], lids, None, links)
 
 
 #: A function per class that returns an object of the class.
@@ -68,6 +77,9 @@ EXAMPLES: dict[type, Callable[[], FrozenArrays]] = {
     FoldedClos: lambda: find_folded_clos(tree()),
     KeyNetwork: lambda: key_network(tree()),
     RoutingKey: lambda: weft.keys(tree(), [0, 1], [2, 3]),
+    InstalledKey: installed,
+    Alternatives: lambda: Alternatives.of(key_network(tree()), installed()),
+    MixedTables: lambda: MixedTables.of(*[weft.route(tree(), name) for name in ("updn", "dmodk")]),
     KeySet: lambda: weft.workload_keys(tree(), load_workload("pingpong:sizes=8", 2)),
     Measurement: lambda: Measurement(
         "pair", [0], [1], [8], [1.0], statistics={"min_s": np.array([0.5])}
