@@ -167,13 +167,14 @@ def serve_command(
         settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
         stream = stack.enter_context(_listening(host, port))
         access = Access(
-            opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate)
-        )
+            opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate),
+            hosts=(host.lower(), f"[{host.lower()}]", "localhost", "127.0.0.1", "[::1]"),
+        )  # fmt: skip
         if access.required and (new_admin_token or ADMINISTRATOR not in opened.tokens()):
             token = secrets.token_urlsafe(32)
             opened.record([], {ADMINISTRATOR: token})
             access.add(ADMINISTRATOR, token)
-            print(f"The administrator's token, shown only once: {token}")
+            print(f"The administrator's token, shown only once: {token}", flush=True)
 
         said = [
             f"LMC {settings.lmc}" if settings.lmc else "no LIDs",

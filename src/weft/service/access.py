@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
@@ -13,6 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.service.store import hashed
 
+#: Largest body of a request that is not the administrator's.
+SMALL_BODY = 64 << 10
 #: Name of the administrator among the owners of tokens; no application has it.
 ADMINISTRATOR = ""
 
@@ -54,14 +57,22 @@ class Access:
         Whether requests need a token.
     limits
         Limits of requests.
+    hosts
+        Names by which clients may address the service; empty for any.
     """
 
     def __init__(
-        self, hashes: Mapping[str, bytes], *, required: bool, limits: Limits | None = None
+        self,
+        hashes: Mapping[str, bytes],
+        *,
+        required: bool,
+        limits: Limits | None = None,
+        hosts: Collection[str] = (),
     ) -> None:
         self._hashes = dict(hashes)
         self.required = required
         self.limits = limits or Limits()
+        self.hosts = frozenset(hosts)
 
     def add(self, owner: str, token: str) -> None:
         """Accept a token of an owner from now on, in place of an earlier one."""
@@ -95,6 +106,29 @@ class Access:
         """Check that a request is of an application, or the administrator's; see `owner`."""
         self._check(request, application, ADMINISTRATOR)
 
+    def largest_body(self, request: HTTPConnection) -> int:
+        """Return the largest body of a request: only the administrator needs large ones."""
+        try:
+            self._check(request, ADMINISTRATOR)
+        except Denied:
+            return min(SMALL_BODY, self.limits.body_bytes)
+        return self.limits.body_bytes
+
+    def from_elsewhere(self, request: HTTPConnection) -> bool:
+        """Return whether a page of another site sends a request, by way of a user's browser.
+
+        Without tokens, such a page could do everything: it needs only the address of the service,
+        or a name of its own that leads there.
+        """
+        if self.required:
+            return False
+        host = request.headers.get("host", "")
+        name, _, port = host.rpartition(":")
+        if self.hosts and (name if port.isdecimal() else host).lower() not in self.hosts:
+            return True
+        origin = request.headers.get("origin")
+        return origin is not None and origin.partition("://")[2].lower() != host.lower()
+
     def _check(self, request: HTTPConnection, *owners: str) -> None:
         if not self.required:
             return
@@ -111,11 +145,12 @@ class Access:
 
 
 class LimitMiddleware:
-    """Refuses requests that are too large or too many."""
+    """Refuses requests that are too large or too many, and those of pages of other sites."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
-        self._limits = limits
+        self._access = access
+        self._cleared_s = 0.0
         # For each client: requests that are left, and the time at which that was so.
         self._left: dict[str, tuple[float, float]] = {}
 
@@ -127,36 +162,62 @@ class LimitMiddleware:
         if not self._within_rate(scope):
             await _refuse(send, 429, "too_many_requests", "too many requests; try again later")
             return
-        most = self._limits.body_bytes
-        for name, value in scope["headers"]:
-            if name == b"content-length" and (not value.isdigit() or int(value) > most):
-                await _refuse(send, 413, "too_large", f"the body is larger than {most:,} bytes")
-                return
-        size = 0
+        request = HTTPConnection(scope)
+        if self._access.from_elsewhere(request):
+            message = "the request is by a page of another site, or addresses another service"
+            await _refuse(send, 403, "from_elsewhere", message)
+            return
+        most = self._access.largest_body(request)
+        too_large = (413, "too_large", f"the body is larger than {most:,} bytes")
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 18 or int(length) > most:
+            await _refuse(send, *too_large)
+            return
+        left = most
 
         async def limited() -> Message:
-            nonlocal size
+            nonlocal left
             message = await receive()
-            size += len(message.get("body", b""))
-            if size > most:
-                raise Denied(413, "too_large", f"the body is larger than {most:,} bytes")
-            return message
+            left -= len(message.get("body", b""))
+            return message if left >= 0 else {"type": "http.disconnect"}
 
-        await self._app(scope, limited, send)
+        async def unless_too_large(message: Message) -> None:
+            if left >= 0:
+                await send(message)
+
+        await self._app(scope, limited, unless_too_large)
+        if left < 0:
+            await _refuse(send, *too_large)
 
     def _within_rate(self, scope: Scope) -> bool:
         """Count a request of a client; return whether it is allowed."""
-        rate = self._limits.requests_per_s
+        rate = self._access.limits.requests_per_s
         if not rate:
             return True
-        client = scope["client"][0] if scope.get("client") else ""
+        client = _network(scope["client"][0]) if scope.get("client") else ""
         now = time.monotonic()
-        left, before = self._left.get(client, (rate, now))
-        left = min(rate, left + (now - before) * rate)
-        if len(self._left) > 10_000:
-            self._left.clear()
+        burst = max(rate, 1.0)
+        left, before = self._left.get(client, (burst, now))
+        left = min(burst, left + (now - before) * rate)
+        full_s = burst / rate
+        if now - self._cleared_s > full_s:
+            # Clients that may send a full burst again need not be remembered.
+            self._cleared_s = now
+            old = [each for each, (_, at) in self._left.items() if now - at > full_s]
+            for each in old:
+                del self._left[each]
         self._left[client] = (left - 1 if left >= 1 else left, now)
         return left >= 1
+
+
+def _network(address: str) -> str:
+    """Return an address, or for IPv6 the part of it that a site cannot choose freely."""
+    if ":" not in address:
+        return address
+    try:
+        return str(ipaddress.ip_address(address.partition("%")[0]).exploded[:19])
+    except ValueError:
+        return address
 
 
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:

@@ -41,6 +41,7 @@ def application_of(service: Service, access: Access) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         openapi_url="/v1/openapi.json",
         responses={"4XX": {"model": models.Error}, "5XX": {"model": models.Error}},
     )
@@ -49,7 +50,7 @@ def application_of(service: Service, access: Access) -> FastAPI:
     _applications(app, service, access)
     _state(app, service, access)
     page.add_page(app, service)
-    app.add_middleware(LimitMiddleware, limits=access.limits)
+    app.add_middleware(LimitMiddleware, access=access)
     add_metrics(app, service, access)
     return app
 
@@ -154,11 +155,11 @@ def _keys(app: FastAPI, service: Service, access: Access) -> None:
     @app.post(f"{root}/renew", dependencies=[owner])
     async def renew(application: models.Name) -> models.Renewal:
         """Say that the application is alive: the leases of its grants begin anew."""
-        answer = await service.renew(application)
+        renewed = await service.renew(application)
         return models.Renewal(
             grants=[
-                grant(service, each, service.contention_of(each), with_paths=False)
-                for each in answer.granted
+                grant(service, each, tuple(contention), with_paths=False)
+                for each, *contention in renewed
             ]
         )
 
@@ -208,7 +209,7 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
         return Response(text, media_type="application/json")
 
     @app.get("/v1/log", dependencies=[Depends(access.administrator)])
-    async def log(
+    def log(
         after: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:

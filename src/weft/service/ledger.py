@@ -314,7 +314,7 @@ class Ledger:
             case Made():
                 return self._made(event)
             case Failed():
-                phase = self.phase(event.application, event.phase)
+                phase = self._unmade(event.application, event.phase)
                 phase.state, phase.reason = KeyState.FAILED, event.reason
                 return Answer()
             case Withdrawn():
@@ -323,19 +323,7 @@ class Ledger:
                 return self._leave(event)
 
     def _announce(self, event: Announced) -> Answer:
-        if event.application in self.applications:
-            raise Refused("name_taken", f"there is already an application {event.application}")
-        names = self.network.fabric.host_names
-        seen: set[int] = set()
-        for host in event.hosts:
-            if not 0 <= host < self.network.fabric.num_hosts:
-                raise Refused("unknown_host", f"the fabric has no host {host}")
-            owner = self._taken.get(host)
-            if owner is not None:
-                raise Refused("host_taken", f"host {names[host]} belongs to application {owner}")
-            if host in seen:
-                raise Refused("host_twice", f"host {names[host]} is named twice")
-            seen.add(host)
+        self.check_new(event.application, event.hosts)
         placed = Application(
             event.application, np.array(event.hosts, dtype=np.int32), event.time_ns
         )
@@ -353,10 +341,30 @@ class Ledger:
         self._taken |= dict.fromkeys(event.hosts, event.application)
         return Answer()
 
+    def check_new(self, application: str, hosts: Iterable[int]) -> None:
+        """Check the name and the hosts of an application that is to be announced.
+
+        Raises
+        ------
+        Refused
+            If there is one of this name, or a host is unknown, taken, or named twice.
+        """
+        if application in self.applications:
+            raise Refused("name_taken", f"there is already an application {application}")
+        names = self.network.fabric.host_names
+        seen: set[int] = set()
+        for host in hosts:
+            if not 0 <= host < self.network.fabric.num_hosts:
+                raise Refused("unknown_host", f"the fabric has no host {host}")
+            owner = self._taken.get(host)
+            if owner is not None:
+                raise Refused("host_taken", f"host {names[host]} belongs to application {owner}")
+            if host in seen:
+                raise Refused("host_twice", f"host {names[host]} is named twice")
+            seen.add(host)
+
     def _made(self, event: Made) -> Answer:
-        phase = self.phase(event.application, event.phase)
-        if phase.state is KeyState.READY:
-            raise Refused("already_made", f"the key of phase {event.phase} is already installed")
+        phase = self._unmade(event.application, event.phase)
         scheduled = scheduler_name(event.application, event.phase)
         self._scheduler.handle(Place(float(event.time_ns), replace(event.key, name=scheduled)))
         phase.state, phase.reason = KeyState.READY, ""
@@ -365,6 +373,12 @@ class Ledger:
         phase.flows = self._scheduler.alternatives(scheduled)
         phase.base_flows = Alternatives.of(self.network, event.base)
         return Answer()
+
+    def _unmade(self, application: str, name: str) -> Phase:
+        phase = self.phase(application, name)
+        if phase.state is KeyState.READY:
+            raise Refused("already_made", f"the key of phase {name} is already installed")
+        return phase
 
     def _request(self, event: Requested) -> Answer:
         at = (event.application, event.phase)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
@@ -102,7 +103,7 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
         elif kind is Withdrawn:
             rest["keys"] = tuple((application, phase) for application, phase in rest["keys"])
         event: Event = kind(**rest)
-    except (TypeError, KeyError, ValueError, zlib.error):
+    except (TypeError, LookupError, ValueError, EOFError, zlib.error, zipfile.BadZipFile):
         raise InputError("is not an event of a log of weft serve") from None
     return event
 

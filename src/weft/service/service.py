@@ -28,6 +28,7 @@ from weft.routing_keys.alternatives import InstalledKey
 from weft.routing_keys.choice import Criterion
 from weft.routing_keys.network import key_network
 from weft.service import makers
+from weft.service.clock import Clock
 from weft.service.counters import Counters
 from weft.service.installer import Installer
 from weft.service.ledger import (
@@ -80,6 +81,8 @@ class Rules:
         Largest number of applications.
     make_limit_s
         Time limit in seconds for the keys of an application.
+    answer_limit_s
+        Time limit in seconds for reading its phases, and for advice.
     """
 
     criterion: Criterion = "max"
@@ -87,6 +90,7 @@ class Rules:
     lease_s: float = 300.0
     most_applications: int = 1000
     make_limit_s: float = 3600.0
+    answer_limit_s: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -161,15 +165,21 @@ class Service:
         self.base_lid: NDArray[np.integer[Any]] | None = None
         self.changed = asyncio.Condition()
         self.changes: dict[str, deque[Change]] = {}
-        self.version = 0
+        #: Number of the last event that is stored.
+        self.version = store.last
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
         #: Applications with keys that are not ready.
         self._unmade: asyncio.Queue[str] = asyncio.Queue()
         self._disk = ThreadPoolExecutor(1, "weft-store")
+        # Long work on the keys of one application does not hold up the next application.
+        self._answers = Worker("reads phases", makers.initialise, fabric, settings)
         self._makers = Worker("makes keys", makers.initialise, fabric, settings)
+        self._stale = False
+        self._renew_all = True  # clients could not renew while the service was down
         self._tasks: set[asyncio.Task[Any]] = set()
         self._installing = asyncio.Lock()
         self._recover()
+        self._clock = Clock(self.ledger.now_ns)
 
     # -- life --------------------------------------------------------------------------------
 
@@ -180,25 +190,17 @@ class Service:
         )
         self.store.load(ledger)
         self.ledger = ledger
+        self._stale = False
 
     async def start(self) -> None:
         """Start the tasks: events, leases, keys that are not made yet, and the subnet."""
-        behind_ns = self.ledger.now_ns - time.time_ns()
-        if behind_ns > 0:
-            self.problems["clock"] = (
-                f"the clock is {behind_ns / 1e9:.1f} s behind the last event of the store; times "
-                "continue from that event"
-            )
-            log.warning("%s", self.problems["clock"])
         # The first decision would wait until its compiled code is loaded.
         none = np.zeros(0, dtype=np.int32)
         best_alternative(
             np.zeros(2, dtype=np.int64), none, none, self.ledger.loads, self.network.weight, True
         )
         self._spawn(self._write())
-        # Clients could not renew while the service was down.
-        for name in list(self.ledger.applications):
-            await self.do(partial(Renewed, application=name))
+        await self._look_at_clock()
         if self.installer is not None:
             await self._attach()
             self._spawn(self._watch())
@@ -211,6 +213,7 @@ class Service:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._answers.close()
         self._makers.close()
         if self.installer is not None:
             self.installer.close()
@@ -226,10 +229,6 @@ class Service:
                 log.error("a task of the service failed", exc_info=task.exception())
 
         task.add_done_callback(over)
-
-    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run a function of `makers` in the worker process."""
-        return await self._makers.run(function, *arguments, limit_s=self.rules.make_limit_s)
 
     # -- events ------------------------------------------------------------------------------
 
@@ -262,8 +261,8 @@ class Service:
         return await done
 
     def _now_ns(self) -> int:
-        """Return the time of an event, which never goes backwards."""
-        return max(time.time_ns(), self.ledger.now_ns)
+        """Return the time of an event, which is later than that of the one before."""
+        return self._clock.now_ns()
 
     async def _write(self) -> None:
         """Handle events, batch by batch."""
@@ -277,6 +276,8 @@ class Service:
             results: list[tuple[_Command, Any, Exception | None]] = []
             for command in commands:
                 try:
+                    if self._stale:
+                        self._recover()
                     event = command.make(self._now_ns())
                     answer = Answer() if event is None else self.ledger.handle(event)
                     if event is not None and not _empty(event, answer):
@@ -291,12 +292,14 @@ class Service:
                     with self.counters.commit_s.time():
                         await loop.run_in_executor(self._disk, self.store.record, batch, tokens)
                     self.problems.pop("store", None)
-                except StoreFailed as error:
-                    log.error("%s", error)
+                except Exception as error:
+                    log.error("%s", error, exc_info=not isinstance(error, StoreFailed))
                     self.problems["store"] = str(error)
-                    self._recover()
+                    self._stale = True  # the ledger is ahead of the store
                     results = [(command, None, error) for command in commands]
                     batch = []
+                    with contextlib.suppress(WeftError):  # tried again before the next event
+                        self._recover()
             for command, result, failure in results:
                 if command.done.cancelled():
                     continue
@@ -326,7 +329,7 @@ class Service:
                 case Expired():
                     changes = [(g.application, "expired", g.phase, "") for g in answer.ended]
                 case Left():
-                    self.changes.pop(event.application, None)
+                    told |= self.changes.pop(event.application, None) is not None
                     continue
                 case _:
                     continue
@@ -342,10 +345,29 @@ class Service:
         """End leases."""
         while True:
             await asyncio.sleep(_TICK_S)
-            now_ns = self._now_ns()
-            if any(grant.until_ns <= now_ns for grant in self.ledger.grants.values()):
-                with contextlib.suppress(StoreFailed):  # recorded, and tried again
+            with contextlib.suppress(WeftError):  # recorded, and tried again
+                await self._look_at_clock()
+                now_ns = self._now_ns()
+                over = any(grant.until_ns <= now_ns for grant in self.ledger.grants.values())
+                if over and not self._renew_all:
                     await self.do(Expired)
+
+    async def _look_at_clock(self) -> None:
+        """Say how wrong the clock is; begin leases anew if clients could not renew in time."""
+        problem = self._clock.problem()
+        if problem and "clock" not in self.problems:
+            log.warning("%s", problem)
+        self.problems.pop("clock", None)
+        if problem:
+            self.problems["clock"] = problem
+        self._renew_all |= self._clock.jumped()
+        if self._renew_all:
+            names = {application for application, _ in self.ledger.grants}
+            found = await asyncio.gather(
+                *(self.do(partial(Renewed, application=name)) for name in sorted(names)),
+                return_exceptions=True,
+            )
+            self._renew_all = any(isinstance(each, StoreFailed) for each in found)
 
     # -- applications ------------------------------------------------------------------------
 
@@ -374,25 +396,38 @@ class Service:
         InputError, NotApplicable
             As `weft.service.makers.expand` and `weft.service.makers.advise`.
         """
+        self._check_new(name, () if isinstance(hosts, int) else hosts)
         if isinstance(hosts, int):
-            free = self.free_hosts()
-            best, *_ = await self.advise(hosts, free, phases, workload)
-            hosts = best.hosts
-        flows = await self._run(makers.expand, len(hosts), phases, workload)
+            best, *_ = await self.advise(hosts, self.free_hosts(), phases, workload)
+            chosen = best.hosts
+        else:
+            chosen = tuple(hosts)
+        flows = await self._answers.run(
+            makers.expand, len(chosen), phases, workload, limit_s=self.rules.answer_limit_s
+        )
         token = secrets.token_urlsafe(32)
-        chosen = tuple(hosts)
 
         def event(now_ns: int) -> Event:
-            if len(self.ledger.applications) >= self.rules.most_applications:
-                raise Refused(
-                    "too_many_applications",
-                    f"there are already {self.rules.most_applications} applications",
-                )
+            self._check_new(name, chosen)
             return Announced(now_ns, name, chosen, flows)
 
-        await self.do(event, token=(name, token))
+        try:
+            await self.do(event, token=(name, token))
+        except Refused as refusal:
+            if isinstance(hosts, int) and refusal.code == "host_taken":  # meanwhile: choose others
+                return await self.announce(name, hosts, phases, workload)
+            raise
         self._unmade.put_nowait(name)
         return token
+
+    def _check_new(self, name: str, hosts: Sequence[int]) -> None:
+        """Refuse an application early, before work is done for it."""
+        if len(self.ledger.applications) >= self.rules.most_applications:
+            raise Refused(
+                "too_many_applications",
+                f"there are already {self.rules.most_applications} applications",
+            )
+        self.ledger.check_new(name, hosts)
 
     async def advise(
         self,
@@ -402,8 +437,9 @@ class Service:
         workload: str | None,
     ) -> list[makers.Advice]:
         """Compare placements on free hosts; see `weft.service.makers.advise`."""
-        found: list[makers.Advice] = await self._run(
-            makers.advise, num_hosts, free, phases, workload, self.missing
+        found: list[makers.Advice] = await self._answers.run(
+            makers.advise, num_hosts, free, phases, workload, self.missing,
+            limit_s=self.rules.answer_limit_s,
         )
         return found
 
@@ -445,9 +481,18 @@ class Service:
                 left_s = until - time.monotonic()
                 if refusal.code != "not_ready" or left_s <= 0:
                     raise
-            with contextlib.suppress(TimeoutError):
-                async with self.changed:
-                    await asyncio.wait_for(self.changed.wait(), left_s)
+
+            def decided() -> bool:
+                known = self.ledger.applications.get(application)
+                return known is None or known.phases[phase].state is not KeyState.MAKING
+
+            await self._wait(decided, left_s)
+
+    async def _wait(self, until: Callable[[], bool], most_s: float) -> None:
+        """Wait for something that `_tell` tells."""
+        with contextlib.suppress(TimeoutError):
+            async with self.changed:
+                await asyncio.wait_for(self.changed.wait_for(until), most_s)
 
     def _granted_view(self, answer: Answer) -> tuple[Granted, int, int]:
         (granted,) = answer.granted
@@ -473,9 +518,12 @@ class Service:
         """Take back the key of a phase."""
         await self.do(lambda now: Returned(now, application, phase))
 
-    async def renew(self, application: str) -> Answer:
-        """Begin the leases of an application's grants anew."""
-        return await self.do(lambda now: Renewed(now, application))
+    async def renew(self, application: str) -> list[tuple[Granted, int, int]]:
+        """Begin the leases of an application's grants anew; return them as `request` does."""
+        return await self.do(
+            lambda now: Renewed(now, application),
+            lambda answer: [(each, *self.contention_of(each)) for each in answer.granted],
+        )
 
     async def leave(self, application: str) -> None:
         """Remove an application."""
@@ -483,16 +531,16 @@ class Service:
 
     async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[Change]:
         """Return the changes of an application after a number; wait until there is one."""
-        until = time.monotonic() + wait_s
-        while True:
+
+        def found() -> list[Change]:
             known = self.changes.get(application, ())
-            found = [change for change in known if change.number > after]
-            left_s = until - time.monotonic()
-            if found or left_s <= 0:
-                return found
-            with contextlib.suppress(TimeoutError):
-                async with self.changed:
-                    await asyncio.wait_for(self.changed.wait(), left_s)
+            return [change for change in known if change.number > after]
+
+        def over() -> bool:
+            return bool(found()) or application not in self.ledger.applications
+
+        await self._wait(over, wait_s)
+        return found()
 
     # -- keys --------------------------------------------------------------------------------
 
@@ -510,7 +558,7 @@ class Service:
                 names.add(self._unmade.get_nowait())
             try:
                 done = await self._make(sorted(names))
-            except StoreFailed:  # recorded; the tables may be there, but nothing was offered
+            except WeftError:  # recorded; the tables may be there, but nothing was offered
                 await asyncio.sleep(_TICK_S)
                 done = False
             for name in () if done else names:
@@ -537,7 +585,10 @@ class Service:
                 if phase.state is not KeyState.READY
             }
             try:
-                results = await self._run(makers.make, wanted, missing, makers.seed_of(name))
+                results = await self._makers.run(
+                    makers.make, wanted, missing, makers.seed_of(name),
+                    limit_s=self.rules.make_limit_s
+                )
             except WeftError as error:
                 results = [(phase, str(error)) for phase in wanted]
             for each in results:
@@ -578,7 +629,9 @@ class Service:
             for application, phase, reason in failed
         ]
         for application, event in events:
-            if self.ledger.applications.get(application.name) is application:
+            # Times of events are unique: this says whether it is the same application.
+            known = self.ledger.applications.get(application.name)
+            if known is not None and known.since_ns == application.since_ns:
                 with contextlib.suppress(Refused):
                     await self.do(event)
 

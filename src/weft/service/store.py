@@ -26,6 +26,7 @@ from weft.service.ledger import (
     Ledger,
     Left,
     Made,
+    Refused,
     Withdrawn,
 )
 from weft.service.log import answer_json, event_json, line, pack_key, read_event
@@ -75,32 +76,40 @@ class Store:
     """
 
     def __init__(self, path: str | Path, digest: str, settings: dict[str, str]) -> None:
-        self.path = Path(path)
+        # Names of one file by way of links have one lock.
+        self.path = Path(path).resolve()
         self._lock = _locked(self.path)
         try:
             self._open(digest, settings)
         except BaseException:
-            self._lock.close()
+            self.close()
             raise
 
     def _open(self, digest: str, settings: dict[str, str]) -> None:
         try:
+            # Only the owner may read the store; SQLite gives its further files the same mode.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            if self.path.stat().st_nlink > 1:
+                raise InputError("has several names; remove the other hard links", file=self.path)
             self._database = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False, timeout=5.0
             )
+            known = self._database.execute("SELECT name FROM sqlite_master").fetchall()
+            if known and not {("meta",), ("event",)} <= set(known):
+                raise InputError("is a database of another program", file=self.path)
             self._database.execute("PRAGMA journal_mode=WAL")
             # A commit is on the disk before it returns.
             self._database.execute("PRAGMA synchronous=FULL")
-            known = self._database.execute("SELECT name FROM sqlite_master").fetchall()
             if not known:
                 self._create(digest, settings)
-            elif ("meta",) not in known:
-                raise InputError("is a database of another program", file=self.path)
             self._check(digest, settings)
             (last,) = self._database.execute("SELECT max(number) FROM event").fetchone()
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", file=self.path) from None
         except sqlite3.Error as error:
             raise InputError(f"cannot be used as a store: {error}", file=self.path) from None
-        self._number = (last or 0) + 1
+        #: Number of the last event.
+        self.last: int = last or 0
 
     def _create(self, digest: str, settings: dict[str, str]) -> None:
         values = {"version": str(VERSION), "fabric": digest, **settings}
@@ -115,12 +124,13 @@ class Store:
 
     def _check(self, digest: str, settings: dict[str, str]) -> None:
         meta = dict(self._database.execute("SELECT name, value FROM meta"))
-        if int(meta["version"]) > VERSION:
+        version = meta.get("version", "none")
+        if version != str(VERSION):
             raise InputError(
-                f"is a store of version {meta['version']}; this weft knows version {VERSION}",
+                f"is a store of version {version}; this weft knows version {VERSION}",
                 file=self.path,
             )
-        if meta["fabric"] != digest:
+        if meta.get("fabric") != digest:
             raise InputError(
                 "is the store of another fabric; use another store, or the fabric that it was "
                 "made for",
@@ -131,14 +141,17 @@ class Store:
                 raise InputError(
                     f"was made with {name} {meta.get(name)}, not {value}", file=self.path
                 )
-        (state,) = self._database.execute("PRAGMA quick_check").fetchone()
-        if state != "ok":
-            raise InputError(f"is damaged: {state}", file=self.path)
+        # The log, which grows, is checked where it is read.
+        for table in ("token", "application", "key", "granted"):
+            (state,) = self._database.execute(f"PRAGMA quick_check({table})").fetchone()
+            if state != "ok":
+                raise InputError(f"is damaged: {state}", file=self.path)
 
     def close(self) -> None:
         """Close the database and release the lock."""
-        with contextlib.suppress(sqlite3.Error):
-            self._database.close()
+        if hasattr(self, "_database"):
+            with contextlib.suppress(sqlite3.Error):
+                self._database.close()
         self._lock.close()
 
     # -- writing -----------------------------------------------------------------------------
@@ -160,22 +173,30 @@ class Store:
         StoreFailed
             If the database cannot store them, for example because the disk is full.
         """
-        number = self._number
+        last = self.last + len(batch)
+        left = dict(tokens or {})
+        run = self._database.execute
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            for event, answer in batch:
+            run("BEGIN IMMEDIATE")
+            for number, (event, answer) in enumerate(batch, self.last + 1):
                 self._write(number, event, answer)
-                number += 1
-            for name, token in (tokens or {}).items():
-                self._database.execute(
-                    "INSERT OR REPLACE INTO token VALUES (?, ?)", (name, hashed(token))
-                )
-            self._database.execute("COMMIT")
-        except sqlite3.Error as error:
+                if isinstance(event, Announced) and event.application in left:
+                    # Here, since the same batch may also remove an application of this name.
+                    row = event.application, hashed(left[event.application])
+                    run("INSERT OR REPLACE INTO token VALUES (?, ?)", row)
+            for event, _ in batch:
+                if isinstance(event, Announced):
+                    left.pop(event.application, None)
+            for name, token in left.items():
+                run("INSERT OR REPLACE INTO token VALUES (?, ?)", (name, hashed(token)))
+            run("COMMIT")
+        except BaseException as error:
             with contextlib.suppress(sqlite3.Error):
-                self._database.execute("ROLLBACK")
+                run("ROLLBACK")
+            if not isinstance(error, sqlite3.Error):
+                raise
             raise StoreFailed(f"{self.path} cannot store a change: {error}") from None
-        self._number = number
+        self.last = last
 
     def _write(self, number: int, event: Event, answer: Answer) -> None:
         run = self._database.execute
@@ -221,7 +242,8 @@ class Store:
             )
         for grant in answer.granted:
             run(
-                "INSERT OR REPLACE INTO granted VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO granted VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+                "SET until_ns = excluded.until_ns",
                 (
                     grant.application, grant.phase, grant.alternative, grant.generation,
                     grant.since_ns, grant.lease_ns, grant.until_ns,
@@ -249,19 +271,37 @@ class Store:
             rows = run("SELECT application, phase, state, reason, generation FROM key")
             for application, name, state, reason, generation in rows:
                 phase = ledger.applications[application].phases[name]
+                if (phase.state is KeyState.READY) != (state == KeyState.READY):
+                    raise ValueError(f"the key of phase {name} of {application} is {state}")
                 phase.state, phase.reason = KeyState(state), reason
                 phase.generation = generation
-            for row in run("SELECT * FROM granted ORDER BY since_ns, application, phase"):
+            # In the order of the grants, in which a replay of the log has them.
+            for row in run("SELECT * FROM granted ORDER BY rowid"):
                 ledger.restore(Granted(*row))
             last = run("SELECT event FROM event ORDER BY number DESC LIMIT 1").fetchone()
             if last is not None:
                 ledger.now_ns = json.loads(last[0])["time_ns"]
-        except (sqlite3.Error, KeyError, ValueError) as error:
+        except (
+            sqlite3.Error, LookupError, ValueError, TypeError, Refused, InputError
+        ) as error:  # fmt: skip
             raise WeftError(f"{self.path} is damaged: {error}") from None
 
     def log(self, after: int = 0, limit: int = -1) -> Iterator[tuple[int, str]]:
-        """Return the numbers and lines of the log after an event."""
-        return log_lines(self._database, after, limit)
+        """Return the numbers and lines of the log after an event; for any thread.
+
+        Raises
+        ------
+        WeftError
+            If it cannot be read.
+        """
+        # Another connection does not see a change before it is committed.
+        try:
+            with contextlib.closing(
+                sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)
+            ) as reader:
+                yield from log_lines(reader, after, limit)
+        except sqlite3.Error as error:
+            raise WeftError(f"{self.path} is damaged: {error}") from None
 
     # -- tokens ------------------------------------------------------------------------------
 
@@ -292,7 +332,7 @@ def _locked(path: Path) -> IO[Any]:
     """Lock a store, or refuse it."""
     lock = path.with_name(f"{path.name}.lock")
     try:
-        stream = lock.open("a+")
+        stream = open(lock, "a+", opener=_private)  # noqa: SIM115 - held while the store is open
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=path) from None
     try:
@@ -307,6 +347,11 @@ def _locked(path: Path) -> IO[Any]:
     stream.write(f"{os.getpid()}\n")
     stream.flush()
     return stream
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read."""
+    return os.open(path, flags, 0o600)
 
 
 def _quoted(text: str) -> str:

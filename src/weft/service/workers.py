@@ -7,16 +7,19 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import resource
 import signal
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from typing import Any, TypeVar
 
-from weft.core.errors import WeftError
+from weft.core.errors import InputError, WeftError
 
 T = TypeVar("T")
 #: Linux: send a signal to this process when its parent ends (prctl).
 _PR_SET_PDEATHSIG = 1
+#: Share of the memory of the machine that the data of a worker may take.
+_MEMORY = 0.4
 
 
 class Worker:
@@ -37,6 +40,7 @@ class Worker:
         self._prepare = prepare
         self._arguments = arguments
         self._process = self._new()
+        self._one = asyncio.Lock()
 
     def _new(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
@@ -50,9 +54,17 @@ class Worker:
 
         Raises
         ------
+        InputError
+            If it did not finish within `limit_s` seconds and was ended, or takes too much memory.
         WeftError
-            If the process died, or did not finish within `limit_s` seconds and was ended.
+            If the process died.
         """
+        async with self._one:  # so that the time limit is for this function only
+            return await self._run(function, arguments, limit_s)
+
+    async def _run(
+        self, function: Callable[..., T], arguments: tuple[Any, ...], limit_s: float | None
+    ) -> T:
         process = self._process
         # The start of a process waits until it has read the arguments, so another thread does it.
         try:
@@ -60,8 +72,13 @@ class Worker:
             return await asyncio.wait_for(asyncio.wrap_future(submitted), limit_s)
         except TimeoutError:
             self._replace(process)
-            raise WeftError(
+            raise InputError(
                 f"the process that {self._what} did not finish within {limit_s:g} s and was ended"
+            ) from None
+        except MemoryError:
+            raise InputError(
+                f"the process that {self._what} needs more than "
+                f"{memory_limit() / 2**30:.1f} GiB of memory for this"
             ) from None
         except BrokenExecutor:
             self._replace(process)
@@ -85,6 +102,14 @@ def _end(process: ProcessPoolExecutor) -> None:
             each.kill()
 
 
+def memory_limit() -> int:
+    """Return the most bytes of data of a worker."""
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = int(whole * _MEMORY)
+    return most if hard == resource.RLIM_INFINITY else min(most, hard)
+
+
 def _begin(parent: int, prepare: Callable[..., object], *arguments: Any) -> None:
     """Begin a worker process; it ends with its parent and gives way to it."""
     # Ctrl-C and the end of the terminal concern the service, which ends its workers.
@@ -93,5 +118,7 @@ def _begin(parent: int, prepare: Callable[..., object], *arguments: Any) -> None
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (memory_limit(), hard))
     os.nice(5)
     prepare(*arguments)
