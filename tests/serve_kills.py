@@ -245,9 +245,7 @@ def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
         port = free.getsockname()[1]
     service = Process(store, port)
     service.wait_ready()
-    token = next(
-        line.rpartition(" ")[2] for line in service.said().splitlines() if "token" in line
-    )
+    token = next(line.rpartition(" ")[2] for line in service.said().splitlines() if "token" in line)
     administrator = Client(port, token)
     holders = []
     for number in range(HOLDERS):

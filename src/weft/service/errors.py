@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from weft.core.errors import InputError, NotApplicable, WeftError
@@ -54,6 +54,8 @@ def error_answer(request: Request, error: Exception) -> Response:
             return _invalid(error.errors(), 1)
         case ValidationError():
             return _invalid(error.errors(), 0)
+        case ClientDisconnect():
+            return _answer(400, "bad_request", "the body ends too early")
         case HTTPException():
             code = _NAMES.get(error.status_code, "refused")
             message = f"{request.method} {request.url.path}: {error.detail}"

@@ -438,7 +438,12 @@ class Service:
     ) -> list[makers.Advice]:
         """Compare placements on free hosts; see `weft.service.makers.advise`."""
         found: list[makers.Advice] = await self._answers.run(
-            makers.advise, num_hosts, free, phases, workload, self.missing,
+            makers.advise,
+            num_hosts,
+            free,
+            phases,
+            workload,
+            self.missing,
             limit_s=self.rules.answer_limit_s,
         )
         return found
