@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import random
+import shlex
 import signal
 import socket
 import sqlite3
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,25 +60,85 @@ class Client:
         return answer.status, json.loads(content) if content else None
 
 
+#: Forks a `weft serve` for each line of arguments, so that hundreds need not import anything.
+_STARTER = f"""
+import os, shlex, signal, sys
+import uvicorn, uvloop, weft.cli.serve, weft.service.http
+from weft import fabric
+from weft.cli import main
+from weft.service.makers import base_routes
+base_routes(fabric({FABRIC!r}), ("dmodk", "updn"))
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    output, *arguments = shlex.split(line)
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), 1)
+        os.dup2(1, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os._exit(main(arguments))
+    print(pid, flush=True)
+"""
+
+
+class Starter:
+    """A process that has imported everything, and starts services.
+
+    Parameters
+    ----------
+    fork
+        Whether it forks services; they are else started as any command.
+    """
+
+    def __init__(self, *, fork: bool) -> None:
+        self._forker = None
+        if fork:
+            self._forker = subprocess.Popen(
+                [sys.executable, "-c", _STARTER],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+
+    def start(self, arguments: list[str], output: Path) -> int:
+        """Start a service in a session of its own; return its process id."""
+        if self._forker is None:
+            command = "import sys; from weft.cli import main; sys.exit(main())"
+            with output.open("a") as stream:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", command, *arguments],
+                    stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+            # Nobody waits for it with `Popen`, but `Process.kill` does.
+            process.returncode = 0
+            return process.pid
+        assert self._forker.stdin is not None
+        assert self._forker.stdout is not None
+        self._forker.stdin.write(shlex.join([str(output), *arguments]) + "\n")
+        self._forker.stdin.flush()
+        return int(self._forker.stdout.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        if self._forker is not None:
+            self._forker.communicate()
+
+
 class Process:
     """A `weft serve` in a session of its own."""
 
-    def __init__(self, store: Path, port: int) -> None:
-        command = "import sys; from weft.cli import main; sys.exit(main())"
+    def __init__(self, starter: Starter, store: Path, port: int) -> None:
+        self.output = store.parent / "output"
+        self.output.touch()
         arguments = ["serve", FABRIC, "--store", str(store), "--port", str(port), "--tokens"]
-        self.output = (store.parent / "output").open("a+")
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", command, *arguments],
-            stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-        self.pid = self.process.pid
+        self.pid = starter.start(arguments, self.output)
         self.port = port
 
     def wait_ready(self, limit_s: float = 120.0) -> None:
         """Wait until the service answers."""
         end = time.monotonic() + limit_s
         while time.monotonic() < end:
-            assert self.process.poll() is None, self.said()
+            assert state_of(self.pid), self.said()
             try:
                 if Client(self.port, "").call("GET", "/v1/health")[0] == 200:
                     return
@@ -86,30 +148,37 @@ class Process:
 
     def said(self) -> str:
         """Return what it has printed."""
-        self.output.seek(0)
-        return self.output.read()
+        return self.output.read_text()
 
     def kill(self, *, group: bool) -> None:
         """Kill it at once; its workers too, or they must see it themselves."""
         if group:
             os.killpg(self.pid, signal.SIGKILL)
         else:
-            self.process.kill()
-        self.process.wait()
-        self.output.close()
+            os.kill(self.pid, signal.SIGKILL)
+        with suppress(ChildProcessError):  # the starter's
+            os.waitpid(self.pid, 0)
+        while state_of(self.pid):
+            time.sleep(0.001)
 
 
 def left_of(session: int) -> list[int]:
     """Return the processes of a session that still run."""
     found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            rest = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if rest[0] != "Z" and int(rest[3]) == session:
+    for folder in Path("/proc").glob("[0-9]*"):
+        state = state_of(int(folder.name))
+        if state and int(state[3]) == session:
             found.append(int(folder.name))
     return found
+
+
+def state_of(pid: int) -> list[str]:
+    """Return the state of a process as Linux writes it, from field 3 on; empty if it has ended."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+    return [] if state[0] == "Z" else state
 
 
 @dataclass
@@ -231,8 +300,17 @@ class Placer:
         self.asked = None
 
 
-def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
+def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, float]:
     """Kill a service under load again and again; check all that it had answered.
+
+    Parameters
+    ----------
+    folder
+        For the store and what the service prints.
+    kills, seed
+        Number of kills under load; some more hit the start. Seed of all that is random.
+    fork
+        As for `Starter`.
 
     Returns
     -------
@@ -243,7 +321,9 @@ def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
     store = folder / "store.sqlite"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    service = Process(store, port)
+    starter = Starter(fork=fork)
+    begin_s = time.monotonic()
+    service = Process(starter, store, port)
     service.wait_ready()
     token = next(line.rpartition(" ")[2] for line in service.said().splitlines() if "token" in line)
     administrator = Client(port, token)
@@ -260,6 +340,13 @@ def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
         holders.append(
             Holder(placed["name"], Client(port, placed["token"]), random.Random(rng.random()))
         )
+    for holder in holders:
+        for phase in PHASES:
+            path = f"/v1/applications/{holder.name}/keys/{phase}"
+            assert holder.client.call("POST", f"{path}/request", {"wait_s": 60})[0] == 200
+            assert holder.client.call("POST", f"{path}/done")[0] == 200
+    # A worker needs about this time to start; only then are applications placed.
+    long_s = time.monotonic() - begin_s
     placer = Placer(Client(port, token), random.Random(rng.random()))
     sessions, starts_s = [], 0.0
     for number in range(kills):
@@ -271,7 +358,8 @@ def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
         ]
         for thread in threads:
             thread.start()
-        time.sleep(rng.uniform(0.01, 0.4) if rng.random() < 0.8 else rng.uniform(0.4, 4.0))
+        long = number % 10 == 5
+        time.sleep(rng.uniform(0.8 * long_s, 1.5 * long_s) if long else rng.uniform(0.01, 0.5))
         service.kill(group=rng.random() < 0.5)
         stop.set()
         for thread in threads:
@@ -279,12 +367,12 @@ def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
         assert not failures, failures[0]
         sessions.append(service.pid)
         if rng.random() < 0.1:  # killed while it starts
-            service = Process(store, port)
-            time.sleep(rng.uniform(0.2, 2.5))
+            service = Process(starter, store, port)
+            time.sleep(rng.uniform(0.0, 0.3 if fork else 2.0))
             service.kill(group=False)
             sessions.append(service.pid)
         start_s = time.monotonic()
-        service = Process(store, port)
+        service = Process(starter, store, port)
         service.wait_ready()
         starts_s += time.monotonic() - start_s
         administrator.connection = None
@@ -302,6 +390,7 @@ def run_kills(folder: Path, kills: int, seed: int) -> dict[str, float]:
         if number % 50 == 49 or number == kills - 1:
             events = _check_replay(folder, store, administrator)
     service.kill(group=False)
+    starter.close()
     end = time.monotonic() + 15
     while (left := [pid for each in (*sessions, service.pid) for pid in left_of(each)]) and (
         time.monotonic() < end
