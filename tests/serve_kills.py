@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,15 @@ class Client:
             answer = self.connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException):
-            self.connection = None
+            self.close()
             raise Lost from None
         return answer.status, json.loads(content) if content else None
+
+    def close(self) -> None:
+        """Close the connection; the next request opens another."""
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
 
 
 #: Forks a `weft serve` for each line of arguments, so that hundreds need not import anything.
@@ -140,8 +146,9 @@ class Process:
         while time.monotonic() < end:
             assert state_of(self.pid), self.said()
             try:
-                if Client(self.port, "").call("GET", "/v1/health")[0] == 200:
-                    return
+                with closing(Client(self.port, "")) as client:
+                    if client.call("GET", "/v1/health")[0] == 200:
+                        return
             except Lost:
                 time.sleep(0.01)
         raise AssertionError(f"weft serve does not answer: {self.said()}")
@@ -149,6 +156,10 @@ class Process:
     def said(self) -> str:
         """Return what it has printed."""
         return self.output.read_text()
+
+    def administrator_token(self) -> str:
+        """Return the administrator's token, which it prints at its first start."""
+        return next(line.rpartition(" ")[2] for line in self.said().splitlines() if "token" in line)
 
     def kill(self, *, group: bool) -> None:
         """Kill it at once; its workers too, or they must see it themselves."""
@@ -160,6 +171,12 @@ class Process:
             os.waitpid(self.pid, 0)
         while state_of(self.pid):
             time.sleep(0.001)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def left_of(session: int) -> list[int]:
@@ -295,8 +312,8 @@ class Placer:
             assert self.client.call("DELETE", f"/v1/applications/{name}")[0] == 204
         self.tokens = {each: token for each, token in self.tokens.items() if each in present}
         for each, token in self.tokens.items():
-            own = Client(self.client.port, token)
-            assert own.call("GET", f"/v1/applications/{each}")[0] == 200
+            with closing(Client(self.client.port, token)) as own:
+                assert own.call("GET", f"/v1/applications/{each}")[0] == 200
         self.asked = None
 
 
@@ -319,13 +336,12 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
     """
     rng = random.Random(seed)
     store = folder / "store.sqlite"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     starter = Starter(fork=fork)
     begin_s = time.monotonic()
     service = Process(starter, store, port)
     service.wait_ready()
-    token = next(line.rpartition(" ")[2] for line in service.said().splitlines() if "token" in line)
+    token = service.administrator_token()
     administrator = Client(port, token)
     holders = []
     for number in range(HOLDERS):
@@ -375,7 +391,7 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
         service = Process(starter, store, port)
         service.wait_ready()
         starts_s += time.monotonic() - start_s
-        administrator.connection = None
+        administrator.close()
         status, state = administrator.call("GET", "/v1/state")
         assert status == 200
         present: dict[str, dict[str, Any]] = {each["name"]: {} for each in state["applications"]}
@@ -384,13 +400,15 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
         for holder in holders:
             holder.check(present.pop(holder.name))
         assert not any(present.values()), "a grant that nobody asked for"
-        placer.client.connection = None
+        placer.client.close()
         placer.check(set(present))
         _check_database(store)
         if number % 50 == 49 or number == kills - 1:
             events = _check_replay(folder, store, administrator)
     service.kill(group=False)
     starter.close()
+    for each in (administrator, placer.client, *(holder.client for holder in holders)):
+        each.close()
     end = time.monotonic() + 15
     while (left := [pid for each in (*sessions, service.pid) for pid in left_of(each)]) and (
         time.monotonic() < end

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import asyncio
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from weft import fabric
 from weft.fabrics import Fabric
-from weft.service import makers, service
+from weft.service import makers, models
 from weft.service.access import Access, Limits
 from weft.service.http import application_of
 from weft.service.service import Rules, Service
@@ -22,6 +23,8 @@ from weft.service.store import Store
 
 FABRIC = "xgft:2;4,4;1,4"
 SETTINGS = makers.Settings()
+#: Token of the administrator.
+ROOT = "root"
 
 
 @lru_cache
@@ -63,7 +66,7 @@ class Time:
 
 def without_processes(patch: pytest.MonkeyPatch) -> None:
     """Let services work without processes of their own."""
-    patch.setattr(service, "Worker", InProcess)
+    patch.setattr("weft.service.service.Worker", InProcess)
 
 
 def opened(path: Path, rules: Rules | None = None) -> Store:
@@ -73,24 +76,77 @@ def opened(path: Path, rules: Rules | None = None) -> Store:
     return Store(path, the_fabric().digest, settings)
 
 
+class Caller:
+    """A client of a service in this process; time of tasks passes only during calls."""
+
+    def __init__(self, runner: asyncio.Runner, app: FastAPI, host: str) -> None:
+        self._runner = runner
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url=f"http://{host}")
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, token: str = "", **more: Any
+    ) -> httpx.Response:
+        """Send a request; `more` is as for httpx."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= more.pop("headers", {})
+        if body is not None:
+            more["json"] = body
+        return self._runner.run(self._client.request(method, path, headers=headers, **more))
+
+    def refused(
+        self, method: str, path: str, body: Any = None, **more: Any
+    ) -> tuple[int, str, str]:
+        """Send a request that is refused; return status, code and sentence of the error."""
+        response = self.call(method, path, body, **more)
+        error = models.Error.model_validate_json(response.content).error
+        assert error.status == response.status_code >= 400
+        return error.status, error.code, error.message
+
+    def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Wait for something else in the loop of the service."""
+        return self._runner.run(work)
+
+    def place(self, name: str, hosts: list[str], **phases: str) -> str:
+        """Place an application, wait until its keys are made, and return its token."""
+        body = {
+            "name": name, "hosts": hosts,
+            "phases": [{"name": each, "pattern": pattern} for each, pattern in phases.items()],
+        }  # fmt: skip
+        response = self.call("POST", "/v1/applications", body, token=ROOT)
+        assert response.status_code == 201, response.text
+        for _ in range(200):
+            answer = self.call("GET", f"/v1/applications/{name}", token=ROOT).json()
+            if all(key["state"] != "making" for key in answer["keys"]):
+                break
+            self.wait(asyncio.sleep(0.005))
+        token: str = response.json()["token"]
+        return token
+
+
 @contextmanager
 def served(
     path: Path,
     rules: Rules | None = None,
     *,
     required: bool = False,
-    administrator: str = "root",
     limits: Limits | None = None,
     hosts: tuple[str, ...] = (),
-) -> Iterator[tuple[TestClient, Service]]:
+    client_host: str = "weft",
+) -> Iterator[tuple[Caller, Service]]:
     """Run a service on a store; yield a client of it, and the service."""
     store = opened(path, rules)
     try:
         access = Access(store.tokens(), required=required, limits=limits, hosts=hosts)
-        access.add("", administrator)
-        running = Service(the_fabric(), store, SETTINGS, rules or Rules())
-        app = application_of(running, access)
-        with TestClient(app, raise_server_exceptions=False) as client:
-            yield client, running
+        access.add("", ROOT)
+        service = Service(the_fabric(), store, SETTINGS, rules or Rules())
+        app = application_of(service, access)
+        with asyncio.Runner() as runner:
+            life = app.router.lifespan_context(app)
+            runner.run(life.__aenter__())
+            try:
+                yield Caller(runner, app, client_host), service
+            finally:
+                runner.run(life.__aexit__(None, None, None))
     finally:
         store.close()

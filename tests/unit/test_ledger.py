@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tests.serve_ledgers import HOSTS, PHASES, handled, made, new_ledger, placed, state_of
+
 from weft.service.ledger import (
     BASE,
     Announced,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.serve_kills import run_kills
 
 pytestmark = pytest.mark.slow
