@@ -405,6 +405,7 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
         _check_database(store)
         if number % 50 == 49 or number == kills - 1:
             events = _check_replay(folder, store, administrator)
+    assert service.said().count("The administrator's token") == 1
     service.kill(group=False)
     starter.close()
     for each in (administrator, placer.client, *(holder.client for holder in holders)):

@@ -192,6 +192,22 @@ def test_names_that_would_be_other_addresses_are_refused(two: Served, name: str)
     assert refused[2].startswith("name: ")
 
 
+def test_an_empty_body_and_null_are_the_defaults(two: Served) -> None:
+    caller, _, own, _ = two
+    for body in (b"", b" ", b"null", b"{}"):
+        path = "/v1/applications/a/keys/p"
+        answer = caller.call("POST", f"{path}/request", token=own, content=body)
+        assert answer.json()["lease_s"] == 300
+        assert caller.call("POST", f"{path}/done", token=own).status_code == 200
+
+
+def test_other_methods_are_told_which_there_are(two: Served) -> None:
+    caller, *_ = two
+    answer = caller.call("PUT", "/v1/applications/a", token=ROOT)
+    assert answer.status_code == 405
+    assert set(answer.headers["allow"].split(", ")) <= {"GET", "DELETE"}
+
+
 # -- limits ------------------------------------------------------------------------------------
 
 

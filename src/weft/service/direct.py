@@ -65,6 +65,7 @@ class DirectCalls:
         if what == "done":
             answer = await self._give_back(application, phase)
         else:
-            content = models.KeyRequest.model_validate_json(body) if body else models.KeyRequest()
+            empty = body.strip() in (b"", b"null")
+            content = models.KeyRequest.model_validate_json(b"{}" if empty else body)
             answer = await self._ask(application, phase, content)
         return Response(answer.model_dump_json(), media_type="application/json")

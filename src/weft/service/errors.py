@@ -59,7 +59,7 @@ def error_answer(request: Request, error: Exception) -> Response:
         case HTTPException():
             code = _NAMES.get(error.status_code, "refused")
             message = f"{request.method} {request.url.path}: {error.detail}"
-            return _answer(error.status_code, code, message)
+            return _answer(error.status_code, code, message, error.headers)
         case _:
             log.error("%s %s failed", request.method, request.url.path, exc_info=error)
             message = "an error in weft serve; its log has the details"
@@ -90,7 +90,7 @@ def _invalid(errors: Sequence[Any], skipped: int) -> Response:
         where = first.get("ctx", {}).get("error", "")
         return _answer(400, "bad_json", f"the body is not JSON: {where}")
     place = ".".join(map(str, first["loc"][skipped:] or first["loc"][:1])) or "body"
-    message = f"{place}: {first['msg']}"
+    message = f"{place}: {first['msg'].removeprefix('Value error, ')}"
     if more:
         message += f" (and {len(more)} more)"
     return _answer(422, "wrong_value", message)

@@ -23,6 +23,10 @@ from weft.service.metrics import add_metrics
 from weft.service.service import Service
 
 
+class _Lines(Response):
+    media_type = "application/x-ndjson"
+
+
 def application_of(service: Service, access: Access) -> FastAPI:
     """Return the web application of a service."""
 
@@ -208,14 +212,14 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
             text = await reader.wait(after, wait_s, request.is_disconnected)
         return Response(text, media_type="application/json")
 
-    @app.get("/v1/log", dependencies=[Depends(access.administrator)])
+    @app.get("/v1/log", dependencies=[Depends(access.administrator)], response_class=_Lines)
     def log(
         after: Annotated[int, Query(ge=0)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
         """Return lines of the log, which 'weft replay' reads."""
         lines = [text for _, text in service.store.log(after, limit)]
-        return Response("".join(f"{text}\n" for text in lines), media_type="application/x-ndjson")
+        return _Lines("".join(f"{text}\n" for text in lines))
 
 
 # -- conversions -------------------------------------------------------------------------------
