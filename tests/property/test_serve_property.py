@@ -26,9 +26,14 @@ NAMES = ["a", "b", "c"]
 PHASES = ["p", "q"]
 MOST = 2
 TICK_S = 0.001
-hosts = st.lists(st.sampled_from([*HOSTS, "h99"]), min_size=1, max_size=4)
-who = st.sampled_from(["", "wrong", ROOT, *NAMES, *NAMES])
-flows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4)
+right_hosts = st.lists(st.sampled_from(HOSTS), min_size=1, max_size=3, unique=True)
+any_hosts = st.lists(st.sampled_from([*HOSTS, "h99"]), min_size=1, max_size=4)
+hosts = st.one_of(right_hosts, right_hosts, any_hosts)
+#: Whose token is sent; None for that of the application, or the administrator's.
+who = st.one_of(st.none(), st.none(), st.sampled_from(["", "wrong", ROOT, *NAMES]))
+flows = st.one_of(
+    st.just([(0, 0)]), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=4)
+)
 
 
 @dataclass
@@ -121,8 +126,9 @@ class ServiceModel(RuleBasedStateMachine):
         phases=st.dictionaries(st.sampled_from(PHASES), flows, min_size=1, max_size=2),
     )  # fmt: skip
     def place(
-        self, who: str, name: str, hosts: list[str], phases: dict[str, list[tuple[int, int]]]
+        self, who: str | None, name: str, hosts: list[str], phases: dict[str, list[tuple[int, int]]]
     ) -> None:
+        who = ROOT if who is None else who
         taken = {host for each in self.known.values() for host in each.hosts}
         bad = self._denied(who)
         if bad is None and "h99" in hosts:
@@ -163,19 +169,20 @@ class ServiceModel(RuleBasedStateMachine):
         return self.caller.call("GET", f"/v1/applications/{name}", token=ROOT).json()["keys"]
 
     @rule(who=who, name=st.sampled_from(NAMES))
-    def remove(self, who: str, name: str) -> None:
+    def remove(self, who: str | None, name: str) -> None:
+        who = name if who is None else who
         bad = self._denied(who, name) or self._unknown(name)
         if self._expect(bad, who, "DELETE", f"/v1/applications/{name}") is not None:
             del self.known[name]
 
     @rule(
         who=who, name=st.sampled_from(NAMES), phase=st.sampled_from([*PHASES, "r"]),
-        lease_s=st.sampled_from([None, 1, 2.5, 30]), paths=st.booleans(), own=st.booleans(),
+        lease_s=st.sampled_from([None, 1, 2.5, 30]), paths=st.booleans(),
     )  # fmt: skip
     def request(
-        self, who: str, name: str, phase: str, lease_s: float | None, paths: bool, own: bool
+        self, who: str | None, name: str, phase: str, lease_s: float | None, paths: bool
     ) -> None:
-        who = name if own else who
+        who = name if who is None else who
         bad = self._denied(who, name) or self._unknown(name, phase)
         if bad is None and phase in self.known[name].grants:
             bad = 409, "in_use"
@@ -194,10 +201,9 @@ class ServiceModel(RuleBasedStateMachine):
 
     @rule(
         who=who, name=st.sampled_from(NAMES), phase=st.sampled_from([*PHASES, "r"]),
-        own=st.booleans(),
     )  # fmt: skip
-    def done(self, who: str, name: str, phase: str, own: bool) -> None:
-        who = name if own else who
+    def done(self, who: str | None, name: str, phase: str) -> None:
+        who = name if who is None else who
         bad = self._denied(who, name) or self._unknown(name, phase)
         if bad is None and phase not in self.known[name].grants:
             bad = 409, "not_held"
@@ -206,7 +212,8 @@ class ServiceModel(RuleBasedStateMachine):
             del self.known[name].grants[phase]
 
     @rule(who=who, name=st.sampled_from(NAMES))
-    def renew(self, who: str, name: str) -> None:
+    def renew(self, who: str | None, name: str) -> None:
+        who = name if who is None else who
         bad = self._denied(who, name) or self._unknown(name)
         answer = self._expect(bad, who, "POST", f"/v1/applications/{name}/renew")
         if answer is None:
@@ -217,7 +224,8 @@ class ServiceModel(RuleBasedStateMachine):
             held[phase] = lease_ms, max(until_ms, self.now_ms + lease_ms)
 
     @rule(who=who)
-    def look(self, who: str) -> None:
+    def look(self, who: str | None) -> None:
+        who = ROOT if who is None else who
         for path in ("/v1/applications", "/v1/state", "/v1/log"):
             self._expect(self._denied(who), who, "GET", path)
 

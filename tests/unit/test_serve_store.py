@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.serve_ledgers import handled, made, new_ledger, placed, state_of
@@ -25,6 +26,7 @@ from tests.serve_services import (
 )
 
 from weft.core.errors import InputError, WeftError
+from weft.service import makers
 from weft.service.ledger import (
     Announced,
     Event,
@@ -365,6 +367,21 @@ def test_keys_that_are_made_while_the_disk_is_full_are_offered_later(
         for _ in range(100):
             caller.wait(asyncio.sleep(0.01))
         assert len(tries) == 3
+        assert caller.call("GET", KEY).json()["state"] == "ready"
+
+
+def test_keys_are_offered_although_another_change_failed_while_they_were_made(
+    tmp_path: Path, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = makers.make
+    with served(tmp_path / "store") as (caller, service):
+
+        def make(*arguments: Any) -> Any:
+            service._recover()  # as after a change that could not be stored
+            return real(*arguments)
+
+        monkeypatch.setattr(makers, "make", make)
+        caller.place("a", ["h0", "h4"], p="ring")
         assert caller.call("GET", KEY).json()["state"] == "ready"
 
 
