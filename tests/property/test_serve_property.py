@@ -68,6 +68,7 @@ class ServiceModel(RuleBasedStateMachine):
     def start(self, required: bool) -> None:
         self.required = required
         self._open()
+        self.place(None, "a", ["h0", "h4"], {"p": [(0, 1)], "q": [(1, 0)]})
 
     def _open(self) -> None:
         rules = Rules(most_applications=MOST, lease_s=5.0)
@@ -229,6 +230,42 @@ class ServiceModel(RuleBasedStateMachine):
         for path in ("/v1/applications", "/v1/state", "/v1/log"):
             self._expect(self._denied(who), who, "GET", path)
 
+    # -- requests that are right -----------------------------------------------------------------
+
+    def _keys_of(self, *, granted: bool) -> list[tuple[str, str]]:
+        return [
+            (name, phase)
+            for name, each in self.known.items()
+            for phase in each.phases
+            if (phase in each.grants) == granted
+        ]
+
+    @precondition(lambda self: self._keys_of(granted=False))
+    @rule(pick=st.integers(0, 9), lease_s=st.sampled_from([1, 2.5, 30]))
+    def request_one(self, pick: int, lease_s: float) -> None:
+        free = self._keys_of(granted=False)
+        self.request(None, *free[pick % len(free)], lease_s, True)
+
+    @precondition(lambda self: self._keys_of(granted=True))
+    @rule(pick=st.integers(0, 9))
+    def return_one(self, pick: int) -> None:
+        held = self._keys_of(granted=True)
+        self.done(None, *held[pick % len(held)])
+
+    @precondition(lambda self: self.known)
+    @rule(pick=st.integers(0, 9), remove=st.sampled_from([False, False, True]))
+    def renew_or_remove_one(self, pick: int, remove: bool) -> None:
+        name = sorted(self.known)[pick % len(self.known)]
+        (self.remove if remove else self.renew)(None, name)
+
+    @precondition(lambda self: len(self.known) < MOST)
+    @rule(number=st.integers(1, 2))
+    def place_one(self, number: int) -> None:
+        taken = {host for each in self.known.values() for host in each.hosts}
+        name = next(name for name in NAMES if name not in self.known)
+        free = [host for host in HOSTS if host not in taken]
+        self.place(None, name, free[:number], {"p": [(0, number - 1)]})
+
     # -- time and restarts -----------------------------------------------------------------------
 
     @rule(ms=st.sampled_from([400, 900, 1900, 5000]), back_s=st.sampled_from([0, 0, 0, 100]))
@@ -282,7 +319,7 @@ class ServiceModel(RuleBasedStateMachine):
 
 TestServiceModel = ServiceModel.TestCase
 TestServiceModel.settings = settings(
-    max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -330,8 +367,11 @@ raw = st.one_of(
     bodies.map(lambda value: json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")),
     st.binary(max_size=40),
     st.sampled_from(
-        [b"[" * 100_000, b'{"a":' * 5000, b"9" * 5000, b"NaN", b'{"lease_s": NaN}', b"\xff\xfe{}",
-         b'{"wait_s": 1e999}', b'{"lease_s": 1e-300}', b'{"name": "a", "name": "b"}', b"{} {}"]
+        [
+            b'{"num_hosts": 1, "\\ud800": 1}', b'{"\\ud800": 1}', b"[" * 100_000,
+            b'{"a":' * 5000, b"9" * 5000, b"NaN", b'{"lease_s": NaN}', b"\xff\xfe{}",
+            b'{"wait_s": 1e999}', b'{"lease_s": 1e-300}', b'{"name": "a", "name": "b"}', b"{} {}",
+        ]
     ),
 )  # fmt: skip
 METHODS = [
