@@ -168,10 +168,10 @@ class LimitMiddleware:
             await _refuse(send, 403, "from_elsewhere", message)
             return
         most = self._access.largest_body(request)
-        too_large = (413, "too_large", f"the body is larger than {most:,} bytes")
+        too_large = f"the body is larger than {most:,} bytes"
         length = request.headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18 or int(length) > most:
-            await _refuse(send, *too_large)
+            await _refuse(send, 413, "too_large", too_large)
             return
         left = most
 
@@ -187,7 +187,7 @@ class LimitMiddleware:
 
         await self._app(scope, limited, unless_too_large)
         if left < 0:
-            await _refuse(send, *too_large)
+            await _refuse(send, 413, "too_large", too_large)
 
     def _within_rate(self, scope: Scope) -> bool:
         """Count a request of a client; return whether it is allowed."""

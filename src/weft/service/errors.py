@@ -30,7 +30,7 @@ _STATUS = {
     "not_ready": 503,
     "key_failed": 503,
 }
-#: Most characters of the message of an error.
+#: Most characters of the message of an error, which may name what was sent.
 _MESSAGE = 2000
 _NAMES = {400: "bad_request", 404: "unknown_address", 405: "method_not_allowed"}
 
@@ -69,9 +69,7 @@ def error_answer(request: Request, error: Exception) -> Response:
 def _answer(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    # Messages name what was sent: at length, or with what has no encoding.
-    text = message[:_MESSAGE].encode(errors="backslashreplace").decode()
-    content = {"error": {"status": status, "code": code, "message": text}}
+    content = {"error": {"status": status, "code": code, "message": message[:_MESSAGE]}}
     return JSONResponse(content, status, headers=headers)
 
 
