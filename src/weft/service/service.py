@@ -591,8 +591,11 @@ class Service:
             }
             try:
                 results = await self._makers.run(
-                    makers.make, wanted, missing, makers.seed_of(name),
-                    limit_s=self.rules.make_limit_s
+                    makers.make,
+                    wanted,
+                    missing,
+                    makers.seed_of(name),
+                    limit_s=self.rules.make_limit_s,
                 )
             except WeftError as error:
                 results = [(phase, str(error)) for phase in wanted]
