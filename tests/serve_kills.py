@@ -100,6 +100,7 @@ class Starter:
 
     def __init__(self, *, fork: bool) -> None:
         self._forker = None
+        self._last: list[int] = []
         if fork:
             self._forker = subprocess.Popen(
                 [sys.executable, "-c", _STARTER],
@@ -125,9 +126,12 @@ class Starter:
         return int(self._forker.stdout.readline())
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and services that a failed test has left."""
         if self._forker is not None:
             self._forker.communicate()
+        for pid in self._last:
+            for each in left_of(pid):
+                os.kill(each, signal.SIGKILL)
 
 
 class Process:
@@ -138,6 +142,7 @@ class Process:
         self.output.touch()
         arguments = ["serve", FABRIC, "--store", str(store), "--port", str(port), "--tokens"]
         self.pid = starter.start(arguments, self.output)
+        starter._last = [self.pid]
         self.port = port
 
     def wait_ready(self, limit_s: float = 120.0) -> None:
@@ -334,10 +339,15 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
     dict
         Counts of what happened.
     """
-    rng = random.Random(seed)
+    with closing(Starter(fork=fork)) as starter:
+        return _run_kills(starter, folder, kills, random.Random(seed), fork=fork)
+
+
+def _run_kills(
+    starter: Starter, folder: Path, kills: int, rng: random.Random, *, fork: bool
+) -> dict[str, float]:
     store = folder / "store.sqlite"
     port = free_port()
-    starter = Starter(fork=fork)
     begin_s = time.monotonic()
     service = Process(starter, store, port)
     service.wait_ready()
@@ -407,7 +417,6 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
             events = _check_replay(folder, store, administrator)
     assert service.said().count("The administrator's token") == 1
     service.kill(group=False)
-    starter.close()
     for each in (administrator, placer.client, *(holder.client for holder in holders)):
         each.close()
     end = time.monotonic() + 15
