@@ -41,8 +41,7 @@ def test_the_walk_with_curl_runs_and_answers_as_it_says(tmp_path: Path) -> None:
     placed, grant, renewal, returned, advice = answers
     assert renewal["grants"][0]["phase"] == returned["phase"] == "halo"
     # The answers on the page, whose tokens and times differ and whose long lists are cut.
-    shown = [text.replace("}, …]", "}]") for text in blocks(walk, "json")]
-    for text, answer in zip(shown, (placed, grant, advice), strict=True):
+    for text, answer in zip(blocks(walk, "json"), (placed, grant, advice), strict=True):
         _same(json.loads(text), answer)
 
 
