@@ -54,7 +54,7 @@ def core() -> None:
         state = Scheduler(network, choice=choice, keep_log=False)
         for number, mine in enumerate(groups):
             for name, ends in phases.items():
-                sources, destinations = (mine[np.array(end)] for end in ends)
+                sources, destinations = (mine[end] for end in ends)
                 key = weft.keys(
                     fabric, sources, destinations, first="random", name=f"{number}/{name}",
                     seed=number,
@@ -73,7 +73,7 @@ def core() -> None:
     for number, mine in enumerate(groups):
         application = f"A{number}"
         ledger.handle(Announced(0, application, tuple(mine.tolist()), phases))
-        ends = {name: (mine[np.array(a)], mine[np.array(b)]) for name, (a, b) in phases.items()}
+        ends = {name: (mine[a], mine[b]) for name, (a, b) in phases.items()}
         for each in make(ends, (), number):
             ledger.handle(Made(0, application, each.phase, each.key, each.base))
             names.append((application, each.phase))

@@ -129,9 +129,11 @@ def test_a_host_without_a_cable_fails_only_its_phases() -> None:
 
 
 def test_phases_are_flows_patterns_or_keys_of_a_workload() -> None:
-    assert expand(4, [("a", [(0, 1), (2, 3)]), ("b", "shift:offset=1")], None) == {
-        "a": ((0, 2), (1, 3)),
-        "b": ((0, 1, 2, 3), (1, 2, 3, 0)),
+    found = expand(4, [("a", [(0, 1), (2, 3)]), ("b", "shift:offset=1"), ("c", [])], None)
+    assert {name: ends.tolist() for name, ends in found.items()} == {
+        "a": [[0, 2], [1, 3]],
+        "b": [[0, 1, 2, 3], [1, 2, 3, 0]],
+        "c": [[], []],
     }
     found = expand(8, None, "cartesian:keys=true")
     assert len(found) == 6

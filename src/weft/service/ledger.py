@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class KeyState(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Announced:
     """An application has been placed on hosts, and names its phases.
 
@@ -61,13 +61,13 @@ class Announced:
     hosts
         Host of each rank.
     phases
-        For each phase the ranks of its flows: sources and destinations.
+        For each phase the ranks of its flows, int [2, flows]: sources and destinations.
     """
 
     time_ns: int
     application: str
     hosts: tuple[int, ...]
-    phases: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+    phases: Mapping[str, NDArray[np.integer[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,15 +328,15 @@ class Ledger:
             event.application, np.array(event.hosts, dtype=np.int32), event.time_ns
         )
         ranks = len(event.hosts)
-        for name, ends in event.phases.items():
-            for rank in (*ends[0], *ends[1]):
-                if not 0 <= rank < ranks:
-                    raise Refused(
-                        "unknown_rank",
-                        f"phase {name} names rank {rank}; expected 0 to {ranks - 1}",
-                    )
-            source, destination = (placed.hosts[np.array(e, dtype=np.int64)] for e in ends)
-            placed.phases[name] = Phase(name, source, destination)
+        for name, flows in event.phases.items():
+            ends = np.array(flows, dtype=np.int64).reshape(2, -1)
+            wrong = ends[(ends < 0) | (ends >= ranks)]
+            if len(wrong):
+                raise Refused(
+                    "unknown_rank",
+                    f"phase {name} names rank {wrong[0]}; expected 0 to {ranks - 1}",
+                )
+            placed.phases[name] = Phase(name, *placed.hosts[ends])
         self.applications[event.application] = placed
         self._taken |= dict.fromkeys(event.hosts, event.application)
         return Answer()

@@ -7,12 +7,13 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.core.files import read_text
@@ -24,21 +25,50 @@ EVENTS = {each.__name__.lower(): each for each in get_args(Event)}
 _ARRAYS = ("sources", "destinations", "offset", "link", "lid_offset")
 
 
+def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return named arrays as bytes; the same arrays give the same bytes."""
+    stream = io.BytesIO()
+    np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
+    return zlib.compress(stream.getvalue(), 1)
+
+
+def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `pack` packed."""
+    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
 def pack_key(key: InstalledKey) -> bytes:
     """Return the paths of a key as bytes."""
-    stream = io.BytesIO()
-    np.savez(stream, **{name: getattr(key, name) for name in _ARRAYS})
-    return zlib.compress(stream.getvalue(), 1)
+    return pack({name: getattr(key, name) for name in _ARRAYS})
 
 
 def unpack_key(name: str, data: bytes) -> InstalledKey:
     """Return the key whose paths `pack_key` packed."""
-    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as arrays:
-        return InstalledKey(name, *(arrays[each] for each in _ARRAYS))
+    arrays = unpack(data)
+    return InstalledKey(name, *(arrays[each] for each in _ARRAYS))
+
+
+def packed(event: Event) -> tuple[bytes | None, bytes | None]:
+    """Return the arrays of an event, which `event_json` leaves out, as bytes.
+
+    Returns
+    -------
+    key, base
+        Paths of a made key and of the base routes; flows of the phases of an application, and None;
+        None for other events.
+    """
+    match event:
+        case Made():
+            return pack_key(event.key), pack_key(event.base)
+        case Announced():
+            flows = event.phases.values()
+            return pack({f"{at}": np.array(each, np.int32) for at, each in enumerate(flows)}), None
+    return None, None
 
 
 def event_json(event: Event) -> str:
-    """Return an event as JSON. The paths of a made key are left out: see `line`."""
+    """Return an event as JSON, without its arrays: see `packed`."""
     if isinstance(event, Made):
         content: dict[str, Any] = {
             "time_ns": event.time_ns, "application": event.application, "phase": event.phase
@@ -46,7 +76,7 @@ def event_json(event: Event) -> str:
     elif isinstance(event, Announced):
         content = {
             "time_ns": event.time_ns, "application": event.application, "hosts": event.hosts,
-            "phases": event.phases,
+            "phases": list(event.phases),
         }  # fmt: skip
     else:
         content = {each.name: getattr(event, each.name) for each in fields(event)}
@@ -66,15 +96,15 @@ def line(event: str, answer: str, key: bytes | None = None, base: bytes | None =
     event, answer
         Texts of `event_json` and `answer_json`.
     key, base
-        Packed paths of the key that the event made.
+        As `packed` returns them.
     """
-    paths = ""
-    if key is not None and base is not None:
-        texts = {
-            name: base64.b64encode(data).decode() for name, data in (("key", key), ("base", base))
-        }
-        paths = f',"paths":{json.dumps(texts)}'
-    return f'{{"decision":{answer}{paths},{event[1:]}'
+    texts = {
+        name: base64.b64encode(data).decode()
+        for name, data in (("key", key), ("base", base))
+        if data is not None
+    }
+    arrays = f',"arrays":{json.dumps(texts)}' if texts else ""
+    return f'{{"decision":{answer}{arrays},{event[1:]}'
 
 
 def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -> Event:
@@ -97,9 +127,10 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
             rest["base"] = unpack_key(rest["phase"], base)
         elif kind is Announced:
             rest["hosts"] = tuple(rest["hosts"])
-            rest["phases"] = {
-                name: (tuple(ends[0]), tuple(ends[1])) for name, ends in rest["phases"].items()
-            }
+            if key is None:
+                raise TypeError
+            flows = unpack(key)
+            rest["phases"] = {name: flows[f"{at}"] for at, name in enumerate(rest["phases"])}
         elif kind is Withdrawn:
             rest["keys"] = tuple((application, phase) for application, phase in rest["keys"])
         event: Event = kind(**rest)
@@ -125,8 +156,8 @@ def read_line(text: str, path: str | Path, number: int) -> tuple[Event, str]:
     try:
         content = json.loads(text)
         decision = content.pop("decision")
-        paths = {name: base64.b64decode(data) for name, data in content.pop("paths", {}).items()}
-        event = read_event(content, paths.get("key"), paths.get("base"))
+        arrays = {name: base64.b64decode(data) for name, data in content.pop("arrays", {}).items()}
+        event = read_event(content, arrays.get("key"), arrays.get("base"))
     except InputError as error:
         raise InputError(error.message, file=path, line=number) from None
     except (ValueError, AttributeError, KeyError, TypeError):

@@ -38,8 +38,8 @@ MOST_FLOWS = 4_000_000
 _PLACEMENTS = ("linear", "block:order=most", "isolated")
 #: A phase: its name, and flows between ranks or a pattern.
 PhaseSpec = tuple[str, Sequence[tuple[int, int]] | str]
-#: Sources and destinations of flows.
-Ends = tuple[tuple[int, ...], tuple[int, ...]]
+#: Sources and destinations of flows, int32 [2, flows].
+Ends = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -157,10 +157,9 @@ def expand(
             raise InputError(f"there are two phases {name}")
         if isinstance(flows, str):
             pairs = traffic(num_ranks, flows)
-            ends = (tuple(pairs.sources.tolist()), tuple(pairs.destinations.tolist()))
+            found[name] = np.stack(tuple(pairs)).astype(np.int32)
         else:
-            ends = (tuple(a for a, _ in flows), tuple(b for _, b in flows))
-        found[name] = ends
+            found[name] = np.array(flows, dtype=np.int32).reshape(-1, 2).T.copy()
         _few_enough(found)
     return found
 
@@ -178,16 +177,20 @@ def _built(workload: str, num_ranks: int) -> Workload:
 def _of_workload(workload: Workload) -> dict[str, Ends]:
     """Return the flows of each key of a workload, or of each phase if it requests no keys."""
     flows = keyed_flows(workload, np.arange(workload.num_ranks, dtype=np.int32))
-    found = {}
-    for text, (sources, destinations) in zip(flows.names, flows.ends, strict=True):
-        name = re.sub(r"[^A-Za-z0-9_.:+@-]", "_", text)
-        found[name] = (tuple(sources.tolist()), tuple(destinations.tolist()))
+    found: dict[str, Ends] = {}
+    for text, ends in zip(flows.names, flows.ends, strict=True):
+        # Names are parts of addresses.
+        name = re.sub(r"[^A-Za-z0-9_.:+@-]", "_", text)[:128]
+        name = name if name[0].isalnum() else f"phase{name}"
+        if name in found:
+            raise InputError(f"two phases of the workload would be named {name}")
+        found[name] = np.stack(ends).astype(np.int32)
         _few_enough(found)
     return found
 
 
 def _few_enough(phases: dict[str, Ends]) -> None:
-    if sum(len(sources) for sources, _ in phases.values()) > MOST_FLOWS:
+    if sum(ends.shape[1] for ends in phases.values()) > MOST_FLOWS:
         raise InputError(f"an application has at most {MOST_FLOWS:,} flows")
 
 
@@ -373,7 +376,7 @@ def advise(
             continue
         worst = base_worst = 0.0
         for phase, (sources, destinations) in ranks.items():
-            ends = hosts[np.array(sources, np.int64)], hosts[np.array(destinations, np.int64)]
+            ends = hosts[sources], hosts[destinations]
             worst = max(worst, keys(fabric, *ends, first="random", name=phase).contention)
             usual = _base_paths(fabric, routes, *ends, links, phase)
             base_worst = max(base_worst, usual.worst(0))

@@ -29,7 +29,7 @@ from weft.service.ledger import (
     Refused,
     Withdrawn,
 )
-from weft.service.log import answer_json, event_json, line, pack_key, read_event
+from weft.service.log import answer_json, event_json, line, packed, read_event
 
 #: Version of the tables below.
 VERSION = 1
@@ -200,9 +200,7 @@ class Store:
 
     def _write(self, number: int, event: Event, answer: Answer) -> None:
         run = self._database.execute
-        key = base = None
-        if isinstance(event, Made):
-            key, base = pack_key(event.key), pack_key(event.base)
+        key, base = packed(event)
         run(
             "INSERT INTO event VALUES (?, ?, ?, ?, ?)",
             (number, event_json(event), answer_json(answer), key, base),
