@@ -16,7 +16,6 @@ from weft.fabrics import Fabric
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routes.mixed_tables import MixedTables, detour
 from weft.routing import route
-from weft.routing.validation.validate import validate
 
 SEEDS = 240
 
@@ -64,7 +63,8 @@ def test_a_detour_uses_only_entries_of_paths_before_and_after() -> None:
         # A step in which no path changes adds no dependencies.
         for own, made in ((before, first), (after, last)):
             assert mixtures(fabric, own, made) == mixtures(fabric, made, made)
-        if not any(validate(fabric, routes).num_unrouted_pairs for routes in (before, after)):
+        # No LID of a host loses packets, that of its second port included.
+        if not any(mixtures(fabric, routes, routes)[2] for routes in (before, after)):
             assert MixedTables.of(first, last).lost(fabric) == 0
             complete += 1
     assert complete > 5
