@@ -45,7 +45,7 @@ class _State(Collector):
         )
         yield _gauge(
             "weft_contention_flows",
-            "Most flows of granted keys on a link; and the same if all took the base routes.",
+            "Most flows of granted keys on a link between switches; the same on base routes.",
             "routes", {"keys": keys, "base": base},
         )  # fmt: skip
         yield _gauge("weft_applications", "Applications.", "", {"": len(ledger.applications)})

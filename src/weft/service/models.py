@@ -153,7 +153,7 @@ class Grant(_Body):
     lease_s: float
     until_ns: int = Field(description="End of the lease, in ns since 1970.")
     contention: int = Field(
-        description="Most flows of granted keys on a link of this key, this key included."
+        description="Most flows of granted keys on a link of this key, between switches."
     )
     base_contention: int = Field(description="The same if all granted keys took the base routes.")
     paths: list[Path] | None = None
@@ -215,7 +215,7 @@ class AdvicePlacement(_Body):
     placement: str
     hosts: list[str]
     contention: float = Field(
-        description="Most flows of a key on a link with routing keys, over its phases."
+        description="Most flows of a phase on a link between switches, with routing keys."
     )
     base_contention: float = Field(description="The same with the base routes.")
     leaf_switches: int = Field(description="Leaf switches that the hosts are on.")
@@ -264,7 +264,7 @@ class State(_Body):
     hosts: int
     applications: list[ApplicationAnswer]
     grants: list[GrantSummary]
-    contention: int = Field(description="Most flows of granted keys on a link.")
+    contention: int = Field(description="Most flows of granted keys on a link between switches.")
     base_contention: int = Field(description="The same if all granted keys took the base routes.")
     meetings: list[Meeting] = Field(description="The links on which most flows meet.")
     base_meetings: list[Meeting]
