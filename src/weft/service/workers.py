@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import gc
 import multiprocessing
 import os
 import resource
@@ -90,8 +91,12 @@ class Worker:
             self._process = self._new()
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and wait until it has ended."""
         _end(self._process)
+        self._process.shutdown(wait=True)
+        # Its semaphores are removed with it; an end by a signal would leave them behind.
+        del self._process
+        gc.collect()
 
 
 def _end(process: ProcessPoolExecutor) -> None:

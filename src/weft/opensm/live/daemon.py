@@ -54,7 +54,9 @@ class Daemon:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise InputError(
-                f"OpenSM's process id cannot be read: {reason}", file=self.source
+                f"the process id of OpenSM cannot be read: {reason}; expected the id or a file "
+                "that contains it",
+                file=self.source,
             ) from None
         if not (text.isascii() and text.isdecimal()):
             raise InputError(f"expected a process id, found {text[:40]!r}", file=self.source)
