@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 import weft
 from weft.core.errors import InputError, NotApplicable
+from weft.routing_keys.alternatives import InstalledKey
 from weft.routing_keys.tables import installed_tables
 from weft.service import makers
 from weft.service.makers import MadeKey, Settings, advise, base_routes, expand, initialise, make
@@ -153,3 +154,26 @@ def test_advice_prefers_less_contention_then_fewer_leaf_switches() -> None:
     assert all(best.contention <= each.contention for each in others)
     with pytest.raises(InputError, match="9 hosts are wanted, but 8 are free"):
         advise(9, free, None, None, ())
+
+
+def test_a_key_that_is_made_again_leaves_the_lids_of_the_keys_that_stay() -> None:
+    wanted = phases(3)
+    first = [each.key for each in make(wanted, (), 7) if isinstance(each, MadeKey)]
+    again = {"p3": wanted["p3"]}
+    base = base_routes(TREE, ENGINES)
+
+    def tables(kept: list[InstalledKey]) -> weft.TableRoutes:
+        (made,) = make(again, (), 99, kept)
+        assert isinstance(made, MadeKey)
+        return installed_tables(TREE, base, [*first[:3], made.key], LMC, TREE)
+
+    routes = tables(first[:3])
+    for key in first[:3]:
+        for number in range(key.num_alternatives):
+            begin, links = key.links(number)
+            for flow, (source, to) in enumerate(zip(key.sources, key.destinations, strict=True)):
+                line = (int(TREE.host_endpoint[to]) << LMC) + int(key.lid_offset[number, flow])
+                path = links[begin[flow] : begin[flow + 1]].tolist()
+                assert followed(TREE, routes, int(source), line) == path
+    with pytest.raises(NotApplicable, match="another key needs other paths"):
+        tables([])

@@ -150,6 +150,41 @@ def most_lmc(fabric: Fabric) -> int:
     return 0
 
 
+#: Entries of tables on paths: destination, LID offset, row, and output port, int64 each.
+Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def entries_of(fabric: Fabric, whole: Fabric, key: InstalledKey) -> Entries:
+    """Return the table entries of the paths of a key that have a LID of their own.
+
+    Parameters
+    ----------
+    fabric, key, whole
+        As for `installed_tables`.
+
+    Raises
+    ------
+    NotApplicable
+        If a path leads over a cable that is missing, or to a host without a cable.
+    """
+    present = np.zeros(whole.num_links, dtype=np.bool_)
+    present[links_in(fabric, whole)] = True
+    row_of_node = np.full(fabric.num_nodes, -1, dtype=np.int64)
+    row_of_node[fabric.graph.row_node] = np.arange(fabric.graph.num_rows)
+    count = np.diff(key.offset)
+    destination = np.tile(fabric.host_endpoint[key.destinations], key.num_alternatives)
+    own = (key.lid_offset.reshape(-1) > 0) & (count > 0)
+    links = key.link[np.repeat(own, count)]
+    if (destination[own] < 0).any() or not present[links].all():
+        raise NotApplicable(f"key {key.name} uses cables that are missing")
+    return (
+        np.repeat(destination[own], count[own]).astype(np.int64),
+        np.repeat(key.lid_offset.reshape(-1)[own], count[own]).astype(np.int64),
+        row_of_node[whole.link_from[links]],
+        whole.link_from_port[links].astype(np.int64),
+    )
+
+
 def installed_tables(
     fabric: Fabric, base: TableRoutes, keys: Sequence[InstalledKey], lmc: int, whole: Fabric
 ) -> TableRoutes:
@@ -172,24 +207,20 @@ def installed_tables(
     Raises
     ------
     NotApplicable
-        If a path leads over a cable that is missing, or to a host without a cable.
+        If a path leads over a cable that is missing, or to a host without a cable, or if two keys
+        need different entries of a LID.
     """
     fabric.graph.need_memory(fabric.num_destinations << lmc, 2, "ports")
     table = np.repeat(base.table, 1 << lmc, axis=0)
-    present = np.zeros(whole.num_links, dtype=np.bool_)
-    present[links_in(fabric, whole)] = True
-    row_of_node = np.full(fabric.num_nodes, -1, dtype=np.int64)
-    row_of_node[fabric.graph.row_node] = np.arange(fabric.graph.num_rows)
+    every = []
     for key in keys:
-        count = np.diff(key.offset)
-        destination = np.tile(fabric.host_endpoint[key.destinations], key.num_alternatives)
-        own = (key.lid_offset.reshape(-1) > 0) & (count > 0)
-        if (destination[own] < 0).any() or not present[key.link[np.repeat(own, count)]].all():
-            raise NotApplicable(f"key {key.name} uses cables that are missing")
-        line = (destination.astype(np.int64) << lmc) + key.lid_offset.reshape(-1)
-        links = key.link[np.repeat(own, count)]
-        rows = row_of_node[whole.link_from[links]]
-        table[np.repeat(line[own], count[own]), rows] = whole.link_from_port[links]
+        destination, offset, rows, port = entries_of(fabric, whole, key)
+        line = (destination << lmc) + offset
+        table[line, rows] = port
+        every.append((key, line, rows, port))
+    for key, line, rows, port in every:
+        if (table[line, rows] != port).any():
+            raise NotApplicable(f"another key needs other paths at the LIDs of key {key.name}")
     return replace(
         base, table=table, lmc=lmc, sl=np.zeros((), np.uint8),
         engine=f"{base.engine} with {len(keys)} routing key{'s' * (len(keys) != 1)}"

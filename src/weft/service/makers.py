@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from weft.routing_keys.key_set import keyed_flows
 from weft.routing_keys.make import keys
 from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import RoutingKey
+from weft.routing_keys.tables import Entries, entries_of
 from weft.workload.apps import application, application_workload
 from weft.workload.patterns import traffic
 from weft.workload.placement import place
@@ -206,6 +208,7 @@ def make(
     phases: dict[str, tuple[NDArray[np.int32], NDArray[np.int32]]],
     missing: tuple[int, ...],
     first_seed: int,
+    kept: Sequence[InstalledKey] = (),
 ) -> list[MadeKey | tuple[str, str]]:
     """Make the keys of an application.
 
@@ -217,6 +220,8 @@ def make(
         Cables of the fabric that are missing.
     first_seed
         Seed of the first key; that of each further key is larger by 1.
+    kept
+        Keys of the application that stay in the tables.
 
     Returns
     -------
@@ -240,9 +245,11 @@ def make(
             made[name] = key, alternatives(key, settings.alternatives, settings.seed)
         except WeftError as error:
             failed[name] = str(error)
-    offsets = _lids(
-        fabric, routes, [(key, columns) for key, columns in made.values()], settings.lmc
-    )
+    entries = []
+    for stays in kept:
+        with contextlib.suppress(NotApplicable):  # cables are missing: it is being withdrawn
+            entries.append(entries_of(fabric, maker.fabric, stays))
+    offsets = _lids(fabric, routes, list(made.values()), settings.lmc, entries)
     for (name, (key, columns)), lids in zip(made.items(), offsets, strict=True):
         base = _base_paths(fabric, routes, key.sources, key.destinations, links, name)
         installed = installed_key(key, columns[: len(lids)], lids, base, links)
@@ -257,11 +264,13 @@ def _lids(
     routes: TableRoutes,
     made: Sequence[tuple[RoutingKey, list[NDArray[np.int32]]]],
     lmc: int,
+    kept: Sequence[Entries],
 ) -> list[NDArray[np.int32]]:
     """Return the LID offset of each flow of each key and alternative.
 
     The first alternative of every key comes first. A further alternative is left out where a flow
-    finds no LID. Hosts belong to one application, so that no other key sends to these LIDs.
+    finds no LID. Hosts belong to one application, so that besides these keys only the kept ones of
+    the same application, whose entries are given, send to these LIDs.
 
     Returns
     -------
@@ -275,6 +284,10 @@ def _lids(
     hosts = np.unique(np.concatenate([np.zeros(0, np.int32), *(k.endpoints[1] for k, _ in made)]))
     table = np.repeat(routes.table[hosts], 1 << lmc, axis=0)
     taken = np.zeros(table.shape, dtype=np.bool_)
+    for destination, offset, row, port in kept:
+        near = np.isin(destination, hosts)
+        line = (np.searchsorted(hosts, destination[near]) << lmc) + offset[near]
+        table[line, row[near]], taken[line, row[near]] = port[near], True
     found: list[list[NDArray[np.int32]]] = [[] for _ in made]
     for number in range(max((len(columns) for _, columns in made), default=0)):
         for at, (key, columns) in enumerate(made):

@@ -59,6 +59,8 @@ ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
 log = logging.getLogger("weft.serve")
 #: Seconds between two searches for expired leases, and for changes of the subnet.
 _TICK_S = 0.5
+#: Seconds after which tables that could not be loaded are tried again.
+_RETRY_S = 10.0
 #: Largest number of events in one transaction.
 _BATCH = 256
 #: Changes of an application that are remembered for clients that wait for them.
@@ -178,6 +180,9 @@ class Service:
         self._renew_all = True  # clients could not renew while the service was down
         self._tasks: set[asyncio.Task[Any]] = set()
         self._installing = asyncio.Lock()
+        #: Whether keys or tables are not yet those of what OpenSM sees, and when to try again.
+        self._unsettled = False
+        self._try_again = 0.0
         self._recover()
         self._clock = Clock(self.ledger.now_ns)
 
@@ -474,11 +479,18 @@ class Service:
         lease_ns = int((lease_s or self.rules.lease_s) * 1e9)
         start = time.monotonic()
         until = start + wait_s
+        asked = self.ledger.applications.get(application)
+
+        def event(now_ns: int) -> Event:
+            # Another application may have come under the same name while this request waited.
+            known = self.ledger.applications.get(application)
+            if asked is not None and (known is None or known.since_ns != asked.since_ns):
+                raise Refused("unknown_application", f"application {application} has left")
+            return Requested(now_ns, application, phase, lease_ns)
+
         while True:
             try:
-                found = await self.do(
-                    lambda now: Requested(now, application, phase, lease_ns), self._granted_view
-                )
+                found = await self.do(event, self._granted_view)
                 self.counters.request_s.observe(time.monotonic() - start)
                 self.counters.contended(*found[1:])
                 return found
@@ -489,7 +501,8 @@ class Service:
 
             def decided() -> bool:
                 known = self.ledger.applications.get(application)
-                return known is None or known.phases[phase].state is not KeyState.MAKING
+                at = known.phases.get(phase) if known is not None else None
+                return at is None or at.state is not KeyState.MAKING
 
             await self._wait(decided, left_s)
 
@@ -595,6 +608,7 @@ class Service:
                     wanted,
                     missing,
                     makers.seed_of(name),
+                    [phase.key for phase in application.phases.values() if phase.key is not None],
                     limit_s=self.rules.make_limit_s,
                 )
             except WeftError as error:
@@ -613,15 +627,16 @@ class Service:
                     made = []
             if missing != self.missing:
                 return False
-            await self._offer(made, failed)
-        return True
+            await self._offer(missing, made, failed)
+        return missing == self.missing
 
     async def _offer(
         self,
+        missing: tuple[int, ...],
         made: Sequence[tuple[Application, makers.MadeKey]],
         failed: Sequence[tuple[Application, str, str]],
     ) -> None:
-        """Record keys as ready or failed, unless their application has left meanwhile."""
+        """Record keys as ready or failed, unless cables or the application have left meanwhile."""
         events: list[tuple[Application, Callable[[int], Event]]] = [
             (
                 application,
@@ -637,11 +652,19 @@ class Service:
             for application, phase, reason in failed
         ]
         for application, event in events:
-            # Times of events are unique: this says whether it is the same application.
-            known = self.ledger.applications.get(application.name)
-            if known is not None and known.since_ns == application.since_ns:
-                with contextlib.suppress(Refused):
-                    await self.do(event)
+            # Decided in the event's turn, since earlier events may wait, too.
+            def still(
+                now_ns: int,
+                application: Application = application,
+                event: Callable[[int], Event] = event,
+            ) -> Event | None:
+                # Times of events are unique: this says whether it is the same application.
+                known = self.ledger.applications.get(application.name)
+                same = known is not None and known.since_ns == application.since_ns
+                return event(now_ns) if same and missing == self.missing else None
+
+            with contextlib.suppress(Refused):
+                await self.do(still)
 
     # -- the subnet --------------------------------------------------------------------------
 
@@ -651,18 +674,26 @@ class Service:
         self.base_lid = await self.installer.lids()
         seen = await self.installer.look()
         self.missing = seen.missing if seen is not None else ()
-        affected = self._affected(self.missing) if self.missing else ()
-        if affected:
-            await self.do(partial(Withdrawn, keys=affected, reason=self._missing_text()))
+        if self.missing:
+            await self._withdraw(self._missing_text())
         async with self._installing:
-            await self._install()
+            self._unsettled = bool(await self._install())
 
     async def _watch(self) -> None:
         """Watch the subnet."""
         while True:
             await asyncio.sleep(_TICK_S)
-            with contextlib.suppress(StoreFailed):  # recorded; the next sweep finds the same
+            with contextlib.suppress(StoreFailed):  # recorded, and tried again
                 await self._look()
+
+    async def _withdraw(self, reason: str, lids: NDArray[np.bool_] | None = None) -> None:
+        """Withdraw the keys that can no longer be used; see `_affected`."""
+
+        def event(now_ns: int) -> Event | None:
+            keys = self._affected(self.missing, lids)
+            return Withdrawn(now_ns, keys, reason) if keys else None
+
+        await self.do(event)
 
     def _missing_text(self) -> str:
         names = [self.fabric.cable_name(cable) for cable in self.missing]
@@ -707,26 +738,46 @@ class Service:
                 log.error("%s", error)
             self.problems["subnet"] = str(error)
             return
-        if seen is None or (seen.missing == self.missing and not seen.restarted):
+        again = self._unsettled and time.monotonic() >= self._try_again
+        if seen is None and not again:
             return
+        try:
+            lids = await self.installer.lids()
+        except WeftError as error:
+            self.problems["subnet"] = str(error)
+            self._unsettled = True
+            return
+        before = lids if self.base_lid is None else self.base_lid
+        moved = before != lids
+        if seen is not None:
+            same = seen.missing == self.missing and not seen.restarted and not moved.any()
+            if same and not again:
+                return
+            self.missing = seen.missing
+        self._unsettled = True
         start = time.monotonic()
-        self.missing = seen.missing
-        text = self._missing_text() if seen.missing else "all cables are connected"
-        log.warning(
-            "OpenSM has %s: %s", "restarted" if seen.restarted else "a changed subnet", text
-        )
-        affected = self._affected(seen.missing)
-        if affected:
-            await self.do(partial(Withdrawn, keys=affected, reason=text))
+        text = self._missing_text() if self.missing else "all cables are connected"
+        if seen is not None:
+            log.warning(
+                "OpenSM has %s: %s", "restarted" if seen.restarted else "a changed subnet", text
+            )
+        if moved.any():
+            text = f"{int(moved.sum())} hosts have other LIDs; {text}"
+        await self._withdraw(text, moved)
+        self.base_lid = lids
         async with self._installing:
             problem = await self._install()
+        self._try_again = time.monotonic() + _RETRY_S
         if not problem:
+            self._unsettled = False
             seconds = time.monotonic() - start
             log.warning("all pairs of hosts have routes again after %.2f s", seconds)
         self._make_missing()
 
-    def _affected(self, missing: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
-        """Return the ready keys whose paths are not what they were."""
+    def _affected(
+        self, missing: tuple[int, ...], moved: NDArray[np.bool_] | None = None
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the ready keys whose paths are not what they were, or whose hosts' LIDs `moved`."""
         dead = np.zeros(self.fabric.num_links, dtype=np.bool_)
         for cable in missing:
             dead[2 * cable : 2 * cable + 2] = True
@@ -735,6 +786,7 @@ class Service:
         for application in self.ledger.applications.values():
             ends = self.fabric.host_endpoint[application.hosts]
             lost = bool(dead[at_host[ends]].any())
+            lost |= moved is not None and bool(moved[application.hosts].any())
             for phase in application.phases.values():
                 key = phase.key
                 if key is None:

@@ -1,0 +1,189 @@
+"""Changes of the subnet while other events happen, with a stand-in of OpenSM."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.serve_services import opened, the_fabric, without_processes
+from weft.core.errors import WeftError
+from weft.routing_keys.alternatives import InstalledKey
+from weft.service import makers
+from weft.service.installer import Seen
+from weft.service.ledger import KeyState
+from weft.service.service import Rules, Service
+from weft.service.store import StoreFailed
+
+
+class Subnet:
+    """Stands in for `Installer`."""
+
+    lmc = 4
+
+    def __init__(self) -> None:
+        self.seen: Seen | None = None
+        self.base = np.arange(the_fabric().num_hosts) * 16 + 16
+        self.wrong = 0
+        self.loads: list[tuple[list[InstalledKey], tuple[int, ...]]] = []
+
+    async def look(self) -> Seen | None:
+        seen, self.seen = self.seen, None
+        return seen
+
+    async def lids(self) -> Any:
+        return self.base.copy()
+
+    async def install(self, keys: Sequence[InstalledKey], missing: tuple[int, ...]) -> Any:
+        if self.wrong:
+            self.wrong -= 1
+            raise WeftError("refused")
+        self.loads.append((list(keys), missing))
+        return SimpleNamespace(total_s=0.1)
+
+    def close(self) -> None:
+        pass
+
+
+async def until(true: Any) -> None:
+    for _ in range(200):
+        if true():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not happen")
+
+
+def run(path: Path, patch: pytest.MonkeyPatch, story: Any) -> None:
+    without_processes(patch)
+    patch.setattr("weft.service.service._TICK_S", 0.02)
+    patch.setattr("weft.service.service._RETRY_S", 0.1, raising=False)
+
+    async def whole() -> None:
+        subnet = Subnet()
+        with opened(path) as store:
+            service = Service(
+                the_fabric(), store, makers.Settings(lmc=4), Rules(), cast(Any, subnet)
+            )
+            await service.start()
+            try:
+                await service.announce("a", [0, 4, 8, 12], [("p", [(0, 1)]), ("q", [(2, 3)])], None)
+                phases = service.ledger.applications["a"].phases
+                await until(lambda: all(p.state is KeyState.READY for p in phases.values()))
+                await story(service, subnet)
+            finally:
+                await service.stop()
+
+    asyncio.run(whole())
+
+
+def cable_of(service: Service, phase: str = "p") -> int:
+    key = service.ledger.applications["a"].phases[phase].key
+    assert key is not None
+    return int(key.link[0]) // 2
+
+
+def test_an_application_that_leaves_as_its_cable_dies_does_not_end_the_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        cable = cable_of(service)
+        leaves = asyncio.create_task(service.leave("a"))
+        await asyncio.sleep(0)  # it waits for its turn
+        subnet.seen = Seen((cable,), restarted=False)
+        await service._look()
+        await leaves
+        assert subnet.loads[-1] == ([], (cable,))
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_a_withdrawal_that_could_not_be_stored_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        real, tries = service.store.record, []
+
+        def record(batch: Any, tokens: Any = None) -> None:
+            if any(type(event).__name__ == "Withdrawn" for event, _ in batch):
+                tries.append(batch)
+                if len(tries) < 3:
+                    raise StoreFailed("full")
+            real(batch, tokens)
+
+        monkeypatch.setattr(service.store, "record", record)
+        cable = cable_of(service)
+        subnet.seen = Seen((cable,), restarted=False)
+        await until(lambda: len(tries) == 3)
+        await until(lambda: subnet.loads[-1][1] == (cable,))
+        await until(lambda: service.ledger.applications["a"].phases["p"].generation == 2)
+        assert cable_of(service) != cable
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_tables_that_could_not_be_loaded_are_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        subnet.wrong = 2
+        subnet.seen = Seen((), restarted=True)
+        await until(lambda: service.problems.get("subnet"))
+        await until(lambda: not service.problems)
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_other_lids_withdraw_the_keys_of_their_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        await service.announce("b", [1, 5], [("p", [(0, 1)])], None)
+        other = service.ledger.applications["b"].phases["p"]
+        await until(lambda: other.state is KeyState.READY)
+        subnet.base[12] = 960
+        subnet.seen = Seen((), restarted=True)
+        mine = service.ledger.applications["a"].phases
+        await until(lambda: all(phase.generation == 2 for phase in mine.values()))
+        assert other.generation == 1
+        assert service.base_lid is not None
+        assert service.base_lid[12] == 960
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_keys_are_not_offered_on_a_cable_that_dies_between_two_offers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        # The cable of each key that will be made dies while the first of them is stored.
+        install = subnet.install
+        dead: list[int] = []
+
+        async def installed(keys: Sequence[InstalledKey], missing: tuple[int, ...]) -> Any:
+            done = await install(keys, missing)
+            new = [key for key in keys if key.name == "r1"]
+            if new and not dead:
+                dead.append(int(new[0].link[0]) // 2)
+            return done
+
+        real = service.store.record
+
+        def record(batch: Any, tokens: Any = None) -> None:
+            if any(getattr(event, "phase", "") == "r0" for event, _ in batch) and dead:
+                service.missing = (dead[0],)  # `_look` sets this before it waits
+            real(batch, tokens)
+
+        monkeypatch.setattr(subnet, "install", installed)
+        monkeypatch.setattr(service.store, "record", record)
+        await service.announce("b", [1, 5, 9], [("r0", [(0, 1)]), ("r1", [(1, 2)])], None)
+        phase = service.ledger.applications["b"].phases["r1"]
+        await until(lambda: phase.state is KeyState.READY)
+        assert phase.key is not None
+        assert dead[0] not in phase.key.link // 2
+
+    run(tmp_path / "s", monkeypatch, story)
