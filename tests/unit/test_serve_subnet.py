@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -65,7 +66,7 @@ def run(path: Path, patch: pytest.MonkeyPatch, story: Any) -> None:
 
     async def whole() -> None:
         subnet = Subnet()
-        with opened(path) as store:
+        with closing(opened(path)) as store:
             service = Service(
                 the_fabric(), store, makers.Settings(lmc=4), Rules(), cast(Any, subnet)
             )
