@@ -109,7 +109,9 @@ def test_a_process_that_is_not_a_running_opensm_is_refused(tmp_path: Path, opens
     (tmp_path / "pid").write_text("12a")
     with pytest.raises(InputError, match="pid: expected a process id, found '12a'"):
         manager(tmp_path, tmp_path / "pid", {})
-    with pytest.raises(InputError, match="none: the process id of OpenSM cannot be read: No such file"):
+    with pytest.raises(
+        InputError, match="none: the process id of OpenSM cannot be read: No such file"
+    ):
         manager(tmp_path, tmp_path / "none", {})
     with pytest.raises(InputError, match=r"folder of the cache, .*no-cache, does not exist"):
         Manager.from_conf(FABRIC, tmp_path / "opensm.conf", pid=opensm, cache=tmp_path / "no-cache")

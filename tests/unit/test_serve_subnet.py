@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-
 from tests.serve_services import opened, the_fabric, without_processes
+
 from weft.core.errors import WeftError
 from weft.routing_keys.alternatives import InstalledKey
 from weft.service import makers

@@ -777,7 +777,7 @@ class Service:
     def _affected(
         self, missing: tuple[int, ...], moved: NDArray[np.bool_] | None = None
     ) -> tuple[tuple[str, str], ...]:
-        """Return the ready keys whose paths are not what they were, or whose hosts' LIDs `moved`."""
+        """Return the ready keys whose paths, or LIDs of whose hosts (`moved`), have changed."""
         dead = np.zeros(self.fabric.num_links, dtype=np.bool_)
         for cable in missing:
             dead[2 * cable : 2 * cable + 2] = True
