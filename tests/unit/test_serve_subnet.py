@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from tests.serve_services import opened, the_fabric, without_processes
 
-from weft.core.errors import WeftError
+from weft.core.errors import NotApplicable, WeftError
 from weft.routing_keys.alternatives import InstalledKey
 from weft.service import makers
 from weft.service.installer import Seen
-from weft.service.ledger import KeyState
+from weft.service.ledger import KeyState, Refused
 from weft.service.service import Rules, Service
 from weft.service.store import StoreFailed
 
@@ -31,6 +31,7 @@ class Subnet:
         self.seen: Seen | None = None
         self.base = np.arange(the_fabric().num_hosts) * 16 + 16
         self.wrong = 0
+        self.refused: set[str] = set()
         self.loads: list[tuple[list[InstalledKey], tuple[int, ...]]] = []
 
     async def look(self) -> Seen | None:
@@ -44,6 +45,8 @@ class Subnet:
         if self.wrong:
             self.wrong -= 1
             raise WeftError("refused")
+        if any(key.name in self.refused for key in keys):
+            raise NotApplicable("packets can deadlock")
         self.loads.append((list(keys), missing))
         return SimpleNamespace(total_s=0.1)
 
@@ -186,5 +189,91 @@ def test_keys_are_not_offered_on_a_cable_that_dies_between_two_offers(
         await until(lambda: phase.state is KeyState.READY)
         assert phase.key is not None
         assert dead[0] not in phase.key.link // 2
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_keys_that_are_refused_do_not_fail_those_of_other_applications(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        subnet.refused = {"bad"}
+        async with service._installing:
+            # While the first one waits, the other two are announced, and then made together.
+            await service.announce("x", [3, 7], [("first", [(0, 1)])], None)
+            await asyncio.sleep(0.1)
+            await service.announce("b", [1, 5], [("bad", [(0, 1)])], None)
+            await service.announce("c", [2, 6], [("good", [(0, 1)])], None)
+        known = service.ledger.applications
+        await until(lambda: known["c"].phases["good"].state is KeyState.READY)
+        bad = known["b"].phases["bad"]
+        await until(lambda: bad.state is KeyState.FAILED)
+        assert bad.reason == "packets can deadlock"
+        assert {key.name for key in subnet.loads[-1][0]} == {"p", "q", "first", "good"}
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_keys_that_failed_with_a_load_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        subnet.wrong = 1
+        await service.announce("b", [1, 5], [("p", [(0, 1)])], None)
+        phase = service.ledger.applications["b"].phases["p"]
+        await until(lambda: phase.state is KeyState.FAILED)
+        await until(lambda: phase.state is KeyState.READY)
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_grants_wait_until_tables_are_compared_after_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def first(service: Service, subnet: Subnet) -> None:
+        await service.give_back("a", (await service.request("a", "p", None, 0))[0].phase)
+
+    run(tmp_path / "s", monkeypatch, first)
+
+    async def again() -> None:
+        subnet = Subnet()
+        subnet.wrong = 1
+        with closing(opened(tmp_path / "s")) as store:
+            rules = Rules()
+            service = Service(the_fabric(), store, makers.Settings(lmc=4), rules, cast(Any, subnet))
+            await service.start()
+            try:
+                assert service.ledger.applications["a"].phases["p"].state is KeyState.READY
+                with pytest.raises(Refused, match="have not been compared"):
+                    await service.request("a", "p", None, 0)
+                granted, *_ = await service.request("a", "p", None, 5)
+                assert granted.phase == "p"
+                assert subnet.loads
+            finally:
+                await service.stop()
+
+    without_processes(monkeypatch)
+    monkeypatch.setattr("weft.service.service._TICK_S", 0.02)
+    monkeypatch.setattr("weft.service.service._RETRY_S", 0.1)
+    asyncio.run(again())
+
+
+def test_an_error_in_the_code_fails_the_keys_and_not_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(service: Service, subnet: Subnet) -> None:
+        real = service._makers.run
+
+        async def broken(*_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(service._makers, "run", broken)
+        await service.announce("b", [1, 5], [("p", [(0, 1)])], None)
+        phase = service.ledger.applications["b"].phases["p"]
+        await until(lambda: phase.state is KeyState.FAILED)
+        assert "its log has the details" in phase.reason
+        monkeypatch.setattr(service._makers, "run", real)
+        await service.announce("c", [2, 6], [("p", [(0, 1)])], None)
+        await until(lambda: service.ledger.applications["c"].phases["p"].state is KeyState.READY)
 
     run(tmp_path / "s", monkeypatch, story)

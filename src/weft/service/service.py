@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import WeftError
+from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import Fabric
 from weft.kernels.keys.assignment import best_alternative
 from weft.routing_keys.alternatives import InstalledKey
@@ -183,6 +183,10 @@ class Service:
         #: Whether keys or tables are not yet those of what OpenSM sees, and when to try again.
         self._unsettled = False
         self._try_again = 0.0
+        #: Whether keys with flows on the base routes are yet to be withdrawn, since these changed.
+        self._base_changed = False
+        #: Whether OpenSM's tables have been compared since the start; grants wait for that.
+        self._proved = installer is None
         self._recover()
         self._clock = Clock(self.ledger.now_ns)
 
@@ -323,6 +327,9 @@ class Service:
         for event, answer in batch:
             changes: list[tuple[str, ChangeKind, str, str]]
             match event:
+                case Announced():
+                    self._unmade.put_nowait(event.application)
+                    continue
                 case Made():
                     changes = [(event.application, "ready", event.phase, "")]
                 case Failed():
@@ -422,7 +429,6 @@ class Service:
             if isinstance(hosts, int) and refusal.code == "host_taken":  # meanwhile: choose others
                 return await self.announce(name, hosts, phases, workload)
             raise
-        self._unmade.put_nowait(name)
         return token
 
     def _check_new(self, name: str, hosts: Sequence[int]) -> None:
@@ -486,6 +492,12 @@ class Service:
             known = self.ledger.applications.get(application)
             if asked is not None and (known is None or known.since_ns != asked.since_ns):
                 raise Refused("unknown_application", f"application {application} has left")
+            if not self._proved:
+                raise Refused(
+                    "not_ready",
+                    "the tables of OpenSM have not been compared since the service started; "
+                    "/v1/health says why",
+                )
             return Requested(now_ns, application, phase, lease_ns)
 
         while True:
@@ -502,7 +514,7 @@ class Service:
             def decided() -> bool:
                 known = self.ledger.applications.get(application)
                 at = known.phases.get(phase) if known is not None else None
-                return at is None or at.state is not KeyState.MAKING
+                return self._proved and (at is None or at.state is not KeyState.MAKING)
 
             await self._wait(decided, left_s)
 
@@ -579,6 +591,10 @@ class Service:
             except WeftError:  # recorded; the tables may be there, but nothing was offered
                 await asyncio.sleep(_TICK_S)
                 done = False
+            except Exception:
+                log.exception("keys could not be made")
+                await self._give_up(names)
+                done = True
             for name in () if done else names:
                 self._unmade.put_nowait(name)
 
@@ -621,14 +637,53 @@ class Service:
         # The lock also covers the offer: the next installation includes only keys of the ledger.
         async with self._installing:
             if made and self.installer is not None and missing == self.missing:
-                problem = await self._install([each.key for _, each in made])
-                if problem:
-                    failed += [(application, each.phase, problem) for application, each in made]
-                    made = []
+                made, refused = await self._install_keys(made)
+                failed += refused
             if missing != self.missing:
                 return False
             await self._offer(missing, made, failed)
         return missing == self.missing
+
+    async def _install_keys(
+        self, made: list[tuple[Application, makers.MadeKey]]
+    ) -> tuple[list[tuple[Application, makers.MadeKey]], list[tuple[Application, str, str]]]:
+        """Install keys; if that fails, those of one application after the other.
+
+        Returns
+        -------
+        made, failed
+            Keys that are in the tables now, and phases without, with the reason.
+        """
+        error = await self._install([each.key for _, each in made])
+        if error is None:
+            return made, []
+        names = dict.fromkeys(application.name for application, _ in made)
+        done: list[tuple[Application, makers.MadeKey]] = []
+        failed: list[tuple[Application, str, str]] = []
+        for name in names:
+            mine = [each for each in made if each[0].name == name]
+            if len(names) > 1:
+                error = await self._install([each.key for _, each in [*done, *mine]])
+            if error is None:
+                done += mine
+                continue
+            failed += [(application, each.phase, str(error)) for application, each in mine]
+            if not isinstance(error, NotApplicable | InputError):
+                # Not a matter of these keys: tried again with the next look at the subnet.
+                self._unsettled, self._try_again = True, time.monotonic() + _RETRY_S
+        return done, failed
+
+    async def _give_up(self, names: Iterable[str]) -> None:
+        """Record that the keys of applications cannot be made because of an error in the code."""
+        reason = "an error in weft serve; its log has the details"
+        failed = [
+            (application, phase.name, reason)
+            for application in self.ledger.applications.values()
+            for phase in application.phases.values()
+            if application.name in names and phase.state is KeyState.MAKING
+        ]
+        with contextlib.suppress(WeftError):
+            await self._offer(self.missing, [], failed)
 
     async def _offer(
         self,
@@ -674,10 +729,11 @@ class Service:
         self.base_lid = await self.installer.lids()
         seen = await self.installer.look()
         self.missing = seen.missing if seen is not None else ()
+        self._base_changed = bool(self.missing)
         if self.missing:
             await self._withdraw(self._missing_text())
         async with self._installing:
-            self._unsettled = bool(await self._install())
+            await self._settle()
 
     async def _watch(self) -> None:
         """Watch the subnet."""
@@ -694,19 +750,30 @@ class Service:
             return Withdrawn(now_ns, keys, reason) if keys else None
 
         await self.do(event)
+        self._base_changed = False
 
     def _missing_text(self) -> str:
         names = [self.fabric.cable_name(cable) for cable in self.missing]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         return f"cables without connection: {', '.join(names[:5])}{more}"
 
-    async def _install(self, more: Sequence[InstalledKey] = ()) -> str:
+    async def _settle(self) -> bool:
+        """Load the tables of all ready keys; return whether OpenSM has exactly these."""
+        self._unsettled = await self._install() is not None
+        self._try_again = time.monotonic() + _RETRY_S
+        if not self._unsettled and not self._proved:
+            self._proved = True
+            async with self.changed:
+                self.changed.notify_all()
+        return not self._unsettled
+
+    async def _install(self, more: Sequence[InstalledKey] = ()) -> WeftError | None:
         """Load the tables of all ready keys, and of some that are not ready yet.
 
         Returns
         -------
-        str
-            Why this failed; empty if OpenSM has exactly these tables.
+        WeftError or None
+            Why this failed; None if OpenSM has exactly these tables.
         """
         assert self.installer is not None
         ready = [
@@ -721,12 +788,12 @@ class Service:
             self.problems["subnet"] = str(error)
             self.counters.failed_loads.inc()
             log.error("%s", error)
-            return str(error)
+            return error
         self.problems.pop("subnet", None)
         self.reloads += 1
         self.last_reload_s = loaded.total_s
         self.counters.load_s.observe(loaded.total_s)
-        return ""
+        return None
 
     async def _look(self) -> None:
         """Look for cables that died or came back; if there are any, replace keys and tables."""
@@ -753,6 +820,7 @@ class Service:
             same = seen.missing == self.missing and not seen.restarted and not moved.any()
             if same and not again:
                 return
+            self._base_changed |= seen.missing != self.missing
             self.missing = seen.missing
         self._unsettled = True
         start = time.monotonic()
@@ -766,10 +834,8 @@ class Service:
         await self._withdraw(text, moved)
         self.base_lid = lids
         async with self._installing:
-            problem = await self._install()
-        self._try_again = time.monotonic() + _RETRY_S
-        if not problem:
-            self._unsettled = False
+            settled = await self._settle()
+        if settled:
             seconds = time.monotonic() - start
             log.warning("all pairs of hosts have routes again after %.2f s", seconds)
         self._make_missing()
@@ -785,16 +851,17 @@ class Service:
         affected = []
         for application in self.ledger.applications.values():
             ends = self.fabric.host_endpoint[application.hosts]
-            lost = bool(dead[at_host[ends]].any())
+            lost = bool(dead[at_host[ends[ends >= 0]]].any())
             lost |= moved is not None and bool(moved[application.hosts].any())
             for phase in application.phases.values():
                 key = phase.key
                 if key is None:
                     continue
-                # Flows without a LID of their own follow the base routes, which change.
+                # Flows without a LID of their own follow the base routes.
                 on_base = (key.lid_offset == 0) & (
                     np.diff(key.offset).reshape(key.lid_offset.shape) > 0
                 )
+                on_base &= self._base_changed
                 if lost or dead[key.link].any() or on_base.any():
                     affected.append((application.name, phase.name))
         return tuple(affected)
