@@ -37,11 +37,14 @@ class Place:
     columns
         Columns of each alternative of a `RoutingKey` that is installed, for
         ``choice="installed"``; by default only the key's own.
+    name
+        Name of the key in the scheduler; by default its own.
     """
 
     time_ns: float
     key: RoutingKey | InstalledKey
     columns: tuple[NDArray[np.int32], ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ class Scheduler:
         return [grant for event in log for grant in self.handle(event)]
 
     def _place(self, event: Place) -> None:
-        key = event.key
+        key, name = event.key, event.name or event.key.name
         if isinstance(key, InstalledKey):
             if self.choice != "installed":
                 raise InputError(
@@ -241,11 +244,11 @@ class Scheduler:
             raise InputError(
                 f"key {key.name} is for another fabric than {self.network.fabric.name}"
             )
-        if key.name in self.keys:
-            raise InputError(f"there is already a key {key.name}; expected a new name")
+        if name in self.keys:
+            raise InputError(f"there is already a key {name}; expected a new name")
         if self.choice == "installed":
-            self._alternatives[key.name] = Alternatives.of(self.network, key, event.columns)
-        self.keys[key.name] = key
+            self._alternatives[name] = Alternatives.of(self.network, key, event.columns)
+        self.keys[name] = key
 
     def alternatives(self, name: str) -> Alternatives:
         """Return what each alternative of a key adds to the loads; for the choice ``installed``."""

@@ -7,7 +7,7 @@ the events. The scheduler of the simulators (`weft.routing_keys.scheduler`) deci
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -366,7 +366,8 @@ class Ledger:
     def _made(self, event: Made) -> Answer:
         phase = self._unmade(event.application, event.phase)
         scheduled = scheduler_name(event.application, event.phase)
-        self._scheduler.handle(Place(float(event.time_ns), replace(event.key, name=scheduled)))
+        # The key itself, whose flows on links have been counted where it was made.
+        self._scheduler.handle(Place(float(event.time_ns), event.key, name=scheduled))
         phase.state, phase.reason = KeyState.READY, ""
         phase.generation += 1
         phase.key, phase.base = event.key, event.base
