@@ -69,6 +69,8 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
     needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
     if words[0] in ("simulate", "keys"):
         needed = ("--workload", "barrier")
+    if words[0] == "replay":
+        needed = ("log",)
     if words[0] == "place-io":
         needed = ("--io-nodes", "2")
     for name, kinds in numbers.items():

@@ -81,7 +81,7 @@ COMMANDS = {
     ),
     "replay": (
         "weft.cli.replay:replay_command",
-        "Replay a recorded log of weft serve: the same decisions, other rules, packet by packet.",
+        "Replay a log of 'weft serve': are all decisions the same, and how good were they?",
     ),
     "route": (
         "weft.cli.route:route_command",
@@ -89,7 +89,7 @@ COMMANDS = {
     ),
     "serve": (
         "weft.cli.serve:serve_command",
-        "Place applications, make their routing keys, and grant them over HTTP, beside OpenSM.",
+        "Place applications, make their routing keys, and grant them over HTTP.",
     ),
     "simulate": (
         "weft.cli.simulate:simulate_command",

@@ -65,13 +65,15 @@ def replay_command(
     seed: Annotated[Whole, Parameter(help="Seed of the keys for --choice.")] = 0,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
-    """Replay a recorded log of 'weft serve': are all decisions the same, and how good were they?
+    """Replay a log of 'weft serve': are all decisions the same, and how good were they?
 
     The exit status is 1 if a decision or a number of flows on a link differs.
     """
     for name, value in (("--moments", moments), ("--alternatives", alternatives)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
+    with announced_compile():
+        loaded = options.load(fabric)
     source = recorded(log)
     rules: dict[str, Any] = {}
     for name, given, usual in (
@@ -82,7 +84,6 @@ def replay_command(
             raise InputError(f"was made with {name} {stored}, not {given}", file=log)
         rules[name] = given or stored or usual
     with announced_compile():
-        loaded = options.load(fabric)
         if source.digest not in ("", loaded.digest):
             raise InputError(f"is the store of another fabric than {loaded.name}", file=log)
         try:
