@@ -219,12 +219,12 @@ _SOURCES = {
     "weft.sim.static": "Static level",
     "weft.sim.static.phases": "Static level, workloads",
     "weft.sim.sweep": "weft sweep",
-    "weft.studies": "Studies",
-    "weft.studies.contention": "Study contention-model",
-    "weft.studies.kns": "Study kns-infiniband",
-    "weft.studies.multipath": "Study multipath-ecmp",
-    "weft.studies.qsnet": "Study qsnet",
-    "weft.studies.routing_keys": "Study routing-keys",
+    "weft.papers": "Studies",
+    "weft.papers.contention": "Study contention-model",
+    "weft.papers.kns": "Study kns-infiniband",
+    "weft.papers.multipath": "Study multipath-ecmp",
+    "weft.papers.qsnet": "Study qsnet",
+    "weft.papers.routing_keys": "Study routing-keys",
 }
 
 

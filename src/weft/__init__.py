@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
     from weft.machine_room import CostPlan, cost
     from weft.opensm.live.subnet import live
+    from weft.papers.kns.study import kns_infiniband
+    from weft.papers.multipath.study import multipath_ecmp
     from weft.report.comparison_page import write_comparison_page
     from weft.report.key_page import write_key_page
     from weft.report.simulation_page import write_simulation_page
@@ -62,8 +64,6 @@ if TYPE_CHECKING:
     from weft.sim.static.multipath import Scheme, multipath_loads
     from weft.sim.static.phases import StaticWorkload
     from weft.sim.sweep import saturation_load, sweep
-    from weft.studies.kns.study import kns_infiniband
-    from weft.studies.multipath.study import multipath_ecmp
     from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
     from weft.workload.apps import application_workload
     from weft.workload.collectives import collective_on, collective_workload
@@ -119,8 +119,8 @@ _HOMES = {
     "weft.sim.static.multipath": ("Scheme", "multipath_loads"),
     "weft.sim.static.phases": ("StaticWorkload",),
     "weft.sim.sweep": ("saturation_load", "sweep"),
-    "weft.studies.kns.study": ("kns_infiniband",),
-    "weft.studies.multipath.study": ("multipath_ecmp",),
+    "weft.papers.kns.study": ("kns_infiniband",),
+    "weft.papers.multipath.study": ("multipath_ecmp",),
     "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
     "weft.workload.apps": ("application_workload",),
     "weft.workload.collectives": ("collective_on", "collective_workload"),

@@ -8,12 +8,12 @@ from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
 from weft.kernels.lean import part_njit
+from weft.papers import paper
 from weft.routing import engine
 from weft.sim.flit.routings import Routing, routing
 from weft.sim.flit.routings.policies import Policy as FlitPolicy
 from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import Policy, policy
-from weft.studies import paper
 from weft.workload.apps import application
 from weft.workload.collectives import Group, algorithm
 from weft.workload.formats import workload_reader, workload_writer

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weft.studies.claims import (
+from weft.papers.claims import (
     Claim,
     Comparison,
     Finding,

@@ -21,11 +21,10 @@ from tests.oracle.tools import opensm_tables, require_tools
 
 import weft
 from weft.core.errors import InputError
-from weft.sim.static.loads import link_loads
-from weft.studies.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
-from weft.studies.kns import machine
-from weft.studies.kns import runs as kns_runs
-from weft.studies.kns.benchmarks import (
+from weft.papers.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
+from weft.papers.kns import machine
+from weft.papers.kns import runs as kns_runs
+from weft.papers.kns.benchmarks import (
     BENCHMARKS,
     METRICS,
     Times,
@@ -33,9 +32,9 @@ from weft.studies.kns.benchmarks import (
     geometric_mean,
     most_at_once,
 )
-from weft.studies.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
-from weft.studies.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
-from weft.studies.kns.machine import (
+from weft.papers.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
+from weft.papers.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
+from weft.papers.kns.machine import (
     ADAPTERS,
     CABLES,
     DATA_LANES,
@@ -45,7 +44,7 @@ from weft.studies.kns.machine import (
     TREE,
     cabled,
 )
-from weft.studies.kns.runs import (
+from weft.papers.kns.runs import (
     PLACEMENTS,
     Measured,
     Run,
@@ -54,7 +53,8 @@ from weft.studies.kns.runs import (
     measure_all,
     study_runs,
 )
-from weft.studies.kns.study import CLAIMS, KnsStudy, kns_infiniband
+from weft.papers.kns.study import CLAIMS, KnsStudy, kns_infiniband
+from weft.sim.static.loads import link_loads
 from weft.workload import Kind, load_workload
 
 PACKETS = Setting("packet", "opensm", False)
@@ -789,7 +789,7 @@ def test_an_interrupt_before_any_run_is_raised(monkeypatch, tmp_path) -> None:
 SIGNALLED = """
 import os, sys
 from weft.cli import main
-from weft.studies.kns import runs
+from weft.papers.kns import runs
 
 number = int(sys.argv.pop(1))
 told = []

@@ -15,12 +15,9 @@ from tests.reference import multipath as plain
 from weft.core.errors import InputError
 from weft.core.files import write_with
 from weft.fabrics.topology import build
-from weft.routing import route
-from weft.sim.common.metrics import link_tiers, load_metrics
-from weft.sim.static.multipath import HASHES, multipath_loads
-from weft.studies.claims import plus_minus
-from weft.studies.multipath.evidence import CLAIM_BASES, Evidence, excess_variation
-from weft.studies.multipath.frames import (
+from weft.papers.claims import plus_minus
+from weft.papers.multipath.evidence import CLAIM_BASES, Evidence, excess_variation
+from weft.papers.multipath.frames import (
     BASES,
     CDF_COLUMNS,
     CLAIM_COLUMNS,
@@ -29,7 +26,7 @@ from weft.studies.multipath.frames import (
     SCHEMES,
     SUMMARY_COLUMNS,
 )
-from weft.studies.multipath.study import (
+from weft.papers.multipath.study import (
     EPOCHS,
     QPS,
     StudyResult,
@@ -40,8 +37,11 @@ from weft.studies.multipath.study import (
     study_points,
     traffic,
 )
-from weft.studies.multipath.verdicts import CLAIMS
-from weft.studies.paper_registry import paper
+from weft.papers.multipath.verdicts import CLAIMS
+from weft.papers.paper_registry import paper
+from weft.routing import route
+from weft.sim.common.metrics import link_tiers, load_metrics
+from weft.sim.static.multipath import HASHES, multipath_loads
 
 PUBLISHED = Path(__file__).with_name("multipath_published.csv")
 KEYS = ["sweep", "k", "qps", "epochs", "scheme", "basis", "seed"]
@@ -230,7 +230,7 @@ def test_an_interrupt_leaves_the_seeds_that_are_done(
         calls.append(arguments)
         return one(*arguments)
 
-    study = importlib.import_module("weft.studies.multipath.study")
+    study = importlib.import_module("weft.papers.multipath.study")
     one = study._measure
     options = {"flows": 20, "k": (4, 6), "processes": 1}
     monkeypatch.setattr(study, "_measure", measure)

@@ -12,12 +12,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from weft import InputError
-from weft.sim.common.congestion_matrix import congestion_matrix
-from weft.studies import paper
-from weft.studies.claims import ClaimResult, Verdict, hold
-from weft.studies.qsnet.frames import TABLES
-from weft.studies.qsnet.report import QsNetStudy
-from weft.studies.qsnet.runs import (
+from weft.papers import paper
+from weft.papers.claims import ClaimResult, Verdict, hold
+from weft.papers.qsnet.frames import TABLES
+from weft.papers.qsnet.report import QsNetStudy
+from weft.papers.qsnet.runs import (
     CHOICES,
     FIGURES,
     KIB,
@@ -35,8 +34,9 @@ from weft.studies.qsnet.runs import (
     study_runs,
     workload_of,
 )
-from weft.studies.qsnet.study import made, qsnet_evaluation
-from weft.studies.qsnet.verdicts import CLAIMS, PRINTED, Evidence
+from weft.papers.qsnet.study import made, qsnet_evaluation
+from weft.papers.qsnet.verdicts import CLAIMS, PRINTED, Evidence
+from weft.sim.common.congestion_matrix import congestion_matrix
 from weft.workload.sources import transfers
 
 SEEDS = range(3)

@@ -13,21 +13,20 @@ from polars.testing import assert_frame_equal
 
 import weft
 from weft.core.errors import InputError
-from weft.sim.static.loads import link_loads
-from weft.studies import paper
-from weft.studies.claim_report import CHOICE_COLUMNS
-from weft.studies.claims import ClaimResult, Verdict, hold
-from weft.studies.routing_keys import contention
-from weft.studies.routing_keys import runs as key_runs
-from weft.studies.routing_keys.contention import METHODS, Size, traffic
-from weft.studies.routing_keys.frames import (
+from weft.papers import paper
+from weft.papers.claim_report import CHOICE_COLUMNS
+from weft.papers.claims import ClaimResult, Verdict, hold
+from weft.papers.routing_keys import contention
+from weft.papers.routing_keys import runs as key_runs
+from weft.papers.routing_keys.contention import METHODS, Size, traffic
+from weft.papers.routing_keys.frames import (
     CONTENTION_COLUMNS,
     RUN_COLUMNS,
     SUMMARY_COLUMNS,
 )
-from weft.studies.routing_keys.plots import STYLES
-from weft.studies.routing_keys.report import KeyStudy
-from weft.studies.routing_keys.runs import (
+from weft.papers.routing_keys.plots import STYLES
+from weft.papers.routing_keys.report import KeyStudy
+from weft.papers.routing_keys.runs import (
     APPLICATIONS,
     CHOICES,
     KIB,
@@ -46,8 +45,9 @@ from weft.studies.routing_keys.runs import (
     measure_all,
     study_runs,
 )
-from weft.studies.routing_keys.study import FIGURES, made, routing_keys
-from weft.studies.routing_keys.verdicts import CLAIMS, Evidence
+from weft.papers.routing_keys.study import FIGURES, made, routing_keys
+from weft.papers.routing_keys.verdicts import CLAIMS, Evidence
+from weft.sim.static.loads import link_loads
 from weft.workload.jobs import combine
 
 SEEDS = range(3)

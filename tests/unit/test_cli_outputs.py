@@ -64,7 +64,7 @@ def idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "weft.cli.common.load_fabric", "weft.cli.convert.load_workload",
         "weft.cli.calibrate.read_measurements", "weft.cli.simulate.perform",
         "weft.cli.trace.read_text", "weft.cli.trace.read_workload", "weft.cli.opensm.audit",
-        "weft.studies.contention.study._random_times",
+        "weft.papers.contention.study._random_times",
     ):  # fmt: skip
         monkeypatch.setattr(name, never)
     return tmp_path

@@ -11,7 +11,7 @@ import pytest
 
 from weft.cli import main, paper
 from weft.core.registry import Entry
-from weft.studies import paper as papers
+from weft.papers import paper as papers
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:

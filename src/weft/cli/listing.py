@@ -19,11 +19,11 @@ from weft.core.registry import Entry, Registry, did_you_mean
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
+from weft.papers import paper
 from weft.routing import engine
 from weft.sim.flit.routings import routing
 from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import policy
-from weft.studies import paper
 from weft.workload import pattern
 from weft.workload.apps import application
 from weft.workload.collectives import collective

@@ -16,7 +16,7 @@ from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
 from weft.core.registry import Entry, convert
 from weft.core.signals import ended_by
-from weft.studies import paper
+from weft.papers import paper
 
 #: Type of a study's option -> type on the command line. Other options are text; a list has commas.
 _KINDS: dict[Any, Any] = {

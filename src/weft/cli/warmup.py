@@ -24,6 +24,7 @@ from weft.contention import INFINIBAND, penalties, predict
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
+from weft.papers import paper
 from weft.routes import PathRoutes
 from weft.routes.mixed_tables import MixedTables, detour
 from weft.routing import route
@@ -38,7 +39,6 @@ from weft.sim.flit import Load, simulate_flits
 from weft.sim.flow.sharing import Sharing
 from weft.sim.packet import Hardware, VlArbitration
 from weft.sim.simulate import simulate
-from weft.studies import paper
 from weft.workload import Workload, load_workload
 
 #: Function that runs some kernels and thereby compiles them.

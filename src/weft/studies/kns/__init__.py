@@ -1,3 +1,0 @@
-"""The study of KNS and Hybrid-DOR on InfiniBand."""
-
-from weft.studies.kns import study as study
