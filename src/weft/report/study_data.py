@@ -1,0 +1,81 @@
+"""Plain data of a study: its runs with their measures, as tables, figures and pages need them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import polars as pl
+
+Better = Literal["lower", "higher"]
+
+#: Columns of `StudyData.runs` before those of the axes and measures.
+RUN_KEYS = ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Description of a number that runs measure.
+
+    Parameters
+    ----------
+    name
+        Name of the column in the table of runs, with the unit as a suffix.
+    unit
+        Unit; empty for counts and shares.
+    meaning
+        Meaning in one sentence.
+    better
+        Whether lower or higher values are better; None if neither is.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    better: Better | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """A study and its runs.
+
+    Parameters
+    ----------
+    title
+        Title of the study.
+    experiment
+        Text of the experiment file with every key.
+    command
+        Command whose parameters the study varies, such as ``simulate``.
+    axes
+        Name of a parameter that the study varies -> its values as text, in the order of the file.
+        The seed is not among them.
+    runs
+        One row per run, done or not: `RUN_KEYS`, a column of text for each axis, and a column of
+        Float64 for each measure, null where a run has no result. ``run`` counts from 1 in the
+        order of the file; ``status`` is ``complete``, ``partial``, ``does not fit``, ``failed``,
+        ``stopped``, ``out of time``, ``out of memory``, ``lost`` or ``not run``, and ``reason``
+        says why there is no complete result.
+    measures
+        Measures in the order in which they are shown; the first is the main one.
+    baseline
+        Axis -> value of the runs to which others are compared; empty if there is no baseline.
+        A run is compared with the run that has these values and is equal in all other axes and
+        in the seed.
+    table
+        Function from the key of a run and the name of a table (``links``, ``congestion``,
+        ``jobs``, ``series``) to this table, or None if it is not stored.
+    versions
+        Version of weft -> number of runs that it computed.
+    """
+
+    title: str
+    experiment: str
+    command: str
+    axes: Mapping[str, tuple[str, ...]]
+    runs: pl.DataFrame
+    measures: tuple[Measure, ...]
+    baseline: Mapping[str, str] = field(default_factory=dict)
+    table: Callable[[str, str], pl.DataFrame | None] = lambda key, name: None
+    versions: Mapping[str, int] = field(default_factory=dict)
