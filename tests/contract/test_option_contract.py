@@ -21,7 +21,7 @@ from weft.core.errors import InputError
 from weft.core.settings import Option, Settings, Truth, settings
 from weft.core.units import Bytes
 from weft.experiment import check
-from weft.experiment.spec import AdapterPart, Experiment, HardwarePart, RouterPart, _table
+from weft.experiment.spec import AdapterPart, Experiment, HardwarePart, RouterPart, table_model
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.sim.flit import Load
@@ -203,7 +203,7 @@ def test_a_setting_needs_only_a_field() -> None:
     options = options_of("MoreOptions", settings(More))(extra="4KiB", no_whole=True)
     given = {item.key: options.value(name) for name, item in options.items.items()}
     assert given == {"extra": "4KiB", "whole": False}
-    part = _table("MorePart", settings(More), lambda keys: keys)(**given)
+    part = table_model("MorePart", settings(More), lambda keys: keys)(**given)
     assert part.instance == {"extra": 4096, "whole": False}
     assert More(extra_bytes="4KiB", whole=False) == More(4096, False)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^extra_bytes: 'x' does not fit: 'x' is not a size"):

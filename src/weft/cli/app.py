@@ -95,6 +95,10 @@ COMMANDS = {
         "weft.cli.simulate:simulate_command",
         "Run a workload on a routed fabric and print how long it takes.",
     ),
+    "study": (
+        "weft.cli.study:study_command",
+        "Compute every run that a file describes, and keep the results in a store.",
+    ),
     "sweep": (
         "weft.cli.sweep:sweep_command",
         "Measure latency and accepted load over offered load, with one run per load.",

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import secrets
 import stat
 import sys
 import tomllib
@@ -164,7 +165,8 @@ def write_bytes(path: str | Path, data: bytes) -> None:
                 raise InputError("is a folder, not a file", file=path)
             target.write_bytes(data)
             return
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        # A killed process may have left a file, and another may have its number now.
+        temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("xb") as stream:
                 stream.write(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -9,11 +11,13 @@ import signal
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from weft.core.errors import InputError, PluginWarning
 
@@ -27,6 +31,16 @@ Result_co = TypeVar("Result_co", covariant=True)
 #: Seconds to wait after workers have died: a signal that killed them may be about to reach this
 #: process.
 _A_MOMENT_S = 0.5
+#: Linux: send a signal to this process when its parent ends (prctl).
+_PR_SET_PDEATHSIG = 1
+#: Tasks that a worker has at most: the active one, and the next, so that it never waits for one.
+_AHEAD = 2
+#: Seconds between two looks at the time and memory of workers, and at the request to stop.
+_LOOK_S = 0.05
+#: Longest time in seconds between two ticks.
+_TICK_S = 0.2
+#: Workers on which a task is tried before it counts as the cause of their deaths.
+TRIES = 3
 
 
 class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
@@ -41,7 +55,7 @@ class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
         """Do the task."""
 
 
-class _Stopped(Exception):
+class Stopped(BaseException):
     """Exception that ends the run of a worker process on request of the main process."""
 
 
@@ -87,7 +101,7 @@ def run_all(
         Independent tasks; cores are balanced best if the longest tasks come first.
     processes
         Number of processes; if it is 1, this process runs the tasks. Workers ignore SIGINT, which
-        a terminal sends to all processes.
+        a terminal sends to all processes. The task of a worker that dies is tried again.
     done
         Function to call with the number of finished tasks and of all tasks; the first call is
         before any task has finished.
@@ -123,59 +137,298 @@ def run_all(
         except KeyboardInterrupt:
             return results, False
         return results, True
-    return results, _in_pool(run, shared, tasks, min(processes, len(tasks)), report, results)
-
-
-def _in_pool(
-    run: RunTask[Shared, Task, Result],
-    shared: Shared,
-    tasks: Sequence[Task],
-    processes: int,
-    report: Callable[[int, int], None],
-    results: list[Result | None],
-) -> bool:
-    # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    packed = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
-    pool = ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(run, packed, stop)
-    )
     try:
-        _gather(pool, tasks, report, results)
+        with Workers(run, shared, min(processes, len(tasks))) as workers:
+            report(0, len(tasks))
+            for ready, ended in enumerate(workers.run(enumerate(tasks)), 1):
+                if ended.error is not None:
+                    raise ended.error
+                if ended.died:
+                    time.sleep(_A_MOMENT_S)
+                    raise InputError(f"the worker processes died: {ended.died}")
+                results[ended.number] = ended.value
+                report(ready, len(tasks))
     except KeyboardInterrupt:
-        return False
-    finally:
-        # Active runs end at their next call of watch.
-        stop.set()
-        pool.shutdown(cancel_futures=True)
-    return True
+        return results, False
+    return results, True
 
 
-def _gather(
-    pool: ProcessPoolExecutor,
-    tasks: Sequence[Task],
-    report: Callable[[int, int], None],
-    results: list[Result | None],
-) -> None:
-    try:
+@dataclass(frozen=True, eq=False)
+class Ended:
+    """The end of a task.
+
+    Parameters
+    ----------
+    number
+        Number of the task.
+    value
+        Value that the function returned, unless one of the next three is set.
+    error
+        Exception of the function.
+    over
+        The limit that the task exceeded, so that its worker was ended.
+    died
+        How the workers died on which the task was tried.
+    wall_s
+        Seconds that the task took.
+    memory_bytes
+        Largest resident memory of the worker during the task; 0 if unknown.
+    """
+
+    number: int
+    value: Any = None
+    error: BaseException | None = None
+    over: Literal["", "time", "memory"] = ""
+    died: str = ""
+    wall_s: float = 0.0
+    memory_bytes: int = 0
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A worker process and the tasks that it has, of which the first is active."""
+
+    process: Any
+    connection: Connection
+    tasks: deque[int] = field(default_factory=deque)
+    ready: bool = False
+    began_s: float = 0.0
+    over: Literal["", "time", "memory"] = ""
+
+
+class Workers:
+    """Worker processes that run one function; a worker that dies is replaced.
+
+    No lock is shared, so that the death of a worker at any instant leaves the others working.
+
+    Parameters
+    ----------
+    run
+        Function of a module; see `RunTask`.
+    shared
+        Data of all tasks; each process receives it once.
+    processes
+        Number of processes.
+    limit_s, limit_bytes
+        Time and resident memory after which a task is ended with its process; None for no limit.
+    """
+
+    def __init__(
+        self,
+        run: RunTask[Any, Any, Any],
+        shared: Any,
+        processes: int,
+        *,
+        limit_s: float | None = None,
+        limit_bytes: int | None = None,
+    ) -> None:
+        # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
+        self._context = multiprocessing.get_context("spawn")
+        self._packed = pickle.dumps((run, shared), pickle.HIGHEST_PROTOCOL)
+        self._processes = processes
+        self._limit_s, self._limit_bytes = limit_s, limit_bytes
+        self._workers: list[_Worker] = []
+        # Workers stop when the other end closes: on request, or because this process has ended.
+        self._stop_reader, self._stop_writer = self._context.Pipe(duplex=False)
+        self._deaths: dict[int, int] = {}
+        self._once_ready = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._end()
+
+    def run(
+        self, tasks: Iterator[tuple[int, Any]], tick: Callable[[], None] = lambda: None
+    ) -> Iterator[Ended]:
+        """Run tasks, and yield the end of each as soon as it is known.
+
+        Parameters
+        ----------
+        tasks
+            Number and data of each task; read only as workers become free.
+        tick
+            Function to call several times a second.
+
+        Raises
+        ------
+        InputError
+            If the workers die before they can begin.
+        """
+        waiting: deque[int] = deque()
+        data: dict[int, Any] = {}
         with _later():
-            waiting: dict[Future[Result], int] = {
-                pool.submit(_work, task): number for number, task in enumerate(tasks)
-            }
-        left = set(waiting)
-        report(0, len(tasks))
-        while left:
-            ready, left = wait(left, return_when=FIRST_COMPLETED)
-            for future in ready:
-                results[waiting[future]] = future.result()
-            report(len(tasks) - len(left), len(tasks))
-    except BrokenProcessPool:
-        time.sleep(_A_MOMENT_S)
-        raise InputError(
-            "the worker processes died; a script that uses them must have its code under "
-            "`if __name__ == '__main__':`; processes=1 needs no workers"
-        ) from None
+            missing = self._processes - len(self._workers)
+            self._workers += [self._new() for _ in range(missing)]
+        tasks = iter(tasks)
+        while True:
+            for worker in sorted(self._workers, key=lambda each: len(each.tasks)):
+                while len(worker.tasks) < _AHEAD:
+                    # The last tasks are shared evenly: none waits behind another.
+                    if not waiting:
+                        if (following := next(tasks, None)) is None:
+                            break
+                        data[following[0]] = following[1]
+                        waiting.append(following[0])
+                    if worker.tasks and any(not each.tasks for each in self._workers):
+                        break
+                    self._send(worker, waiting.popleft(), data)
+            if not data:
+                return
+            for ended in self._wait(waiting):
+                del data[ended.number]
+                self._deaths.pop(ended.number, None)
+                yield ended
+            tick()
+
+    def _new(self) -> _Worker:
+        here, there = self._context.Pipe()
+        process = self._context.Process(
+            target=_serve, args=(there, self._stop_reader, self._packed, os.getpid()), daemon=True
+        )
+        process.start()
+        there.close()
+        return _Worker(process, here)
+
+    def _send(self, worker: _Worker, number: int, data: dict[int, Any]) -> None:
+        if not worker.tasks:
+            worker.began_s = time.monotonic()
+        worker.tasks.append(number)
+        with contextlib.suppress(OSError):  # a dead worker is noticed by `_wait`
+            worker.connection.send((number, data[number]))
+
+    def _wait(self, waiting: deque[int]) -> Iterator[Ended]:
+        """Yield the tasks that end next; put those of dead workers back into `waiting`."""
+        looking = self._limit_s is not None or self._limit_bytes is not None
+        sources: list[Any] = [worker.connection for worker in self._workers]
+        sources += [worker.process.sentinel for worker in self._workers]
+        found = wait(sources, _LOOK_S if looking else _TICK_S)
+        for worker in list(self._workers):
+            died = worker.process.sentinel in found
+            if worker.connection in found or died:
+                yield from self._receive(worker)
+            if died:
+                yield from self._replace(worker, waiting)
+        if looking:
+            self._look()
+
+    def _receive(self, worker: _Worker) -> Iterator[Ended]:
+        """Yield the ends of tasks that a worker has reported."""
+        try:
+            while worker.connection.poll():
+                kind, number, value, wall_s, memory = worker.connection.recv()
+                worker.began_s = time.monotonic()
+                if kind == "ready":
+                    worker.ready = self._once_ready = True
+                    continue
+                worker.tasks.remove(number)
+                given = {"error": value} if kind == "error" else {"value": value}
+                yield Ended(number, wall_s=wall_s, memory_bytes=memory, **given)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            pass  # it died, possibly while it was sending
+
+    def _replace(self, worker: _Worker, waiting: deque[int]) -> Iterator[Ended]:
+        """Replace a dead worker, and yield the end of its task if that is to blame."""
+        worker.process.join()
+        worker.connection.close()
+        self._workers.remove(worker)
+        if not self._once_ready:
+            time.sleep(_A_MOMENT_S)
+            raise InputError(
+                "the worker processes died; a script that uses them must have its code under "
+                "`if __name__ == '__main__':`; processes=1 needs no workers"
+            )
+        if worker.tasks:
+            active = worker.tasks.popleft()
+            spent = time.monotonic() - worker.began_s
+            if worker.over:
+                yield Ended(active, over=worker.over, wall_s=spent)
+            else:
+                self._deaths[active] = self._deaths.get(active, 0) + worker.ready
+                if self._deaths[active] < TRIES:
+                    waiting.appendleft(active)
+                else:
+                    yield Ended(active, died=_how(worker.process.exitcode), wall_s=spent)
+            waiting.extendleft(reversed(worker.tasks))
+        with _later():
+            self._workers.append(self._new())
+
+    def _look(self) -> None:
+        """End the workers whose tasks exceed a limit."""
+        now = time.monotonic()
+        for worker in self._workers:
+            if not (worker.ready and worker.tasks and not worker.over):
+                continue
+            if self._limit_s is not None and now - worker.began_s > self._limit_s:
+                worker.over = "time"
+            elif (
+                self._limit_bytes is not None and _resident(worker.process.pid) > self._limit_bytes
+            ):
+                worker.over = "memory"
+            if worker.over:
+                worker.process.kill()
+
+    def stop(self) -> None:
+        """Ask workers to end their tasks at their next call of `watch`."""
+        self._stop_writer.close()
+
+    def kill(self) -> None:
+        """End all workers at once."""
+        for worker in self._workers:
+            worker.process.kill()
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            with contextlib.suppress(OSError):
+                worker.connection.close()
+        for worker in self._workers:
+            worker.process.join()
+        self._workers.clear()
+        self._stop_reader.close()
+
+
+def _how(status: int | None) -> str:
+    """Return how a process died, in words."""
+    if status is not None and status < 0:
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(-status).name
+            hint = "; is there enough memory?" if -status == signal.SIGKILL else ""
+            return f"its process was ended by {name} in each of {TRIES} tries{hint}"
+    return f"its process ended with status {status} in each of {TRIES} tries"
+
+
+def _resident(process: int) -> int:
+    """Return the resident memory of a process in bytes; 0 if unknown."""
+    try:
+        with open(f"/proc/{process}/statm", "rb") as stream:
+            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def _forget_peak() -> None:
+    """Begin a new measurement of the largest resident memory of this process (Linux)."""
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "wb") as stream:
+        stream.write(b"5")
+
+
+def _peak() -> int:
+    """Return the largest resident memory of this process since `_forget_peak`; 0 if unknown."""
+    with contextlib.suppress(OSError), open("/proc/self/status", "rb") as stream:
+        for line in stream:
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def measured(function: Callable[[], Result]) -> tuple[Result, float, int]:
+    """Call a function; return its value, its wall time in s and its peak memory in bytes."""
+    _forget_peak()
+    began = time.perf_counter()
+    value = function()
+    return value, time.perf_counter() - began, _peak()
 
 
 @contextmanager
@@ -221,21 +474,46 @@ def _later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-#: State of a worker process: function, shared data and the event that stops it.
-_state: dict[str, Any] = {}
-
-
-def _begin(run: Any, shared: bytes, stop: Any) -> None:
+def _serve(connection: Connection, stop: Connection, packed: bytes, parent: int) -> None:
+    """Run the tasks of a worker process until its connection closes."""
     # A terminal sends an interrupt to every process; only the main process acts and stops workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
     warnings.simplefilter("ignore", PluginWarning)  # the main process has shown it
-    _state.update(run=run, shared=pickle.loads(shared), stop=stop)
+    run, shared = pickle.loads(packed)
+    looked = 0.0
 
-
-def _work(task: Any) -> Any:
     def watch(_: Any) -> None:
-        if _state["stop"].is_set():
-            raise _Stopped
+        nonlocal looked
+        now = time.monotonic()
+        if now - looked >= _LOOK_S:
+            looked = now
+            if stop.poll():
+                raise Stopped
 
-    watch(None)
-    return _state["run"](_state["shared"], task, watch)
+    with contextlib.suppress(EOFError, OSError, Stopped):
+        connection.send(("ready", -1, None, 0.0, 0))
+        while True:
+            number, task = connection.recv()
+            began = time.perf_counter()
+            try:
+                value, wall_s, memory = measured(partial(run, shared, task, watch))
+                _reply(connection, ("done", number, value, wall_s, memory))
+            except Stopped:
+                raise
+            except BaseException as error:
+                _reply(connection, ("error", number, error, time.perf_counter() - began, _peak()))
+
+
+def _reply(connection: Connection, message: tuple[Any, ...]) -> None:
+    """Send the end of a task; an object that cannot be sent becomes an error."""
+    try:
+        packed = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        pickle.loads(packed) if message[0] == "error" else None
+    except Exception as problem:
+        text = f"{type(message[2]).__name__}: {message[2]} (cannot be sent: {problem})"
+        packed = pickle.dumps(("error", message[1], RuntimeError(text), *message[3:]))
+    connection.send_bytes(packed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ TELLING_S, TELLING_SHARE = 1.0, 0.01
 Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
 
 
-def _clock(seconds: float) -> str:
+def clock_text(seconds: float) -> str:
     """Return a wall time as text: ``40 s``, ``3 min``, ``2.5 h``."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
@@ -132,7 +133,7 @@ class Stage:
             return self.text()
         left = self.left_s()
         return f"{self.text()}; " + (
-            "remaining time unknown" if left is None else f"about {_clock(left)} left"
+            "remaining time unknown" if left is None else f"about {clock_text(left)} left"
         )
 
 
@@ -172,11 +173,61 @@ class Outcome:
     jobs: tuple[Mapping[str, Any], ...] = ()
 
 
+class Loaded:
+    """The last fabric, and routes on it, kept for further experiments.
+
+    Parameters
+    ----------
+    most_routes
+        Number of engines whose routes are kept; None for all.
+    """
+
+    def __init__(self, most_routes: int | None = None) -> None:
+        self._most = most_routes
+        self._source: object = None
+        self._fabric: Fabric | None = None
+        self._routes: OrderedDict[str, Routes | NotApplicable] = OrderedDict()
+
+    def fabric(self, experiment: Experiment) -> Fabric:
+        """Return the fabric of an experiment.
+
+        Raises
+        ------
+        InputError
+            If the fabric cannot be read or built.
+        """
+        source, faults = experiment.fabric.instance, experiment.faults.instance
+        if self._fabric is None or self._source != (source, faults):
+            self._fabric, self._source = None, None
+            self._routes.clear()
+            self._fabric = load_fabric(
+                source.source, format=source.format, names=source.names, faults=faults
+            )
+            self._source = source, faults
+        return self._fabric
+
+    def routes(
+        self, fabric: Fabric, engine: str, at: Callable[[str], None]
+    ) -> Routes | NotApplicable:
+        """Return the routes of an engine on the last fabric, or why it does not fit."""
+        if engine not in self._routes:
+            at("routing")
+            while self._most is not None and len(self._routes) >= self._most:
+                self._routes.popitem(last=False)
+            try:
+                self._routes[engine] = route(fabric, engine)
+            except NotApplicable as reason:
+                self._routes[engine] = reason
+        self._routes.move_to_end(engine)
+        return self._routes[engine]
+
+
 def perform(
     experiment: Experiment,
     *,
     watch: Callable[[Stage], None] | None = None,
     stage: Stage | None = None,
+    loaded: Loaded | None = None,
 ) -> Iterator[Outcome]:
     """Perform every run of an experiment, and yield each outcome as soon as it is known.
 
@@ -188,6 +239,8 @@ def perform(
         Function to call regularly with the stage.
     stage
         Stage to update, which the caller can read after an interrupt.
+    loaded
+        Fabric and routes of earlier experiments, to be used again.
 
     Yields
     ------
@@ -224,11 +277,8 @@ def perform(
             check_policy(run.level, run.policy)
     model = _model(experiment)
     at("reading the fabric")
-    source = experiment.fabric.instance
-    fabric = load_fabric(
-        source.source, format=source.format, names=source.names, faults=experiment.faults.instance
-    )
-    routed: dict[str, Routes | NotApplicable] = {}
+    loaded = loaded or Loaded()
+    fabric = loaded.fabric(experiment)
     at("writing the workload")
     jobs = _Jobs(experiment, fabric)
     jobs.check(runs)
@@ -238,14 +288,10 @@ def perform(
         if placed is None or placed[0] != run.jobs:
             at("writing the workload")
             placed = run.jobs, jobs.mix(run)
-        if run.engine is not None and run.engine not in routed:
-            at("routing")
-            try:
-                routed[run.engine] = route(fabric, run.engine)
-            except NotApplicable as reason:
-                routed[run.engine] = reason
+        routes: Routes | str | NotApplicable = run.routes
+        if run.engine is not None:
+            routes = loaded.routes(fabric, run.engine, at)
         at("running")
-        routes = run.routes if run.engine is None else routed[run.engine]
         outcome = _outcome(experiment, run, fabric, routes, placed[1], model, stage, at)
         if len(runs) == 1 and outcome.status == "does not fit":
             raise NotApplicable(outcome.reason)

@@ -68,7 +68,7 @@ MAX_RUNS = 10_000
 Overlap = Literal["refuse", "share"]
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
     """Convert a single text to a list."""
     return (value,) if isinstance(value, str) else value
 
@@ -131,14 +131,14 @@ def _key(item: Setting) -> tuple[Any, Any]:
     if item.option.compared:
         # The list of one default, or None if the default depends on other settings.
         default = None if default is None else (default,)
-        hint = Annotated[tuple[hint, ...], BeforeValidator(_listed), Field(min_length=1)]  # type: ignore[valid-type]
+        hint = Annotated[tuple[hint, ...], BeforeValidator(listed), Field(min_length=1)]  # type: ignore[valid-type]
         hint = hint | None if default is None else hint
     if item.field.endswith("_ns") and item.of("packet") and item.option.levels:
         hint = Annotated[hint, AfterValidator(_countable)]
     return hint, default
 
 
-def _table(
+def table_model(
     name: str, items: Any, make: Callable[[Mapping[str, Any]], Any], base: Any = Part
 ) -> Any:
     """Return the model of a table with a key for each setting."""
@@ -170,13 +170,13 @@ if TYPE_CHECKING:
     RouterPart: TypeAlias = Keys
     AdapterPart: TypeAlias = Keys
 else:
-    FabricPart = _table("FabricPart", settings(Source), lambda keys: Source(**keys))
-    FaultsPart = _table("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
-    HardwarePart = _table("HardwarePart", WRITTEN.values(), hardware_of)
-    RouterPart = _table("RouterPart", settings(Router), lambda keys: Router(**keys))
-    AdapterPart = _table("AdapterPart", settings(Adapter), lambda keys: Adapter(**keys))
+    FabricPart = table_model("FabricPart", settings(Source), lambda keys: Source(**keys))
+    FaultsPart = table_model("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
+    HardwarePart = table_model("HardwarePart", WRITTEN.values(), hardware_of)
+    RouterPart = table_model("RouterPart", settings(Router), lambda keys: Router(**keys))
+    AdapterPart = table_model("AdapterPart", settings(Adapter), lambda keys: Adapter(**keys))
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
+Names = Annotated[tuple[str, ...], BeforeValidator(listed), Field(min_length=1)]
 
 
 def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -288,7 +288,7 @@ class Head(Part):
         None
     )
     level: Annotated[
-        tuple[Level, ...], BeforeValidator(_listed), Field(min_length=1), Option(compared="names")
+        tuple[Level, ...], BeforeValidator(listed), Field(min_length=1), Option(compared="names")
     ] = ("flow",)
 
 
@@ -305,7 +305,7 @@ if TYPE_CHECKING:
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    Runs = _table("Runs", RUN, RunSettings, Head)
+    Runs = table_model("Runs", RUN, RunSettings, Head)
 
 
 class Experiment(Runs):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -27,7 +27,7 @@ _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
 #: Names of the types to which pydantic tried to convert a value, in paths of keys.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
 #: Path of a key: names of tables, indices in lists, and the name of the key itself.
-_Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 def read_experiment(path: str | Path) -> Experiment:
@@ -44,7 +44,7 @@ def read_experiment(path: str | Path) -> Experiment:
     """
     text = read_text(path)
     experiment = check(parse_toml(text, path), file=path, text=text)
-    return _beside(experiment, Path(path).parent)
+    return beside(experiment, Path(path).parent)
 
 
 def check(
@@ -70,31 +70,63 @@ def check(
     InputError
         If a key is wrong; the error names the key and its line.
     """
+    return validated(Experiment, data, file=file, text=text, flags=flags)
+
+
+Keys = TypeVar("Keys", bound=BaseModel)
+
+
+def validated(
+    model: type[Keys],
+    data: Mapping[str, Any],
+    *,
+    file: str | Path | None = None,
+    text: str | None = None,
+    flags: bool = False,
+    written: Callable[[KeyPath], KeyPath] = lambda path: path,
+) -> Keys:
+    """Return the checked keys of a file as an instance of its model.
+
+    Parameters
+    ----------
+    model
+        Model of the file, such as `Experiment`.
+    data, file, text, flags
+        As in `check`.
+    written
+        Function from the path of a key to the path at which the text gives its value.
+
+    Raises
+    ------
+    InputError
+        If a key is wrong; the error names the key and its line.
+    """
     try:
-        return Experiment.model_validate(dict(data))
+        return model.model_validate(dict(data))
     except ValidationError as error:
         # Report unknown keys first: a misspelt key is also reported as a missing one.
         first, *others = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         path = _plain(first["loc"])
-        line = _line(text, path) if text is not None else None
+        line = line_of(text, written(path)) if text is not None else None
         # A list with a wrong item is also reported as too short.
         paths = {_plain(other["loc"]) for other in others if other["type"] != "too_short"}
         more = len(paths - {path})
         also = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
-        raise InputError(_explain(first, path, flags) + also, file=file, line=line) from None
+        message = _explain(model, first, path, flags) + also
+        raise InputError(message, file=file, line=line) from None
 
 
-def _plain(path: _Path) -> _Path:
+def _plain(path: KeyPath) -> KeyPath:
     """Return the path of a key without pydantic's names of types."""
     return tuple(part for part in path if not (isinstance(part, str) and _TRIED.fullmatch(part)))
 
 
-def _explain(error: Any, path: _Path, flags: bool) -> str:
+def _explain(root: type[BaseModel], error: Any, path: KeyPath, flags: bool) -> str:
     """Return a message for an error of pydantic, with the key."""
     if not path:
         return in_words(error)
     *table, key = path
-    keys = list(_model(tuple(table)).model_fields)
+    keys = list(_model(root, tuple(table)).model_fields)
     where = _name(tuple(table))
     if error["type"] == "extra_forbidden":
         return (
@@ -124,7 +156,7 @@ def _flag(words: Sequence[str]) -> str:
     return next((item.flag for item in items if item.key == key and item.flag), f"--{words[-1]}")
 
 
-def _name(path: _Path) -> str:
+def _name(path: KeyPath) -> str:
     """Return the path of a key as text such as ``job 2, start: ``, counting from 1."""
     words: list[str] = []
     for part in path:
@@ -135,40 +167,39 @@ def _name(path: _Path) -> str:
     return ", ".join(words) + ": " if words else ""
 
 
-def _model(table: _Path) -> type[BaseModel]:
-    """Return the model of a table."""
-    model: type[BaseModel] = Experiment
+def _model(model: type[BaseModel], table: KeyPath) -> type[BaseModel]:
+    """Return the model of a table of a file."""
     for part in table:
         if isinstance(part, str) and part in model.model_fields:
-            inner = _table(model.model_fields[part].annotation)
+            inner = table_in(model.model_fields[part].annotation)
             if inner is not None:
                 model = inner
     return model
 
 
-def _table(hint: Any) -> type[BaseModel] | None:
+def table_in(hint: Any) -> type[BaseModel] | None:
     """Return the model of the table that a type contains, or None if it contains none."""
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return hint
     if get_origin(hint) in {tuple, Annotated, Union, UnionType}:
-        return next(filter(None, map(_table, get_args(hint))), None)
+        return next(filter(None, map(table_in, get_args(hint))), None)
     return None
 
 
-def _line(text: str, path: _Path) -> int | None:
+def line_of(text: str, path: KeyPath) -> int | None:
     """Return the line of a key, or of its table if the key is missing; None if not found.
 
     Headers and keys are searched at the beginning of lines; keys of inline tables have the line on
     which the table begins.
     """
-    lines: dict[_Path, int] = {}
+    lines: dict[KeyPath, int] = {}
     counts: dict[str, int] = {}
-    table: _Path = ()
+    table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = _HEADER.fullmatch(line)
         if header:
             name = header[2].strip("\"' ")
-            parts: _Path = tuple(part.strip("\"' ") for part in name.split("."))
+            parts: KeyPath = tuple(part.strip("\"' ") for part in name.split("."))
             if header[1] == "[[":
                 lines.setdefault(parts, number)
                 counts[name] = counts.get(name, -1) + 1
@@ -185,7 +216,7 @@ def _line(text: str, path: _Path) -> int | None:
     return None
 
 
-def _beside(experiment: Experiment, folder: Path) -> Experiment:
+def beside(experiment: Experiment, folder: Path) -> Experiment:
     """Return the experiment with paths in place of the names of files in a folder."""
 
     def in_folder(name: str) -> str:
@@ -247,26 +278,27 @@ def resolved(experiment: Experiment) -> str:
         elif key == "job":
             tables += [("[[job]]", job) for job in value]
         elif value is not None:
-            lines.append(f"{key} = {_toml(value)}")
+            lines.append(f"{key} = {toml_text(value)}")
     for header, table in tables:
         lines += ["", header]
-        lines += [f"{_key(name)} = {_toml(v)}" for name, v in table.items() if v is not None]
+        lines += [f"{_key(name)} = {toml_text(v)}" for name, v in table.items() if v is not None]
     return "\n".join(lines) + "\n"
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
-def _toml(value: Any) -> str:
+def toml_text(value: Any) -> str:
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         # A JSON string is a TOML string, except for one character that TOML requires escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        inside = ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items())
+        inside = ", ".join(f"{_key(k)} = {toml_text(v)}" for k, v in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_text, value))}]"
     return repr(value)

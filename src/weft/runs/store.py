@@ -1,0 +1,492 @@
+"""A folder of results: an index in SQLite with a row for each run, and their tables in Parquet.
+
+One process writes (it holds the lock); any number of processes on the same machine may read at the
+same time. The tables of a run are written to temporary names and renamed before its row is
+committed, so that a row never names a table that is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
+
+from weft.core.errors import InputError
+from weft.core.files import write_bytes
+from weft.runs.task import Packed, Task, contents
+from weft.runs.versions import build, libraries
+
+#: Format of the store; a store of a later format is refused.
+FORMAT = 1
+#: Names inside the folder.
+INDEX, LOCK, TABLES, INCOMING, PROGRESS = (
+    "index.sqlite",
+    "lock",
+    "tables",
+    "incoming",
+    "progress.json",
+)
+#: Keys of runs in one query.
+_MANY = 500
+
+_SCHEMA = """
+CREATE TABLE runs (
+    key TEXT PRIMARY KEY, function TEXT NOT NULL, parameters TEXT NOT NULL, inputs TEXT NOT NULL,
+    status TEXT NOT NULL, reason TEXT NOT NULL, measures TEXT NOT NULL, tables TEXT NOT NULL,
+    wall_s REAL NOT NULL, memory_bytes INTEGER NOT NULL, limits TEXT NOT NULL,
+    build TEXT NOT NULL, libraries TEXT NOT NULL, host TEXT NOT NULL, ended_s REAL NOT NULL,
+    details TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE studies (
+    name TEXT PRIMARY KEY, about TEXT NOT NULL, build TEXT NOT NULL, changed_s REAL NOT NULL
+);
+CREATE TABLE members (
+    study TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, seed INTEGER,
+    point TEXT NOT NULL, PRIMARY KEY (study, number)
+) WITHOUT ROWID;
+CREATE INDEX members_of_key ON members (key);
+"""
+
+
+class StoreError(InputError):
+    """The store cannot be read or written; what was stored before is unchanged."""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run of the store.
+
+    Parameters
+    ----------
+    key
+        As `weft.runs.task.Task.key`.
+    function, parameters, inputs
+        As in `weft.runs.task.Task`.
+    status, reason, measures, details
+        As in `weft.runs.task.Packed`, with the measures as a mapping.
+    tables
+        Name of a table -> size of its file in bytes, and hash of its contents.
+    wall_s, memory_bytes
+        Wall time, and peak of the resident memory of the process that performed the run.
+    limits
+        Limits of the run that were in force: ``seconds``, ``bytes``.
+    build, libraries
+        As in `weft.runs.versions`.
+    host, ended_s
+        Name of the machine, and time of the end in seconds since 1970.
+    """
+
+    key: str
+    function: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    status: str
+    reason: str
+    measures: Mapping[str, Any]
+    tables: Mapping[str, tuple[int, str]]
+    wall_s: float
+    memory_bytes: int
+    limits: Mapping[str, float]
+    build: str
+    libraries: Mapping[str, str]
+    host: str
+    ended_s: float
+    details: str
+
+
+_COLUMNS = tuple(StoredRun.__dataclass_fields__)
+_JSON = frozenset({"parameters", "inputs", "measures", "tables", "limits", "libraries"})
+
+
+def _run_of(row: Sequence[Any]) -> StoredRun:
+    values = {
+        name: json.loads(value) if name in _JSON else value
+        for name, value in zip(_COLUMNS, row, strict=True)
+    }
+    values["tables"] = {name: tuple(about) for name, about in values["tables"].items()}
+    return StoredRun(**values)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run of a study.
+
+    Parameters
+    ----------
+    number
+        Number in the study, from 1.
+    key
+        Key of the run.
+    seed
+        Seed of the repetition; None if there is none.
+    point
+        Axis -> value as text.
+    """
+
+    number: int
+    key: str
+    seed: int | None
+    point: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Brief:
+    """Short form of a stored run: all that decides whether it has to be computed again.
+
+    Parameters
+    ----------
+    status, build, wall_s, memory_bytes, limits, tables
+        As in `StoredRun`.
+    """
+
+    status: str
+    build: str
+    wall_s: float
+    memory_bytes: int
+    limits: Mapping[str, float] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+class Store:
+    """An open store.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    write
+        Whether to write: creates the folder if it does not exist, and holds the lock.
+
+    Raises
+    ------
+    StoreError
+        If the folder is no store or one of a later format, cannot be read or written, or another
+        process writes to it.
+    """
+
+    def __init__(self, folder: str | Path, *, write: bool = False) -> None:
+        self.folder = Path(folder)
+        self._lock: io.BufferedRandom | None = None
+        self._writes = write
+        if write:
+            self._create()
+        index = self.folder / INDEX
+        if not index.is_file():
+            raise StoreError("is not a store of weft: it has no index.sqlite", file=self.folder)
+        with self._explained():
+            self._index = self._connect(index)
+        try:
+            with self._explained():
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- opening -----------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        try:
+            (self.folder / TABLES).mkdir(parents=True, exist_ok=True)
+            # Opened for appending: another process's words in the file stay until the lock is held.
+            self._lock = (self.folder / LOCK).open("a+b")
+        except OSError as error:
+            raise StoreError(f"cannot be written to: {error.strerror}", file=self.folder) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            who = self._lock.read().decode(errors="replace").strip() or "another process"
+            self._lock.close()
+            raise StoreError(
+                f"is in use by {who}; wait until it has ended", file=self.folder
+            ) from None
+        try:
+            self._lock.truncate(0)
+            text = f"process {os.getpid()} on {platform.node()} since {time.strftime('%F %T')}"
+            self._lock.write(text.encode())
+            self._lock.flush()
+            if not (self.folder / INDEX).exists():
+                sqlite3.connect(self.folder / INDEX).close()
+                (self.folder / INDEX).touch()
+        except (OSError, sqlite3.Error) as error:
+            self._lock.close()
+            text = getattr(error, "strerror", None) or str(error)
+            raise StoreError(f"cannot be written to: {text}", file=self.folder) from None
+
+    def _connect(self, index: Path) -> sqlite3.Connection:
+        if self._writes:
+            connection = sqlite3.connect(index, timeout=30.0, isolation_level=None)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            return connection
+        address = index.absolute().as_uri() + "?mode=ro"
+        if not os.access(self.folder, os.W_OK) and not index.with_name(INDEX + "-wal").exists():
+            address += "&immutable=1"  # SQLite cannot create its shared memory here
+        return sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
+
+    def _prepare(self) -> None:
+        (version,) = self._index.execute("PRAGMA user_version").fetchone()
+        if version > FORMAT:
+            raise StoreError(
+                f"is a store of format {version}, made by a later version of weft; this version "
+                f"reads format {FORMAT}",
+                file=self.folder,
+            )
+        if version == 0:
+            names = self._index.execute("SELECT name FROM sqlite_master").fetchall()
+            if names or not self._writes:
+                raise StoreError("is not a store of weft", file=self.folder)
+            self._index.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise errors of SQLite and of the file system as errors of the store."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"the index cannot be used: {error}", file=self.folder) from None
+        except OSError as error:
+            raise StoreError(f"cannot be written to: {error.strerror}", file=self.folder) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the index and give back the lock."""
+        with contextlib.suppress(AttributeError, sqlite3.Error):
+            self._index.close()
+        if self._lock is not None:
+            with contextlib.suppress(OSError):
+                self._lock.truncate(0)
+            self._lock.close()
+            self._lock = None
+
+    # -- runs --------------------------------------------------------------------------------
+
+    def add(
+        self,
+        task: Task,
+        packed: Packed,
+        *,
+        wall_s: float,
+        memory_bytes: int,
+        limits: Mapping[str, float] | None = None,
+    ) -> None:
+        """Store the result of a run durably; it replaces an earlier result with the same key.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be written; the store is then as before.
+        """
+        self.insert(record_of(task, packed, wall_s, memory_bytes, limits), packed.tables)
+
+    def insert(self, record: Mapping[str, Any], tables: Mapping[str, bytes]) -> None:
+        """Store a run from its row (see `record_of`) and the contents of its tables."""
+        key, about = record["key"], json.loads(record["tables"])
+        with self._explained():
+            before = self.briefs([key])
+            for name, data in tables.items():
+                path = self.table_path(key, name, about[name][1])
+                path.parent.mkdir(exist_ok=True)
+                write_bytes(path, data)
+            marks = ", ".join("?" * len(_COLUMNS))
+            self._index.execute(
+                f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({marks})",
+                [record[name] for name in _COLUMNS],
+            )
+            for old in before.values():
+                for name, (_, digest) in old.tables.items():
+                    if about.get(name, ("", ""))[1] != digest:
+                        self.table_path(key, name, digest).unlink(missing_ok=True)
+
+    def table_path(self, key: str, name: str, digest: str) -> Path:
+        """Return the path of a table of a run, which depends on the contents."""
+        return self.folder / TABLES / key[:2] / f"{key}.{name}.{digest[:8]}.parquet"
+
+    def table(self, key: str, name: str) -> pl.DataFrame | None:
+        """Return a table of a run, or None if it is not stored.
+
+        Raises
+        ------
+        StoreError
+            If the file is missing or damaged.
+        """
+        known = self.briefs([key])
+        if key not in known or name not in known[key].tables:
+            return None
+        path = self.table_path(key, name, known[key].tables[name][1])
+        try:
+            return pl.read_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise StoreError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
+
+    def run(self, key: str) -> StoredRun | None:
+        """Return a run, or None if there is none with this key."""
+        return next(self.runs([key]), None)
+
+    def runs(self, keys: Iterable[str] | None = None) -> Iterator[StoredRun]:
+        """Yield the runs with these keys, or all, in the order of the keys."""
+        for row in self._select(", ".join(_COLUMNS), keys):
+            yield _run_of(row)
+
+    def briefs(self, keys: Iterable[str] | None = None) -> dict[str, Brief]:
+        """Return key -> short form of the runs with these keys, or of all."""
+        columns = "key, status, build, wall_s, memory_bytes, limits, tables"
+        return {
+            key: Brief(status, build, wall_s, memory, json.loads(limits), json.loads(tables))
+            for key, status, build, wall_s, memory, limits, tables in self._select(columns, keys)
+        }
+
+    def _select(self, columns: str, keys: Iterable[str] | None) -> Iterator[Sequence[Any]]:
+        with self._explained():
+            if keys is None:
+                yield from self._index.execute(f"SELECT {columns} FROM runs ORDER BY key")
+                return
+            listed = sorted(set(keys))
+            for start in range(0, len(listed), _MANY):
+                part = listed[start : start + _MANY]
+                marks = ", ".join("?" * len(part))
+                yield from self._index.execute(
+                    f"SELECT {columns} FROM runs WHERE key IN ({marks}) ORDER BY key", part
+                )
+
+    def query(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of the index."""
+        with self._explained():
+            return self._index.execute(text, values).fetchall()
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove runs and their tables."""
+        with self._explained():
+            for key in keys:
+                self._index.execute("DELETE FROM runs WHERE key = ?", [key])
+                for path in (self.folder / TABLES / key[:2]).glob(f"{key}.*"):
+                    path.unlink(missing_ok=True)
+
+    # -- studies -----------------------------------------------------------------------------
+
+    def set_study(self, name: str, about: Mapping[str, Any], members: Iterable[Member]) -> None:
+        """Store a study and its list of runs; they replace those of the same name."""
+        rows = (
+            (name, each.number, each.key, each.seed, json.dumps(dict(each.point)))
+            for each in members
+        )
+        with self._explained():
+            self._index.execute("BEGIN IMMEDIATE")
+            try:
+                self._index.execute("DELETE FROM members WHERE study = ?", [name])
+                self._index.execute(
+                    "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?)",
+                    [name, json.dumps(about), build(), time.time()],
+                )
+                self._index.executemany("INSERT INTO members VALUES (?, ?, ?, ?, ?)", rows)
+                self._index.execute("COMMIT")
+            except BaseException:
+                self._index.execute("ROLLBACK")
+                raise
+
+    def studies(self) -> dict[str, dict[str, Any]]:
+        """Return name -> description of the studies, in the order of their last change."""
+        rows = self.query("SELECT name, about FROM studies ORDER BY changed_s")
+        return {name: json.loads(about) for name, about in rows}
+
+    def members(self, study: str) -> list[Member]:
+        """Return the runs of a study, in order."""
+        rows = self.query(
+            "SELECT number, key, seed, point FROM members WHERE study = ? ORDER BY number", [study]
+        )
+        return [Member(number, key, seed, json.loads(point)) for number, key, seed, point in rows]
+
+    # -- checks ------------------------------------------------------------------------------
+
+    def is_whole(self, key: str, run: Brief) -> bool:
+        """Return whether the tables of a run exist and have their size."""
+        try:
+            return all(
+                self.table_path(key, name, digest).stat().st_size == size
+                for name, (size, digest) in run.tables.items()
+            )
+        except OSError:
+            return False
+
+    def damages(self) -> Iterator[str]:
+        """Yield what is wrong with the store: the index, missing, damaged or unknown files."""
+        with self._explained():
+            for (text,) in self._index.execute("PRAGMA integrity_check"):
+                if text != "ok":
+                    yield f"index: {text}"
+        known = set()
+        for key, run in self.briefs().items():
+            for name, (size, digest) in run.tables.items():
+                path = self.table_path(key, name, digest)
+                known.add(path)
+                if not path.is_file():
+                    yield f"run {key}: table {name} is missing"
+                elif path.stat().st_size != size or contents(str(path)) != digest:
+                    yield f"run {key}: table {name} is damaged"
+        for path in sorted((self.folder / TABLES).glob("*/*")):
+            if path not in known and not path.name.startswith("."):
+                yield f"{path.relative_to(self.folder)}: belongs to no run"
+
+    def clean(self) -> int:
+        """Remove files of no run, such as those of a killed process; return how many."""
+        known = {
+            self.table_path(key, name, digest)
+            for key, run in self.briefs().items()
+            for name, (_, digest) in run.tables.items()
+        }
+        removed = 0
+        with self._explained():
+            for path in (self.folder / TABLES).glob("*/*"):
+                if path not in known:
+                    path.unlink()
+                    removed += 1
+        return removed
+
+
+def record_of(
+    task: Task,
+    packed: Packed,
+    wall_s: float,
+    memory_bytes: int,
+    limits: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Return the row of a run in the index."""
+    tables = {
+        name: (len(data), hashlib.sha256(data).hexdigest()) for name, data in packed.tables.items()
+    }
+    return {
+        "key": task.key,
+        "function": task.function,
+        "parameters": json.dumps(task.parameters, ensure_ascii=False),
+        "inputs": json.dumps(dict(task.inputs)),
+        "status": packed.status,
+        "reason": packed.reason,
+        "measures": packed.measures,
+        "tables": json.dumps(tables),
+        "wall_s": wall_s,
+        "memory_bytes": memory_bytes,
+        "limits": json.dumps(dict(limits or {})),
+        "build": build(),
+        "libraries": json.dumps(libraries()),
+        "host": platform.node(),
+        "ended_s": time.time(),
+        "details": packed.details,
+    }

@@ -1,0 +1,215 @@
+"""One run of many: the function, the parameters that determine its result, and the result."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from weft.core.errors import InputError, NotApplicable, WeftError
+
+Status = Literal[
+    "complete",
+    "partial",
+    "does not fit",
+    "failed",
+    "stopped",
+    "out of time",
+    "out of memory",
+    "lost",
+]
+#: Statuses that the same run would have again, on any machine and with any limits.
+SETTLED = frozenset({"complete", "does not fit", "failed"})
+#: Type of the values of measures.
+Value = float | int | str | bool | None
+#: Characters around names of files in texts such as ``file:lfts_file=tables.dump,lmc=1``.
+_AROUND = ':=,;"'
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Result of one run.
+
+    Parameters
+    ----------
+    measures
+        Name -> value. A name has the unit as a suffix.
+    tables
+        Name -> table of details, such as the links.
+    status
+        ``complete``, or ``partial``, ``stopped`` or ``does not fit`` with a reason.
+    reason
+        Reason why the result is missing or partial.
+    """
+
+    measures: Mapping[str, Value] = field(default_factory=dict)
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    status: Status = "complete"
+    reason: str = ""
+
+
+#: Function of a module that performs a run from its parameters; see `weft.core.pool.RunTask`.
+RunFunction = Callable[[Mapping[str, Any], Callable[[Any], None]], RunResult]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run.
+
+    Parameters
+    ----------
+    function
+        The function as ``module:name``; see `RunFunction`.
+    parameters
+        Its parameters, as values of JSON. Together with the contents of the files that they name,
+        they determine the result.
+    inputs
+        Path of each file or folder that the parameters name -> hash of its contents.
+    """
+
+    function: str
+    parameters: Mapping[str, Any]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, function: str, parameters: Mapping[str, Any]) -> Task:
+        """Return a run, with the hashes of the files that its parameters name."""
+        names = {name for text in _texts(parameters) for name in files_in(text)}
+        return cls(function, parameters, {name: contents(name) for name in sorted(names)})
+
+    @property
+    def key(self) -> str:
+        """Hash of all that determines the result: 32 hexadecimal digits.
+
+        Names of files do not count, only their contents.
+        """
+        text = json.dumps([self.function, self.parameters], sort_keys=True, ensure_ascii=False)
+        # The longest name first, since it may contain another.
+        for name in sorted(self.inputs, key=len, reverse=True):
+            text = text.replace(json.dumps(name, ensure_ascii=False)[1:-1], self.inputs[name])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+
+
+@lru_cache(4096)
+def files_in(text: str) -> tuple[str, ...]:
+    """Return the names of existing files and folders in a text.
+
+    The text may be a name itself, or contain names as options of a spec:
+    ``file:lfts_file=tables.dump``.
+    """
+    if os.path.exists(text):
+        return (text,)
+    parts = text
+    for character in _AROUND:
+        parts = parts.replace(character, "\0")
+    return tuple({part for part in parts.split("\0") if "." in part and os.path.isfile(part)})
+
+
+@lru_cache(4096)
+def _hash_of(path: str, size: int, changed_ns: int) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+    return digest.hexdigest()
+
+
+def contents(path: str) -> str:
+    """Return a hash of the contents of a file, or of all files of a folder.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read.
+    """
+    if os.path.isdir(path):
+        parts = [
+            f"{each.relative_to(path)}={contents(str(each))}"
+            for each in sorted(Path(path).rglob("*"))
+            if each.is_file()
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+    return _hash_of(path, about.st_size, about.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Result of one run, ready to be stored or sent.
+
+    Parameters
+    ----------
+    status, reason
+        As in `RunResult`; also the other statuses.
+    measures
+        Measures as JSON.
+    tables
+        Name -> contents of a Parquet file.
+    details
+        Traceback of an unexpected error.
+    """
+
+    status: Status
+    reason: str = ""
+    measures: str = "{}"
+    tables: Mapping[str, bytes] = field(default_factory=dict)
+    details: str = ""
+
+
+def function_of(name: str) -> RunFunction:
+    """Import a function by ``module:name``."""
+    module, _, attribute = name.partition(":")
+    function: RunFunction = getattr(importlib.import_module(module), attribute)
+    return function
+
+
+def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
+    """Perform a run and pack its result; an error becomes part of the result."""
+    try:
+        result = function_of(task.function)(task.parameters, watch)
+        tables = {name: _parquet(table) for name, table in result.tables.items()}
+        measures = json.dumps(dict(result.measures), ensure_ascii=False, allow_nan=True)
+        return Packed(result.status, result.reason, measures, tables)
+    except NotApplicable as error:
+        return Packed("does not fit", str(error))
+    except WeftError as error:
+        return Packed("failed", str(error))
+    except MemoryError as error:
+        return Packed("out of memory", str(error) or "not enough memory")
+    except Exception as error:
+        # One run with a fault in the code does not stop the others; its traceback is kept.
+        text = f"unexpected {type(error).__name__}: {error}"
+        return Packed("failed", text, details=traceback.format_exc())
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
+    stream = io.BytesIO()
+    table.write_parquet(stream)
+    return stream.getvalue()

@@ -1,0 +1,1 @@
+"""Commands that a study can run many times, one file each."""

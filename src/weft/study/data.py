@@ -1,0 +1,114 @@
+"""The runs of a study in a store, as plain data for tables, figures and pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from weft.core.errors import InputError
+from weft.core.registry import did_you_mean
+from weft.report.study_data import Measure, StudyData
+from weft.runs.store import Store
+from weft.study.command_registry import command as commands
+
+
+def study_data(folder: str | Path, study: str | None = None) -> StudyData:
+    """Return a study of a store with all its runs, done or not.
+
+    Parameters
+    ----------
+    folder
+        The store.
+    study
+        Name of the study; by default the one that was run last.
+
+    Raises
+    ------
+    InputError
+        If the store cannot be read, or has no such study.
+    """
+    with Store(folder) as store:
+        name = chosen_study(store, study)
+        about = store.studies()[name]
+        members = store.members(name)
+        runs = {run.key: run for run in store.runs(member.key for member in members)}
+    measures = _measures(about, runs.values())
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
+    }
+    axes: dict[str, list[str | None]] = {axis: [] for axis in about["axes"]}
+    values: dict[str, list[float | None]] = {measure.name: [] for measure in measures}
+    for member in members:
+        run = runs.get(member.key)
+        columns["run"].append(member.number)
+        columns["key"].append(member.key)
+        columns["seed"].append(member.seed)
+        columns["status"].append("not run" if run is None else run.status)
+        columns["reason"].append("" if run is None else run.reason)
+        columns["wall_s"].append(None if run is None else run.wall_s)
+        columns["memory_bytes"].append(None if run is None else run.memory_bytes)
+        for axis, listed in axes.items():
+            listed.append(member.point.get(axis, ""))
+        for measure, found in values.items():
+            found.append(None if run is None else _number(run.measures.get(measure)))
+    kinds: dict[str, Any] = {
+        "run": pl.Int64, "key": pl.String, "seed": pl.Int64, "status": pl.String,
+        "reason": pl.String, "wall_s": pl.Float64, "memory_bytes": pl.Int64,
+    }  # fmt: skip
+    kinds |= dict.fromkeys(axes, pl.String) | dict.fromkeys(values, pl.Float64)
+    return StudyData(
+        title=about["title"],
+        experiment=about["text"],
+        command=about["command"],
+        axes={axis: tuple(listed) for axis, listed in about["axes"].items()},
+        runs=pl.DataFrame({**columns, **axes, **values}, schema=kinds),
+        measures=measures,
+        baseline=about["baseline"],
+        table=lambda key, table: _table(folder, key, table),
+        versions=dict(Counter(run.build for run in runs.values())),
+    )
+
+
+def chosen_study(store: Store, study: str | None) -> str:
+    """Return the name of a study of a store; by default the last one.
+
+    Raises
+    ------
+    InputError
+        If there is none with this name, or none at all.
+    """
+    known = list(store.studies())
+    if not known:
+        raise InputError("has no study yet", file=store.folder)
+    if study is None:
+        return known[-1]
+    if study not in known:
+        raise InputError(
+            f"has no study {study!r}{did_you_mean(study, known)}; expected one of "
+            f"{', '.join(known)}",
+            file=store.folder,
+        )
+    return study
+
+
+def _table(folder: str | Path, key: str, name: str) -> pl.DataFrame | None:
+    with Store(folder) as store:
+        return store.table(key, name)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _measures(about: dict[str, Any], runs: Any) -> tuple[Measure, ...]:
+    """Return the measures that are shown: the listed ones, or those that some run has."""
+    known = {each.name: each for each in commands[about["command"]].facts["measures"]}
+    found: dict[str, None] = {}
+    for run in runs:
+        found |= dict.fromkeys(run.measures)
+    if about["measures"]:
+        return tuple(known[name] for name in about["measures"] if name in known)
+    return tuple(each for name, each in known.items() if name in found)

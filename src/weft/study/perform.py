@@ -1,0 +1,77 @@
+"""A study from its file to results in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from weft.runs.execute import Progress, execute
+from weft.runs.executors import Executor
+from weft.runs.store import Store
+from weft.study.plan import Plan
+from weft.study.spec import text_of
+
+
+def about(plan: Plan) -> dict[str, Any]:
+    """Return the description of a study as it is stored."""
+    study = plan.study
+    axes: dict[str, dict[str, None]] = {}
+    for run in plan.runs:
+        for name, value in run.point.items():
+            axes.setdefault(name, {})[value] = None
+    return {
+        "title": study.title,
+        "command": study.command.name,
+        "file": str(study.path.resolve()),
+        "text": study.text,
+        "axes": {name: list(values) for name, values in axes.items()},
+        "baseline": {name: text_of(value) for name, value in study.study.baseline.items()},
+        "measures": list(study.study.measures),
+        "seeds": list(study.study.seeds or ()),
+    }
+
+
+def perform(
+    plan: Plan, store: Store, executor: Executor, watch: Callable[[Progress], None]
+) -> Progress:
+    """Perform the runs of a plan that are to be computed, and store each as soon as it is known.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    store
+        The store, open for writing.
+    executor
+        Where the runs are computed.
+    watch
+        Function that is called with the progress after each run and several times a second.
+
+    Returns
+    -------
+    Progress
+        What was done; `stopping` if an interrupt ended it.
+
+    Raises
+    ------
+    StoreError
+        If a result cannot be stored.
+    """
+    store.set_study(plan.study.name, about(plan), plan.members())
+    progress = Progress(plan.study.name, len({task.key for task in plan.tasks}), 0)
+    progress.stored = progress.runs - len(plan.todo)
+    limits = plan.limits
+    tasks = [plan.tasks[number] for number in plan.todo]
+    execute(
+        tasks,
+        executor,
+        lambda task, packed, wall_s, memory: store.add(
+            task, packed, wall_s=wall_s, memory_bytes=memory, limits=limits.table
+        ),
+        limits,
+        progress,
+        Path(store.folder),
+        watch,
+    )
+    return progress
