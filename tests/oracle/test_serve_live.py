@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from tests.oracle.tools import require_tools
@@ -190,3 +194,46 @@ def test_exported_tables_are_enough_to_begin(tmp_path: Path) -> None:
         # With an LMC of 2 there are three further LIDs.
         assert len(client.key("a", "halo").alternatives_paths) == 3
         assert check_paths(subnet, client, "a", "halo", 8) == 3 * 8
+
+
+def test_cables_of_a_simulated_subnet_are_unplugged_as_the_documentation_says(
+    tmp_path: Path,
+) -> None:
+    require_tools("curl", "opensm", "ibsim")
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
+    section = page.partition("## Without hardware")[2].partition("\n## ")[0]
+    start, unlink, relink, _ = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    command = re.search(r"weft serve '(.*)' (--ibsim) --tokens", start)
+    assert command
+    with (
+        serving(command[1], tmp_path, command[2], tokens=True) as served,
+        served.client() as client,
+    ):
+
+        def typed(text: str) -> object:
+            auth = 'auth="Authorization: Bearer $WEFT_TOKEN" json="Content-Type: application/json"'
+            run = subprocess.run(
+                ["sh", "-ec", f"{auth}\n{text}"], env=served.environment, capture_output=True,
+                text=True, timeout=LIMIT_S, check=True,
+            )  # fmt: skip
+            return json.loads(run.stdout)
+
+        placed = client.place("cfd", num_hosts=16, phases={"halo": "bit-reversal"})
+        served.wait_ready("cfd")
+        version = client.changes("cfd").version
+        assert typed(unlink) == {"unplugged": ["s1-0[5]"]}
+        (change,) = client.changes("cfd", version, wait_s=60).changes
+        assert (change.kind, change.phase) == ("withdrawn", "halo")
+        assert client.state().subnet.missing_cables == ["s1-0[5] -- s2-0[1]"]
+        served.wait_ready("cfd")
+        assert typed(relink) == {"unplugged": []}
+        wait(lambda: not client.state().subnet.missing_cables)
+
+        for token, port, status in (
+            (placed.token, "s1-0[5]", 403), (served.admin_token, "s1-0[9]", 422)
+        ):  # fmt: skip
+            answer = httpx.post(
+                f"{served.url}/v1/ibsim/unlink", json={"port": port},
+                headers={"Authorization": f"Bearer {token}"},
+            )  # fmt: skip
+            assert answer.status_code == status, answer.text

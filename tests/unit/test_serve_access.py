@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -331,6 +332,36 @@ def test_other_addresses_need_tls(
     assert main(["serve", FABRIC, "--host", address, "--store", str(store)]) == 2
     assert "is not a loopback address: give --tls-cert" in capsys.readouterr().err
     assert not store.exists()
+
+
+def test_wrong_options_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certificate, store = tmp_path / "certificate.pem", tmp_path / "store"
+    certificate.write_text("-")
+    missing = tmp_path / "key.pem"
+    for options, error in (
+        (["--alternatives", "0"], "--alternatives must be at least 1, not 0"),
+        (["--tls-cert", "a.pem"], "expected both --tls-cert and --tls-key, or neither"),
+        (["--tls-cert", str(certificate), "--tls-key", str(missing)], f"{missing}: does not exist or"),
+        (["--ibsim", "--opensm", "opensm.conf"], "expected --opensm or --ibsim, and not both"),
+    ):
+        assert main(["serve", FABRIC, "--store", str(store), *options]) == 2
+        assert error in capsys.readouterr().err
+        assert not store.exists()
+
+
+def test_a_port_in_use_is_refused_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        options = ["--store", str(tmp_path / "store"), "--port", str(port)]
+        assert main(["serve", FABRIC, *options]) == 2
+    assert capsys.readouterr().err.endswith(
+        f"cannot listen on 127.0.0.1:{port}: Address already in use; stop the other program, or "
+        "give another --port\n"
+    )
 
 
 # -- work of processes -------------------------------------------------------------------------

@@ -23,7 +23,7 @@ def blocks(page: str, language: str) -> list[str]:
 def test_the_walk_with_curl_runs_and_answers_as_it_says(tmp_path: Path) -> None:
     require_tools("curl")
     walk = (DOCS / "serve.md").read_text().partition("## With curl")[2].partition("\n## ")[0]
-    start, *steps = blocks(walk, "sh")
+    start, _, *steps = blocks(walk, "sh")  # the second sets address and token
     command = re.search(r"weft serve '(.*)' --tokens", start)
     assert command
     with serving(command[1], tmp_path, tokens=True) as service:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
+import os
 import secrets
 import socket
 import sys
@@ -124,34 +126,40 @@ def serve_command(
     from weft.routing_keys.tables import installed_tables, most_lmc
     from weft.service import makers
     from weft.service.access import ADMINISTRATOR, Access, Limits
+    from weft.service.ibsim import add_cables
     from weft.service.installer import Attachment, Installer
     from weft.service.service import Rules, Service
     from weft.service.store import Store
 
     loopback = _is_loopback(host)
     if (tls_cert is None) != (tls_key is None):
-        raise InputError("--tls-cert and --tls-key are given together")
+        raise InputError("expected both --tls-cert and --tls-key, or neither")
     if not loopback and tls_cert is None and not send_tokens_unencrypted:
         raise InputError(
-            f"{host} is not a loopback address: give --tls-cert and --tls-key, or "
-            "--send-tokens-unencrypted"
+            f"{host} is not a loopback address: give --tls-cert and --tls-key, or accept that "
+            "tokens can be read on the network with --send-tokens-unencrypted"
         )
     if not 0 < lease < float("inf"):
         raise InputError(f"--lease must be above 0 s, not {lease:g}")
+    if ibsim and opensm is not None:
+        raise InputError("expected --opensm or --ibsim, and not both")
+    if alternatives < 1:
+        raise InputError(f"--alternatives must be at least 1, not {alternatives}")
+    for file in (tls_cert, tls_key):
+        if file is not None and not os.access(file, os.R_OK):
+            raise InputError("does not exist or cannot be read", file=file)
     with announced_compile():
         loaded = options.load(fabric)
         key_network(loaded)
         for name in engine:
             engines.bind(*engines.parse(name))
-    if ibsim and opensm is not None:
-        raise InputError("expected only one of --opensm and --ibsim")
     most = most_lmc(loaded)
     if lmc is not None and not 1 <= lmc <= most:
-        raise InputError(f"{loaded.name} has room for an LMC of {most}, not {lmc}")
+        raise InputError(f"--lmc must be 1 to {most} on {loaded.name}, not {lmc}")
     opened = Store(store, loaded.digest, {"criterion": criterion, "while_missing": while_missing})
     rules = Rules(criterion, while_missing, lease, max_applications)
     with closing(opened), ExitStack() as stack:
-        installer = None
+        installer = subnet = None
         if ibsim:
             base = makers.base_routes(loaded, engine)
             tables = installed_tables(loaded, base, [], lmc or most, loaded)
@@ -162,10 +170,11 @@ def serve_command(
             place = Attachment(opensm, opensm_pid, opensm_cache, opensm_log, opensm_timeout)
             installer = Installer(loaded, place, engine)
             if lmc not in (None, installer.lmc):
-                raise InputError(f"OpenSM has LMC {installer.lmc}, not {lmc}")
+                raise InputError(f"--lmc is {lmc}, but OpenSM has LMC {installer.lmc}")
             lmc = installer.lmc
         settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
         stream = stack.enter_context(_listening(host, port))
+        port = stream.getsockname()[1]  # with --port 0, a free one
         access = Access(
             opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate),
             hosts=(host.lower(), f"[{host.lower()}]", "localhost", "127.0.0.1", "[::1]"),
@@ -185,8 +194,11 @@ def serve_command(
 
         async def run() -> None:
             service = Service(loaded, opened, settings, rules, installer)
+            app = http.application_of(service, access)
+            if subnet is not None:
+                add_cables(app, access, subnet)
             config = uvicorn.Config(
-                http.application_of(service, access), lifespan="off", log_level="warning",
+                app, lifespan="off", log_level="warning",
                 access_log=False, server_header=False,
                 # Clients may wait for changes much longer.
                 timeout_graceful_shutdown=3,
@@ -238,4 +250,7 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
+        reason = reason.partition(" (while ")[0]  # create_server repeats the address
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            reason += "; stop the other program, or give another --port"
         raise InputError(f"cannot listen on {host}:{port}: {reason}") from None

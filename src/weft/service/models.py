@@ -272,6 +272,18 @@ class State(_Body):
     problems: list[str] = Field(description="As in Health.")
 
 
+class CableRequest(_Request):
+    """A cable of a simulated subnet."""
+
+    port: str = Field(max_length=256, description="One of its ports, as in 'leaf3[12]'.")
+
+
+class Unplugged(_Body):
+    """The cables of a simulated subnet that are unplugged."""
+
+    unplugged: list[str] = Field(description="A port of each, as it was given.")
+
+
 class ErrorContent(_Body):
     """What is wrong, for programs and for people."""
 

@@ -94,6 +94,11 @@ class Running:
         return self.initial_fabric.without(cables=self._pulled)
 
     @property
+    def unplugged(self) -> tuple[str, ...]:
+        """A port of each cable that is unplugged, ``node[port]``."""
+        return tuple(self._pulled.values())
+
+    @property
     def version(self) -> str:
         """Version of OpenSM, such as ``3.3.23``."""
         return version(log_text(self.log))
