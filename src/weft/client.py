@@ -239,7 +239,7 @@ class _Interface:
 
     @_endpoint
     def remove(self, application: str | None) -> _Call[None]:
-        """Remove an application: its keys are given back, and its hosts are free."""
+        """Remove an application: give back its keys and free its hosts."""
         return _Call("DELETE", _path(application), type(None))
 
     @_endpoint
@@ -264,10 +264,10 @@ class _Interface:
         application, phase
             Names.
         lease_s
-            Time after which the key is given back unless `renew` is called; by default the
-            service's.
+            Time in seconds after which the service takes the key back unless `renew` is called; by
+            default that of the service.
         wait_s
-            How long to wait for tables that are not installed yet.
+            How long to wait, in seconds, if the tables of the key are not loaded yet.
         paths
             Whether the answer lists the path of each flow.
         """
@@ -282,7 +282,7 @@ class _Interface:
 
     @_endpoint
     def renew(self, application: str | None) -> _Call[models.Renewal]:
-        """Begin the leases of all keys that an application holds anew."""
+        """Restart the leases of all keys that an application holds."""
         return _Call("POST", f"{_path(application)}/renew", models.Renewal)
 
     @_endpoint
@@ -296,9 +296,9 @@ class _Interface:
         application
             Its name.
         after
-            `version` of the last answer; 0 for all that the service remembers.
+            `version` of the previous answer; 0 for all changes that the service remembers.
         wait_s
-            How long to wait if nothing has happened.
+            How long to wait for a change, in seconds, if there is none yet.
         """
         query = {"after": str(after), "wait_s": str(wait_s)}
         return _Call("GET", f"{_path(application)}/changes", models.Changes, None, query, wait_s)
@@ -326,7 +326,7 @@ class _Interface:
             return TypeAdapter(call.answer).validate_json(response.content)
         except ValidationError as error:
             raise WeftError(
-                f"{self.url} does not answer as weft serve does: {_first_of(error)}"
+                f"the answer of {self.url} is not one of weft serve: {_first_of(error)}"
             ) from None
 
     def _unreachable(self, error: Exception) -> WeftError:
@@ -335,6 +335,8 @@ class _Interface:
             why = f"no answer within {self.timeout_s:g} s"
         else:
             why = str(error) or type(error).__name__
+            if "CERTIFICATE_VERIFY_FAILED" in why:
+                why += "; WEFT_CA_FILE names the certificate of an authority to trust"
         return WeftError(f"cannot reach weft serve at {self.url}: {why}")
 
 
@@ -391,7 +393,7 @@ def default_application(application: str | None) -> str:
     """
     found = application or os.environ.get("WEFT_APPLICATION")
     if not found:
-        raise InputError("expected the name of an application, or WEFT_APPLICATION to be set")
+        raise InputError("give the name of the application, or set WEFT_APPLICATION")
     return found
 
 
@@ -492,7 +494,7 @@ class Held(_Lease):
             return
         self._over.set()
         self._thread.join(1.0)  # a renewal under way does no harm
-        if not self.lost:  # the key may be granted to another one by now
+        if not self.lost:  # otherwise this would give back a later grant
             try:
                 self._client.done(self.grant.application, self.grant.phase)
             except ServiceError as error:
@@ -523,7 +525,7 @@ class AsyncHeld(_Lease):
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        if not self.lost:  # the key may be granted to another one by now
+        if not self.lost:  # otherwise this would give back a later grant
             try:
                 await self._client.done(self.grant.application, self.grant.phase)
             except ServiceError as error:
@@ -544,10 +546,10 @@ class Client(_Interface):
     token
         Token of the application or of the administrator; by default that of ``WEFT_TOKEN``.
     timeout_s
-        Longest time for an answer in seconds, on top of the time for which a call asks to wait.
+        Longest time for an answer in seconds, in addition to the `wait_s` of a call.
     ca_file
-        Certificate (PEM) of the authority that signed the service's; by default that of
-        ``WEFT_CA_FILE``, or those that httpx knows.
+        Certificate (PEM) of the authority that signed the certificate of the service; by default
+        that of ``WEFT_CA_FILE``, or those that httpx trusts.
     transport
         Transport of httpx in place of the network, for tests.
 
@@ -555,7 +557,7 @@ class Client(_Interface):
     ------
     WeftError
         If httpx is not installed, or the certificate cannot be read. Every call raises it if the
-        service cannot be reached or does not answer as `weft serve` does, `ServiceError` if the
+        service cannot be reached or its answer is not one of `weft serve`, `ServiceError` if the
         service refuses the request, and `InputError` for an argument that cannot be right.
 
     Notes

@@ -1,9 +1,9 @@
-"""Application-flow manager: an MPI program asks `weft serve` for the routes of its next phase.
+"""Application flow manager: an MPI program asks `weft serve` for the routes of its next phase.
 
 `request` and `done` are the commands RODRequest and RODDone of the Routing Keys paper (section III,
-figure 5(b)). Rank 0 of a communicator asks for all its ranks, and each learns with which LID it
-reaches its peers. How an MPI library is told is on the page "MPI and routing keys" of the docs.
-Communicators are mpi4py's; the package is ``weft[mpi]``.
+figure 5(b)). Rank 0 of a communicator asks for all its ranks, and each learns the LIDs of its
+peers. The page "MPI and routing keys" of the documentation says how to pass them to an
+MPI library. Communicators are those of mpi4py; install ``weft[mpi]``.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class PhaseRoutes:
     def path_bits(self, peer: int) -> int:
         """Return the number to add to the base LID of a peer (a rank of the communicator).
 
-        It is 0, which stands for the base routes, for peers to which the key has no flow.
+        For peers to which the key has no flow it is 0, the base routes.
         """
         return self._path(peer)[0]
 
     def dlid(self, peer: int) -> int | None:
         """Return the LID with which this rank reaches a peer (a rank of the communicator).
 
-        It is None if the service knows no LIDs (it has no subnet manager), and for peers to which
+        It is None if the service has no subnet manager and so knows no LIDs, and for peers to which
         the key has no flow.
         """
         return self._path(peer)[1]
@@ -82,7 +82,7 @@ class PhaseRoutes:
 
 @dataclass(frozen=True)
 class _Asked:
-    """Where and for what rank 0 asks."""
+    """What rank 0 asks for, and of which service."""
 
     url: str | None
     token: str | None
@@ -120,20 +120,20 @@ def request(
     key
         Name of the phase.
     url, token, application
-        Of the service, as for `weft.client.Client`; only rank 0 uses them. The defaults are
-        ``WEFT_URL``, ``WEFT_TOKEN`` and ``WEFT_APPLICATION``.
+        Address of the service, token, and name of the application; only rank 0 uses them. The
+        defaults are ``WEFT_URL``, ``WEFT_TOKEN`` and ``WEFT_APPLICATION``.
     rank, host
-        Rank of this process in the application, which has one rank per host; or the name of its
-        host in the fabric, where several processes share a host. By default the host that
-        ``WEFT_HOST`` names, and without it the rank in MPI_COMM_WORLD.
+        Rank of this process in the application, which has one rank per host; or, where several
+        processes share a host, the name of the host in the fabric. By default the host is that of
+        ``WEFT_HOST``; if this is not set, the rank is that in MPI_COMM_WORLD.
     lease_s
-        Lease of the key; by default the service's.
+        Lease of the key in seconds; by default that of the service.
     wait_s
-        How long to wait for tables that are not installed yet.
+        How long to wait, in seconds, if the tables of the key are not loaded yet.
     timeout_s
-        Longest time for an answer of the service, on top of `wait_s`.
+        Longest time for an answer of the service in seconds, in addition to `wait_s`.
     fallback
-        Use the base routes, with a warning of rank 0, if the service refuses or cannot be reached.
+        If the service refuses or cannot be reached, use the base routes and warn on rank 0.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def request(
 def done(comm: Any, key: str) -> None:
     """Give back the key of a phase that has ended (RODDone); all ranks call this.
 
-    A barrier comes first, so that no rank communicates any more when the key is given back.
+    A barrier comes first, so that no rank still communicates when the key is given back.
 
     Parameters
     ----------
@@ -185,8 +185,8 @@ def done(comm: Any, key: str) -> None:
     Raises
     ------
     WeftError
-        On all ranks, if the key was not requested, or the service cannot be reached and `fallback`
-        was not set in `request`; the lease then ends the grant.
+        On all ranks, if the key was not requested, or if the service cannot be reached and
+        `fallback` was not set in `request`; the grant then ends with its lease.
 
     Warns
     -----
@@ -204,7 +204,7 @@ def _on_first(comm: Any, function: Callable[[], T]) -> T:
     if comm.rank == 0:
         try:
             result = function()
-        except Exception as caught:  # another rank would wait for ever
+        except Exception as caught:  # otherwise the other ranks would wait for ever
             error = caught
     sent = error
     if error is not None and not isinstance(error, WeftError):  # which may not be picklable
@@ -230,7 +230,7 @@ def _ask(
         `PhaseRoutes.paths` of each rank of the application.
     """
     if (comm, asked.key) in _held:
-        raise InputError(f"key {asked.key} is requested again before it is done")
+        raise InputError(f"key {asked.key} is held already: call done before requesting it again")
     from weft.client import default_application
 
     application = default_application(asked.application)
@@ -265,7 +265,7 @@ def _unknown(place: int | str) -> int:
 
 def _give_back(comm: int, key: str) -> None:
     if (comm, key) not in _held:
-        raise InputError(f"key {key} was not requested on this communicator, or is done already")
+        raise InputError(f"key {key} is not held on this communicator: call request before done")
     held, fallback = _held.pop((comm, key))
     if held is None:
         return
@@ -274,7 +274,7 @@ def _give_back(comm: int, key: str) -> None:
     except WeftError as error:
         if not fallback:
             raise
-        _warn(f"key {key} could not be given back, and ends with its lease: {error}")
+        _warn(f"key {key} could not be given back; its grant ends with its lease: {error}")
 
 
 def _warn(text: str) -> None:
@@ -304,14 +304,14 @@ def _ranks(where: Sequence[int | str], application: str, hosts: Sequence[str]) -
         found = known.get(place) if isinstance(place, str) else place
         if found is None:
             raise InputError(
-                f"rank {number} of the communicator is on host {place}, which application "
-                f"{application} does not have"
+                f"rank {number} of the communicator is on host {place}, which is not a host of "
+                f"application {application}"
             )
         if not 0 <= found < len(hosts):
             raise InputError(
                 f"rank {number} of the communicator would be rank {found} of application "
-                f"{application}, which has {len(hosts)}: if several processes share a host, give "
-                "each the name of its host (host=)"
+                f"{application}, which has only {len(hosts)} ranks, one per host; if several "
+                "processes share a host, give each the name of its host (host= or WEFT_HOST)"
             )
         ranks.append(found)
     return ranks

@@ -172,11 +172,12 @@ printed("not begun", outcome(lambda: weft.mpi.done(world, "a")))
     expected = {
         "no phase": "ServiceError: application small has no phase b",
         "too many": "InputError: rank 2 of the communicator would be rank 2 of application small, "
-        "which has 2: if several processes share a host, give each the name of its host (host=)",
-        "no host": "InputError: rank 0 of the communicator is on host nowhere, which application "
-        "small does not have",
+        "which has only 2 ranks, one per host; if several processes share a host, give each the "
+        "name of its host (host= or WEFT_HOST)",
+        "no host": "InputError: rank 0 of the communicator is on host nowhere, which is not "
+        "a host of application small",
         "no token": "ServiceError: this token does not give the right to this",
-        "not begun": "InputError: key a was not requested on this communicator, or is done already",
+        "not begun": "InputError: key a is not held on this communicator: call request before done",
     }
     for title, error in expected.items():
         assert found[title] == [error] * 3
@@ -276,7 +277,7 @@ printed("done again", told(lambda: weft.mpi.done(world, "a")))
         )
     assert str(port) in service.url
     assert found["first"] == ["False", "False"]
-    lost = "key a could not be given back, and ends with its lease"
+    lost = "key a could not be given back; its grant ends with its lease"
     assert found["done"] == [f"(None, ['{lost}'])", "(None, [])"]
     away = "((True, 0, None), {})"
     assert found["second"] == [

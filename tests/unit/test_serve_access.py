@@ -343,7 +343,10 @@ def test_wrong_options_are_refused_before_anything_is_written(
     for options, error in (
         (["--alternatives", "0"], "--alternatives must be at least 1, not 0"),
         (["--tls-cert", "a.pem"], "expected both --tls-cert and --tls-key, or neither"),
-        (["--tls-cert", str(certificate), "--tls-key", str(missing)], f"{missing}: does not exist or"),
+        (
+            ["--tls-cert", str(certificate), "--tls-key", str(missing)],
+            f"{missing}: does not exist or",
+        ),
         (["--ibsim", "--opensm", "opensm.conf"], "expected --opensm or --ibsim, and not both"),
     ):
         assert main(["serve", FABRIC, "--store", str(store), *options]) == 2

@@ -245,7 +245,7 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = capsys.readouterr().out
         assert "all decisions are the same" in out
         assert "as recorded" in out
-        assert "flows on every link are those of the prediction" in out
+        assert "simulated flows are as predicted on every link" in out
     assert main(["replay", "s.sqlite", SPEC, "--choice", "shift", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["different"] == 0
@@ -267,7 +267,7 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["text", SPEC], "text:1: is not a line of a log of weft serve"),
         (["part", SPEC], "part: event 1 of the log contradicts the events before it: there is no"),
         (["s.sqlite", "xgft:2;4,4;1,2"], "s.sqlite: is the store of another fabric"),
-        (["s.sqlite", SPEC, "--criterion", "variance"], "s.sqlite: was made with criterion max"),
+        (["s.sqlite", SPEC, "--criterion", "variance"], "s.sqlite: was recorded with criterion max"),
         (["s.sqlite", SPEC, "--moments", "0"], "--moments must be at least 1"),
         (["cut", SPEC], "cut: cannot be read as a store"),
         (["other.sqlite", SPEC], "other.sqlite: cannot be read as a store"),

@@ -81,7 +81,7 @@ COMMANDS = {
     ),
     "replay": (
         "weft.cli.replay:replay_command",
-        "Replay a log of 'weft serve': are all decisions the same, and how good were they?",
+        "Repeat the decisions in a log of 'weft serve', check them, and compare other rules.",
     ),
     "route": (
         "weft.cli.route:route_command",

@@ -1,4 +1,4 @@
-"""`weft replay`: a recorded log of `weft serve` again, also with other rules."""
+"""`weft replay`: repeat the decisions in a log of `weft serve`, and try other rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROWS = {"recorded": "as recorded", "base": "base routes"}
 def replay_command(
     log: Annotated[
         Path,
-        Parameter(help="Lines of GET /v1/log, or a store, which is only read."),
+        Parameter(help="A file with the lines of GET /v1/log, or a store; it is only read."),
     ],
     fabric: FabricArgument,
     /,
@@ -38,26 +38,26 @@ def replay_command(
     choice: Annotated[
         tuple[Choice, ...],
         Parameter(
-            help="Another rule for the same requests, with keys made for the whole fabric. "
+            help="Another rule to choose paths for the same requests, without missing cables. "
             "Repeatable."
         ),
     ] = (),
     level: Annotated[
         Literal["none", "packet"],
         Parameter(
-            help="packet: send one message for each flow of the keys that met, on exactly the "
-            "granted paths, and compare the flows on each link with the prediction."
+            help="packet: simulate one message for each flow of the keys held at the same time, "
+            "on exactly the granted paths, and compare the flows on each link with the prediction."
         ),
     ] = "none",
     moments: Annotated[
-        Whole, Parameter(help="Sets of granted keys for --level packet, the most contended first.")
+        Whole, Parameter(help="Number of moments for --level packet, the most contended first.")
     ] = 5,
     criterion: Annotated[
-        Criterion | None, Parameter(help="That of the service. Default: that of a store, or max.")
+        Criterion | None, Parameter(help="As for the service. Default: that of the store, or max.")
     ] = None,
     while_missing: Annotated[
         WhileMissing | None,
-        Parameter(help="That of the service. Default: that of a store, or wait."),
+        Parameter(help="As for the service. Default: that of the store, or wait."),
     ] = None,
     alternatives: Annotated[
         Whole, Parameter(help="Alternatives of each key, for --choice installed.")
@@ -65,7 +65,7 @@ def replay_command(
     seed: Annotated[Whole, Parameter(help="Seed of the keys for --choice.")] = 0,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
-    """Replay a log of 'weft serve': are all decisions the same, and how good were they?
+    """Repeat the decisions in a log of 'weft serve', check them, and compare other rules.
 
     The exit status is 1 if a decision or a number of flows on a link differs.
     """
@@ -81,11 +81,14 @@ def replay_command(
     ):  # fmt: skip
         stored = source.settings.get(name)
         if None not in (given, stored) and given != stored:
-            raise InputError(f"was made with {name} {stored}, not {given}", file=log)
+            raise InputError(f"was recorded with {name} {stored}, not {given}", file=log)
         rules[name] = given or stored or usual
     with announced_compile():
         if source.digest not in ("", loaded.digest):
-            raise InputError(f"is the store of another fabric than {loaded.name}", file=log)
+            raise InputError(
+                f"is the store of another fabric than {loaded.name}; give the one that weft serve "
+                "was started with", file=log,
+            )  # fmt: skip
         try:
             found = replay(
                 loaded, source.lines, tuple(dict.fromkeys(choice)), **rules,
@@ -117,7 +120,7 @@ def _print(found: Replayed, twins: list[Twin], packets: bool) -> None:
         else f"{found.different:,} decisions differ from the recorded ones"
     )
     screen.print(f"{found.events:,} events; {same}.", soft_wrap=True)
-    base = f", of which {found.on_base:,} got the base routes and count nowhere below"
+    base = f", of which {found.on_base:,} on the base routes, which are not counted below"
     screen.print(
         f"{found.requests:,} granted requests{base if found.on_base else ''}; keys were held for "
         f"{held_s:,.1f} s.",
@@ -133,9 +136,9 @@ def _print(found: Replayed, twins: list[Twin], packets: bool) -> None:
         screen.print(_twin_table(twins))
         differing = sum(twin.differing for twin in twins)
         screen.print(
-            "The flows on every link are those of the prediction."
+            "The simulated flows are as predicted on every link."
             if not differing
-            else f"On {differing:,} links the flows are not those of the prediction.",
+            else f"On {differing:,} links the simulated flows are not as predicted.",
             soft_wrap=True,
         )
 

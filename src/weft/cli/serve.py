@@ -32,7 +32,7 @@ def serve_command(
     /,
     *,
     store: Annotated[
-        Path, Parameter(help="SQLite database of the state; it is created if it does not exist.")
+        Path, Parameter(help="SQLite database of the state, created if it does not exist.")
     ] = Path("weft-serve.sqlite"),
     host: Annotated[str, Parameter(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[Whole, Parameter(help="Port to listen on.")] = PORT,
@@ -40,12 +40,13 @@ def serve_command(
         tuple[str, ...],
         Parameter(
             name=["--engine", "-e"],
-            help="Engine of the routes to the first LID of each host. Repeatable; the first that "
-            "fits is used, also after a cable has died.",
+            help="Engine of the base routes, those to the first LID of each host. Repeatable; the "
+            "first that fits is used, also after a cable has failed.",
         ),
     ] = ("dmodk", "updn"),
     alternatives: Annotated[
-        Whole, Parameter(help="Alternatives of each key in the forwarding tables.")
+        Whole,
+        Parameter(help="Largest number of alternatives of each key in the forwarding tables."),
     ] = 4,
     lmc: Annotated[
         Whole | None,
@@ -57,12 +58,13 @@ def serve_command(
     opensm: Annotated[
         Path | None,
         Parameter(
-            help="opensm.conf of the running OpenSM that loads the tables, with routing_engine "
-            "file and an lmc. Default: no subnet manager; keys are only planned."
+            help="opensm.conf of the running OpenSM that loads the tables; it must set "
+            "routing_engine file and an lmc above 0. Default: no subnet manager; keys are only "
+            "planned."
         ),
     ] = None,
     opensm_pid: Annotated[
-        str, Parameter(help="Process id of OpenSM, or the file that contains it.")
+        str, Parameter(help="Process id of OpenSM, or a file that contains it.")
     ] = "/run/opensm.pid",
     opensm_cache: Annotated[Path, Parameter(help="Folder of OpenSM's guid2lid.")] = Path(CACHE),
     opensm_log: Annotated[
@@ -73,21 +75,29 @@ def serve_command(
     ] = TIMEOUT_S,
     ibsim: Annotated[
         bool,
-        Parameter(help="Run OpenSM on a simulated fabric, without hardware, and use it."),
+        Parameter(
+            help="Start OpenSM on a simulated subnet, and use it. Cables can be unplugged by "
+            "/v1/ibsim/unlink."
+        ),
     ] = False,
     criterion: Annotated[
-        Criterion, Parameter(help="What a grant minimises: the largest load, or the variance.")
+        Criterion,
+        Parameter(
+            help="What the choice of an alternative minimises: the largest load of a link, or the "
+            "variance of the loads."
+        ),
     ] = "max",
     while_missing: Annotated[
         WhileMissing,
         Parameter(
-            help="What a request does while tables are not installed: wait, or use the base routes."
+            help="What a request gets while its key is not in the tables: an error after its "
+            "wait_s, or the base routes at once."
         ),
     ] = "wait",
     lease: Annotated[
-        float, Parameter(help="Seconds after which a key is given back unless it is renewed.")
+        float, Parameter(help="Seconds after which a grant ends unless it is renewed.")
     ] = 300.0,
-    seed: Annotated[Whole, Parameter(help="Seed of the keys.")] = 0,
+    seed: Annotated[Whole, Parameter(help="Seed of the random choices when keys are made.")] = 0,
     tokens: Annotated[bool, Parameter(help="Require tokens, also on a loopback address.")] = False,
     new_admin_token: Annotated[
         bool, Parameter(help="Replace the administrator's token, and print the new one.")
@@ -97,8 +107,8 @@ def serve_command(
     send_tokens_unencrypted: Annotated[
         bool,
         Parameter(
-            help="Listen on the network without TLS: anyone on the way can read tokens and use "
-            "them."
+            help="Serve other machines without TLS. Anyone who can read the traffic can use the "
+            "tokens."
         ),
     ] = False,
     max_body: Annotated[Whole, Parameter(help="Largest request body in bytes.")] = 64 << 20,
@@ -108,10 +118,11 @@ def serve_command(
     max_applications: Annotated[Whole, Parameter(help="Largest number of applications.")] = 1000,
     options: FabricOptions = NO_OPTIONS,
 ) -> int:
-    """Place applications, make their routing keys, and grant them over HTTP.
+    """Place applications on a fat tree, make their routing keys, and grant them over HTTP.
 
-    Without tokens, every user of this machine can do everything; other addresses than loopback
-    require tokens and TLS. The interface is described at /v1/openapi.json, and / is a page.
+    Without --tokens, every user of this machine can do everything. Addresses other than loopback
+    require tokens and TLS. The address / shows the state as a page, and /v1/openapi.json describes
+    the interface.
     """
     try:
         import uvicorn
@@ -134,13 +145,6 @@ def serve_command(
     loopback = _is_loopback(host)
     if (tls_cert is None) != (tls_key is None):
         raise InputError("expected both --tls-cert and --tls-key, or neither")
-    if not loopback and tls_cert is None and not send_tokens_unencrypted:
-        raise InputError(
-            f"{host} is not a loopback address: give --tls-cert and --tls-key, or accept that "
-            "tokens can be read on the network with --send-tokens-unencrypted"
-        )
-    if not 0 < lease < float("inf"):
-        raise InputError(f"--lease must be above 0 s, not {lease:g}")
     if ibsim and opensm is not None:
         raise InputError("expected --opensm or --ibsim, and not both")
     if alternatives < 1:
@@ -148,6 +152,13 @@ def serve_command(
     for file in (tls_cert, tls_key):
         if file is not None and not os.access(file, os.R_OK):
             raise InputError("does not exist or cannot be read", file=file)
+    if not loopback and tls_cert is None and not send_tokens_unencrypted:
+        raise InputError(
+            f"{host} is not a loopback address: give --tls-cert and --tls-key, or accept that "
+            "tokens can be read on the network with --send-tokens-unencrypted"
+        )
+    if not 0 < lease < float("inf"):
+        raise InputError(f"--lease must be above 0 s, not {lease:g}")
     with announced_compile():
         loaded = options.load(fabric)
         key_network(loaded)
@@ -174,7 +185,6 @@ def serve_command(
             lmc = installer.lmc
         settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
         stream = stack.enter_context(_listening(host, port))
-        port = stream.getsockname()[1]  # with --port 0, a free one
         access = Access(
             opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate),
             hosts=(host.lower(), f"[{host.lower()}]", "localhost", "127.0.0.1", "[::1]"),
