@@ -145,7 +145,9 @@ def test_a_withdrawn_key_is_given_back_and_made_anew(ledger: Ledger) -> None:
     for name in PHASES:
         phase = ledger.phase("a", name)
         assert (phase.state, phase.reason, phase.key) == (KeyState.MAKING, "cable", None)
-    with pytest.raises(Refused, match="the key of phase p is not installed: cable") as refused:
+    with pytest.raises(
+        Refused, match="the key of phase p is not in the tables yet: cable"
+    ) as refused:
         ledger.handle(Requested(4, "a", "p", 5))
     assert refused.value.code == "not_ready"
     ledger.handle(made(5, "a", "p"))
@@ -155,7 +157,7 @@ def test_a_withdrawn_key_is_given_back_and_made_anew(ledger: Ledger) -> None:
 def test_a_failed_key_says_why_and_can_be_made_later() -> None:
     ledger = new_ledger()
     handled(ledger, placed("a")[0], Failed(2, "a", "p", "no path"))
-    with pytest.raises(Refused, match="is not installed: no path") as refused:
+    with pytest.raises(Refused, match="could not be made: no path") as refused:
         ledger.handle(Requested(3, "a", "p", 5))
     assert refused.value.code == "key_failed"
     handled(ledger, made(4, "a", "p"), Requested(5, "a", "p", 5))

@@ -334,6 +334,21 @@ def test_other_addresses_need_tls(
     assert not store.exists()
 
 
+def test_a_refusal_names_the_method_and_each_wrong_field(two: Served) -> None:
+    caller, *_ = two
+    path = "/v1/applications/a/keys/p/request"
+    assert caller.refused("GET", path, token=ROOT) == (
+        405, "method_not_allowed", f"GET {path}: Method Not Allowed; expected POST",
+    )  # fmt: skip
+    body = {"nam": "c", "num_hosts": 0, "workload": "x", "a": 1, "b": 2}
+    message = caller.refused("POST", "/v1/applications", body, token=ROOT)[2]
+    name, hosts, extra, more = message.split("; ")
+    assert name == "name: Field required"
+    assert hosts.startswith("num_hosts: ")
+    assert extra == "nam: Extra inputs are not permitted"
+    assert more == "and 2 more"
+
+
 def test_wrong_options_are_refused_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,7 +139,7 @@ def test_phases_are_flows_patterns_or_keys_of_a_workload() -> None:
     found = expand(8, None, "cartesian:keys=true")
     assert len(found) == 6
     assert all(len(sources) == 8 for sources, _ in found.values())
-    with pytest.raises(InputError, match="there are two phases a"):
+    with pytest.raises(InputError, match="there are two phases named a"):
         expand(4, [("a", "shift"), ("a", "shift")], None)
     with pytest.raises(InputError, match="expected one of 'weft list applications'"):
         expand(4, None, "/etc/passwd")
@@ -152,7 +152,7 @@ def test_advice_prefers_less_contention_then_fewer_leaf_switches() -> None:
     assert best.hosts == (20, 21, 22, 23)
     assert best.leaf_switches == 1
     assert all(best.contention <= each.contention for each in others)
-    with pytest.raises(InputError, match="9 hosts are wanted, but 8 are free"):
+    with pytest.raises(InputError, match="9 hosts are wanted, but only 8 are free"):
         advise(9, free, None, None, ())
 
 

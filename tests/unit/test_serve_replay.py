@@ -267,7 +267,10 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["text", SPEC], "text:1: is not a line of a log of weft serve"),
         (["part", SPEC], "part: event 1 of the log contradicts the events before it: there is no"),
         (["s.sqlite", "xgft:2;4,4;1,2"], "s.sqlite: is the store of another fabric"),
-        (["s.sqlite", SPEC, "--criterion", "variance"], "s.sqlite: was recorded with criterion max"),
+        (
+            ["s.sqlite", SPEC, "--criterion", "variance"],
+            "s.sqlite: was recorded with criterion max",
+        ),
         (["s.sqlite", SPEC, "--moments", "0"], "--moments must be at least 1"),
         (["cut", SPEC], "cut: cannot be read as a store"),
         (["other.sqlite", SPEC], "other.sqlite: cannot be read as a store"),

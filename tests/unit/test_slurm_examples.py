@@ -174,7 +174,7 @@ def test_jobs_that_do_not_ask_are_left_alone(cluster: Cluster, comment: str) -> 
         ({"COMMENT": "weft:cärtesian"}, "no word 'weft:WORKLOAD'"),
         ({"COMMENT": "weft:/etc/passwd"}, "no word 'weft:WORKLOAD'"),
         ({"COMMENT": "weft:"}, "no word 'weft:WORKLOAD'"),
-        ({"COMMENT": "weft:nothing"}, "there is no application 'nothing'"),
+        ({"COMMENT": "weft:nothing"}, "there is no workload 'nothing'"),
         ({"ID": "1;touch owned"}, "SLURM_JOB_ID is not a number"),
         ({"ID": "../../etc/x"}, "SLURM_JOB_ID is not a number"),
         ({"NODELIST": "other"}, "scontrol cannot list the hosts"),

@@ -89,7 +89,7 @@ COMMANDS = {
     ),
     "serve": (
         "weft.cli.serve:serve_command",
-        "Place applications, make their routing keys, and grant them over HTTP.",
+        "Place applications on a fat tree, make their routing keys, and grant them over HTTP.",
     ),
     "simulate": (
         "weft.cli.simulate:simulate_command",

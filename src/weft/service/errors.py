@@ -1,4 +1,4 @@
-"""Answers to requests that are refused: always one status, code and sentence."""
+"""Answers to refused requests: a status, a code and a message."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ _STATUS = {
 }
 #: Most characters of the message of an error, which may name what was sent.
 _MESSAGE = 2000
+#: Most errors of a body that a message lists.
+_MOST_ERRORS = 3
 _NAMES = {400: "bad_request", 404: "unknown_address", 405: "method_not_allowed"}
 
 
@@ -59,6 +61,8 @@ def error_answer(request: Request, error: Exception) -> Response:
         case HTTPException():
             code = _NAMES.get(error.status_code, "refused")
             message = f"{request.method} {request.url.path}: {error.detail}"
+            if allowed := (error.headers or {}).get("Allow"):
+                message += f"; expected {allowed}"
             return _answer(error.status_code, code, message, error.headers)
         case _:
             log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -81,21 +85,23 @@ def _invalid(errors: Sequence[Any], skipped: int) -> Response:
     errors
         Errors of pydantic.
     skipped
-        Number of parts of a place that do not belong to the body.
+        Number of leading parts of each location that are not in the body.
     """
-    first, *more = errors
+    first = errors[0]
     if first["type"] == "json_invalid":
         where = first.get("ctx", {}).get("error", "")
         return _answer(400, "bad_json", f"the body is not JSON: {where}")
-    place = ".".join(map(str, first["loc"][skipped:] or first["loc"][:1])) or "body"
-    message = f"{place}: {first['msg'].removeprefix('Value error, ')}"
-    if more:
-        message += f" (and {len(more)} more)"
-    return _answer(422, "wrong_value", message)
+    wrong = []
+    for error in errors[:_MOST_ERRORS]:
+        place = ".".join(map(str, error["loc"][skipped:] or error["loc"][:1])) or "body"
+        wrong.append(f"{place}: {error['msg'].removeprefix('Value error, ')}")
+    if more := len(errors) - len(wrong):
+        wrong.append(f"and {more:,} more")
+    return _answer(422, "wrong_value", "; ".join(wrong))
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Let every error of an application have such an answer."""
+    """Answer every error of an application in this form."""
 
     async def answer(request: Request, error: Exception) -> Response:
         return error_answer(request, error)

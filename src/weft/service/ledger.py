@@ -397,7 +397,8 @@ class Ledger:
         elif self.while_missing == "wait":
             why = f": {phase.reason}" if phase.reason else ""
             code = "key_failed" if phase.state is KeyState.FAILED else "not_ready"
-            raise Refused(code, f"the key of phase {event.phase} is not installed{why}")
+            what = "could not be made" if code == "key_failed" else "is not in the tables yet"
+            raise Refused(code, f"the key of phase {event.phase} {what}{why}")
         granted = self.grants[at] = Granted(
             *at, alternative, phase.generation, event.time_ns, event.lease_ns,
             event.time_ns + event.lease_ns,

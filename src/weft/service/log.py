@@ -1,4 +1,4 @@
-"""The log: events and decisions as lines of JSON, which replay to the same decisions."""
+"""The log: events and decisions as lines of JSON, from which the decisions can be repeated."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class _Maker:
 
     @lru_cache(maxsize=4)  # noqa: B019 - one maker lives as long as its process
     def present(self, missing: tuple[int, ...]) -> tuple[Fabric, TableRoutes, NDArray[np.int32]]:
-        """Return the fabric without some cables, its base routes, and the whole's links by edge."""
+        """Return the fabric without some cables, its base routes, and links of `fabric` by edge."""
         fabric = self.fabric.without(cables=missing) if missing else self.fabric
         return (
             fabric,
@@ -156,7 +156,7 @@ def expand(
     found: dict[str, Ends] = {}
     for name, flows in phases or ():
         if name in found:
-            raise InputError(f"there are two phases {name}")
+            raise InputError(f"there are two phases named {name}")
         if isinstance(flows, str):
             pairs = traffic(num_ranks, flows)
             found[name] = np.stack(tuple(pairs)).astype(np.int32)
@@ -170,8 +170,7 @@ def _built(workload: str, num_ranks: int) -> Workload:
     name = workload.partition(":")[0].strip()
     if name not in application:
         raise InputError(
-            f"there is no application {name!r}; expected one of 'weft list applications', not a "
-            "file"
+            f"there is no workload {name!r}; expected one of 'weft list applications', not a file"
         )
     return application_workload(workload, num_ranks)
 
@@ -376,7 +375,7 @@ def advise(
     maker = _present()
     fabric, routes, links = maker.present(missing)
     if len(free) < num_ranks:
-        raise InputError(f"{num_ranks} hosts are wanted, but {len(free)} are free")
+        raise InputError(f"{num_ranks} hosts are wanted, but only {len(free)} are free")
     ranks = expand(num_ranks, phases, workload) if phases or workload else {}
     network = key_network(fabric)
     found: list[Advice] = []

@@ -20,7 +20,7 @@ Seconds = Annotated[float, Field(gt=0, le=86400.0 * 365)]
 
 
 class _Body(BaseModel):
-    """A body; clients ignore fields of answers that they do not know yet."""
+    """A body; clients ignore unknown fields of answers, which later versions may add."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -54,8 +54,8 @@ class PhaseRequest(_Request):
 class ApplicationRequest(_Request):
     """An application to place.
 
-    Give the hosts in order of rank, or a number of hosts that the service chooses. Give the
-    phases, or a workload whose keys or phases they are.
+    Give the hosts in order of rank, or a number of hosts for the service to choose. Give the
+    phases, or a workload that defines them.
     """
 
     name: Name
@@ -82,9 +82,13 @@ class KeySummary(_Body):
     phase: str
     state: Literal["making", "ready", "failed"]
     flows: int
-    alternatives: int = Field(description="Alternatives in the forwarding tables; 0 until ready.")
+    alternatives: int = Field(
+        description="Alternatives in the forwarding tables; 0 until the key is ready."
+    )
     generation: int = Field(description="How many times the key has been made.")
-    reason: str = Field(description="Why the key failed, or is made again; else empty.")
+    reason: str = Field(
+        description="Why the key has failed or is being made again, if so; otherwise empty."
+    )
     granted: bool
 
 
@@ -103,7 +107,7 @@ class Placed(ApplicationAnswer):
 
 
 class Path(_Body):
-    """How one flow is sent."""
+    """The path of one flow."""
 
     source: int = Field(description="Rank.")
     destination: int = Field(description="Rank.")
@@ -129,13 +133,13 @@ class KeyRequest(_Request):
 
     lease_s: Seconds | None = Field(
         default=None,
-        description="The key is given back after this time unless the lease is renewed.",
+        description="Time after which the grant ends unless it is renewed, in seconds.",
     )
     wait_s: float = Field(
         default=0.0,
         ge=0.0,
         le=600.0,
-        description="How long to wait for tables that are not installed yet.",
+        description="How long to wait if the key is not in the tables yet, in seconds.",
     )
     paths: bool = Field(
         default=False, description="Whether the answer lists the path of each flow."
@@ -147,20 +151,20 @@ class Grant(_Body):
 
     application: str
     phase: str
-    alternative: int = Field(description="Number of the alternative; -1 for the base routes.")
-    generation: int = Field(description="Changes when the key is made again.")
+    alternative: int = Field(description="Number of the alternative, -1 for the base routes.")
+    generation: int = Field(description="How many times the key had been made when it was granted.")
     since_ns: int = Field(description="Time of the grant, in ns since 1970.")
     lease_s: float
     until_ns: int = Field(description="End of the lease, in ns since 1970.")
     contention: int = Field(
-        description="Most flows of granted keys on a link of this key, between switches."
+        description="Most flows of all granted keys on a link between switches that this key uses."
     )
     base_contention: int = Field(description="The same if all granted keys took the base routes.")
     paths: list[Path] | None = None
 
 
 class Renewal(_Body):
-    """Grants whose lease began anew."""
+    """Grants whose lease was restarted."""
 
     grants: list[Grant]
 
@@ -177,7 +181,7 @@ class Change(_Body):
 class Changes(_Body):
     """Changes of an application's keys."""
 
-    version: int = Field(description="Ask for the changes after this number next.")
+    version: int = Field(description="Value of `after` for the next request.")
     changes: list[Change]
 
 
@@ -198,19 +202,19 @@ class Returned(_Body):
 
 
 class AdviceRequest(_Request):
-    """A request of advice: which of the free hosts to use, and in which order."""
+    """A request for advice on which free hosts to use, and in which order."""
 
     num_hosts: int = Field(ge=1, le=1_000_000)
     hosts: list[Host] | None = Field(
         default=None,
-        description="Hosts to choose among, such as those that are free; by default all.",
+        description="Hosts to choose from; those in use are left out. By default all.",
     )
     phases: list[PhaseRequest] | None = Field(default=None, min_length=1, max_length=1024)
     workload: str | None = Field(default=None, max_length=256)
 
 
 class AdvicePlacement(_Body):
-    """A placement and what it costs."""
+    """A placement and its contention."""
 
     placement: str
     hosts: list[str]
@@ -228,7 +232,7 @@ class AdviceAnswer(_Body):
 
 
 class Meeting(_Body):
-    """A link on which flows of several keys meet."""
+    """A link and the keys that have flows on it."""
 
     link: str
     flows: int
@@ -285,7 +289,7 @@ class Unplugged(_Body):
 
 
 class ErrorContent(_Body):
-    """What is wrong, for programs and for people."""
+    """What is wrong: a code for programs, and a message for people."""
 
     status: int
     code: str

@@ -1,4 +1,4 @@
-"""Recorded logs again: the same decisions, those of other rules, and packets on granted paths."""
+"""Replay of logs: decisions, those of other rules, and simulation of packets on granted paths."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def replay(
     seed: int = 0,
     most_moments: int = 5,
 ) -> Replayed:
-    """Handle the events of a log again, also with other rules for the same requests.
+    """Repeat the decisions in a log, also with other rules for the same requests.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def replay(
         except Refused as refusal:
             raise InputError(
                 f"event {events} of the log contradicts the events before it: {refusal.message}; "
-                "a log begins with the first event of a store"
+                "a log must begin with the first event of its store"
             ) from None
         different += answer_json(answer) != decision
         for other in others.values():
@@ -314,7 +314,7 @@ def _keep(moments: dict[frozenset[Any], Moment], ledger: Ledger, most: int) -> N
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """A moment at the packet level, where every flow sends one message and all begin together.
+    """A moment at the packet level, where all flows send one message each at the same time.
 
     Parameters
     ----------
