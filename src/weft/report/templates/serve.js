@@ -254,7 +254,7 @@ class Live {
     const { contention: keys, base_contention: base } = state;
     const verdict = !state.grants.length ? "No key is in use."
       : keys < base ? `The base routes would put ${plural(base, "flow")} on the most loaded link instead of ${number(keys)}.`
-        : keys === base ? "The base routes would put as many flows on the most loaded link."
+        : keys === base ? "The base routes would put just as many flows on the most loaded link."
           : `The base routes would put fewer flows on the most loaded link: ${number(base)} instead of ${number(keys)}.`;
     setText(byId("meetings-text"), verdict);
   }
