@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,9 @@ class Made:
     """A service, and how often its state was built."""
 
     def __init__(self, build_s: float = 0.0) -> None:
-        self.service: Any = SimpleNamespace(version=3, problems={}, missing=(), reloads=0)
+        self.service: Any = SimpleNamespace(
+            version=3, problems={}, missing=(), reloads=0, stored=nullcontext
+        )
         self.count = 0
         self.build_s = build_s
         self.reader = StateReader(self.service, self.build)
@@ -82,13 +85,13 @@ def test_an_expensive_state_is_built_rarely_for_those_who_wait() -> None:
     made = Made(build_s=0.01)
 
     async def run() -> None:
-        made.reader.read()
+        await made.reader.read()
         start = time.monotonic()
         made.service.version = 4
         assert await made.wait(3) == "4 2"
         assert 1.0 <= time.monotonic() - start < 3
         # Those who do not wait always get the present state.
         made.service.version = 5
-        assert made.reader.read() == "5 3"
+        assert await made.reader.read() == "5 3"
 
     asyncio.run(run())

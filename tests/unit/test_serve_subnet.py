@@ -231,7 +231,7 @@ def test_grants_wait_until_tables_are_compared_after_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def first(service: Service, subnet: Subnet) -> None:
-        await service.give_back("a", (await service.request("a", "p", None, 0))[0].phase)
+        await service.give_back("a", (await service.request("a", "p", None, 0)).granted.phase)
 
     run(tmp_path / "s", monkeypatch, first)
 
@@ -246,7 +246,7 @@ def test_grants_wait_until_tables_are_compared_after_a_start(
                 assert service.ledger.applications["a"].phases["p"].state is KeyState.READY
                 with pytest.raises(Refused, match="have not been compared"):
                     await service.request("a", "p", None, 0)
-                granted, *_ = await service.request("a", "p", None, 5)
+                granted = (await service.request("a", "p", None, 5)).granted
                 assert granted.phase == "p"
                 assert subnet.loads
             finally:

@@ -102,9 +102,9 @@ class Access:
         """
         self.check_owner(request, request.path_params["application"])
 
-    def check_owner(self, request: HTTPConnection, application: str) -> None:
-        """Check that a request is of an application, or the administrator's; see `owner`."""
-        self._check(request, application, ADMINISTRATOR)
+    def check_owner(self, request: HTTPConnection, *application: str) -> None:
+        """Check that a request is the administrator's, or of an application; see `owner`."""
+        self._check(request, *application, ADMINISTRATOR)
 
     def largest_body(self, request: HTTPConnection) -> int:
         """Return the largest body of a request: only the administrator needs large ones."""

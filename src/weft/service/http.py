@@ -12,16 +12,17 @@ from fastapi.responses import Response
 from weft import __version__
 from weft.service import models, page
 from weft.service.access import Access, LimitMiddleware
-from weft.service.direct import DirectCalls
+from weft.service.direct import Call, DirectCalls
 from weft.service.errors import handle_errors
 from weft.service.metrics import add_metrics
 from weft.service.service import Service
 from weft.service.views import (
     application_answer,
     grant,
+    grant_without_paths,
     host_numbers,
+    key_answer,
     key_summary,
-    paths,
     phase_specs,
     state_of,
 )
@@ -29,6 +30,10 @@ from weft.service.views import (
 
 class _Lines(Response):
     media_type = "application/x-ndjson"
+
+
+def _json(text: str, status: int = 200) -> Response:
+    return Response(text, status, media_type="application/json")
 
 
 def application_of(service: Service, access: Access) -> FastAPI:
@@ -54,8 +59,8 @@ def application_of(service: Service, access: Access) -> FastAPI:
         responses={"4XX": {"model": models.Error}, "5XX": {"model": models.Error}},
     )
     handle_errors(app)
-    _keys(app, service, access)
-    _applications(app, service, access)
+    calls = [*_keys(app, service, access), *_applications(app, service, access)]
+    app.add_middleware(DirectCalls, access=access, calls=calls, elsewhere=service.read)
     _state(app, service, access)
     page.add_page(app, service)
     app.add_middleware(LimitMiddleware, access=access)
@@ -66,12 +71,18 @@ def application_of(service: Service, access: Access) -> FastAPI:
 # -- applications ------------------------------------------------------------------------------
 
 
-def _applications(app: FastAPI, service: Service, access: Access) -> None:
+def _applications(app: FastAPI, service: Service, access: Access) -> list[Call]:
+    """Add the calls of applications; return those with bodies."""
     administrator = Depends(access.administrator)
     owner = Depends(access.owner)
 
-    @app.post("/v1/applications", status_code=201, dependencies=[administrator])
-    async def place_application(body: models.ApplicationRequest) -> models.Placed:
+    @app.post(
+        "/v1/applications",
+        status_code=201,
+        response_model=models.Placed,
+        dependencies=[administrator],
+    )
+    async def place_application(body: models.ApplicationRequest) -> Response:
         """Place an application on hosts, and begin to make the keys of its phases."""
         hosts: list[int] | int
         if body.hosts is None:
@@ -82,18 +93,20 @@ def _applications(app: FastAPI, service: Service, access: Access) -> None:
         token = await service.announce(body.name, hosts, phase_specs(body.phases), body.workload)
         access.add(body.name, token)
         placed = application_answer(service, service.ledger.application(body.name))
-        return models.Placed(**placed.model_dump(), token=token)
+        return _json(models.Placed(**placed.model_dump(), token=token).model_dump_json(), 201)
 
     @app.get("/v1/applications", dependencies=[administrator])
     async def list_applications() -> list[models.ApplicationAnswer]:
         """List all applications."""
-        every = list(service.ledger.applications.values())
-        return [application_answer(service, each) for each in every]
+        async with service.stored():
+            every = list(service.ledger.applications.values())
+            return [application_answer(service, each) for each in every]
 
     @app.get("/v1/applications/{application}", dependencies=[owner])
     async def show_application(application: models.Name) -> models.ApplicationAnswer:
         """Show an application and the state of its keys."""
-        return application_answer(service, service.ledger.application(application))
+        async with service.stored():
+            return application_answer(service, service.ledger.application(application))
 
     @app.delete("/v1/applications/{application}", status_code=204, dependencies=[owner])
     async def remove_application(application: models.Name) -> None:
@@ -101,8 +114,8 @@ def _applications(app: FastAPI, service: Service, access: Access) -> None:
         await service.leave(application)
         access.forget(application)
 
-    @app.post("/v1/advice", dependencies=[administrator])
-    async def advise(body: models.AdviceRequest) -> models.AdviceAnswer:
+    @app.post("/v1/advice", response_model=models.AdviceAnswer, dependencies=[administrator])
+    async def advise(body: models.AdviceRequest) -> Response:
         """Say which of some hosts an application should use, and in which order of ranks."""
         free = service.free_hosts()
         if body.hosts is not None:
@@ -110,7 +123,7 @@ def _applications(app: FastAPI, service: Service, access: Access) -> None:
             free = [host for host in free if host in wanted]
         found = await service.advise(body.num_hosts, free, phase_specs(body.phases), body.workload)
         names = service.fabric.host_names
-        return models.AdviceAnswer(
+        answer = models.AdviceAnswer(
             placements=[
                 models.AdvicePlacement(
                     placement=each.placement, hosts=[names[host] for host in each.hosts],
@@ -120,56 +133,58 @@ def _applications(app: FastAPI, service: Service, access: Access) -> None:
                 for each in found
             ]
         )  # fmt: skip
+        return _json(answer.model_dump_json())
+
+    return [
+        Call("/v1/applications", models.ApplicationRequest, place_application),
+        Call("/v1/advice", models.AdviceRequest, advise),
+    ]
 
 
 # -- keys --------------------------------------------------------------------------------------
 
 
-def _keys(app: FastAPI, service: Service, access: Access) -> None:
+def _keys(app: FastAPI, service: Service, access: Access) -> list[Call]:
+    """Add the calls of keys; return those with bodies."""
     owner = Depends(access.owner)
     root = "/v1/applications/{application}"
+    key = f"{root}/keys/{{phase}}"
 
-    @app.post(f"{root}/keys/{{phase}}/request", dependencies=[owner])
+    @app.post(f"{key}/request", response_model=models.Grant, dependencies=[owner])
     async def request_key(
         application: models.Name, phase: models.Name, body: models.KeyRequest | None = None
-    ) -> models.Grant:
+    ) -> Response:
         """Ask for the key of a phase that begins (RODRequest)."""
         body = body or models.KeyRequest()
-        granted, *contention = await service.request(application, phase, body.lease_s, body.wait_s)
-        return grant(service, granted, tuple(contention), with_paths=body.paths)
-
-    @app.post(f"{root}/keys/{{phase}}/done", dependencies=[owner])
-    async def return_key(application: models.Name, phase: models.Name) -> models.Returned:
-        """Give back the key of a phase that has ended (RODDone)."""
-        await service.give_back(application, phase)
-        return models.Returned(application=application, phase=phase)
-
-    app.add_middleware(DirectCalls, access=access, ask=request_key, give_back=return_key)
-
-    @app.get(f"{root}/keys/{{phase}}", dependencies=[owner])
-    async def show_key(application: models.Name, phase: models.Name) -> models.KeyAnswer:
-        """Show the key of a phase and the paths of its alternatives."""
-        found = service.ledger.phase(application, phase)
-        summary = key_summary(service, application, found)
-        numbers = range(found.key.num_alternatives) if found.key is not None else ()
-        return models.KeyAnswer(
-            **summary.model_dump(),
-            alternatives_paths=[
-                models.Alternative(number=number, paths=paths(service, application, found, number))
-                for number in numbers
-            ],
+        given = await service.request(
+            application, phase, body.lease_s, body.wait_s, again=body.again
         )
+        return _json(await grant(service, given, with_paths=body.paths))
+
+    @app.post(f"{key}/done", response_model=models.Returned, dependencies=[owner])
+    async def return_key(
+        application: models.Name, phase: models.Name, body: models.KeyReturn | None = None
+    ) -> Response:
+        """Give back the key of a phase that has ended (RODDone)."""
+        await service.give_back(application, phase, None if body is None else body.since_ns)
+        return _json(models.Returned(application=application, phase=phase).model_dump_json())
+
+    @app.get(key, dependencies=[owner], response_model=models.KeyAnswer)
+    async def show_key(application: models.Name, phase: models.Name) -> Response:
+        """Show the key of a phase and the paths of its alternatives."""
+        async with service.stored():
+            found, of = (
+                service.ledger.phase(application, phase),
+                service.ledger.application(application),
+            )
+            summary, made = key_summary(service, application, found), found.key
+        return _json(await key_answer(service, of, summary, made))
 
     @app.post(f"{root}/renew", dependencies=[owner])
     async def renew(application: models.Name) -> models.Renewal:
         """Say that the application is alive: the leases of its grants begin anew."""
         renewed = await service.renew(application)
-        return models.Renewal(
-            grants=[
-                grant(service, each, tuple(contention), with_paths=False)
-                for each, *contention in renewed
-            ]
-        )
+        return models.Renewal(grants=[grant_without_paths(each) for each in renewed])
 
     @app.get(f"{root}/changes", dependencies=[owner])
     async def changes(
@@ -187,6 +202,11 @@ def _keys(app: FastAPI, service: Service, access: Access) -> None:
                 for c in found
             ],
         )
+
+    return [
+        Call(f"{key}/request", models.KeyRequest, request_key),
+        Call(f"{key}/done", models.KeyReturn, return_key),
+    ]
 
 
 # -- state -------------------------------------------------------------------------------------
@@ -211,10 +231,10 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
     ) -> Response:
         """Show who holds which key, and where keys meet; wait until this is not version `after`."""
         if after is None:
-            text = reader.read()
+            text = await reader.read()
         else:
             text = await reader.wait(after, wait_s, request.is_disconnected)
-        return Response(text, media_type="application/json")
+        return _json(text)
 
     @app.get("/v1/log", dependencies=[Depends(access.administrator)], response_class=_Lines)
     def log(

@@ -113,4 +113,6 @@ def add_metrics(app: FastAPI, service: Service, access: Access) -> None:
     @app.get("/metrics", include_in_schema=False, dependencies=[Depends(access.administrator)])
     async def metrics(request: Request) -> Response:
         encode, kind = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"Content-Type": kind})
+        async with service.stored():
+            text = encode(registry)
+        return Response(text, headers={"Content-Type": kind})

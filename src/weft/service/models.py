@@ -36,7 +36,10 @@ class PhaseRequest(_Request):
 
     name: Name
     flows: list[tuple[Rank, Rank]] | None = Field(
-        default=None, max_length=4_000_000, description="Source and destination rank of each flow."
+        default=None,
+        max_length=4_000_000,
+        fail_fast=True,
+        description="Source and destination rank of each flow.",
     )
     pattern: str | None = Field(
         default=None,
@@ -143,6 +146,19 @@ class KeyRequest(_Request):
     )
     paths: bool = Field(
         default=False, description="Whether the answer lists the path of each flow."
+    )
+    again: bool = Field(
+        default=False,
+        description="If the application holds the key already, renew that grant with its lease and "
+        "return it, for example because the answer to an earlier request was lost.",
+    )
+
+
+class KeyReturn(_Request):
+    """The return of a key (RODDone)."""
+
+    since_ns: int | None = Field(
+        default=None, description="Time of the grant; a later grant is then left as it is."
     )
 
 

@@ -88,8 +88,12 @@ class StateReader:
         problems = tuple(service.problems.values())
         return (service.version, problems, service.missing, service.reloads)
 
-    def read(self) -> str:
+    async def read(self) -> str:
         """Return the present state."""
+        async with self._service.stored():
+            return self._read()
+
+    def _read(self) -> str:
         start = time.monotonic()
         self._text, self._stamp = self._build(), self._now()
         end = time.monotonic()
@@ -115,4 +119,5 @@ class StateReader:
             if changed and (self._stamp == self._now() or time.monotonic() >= self._next_s):
                 break
             await asyncio.sleep(_LOOK_S)
-        return self._text if self._text and self._stamp == self._now() else self.read()
+        async with self._service.stored():
+            return self._text if self._text and self._stamp == self._now() else self._read()

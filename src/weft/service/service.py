@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -115,6 +115,30 @@ class Change:
     reason: str
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A grant at the time of its decision.
+
+    Parameters
+    ----------
+    granted
+        The grant.
+    contention, base_contention
+        The most flows of granted keys on a link of its paths; and the most on a link of its base
+        routes if all keys took those.
+    application
+        The application.
+    key
+        Its key; None if that is not ready.
+    """
+
+    granted: Granted
+    contention: int
+    base_contention: int
+    application: Application
+    key: InstalledKey | None
+
+
 @dataclass(eq=False)
 class _Command:
     """An event that waits for its turn."""
@@ -170,6 +194,8 @@ class Service:
         #: Number of the last event that is stored.
         self.version = store.last
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
+        #: Held while the ledger is ahead of the store.
+        self._storing = asyncio.Lock()
         #: Applications with keys that are not ready.
         self._unmade: asyncio.Queue[str] = asyncio.Queue()
         self._disk = ThreadPoolExecutor(1, "weft-store")
@@ -283,32 +309,33 @@ class Service:
             batch: list[tuple[Event, Answer]] = []
             tokens: dict[str, str] = {}
             results: list[tuple[_Command, Any, Exception | None]] = []
-            for command in commands:
-                try:
-                    if self._stale:
-                        self._recover()
-                    event = command.make(self._now_ns())
-                    answer = Answer() if event is None else self.ledger.handle(event)
-                    if event is not None and not _empty(event, answer):
-                        batch.append((event, answer))
-                    if command.token is not None:
-                        tokens[command.token[0]] = command.token[1]
-                    results.append((command, command.view(answer), None))
-                except Exception as error:  # it is raised to whoever asked
-                    results.append((command, None, error))
-            if batch or tokens:
-                try:
-                    with self.counters.commit_s.time():
-                        await loop.run_in_executor(self._disk, self.store.record, batch, tokens)
-                    self.problems.pop("store", None)
-                except Exception as error:
-                    log.error("%s", error, exc_info=not isinstance(error, StoreFailed))
-                    self.problems["store"] = str(error)
-                    self._stale = True  # the ledger is ahead of the store
-                    results = [(command, None, error) for command in commands]
-                    batch = []
-                    with contextlib.suppress(WeftError):  # tried again before the next event
-                        self._recover()
+            async with self._storing:
+                for command in commands:
+                    try:
+                        if self._stale:
+                            self._recover()
+                        event = command.make(self._now_ns())
+                        answer = Answer() if event is None else self.ledger.handle(event)
+                        if event is not None and not _empty(event, answer):
+                            batch.append((event, answer))
+                        if command.token is not None:
+                            tokens[command.token[0]] = command.token[1]
+                        results.append((command, command.view(answer), None))
+                    except Exception as error:  # it is raised to whoever asked
+                        results.append((command, None, error))
+                if batch or tokens:
+                    try:
+                        with self.counters.commit_s.time():
+                            await loop.run_in_executor(self._disk, self.store.record, batch, tokens)
+                        self.problems.pop("store", None)
+                    except Exception as error:
+                        log.error("%s", error, exc_info=not isinstance(error, StoreFailed))
+                        self.problems["store"] = str(error)
+                        self._stale = True  # the ledger is ahead of the store
+                        results = [(command, None, error) for command in commands]
+                        batch = []
+                        with contextlib.suppress(WeftError):  # tried again before the next event
+                            self._recover()
             for command, result, failure in results:
                 if command.done.cancelled():
                     continue
@@ -320,6 +347,14 @@ class Service:
                 self.version += len(batch)
                 self.counters.stored(batch)
                 await self._tell(batch)
+
+    @contextlib.asynccontextmanager
+    async def stored(self) -> AsyncIterator[None]:
+        """Wait until all that the ledger has is on the disk; nothing changes it in the block."""
+        async with self._storing:
+            if self._stale:
+                self._recover()
+            yield
 
     async def _tell(self, batch: Sequence[tuple[Event, Answer]]) -> None:
         """Record the changes of applications, and wake those who wait for them."""
@@ -341,7 +376,8 @@ class Service:
                 case Expired():
                     changes = [(g.application, "expired", g.phase, "") for g in answer.ended]
                 case Left():
-                    told |= self.changes.pop(event.application, None) is not None
+                    self.changes.pop(event.application, None)
+                    told = True
                     continue
                 case _:
                     continue
@@ -466,16 +502,38 @@ class Service:
             free[application.hosts] = False
         return [int(host) for host in np.flatnonzero(free)]
 
+    def _lasting(self, application: str, make: Callable[[int], Event]) -> Callable[[int], Event]:
+        """Return an event of the present application of a name, and not of a later one."""
+        asked = self.ledger.applications.get(application)
+
+        def event(now_ns: int) -> Event:
+            # Another one may have come under the same name while the event waited.
+            if asked is not None and not self._is_here(asked):
+                raise Refused("unknown_application", f"application {application} has left")
+            return make(now_ns)
+
+        return event
+
+    def _is_here(self, application: Application) -> bool:
+        # Times of events are unique: this says whether it is the same application.
+        known = self.ledger.applications.get(application.name)
+        return known is not None and known.since_ns == application.since_ns
+
     async def request(
-        self, application: str, phase: str, lease_s: float | None, wait_s: float
-    ) -> tuple[Granted, int, int]:
+        self,
+        application: str,
+        phase: str,
+        lease_s: float | None,
+        wait_s: float,
+        *,
+        again: bool = False,
+    ) -> Given:
         """Grant the key of a phase.
 
-        Returns
-        -------
-        granted, contention, base_contention
-            The grant; the most flows of granted keys on a link of its paths; and the most on a link
-            of its base routes if all keys took those.
+        Parameters
+        ----------
+        application, phase, lease_s, wait_s, again
+            As `weft.service.models.KeyRequest`.
 
         Raises
         ------
@@ -485,13 +543,10 @@ class Service:
         lease_ns = int((lease_s or self.rules.lease_s) * 1e9)
         start = time.monotonic()
         until = start + wait_s
-        asked = self.ledger.applications.get(application)
 
-        def event(now_ns: int) -> Event:
-            # Another application may have come under the same name while this request waited.
-            known = self.ledger.applications.get(application)
-            if asked is not None and (known is None or known.since_ns != asked.since_ns):
-                raise Refused("unknown_application", f"application {application} has left")
+        def make(now_ns: int) -> Event:
+            if again and (application, phase) in self.ledger.grants:
+                return Renewed(now_ns, application)
             if not self._proved:
                 raise Refused(
                     "not_ready",
@@ -500,11 +555,17 @@ class Service:
                 )
             return Requested(now_ns, application, phase, lease_ns)
 
+        def view(answer: Answer) -> Given:
+            return next(self._given(each) for each in answer.granted if each.phase == phase)
+
+        event = self._lasting(application, make)
         while True:
             try:
-                found = await self.do(event, self._granted_view)
+                found = await self.do(event, view)
                 self.counters.request_s.observe(time.monotonic() - start)
-                self.counters.contended(*found[1:])
+                if found.granted.until_ns == found.granted.since_ns + found.granted.lease_ns:
+                    # A new grant, not one that was renewed.
+                    self.counters.contended(found.contention, found.base_contention)
                 return found
             except Refused as refusal:
                 left_s = until - time.monotonic()
@@ -524,19 +585,14 @@ class Service:
             async with self.changed:
                 await asyncio.wait_for(self.changed.wait_for(until), most_s)
 
-    def _granted_view(self, answer: Answer) -> tuple[Granted, int, int]:
-        (granted,) = answer.granted
-        return granted, *self.contention_of(granted)
-
-    def contention_of(self, granted: Granted) -> tuple[int, int]:
-        """Return the most flows on a link of a grant's paths, with keys and with base routes."""
-        phase = self.ledger.applications[granted.application].phases[granted.phase]
-        if phase.flows is None or phase.base_flows is None or granted.alternative == BASE:
-            return 0, 0
-        return (
-            phase.flows.largest(granted.alternative, self.ledger.loads),
-            phase.base_flows.largest(0, self.ledger.base_loads),
-        )
+    def _given(self, granted: Granted) -> Given:
+        application = self.ledger.applications[granted.application]
+        phase = application.phases[granted.phase]
+        contention = base_contention = 0
+        if granted.alternative != BASE and phase.flows is not None and phase.base_flows is not None:
+            contention = phase.flows.largest(granted.alternative, self.ledger.loads)
+            base_contention = phase.base_flows.largest(0, self.ledger.base_loads)
+        return Given(granted, contention, base_contention, application, phase.key)
 
     @property
     def contention(self) -> tuple[int, int]:
@@ -544,30 +600,50 @@ class Service:
         ledger = self.ledger
         return int(ledger.loads.max(initial=0)), int(ledger.base_loads.max(initial=0))
 
-    async def give_back(self, application: str, phase: str) -> None:
-        """Take back the key of a phase."""
-        await self.do(lambda now: Returned(now, application, phase))
+    async def give_back(self, application: str, phase: str, since_ns: int | None = None) -> None:
+        """Take back the key of a phase; only the grant of a time, if that is given."""
 
-    async def renew(self, application: str) -> list[tuple[Granted, int, int]]:
-        """Begin the leases of an application's grants anew; return them as `request` does."""
+        def make(now_ns: int) -> Event:
+            held = self.ledger.grants.get((application, phase))
+            if held is not None and since_ns not in (None, held.since_ns):
+                raise Refused(
+                    "not_held", f"{application} holds the key of phase {phase} by a later grant"
+                )
+            return Returned(now_ns, application, phase)
+
+        await self.do(self._lasting(application, make))
+
+    async def renew(self, application: str) -> list[Given]:
+        """Begin the leases of an application's grants anew."""
         return await self.do(
-            lambda now: Renewed(now, application),
-            lambda answer: [(each, *self.contention_of(each)) for each in answer.granted],
+            self._lasting(application, partial(Renewed, application=application)),
+            lambda answer: [self._given(each) for each in answer.granted],
         )
 
     async def leave(self, application: str) -> None:
         """Remove an application."""
-        await self.do(lambda now: Left(now, application))
+        await self.do(self._lasting(application, partial(Left, application=application)))
+
+    async def read(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run a function of a module in the process that reads phases.
+
+        Raises
+        ------
+        InputError, WeftError
+            As `weft.service.workers.Worker.run`.
+        """
+        return await self._answers.run(function, *arguments, limit_s=self.rules.answer_limit_s)
 
     async def wait_for_change(self, application: str, after: int, wait_s: float) -> list[Change]:
         """Return the changes of an application after a number; wait until there is one."""
+        asked = self.ledger.application(application)
 
         def found() -> list[Change]:
-            known = self.changes.get(application, ())
+            known = self.changes.get(application, ()) if self._is_here(asked) else ()
             return [change for change in known if change.number > after]
 
         def over() -> bool:
-            return bool(found()) or application not in self.ledger.applications
+            return bool(found()) or not self._is_here(asked)
 
         await self._wait(over, wait_s)
         return found()
@@ -713,10 +789,8 @@ class Service:
                 application: Application = application,
                 event: Callable[[int], Event] = event,
             ) -> Event | None:
-                # Times of events are unique: this says whether it is the same application.
-                known = self.ledger.applications.get(application.name)
-                same = known is not None and known.since_ns == application.since_ns
-                return event(now_ns) if same and missing == self.missing else None
+                same = self._is_here(application) and missing == self.missing
+                return event(now_ns) if same else None
 
             with contextlib.suppress(Refused):
                 await self.do(still)

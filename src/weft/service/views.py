@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.core.registry import did_you_mean
 from weft.core.words import few
 from weft.fabrics import Fabric
+from weft.routing_keys.alternatives import InstalledKey
 from weft.service import makers, models
-from weft.service.ledger import BASE, Application, Granted, Phase, Refused
-from weft.service.service import Service
+from weft.service.ledger import BASE, Application, Phase, Refused
+from weft.service.service import Given, Service
+
+T = TypeVar("T")
+#: Flows whose paths take longer to write down than others should wait.
+_MANY_FLOWS = 2000
 
 
 def host_numbers(fabric: Fabric, names: list[str]) -> list[int]:
@@ -80,39 +89,71 @@ def application_answer(service: Service, application: Application) -> models.App
     )
 
 
-def paths(service: Service, application: str, phase: Phase, alternative: int) -> list[models.Path]:
-    """Return how each flow of a phase is sent with an alternative of its key."""
-    hosts = service.ledger.application(application).hosts
-    rank = {host: number for number, host in enumerate(hosts.tolist())}
-    lids = service.base_lid
-    bits = np.zeros(len(phase.sources), dtype=np.uint8)
-    if alternative != BASE and phase.key is not None:
-        bits = phase.key.lid_offset[alternative]
-    return [
-        models.Path(
-            source=rank[source], destination=rank[destination], path_bits=bit,
-            dlid=None if lids is None else int(lids[destination]) + bit,
-        )
-        for source, destination, bit in zip(
-            phase.sources.tolist(), phase.destinations.tolist(), bits.tolist(), strict=True
-        )
-    ]  # fmt: skip
+def paths_json(
+    service: Service, application: Application, phase: str, key: InstalledKey | None, number: int
+) -> str:
+    """Return as JSON how each flow of a phase is sent with an alternative of a key.
+
+    It is a list of `models.Path`; for many flows those would take several times as long.
+    """
+    of, lids = application.phases[phase], service.base_lid
+    rank = np.zeros(service.fabric.num_hosts, dtype=np.int32)
+    rank[application.hosts] = np.arange(len(application.hosts))
+    bits = np.zeros(len(of.sources), dtype=np.uint8)
+    if number != BASE and key is not None:
+        bits = key.lid_offset[number]
+    dlids = ["null"] * len(bits) if lids is None else (lids[of.destinations] + bits).tolist()
+    columns = rank[of.sources].tolist(), rank[of.destinations].tolist(), bits.tolist(), dlids
+    # A loop, in which other threads have their turn.
+    texts = [
+        f'{{"source":{source},"destination":{destination},"path_bits":{bit},"dlid":{dlid}}}'
+        for source, destination, bit, dlid in zip(*columns, strict=True)
+    ]
+    return f"[{','.join(texts)}]"
 
 
-def grant(
-    service: Service, granted: Granted, contention: tuple[int, ...], *, with_paths: bool
-) -> models.Grant:
-    """Return a grant."""
-    listed = None
-    if with_paths:
-        phase = service.ledger.phase(granted.application, granted.phase)
-        listed = paths(service, granted.application, phase, granted.alternative)
+async def grant(service: Service, given: Given, *, with_paths: bool) -> str:
+    """Return a grant as JSON."""
+    granted = given.granted
+    text = grant_without_paths(given).model_dump_json()
+    if not with_paths:
+        return text
+    listed = await _apart(
+        given.application.phases[granted.phase].sources, paths_json, service, given.application,
+        granted.phase, given.key, granted.alternative,
+    )  # fmt: skip
+    return f"{text.removesuffix('null}')}{listed}}}"
+
+
+def grant_without_paths(given: Given) -> models.Grant:
+    """Return a grant without the list of its paths."""
+    granted = given.granted
     return models.Grant(
         application=granted.application, phase=granted.phase, alternative=granted.alternative,
         generation=granted.generation, since_ns=granted.since_ns,
         lease_s=granted.lease_ns / 1e9, until_ns=granted.until_ns,
-        contention=contention[0], base_contention=contention[1], paths=listed,
+        contention=given.contention, base_contention=given.base_contention,
     )  # fmt: skip
+
+
+async def key_answer(
+    service: Service, application: Application, summary: models.KeySummary, key: InstalledKey | None
+) -> str:
+    """Return the key of a phase, with the paths of its alternatives, as JSON."""
+    text = models.KeyAnswer(**summary.model_dump(), alternatives_paths=[]).model_dump_json()
+    sources = application.phases[summary.phase].sources
+    every = []
+    for number in range(0 if key is None else key.num_alternatives):
+        paths = await _apart(sources, paths_json, service, application, summary.phase, key, number)
+        every.append(f'{{"number":{number},"paths":{paths}}}')
+    return f"{text.removesuffix('[]}')}[{','.join(every)}]}}"
+
+
+async def _apart(flows: NDArray[np.int32], function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function, in another thread if there are many flows."""
+    if len(flows) < _MANY_FLOWS:
+        return function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
 
 
 def state_of(service: Service) -> models.State:

@@ -1,0 +1,254 @@
+"""Requests that meet other requests, bodies of all kinds, and what may be seen when."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve_services import ROOT, Caller, served, without_processes
+
+from weft.service import direct, models
+from weft.service.ledger import Announced, Withdrawn
+from weft.service.service import Service
+from weft.service.store import StoreFailed
+
+Two = tuple[Caller, Service, str]
+A = "/v1/applications/a"
+PLACE = {"name": "a", "hosts": ["h1", "h5"], "phases": [{"name": "p", "flows": [[0, 1]]}]}
+
+
+@pytest.fixture
+def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
+    """Yield a service that requires tokens, with application a, and its token."""
+    without_processes(monkeypatch)
+    with served(tmp_path / "store", required=True) as (caller, service):
+        yield caller, service, caller.place("a", ["h0", "h4"], p="ring")
+
+
+# -- names that are used again -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["request", "done"])
+def test_a_slow_body_does_not_reach_a_later_application_of_the_same_name(
+    one: Two, what: str
+) -> None:
+    caller, service, old = one
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        headers = {"Authorization": f"Bearer {ROOT}"}
+        client = caller._client
+        await client.delete(A, headers=headers)
+        await client.post("/v1/applications", json=PLACE, headers=headers)
+        body = {"wait_s": 5}
+        answer = await client.post(f"{A}/keys/p/request", json=body, headers=headers)
+        assert answer.status_code == 200
+        if what == "request":
+            await client.post(f"{A}/keys/p/done", headers=headers)
+        yield b"}"
+
+    refused = caller.refused("POST", f"{A}/keys/p/{what}", token=old, content=slow())
+    assert refused[:2] == (403, "not_yours")
+    assert len(service.ledger.grants) == (what == "done")
+
+
+def _replaced(service: Service) -> list[Any]:
+    """Return events that put another application in the place of `a` within one batch."""
+    return [
+        service.leave("a"),
+        service.do(lambda now: Announced(now, "a", (1, 5), {"p": [[0], [1]]})),  # type: ignore[dict-item]
+    ]
+
+
+@pytest.mark.parametrize("call", ["request", "give_back", "renew", "leave"])
+def test_a_call_in_the_queue_does_not_reach_a_later_application(one: Two, call: str) -> None:
+    caller, service, _ = one
+    caller.call("POST", f"{A}/keys/p/request", token=ROOT)
+
+    async def run() -> list[Any]:
+        calls: dict[str, Callable[[], Any]] = {
+            "request": lambda: service.request("a", "p", None, 0),
+            "give_back": lambda: service.give_back("a", "p"),
+            "renew": lambda: service.renew("a"),
+            "leave": lambda: service.leave("a"),
+        }
+        return await asyncio.gather(*_replaced(service), calls[call](), return_exceptions=True)
+
+    *_, last = caller.wait(run())
+    assert getattr(last, "code", None) == "unknown_application"
+    assert "a" in service.ledger.applications
+
+
+def test_changes_of_a_later_application_are_not_told(one: Two) -> None:
+    caller, service, old = one
+
+    async def run() -> tuple[Any, str]:
+        path = f"{A}/changes?after={service.version}&wait_s=0.5"
+        headers = {"Authorization": f"Bearer {old}"}
+        waiting = asyncio.create_task(caller._client.get(path, headers=headers))
+        await asyncio.sleep(0.01)
+        await asyncio.gather(*_replaced(service))
+        answer = (await waiting).json()
+        async with asyncio.timeout(5):
+            while not service.changes.get("a"):
+                await asyncio.sleep(0.001)
+        return answer, service.changes["a"][0].kind
+
+    answer, kind = caller.wait(run())
+    assert answer["changes"] == []
+    assert kind == "ready"
+
+
+def test_paths_are_those_of_the_grant_although_the_key_is_withdrawn_meanwhile(
+    one: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, service, token = one
+    record = service.store.record
+    loop = caller._runner.get_loop()
+    tasks = []
+    expected = caller.call("GET", f"{A}/keys/p", token=token).json()["alternatives_paths"]
+
+    def withdrawn() -> None:
+        event = service.do(lambda now: Withdrawn(now, (("a", "p"),), "test"))
+        tasks.append(loop.create_task(event))
+
+    def slow(*arguments: Any) -> None:
+        record(*arguments)
+        if not tasks:
+            loop.call_soon_threadsafe(withdrawn)
+
+    monkeypatch.setattr(service.store, "record", slow)
+    monkeypatch.setattr(service, "_make_missing", lambda: None)
+    # The phase is looked at after the grant: by then there is no key any more.
+    body = {"paths": True}
+    answer = caller.call("POST", f"{A}/keys/p/request", body, token=token).json()
+    assert answer["paths"] == expected[answer["alternative"]]["paths"]
+    assert any(each["path_bits"] for each in answer["paths"])
+
+
+# -- what may be seen --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/state", "/v1/applications", A, f"{A}/keys/p", "/metrics", "/v1/state?after=0"]
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_is_shown_before_it_is_on_the_disk(
+    one: Two, monkeypatch: pytest.MonkeyPatch, path: str, fails: bool
+) -> None:
+    caller, service, _ = one
+    headers = {"Authorization": f"Bearer {ROOT}"}
+    record, reached, go_on = service.store.record, asyncio.Event(), threading.Event()
+    loop = caller._runner.get_loop()
+
+    def slow(*arguments: Any) -> None:
+        loop.call_soon_threadsafe(reached.set)
+        assert go_on.wait(10)
+        if fails:
+            raise StoreFailed("the disk is full")
+        record(*arguments)
+
+    monkeypatch.setattr(service.store, "record", slow)
+
+    async def run() -> tuple[str, int]:
+        asked = asyncio.create_task(caller._client.post(f"{A}/keys/p/request", headers=headers))
+        await reached.wait()
+        seen = asyncio.create_task(caller._client.get(path, headers=headers))
+        await asyncio.wait([seen], timeout=0.05)
+        on_disk = go_on.is_set()
+        early = seen.done() and not on_disk
+        go_on.set()
+        assert not early
+        return (await seen).text, (await asked).status_code
+
+    text, status = caller.wait(run())
+    assert status == (507 if fails else 200)
+    granted = (
+        "weft_keys_in_use 1.0" in text or '"granted":true' in text.replace(" ", "")
+    )  # fmt: skip
+    assert granted is not fails
+
+
+# -- bodies ------------------------------------------------------------------------------------
+
+
+def test_large_bodies_are_read_in_another_process_with_the_same_answers(
+    one: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, service, _ = one
+    read: list[type] = []
+    run = service._answers.run
+
+    async def counted(function: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+        if function is direct.parsed:
+            read.append(arguments[0])
+        return await run(function, *arguments, **more)
+
+    monkeypatch.setattr(service._answers, "run", counted)
+    answers = []
+    for space in (b"", b" " * direct.LARGE_BODY):
+        for body in (
+            b"{", b"[]", b"\xff", b'{"num_hosts": 2, "x": 1}', b'{"name": "b"}',
+            b'{"name": "b", "hosts": ["h1"], "phases": [{"name": "p", "flows": [[0, -1]]}]}',
+            b'{"name": "b", "hosts": ["h1"], "phases": [{"name": "p", "flows": [[0, 1]]}]}',
+            b'{"name": "b", "num_hosts": 2, "phases": [{"name": "p", "flows": [[0, 1]]}]}',
+        ):  # fmt: skip
+            for path in ("/v1/applications", "/v1/advice"):
+                answer = caller.call("POST", path, token=ROOT, content=space + body)
+                content = answer.json()
+                if answer.status_code == 201:
+                    caller.call("DELETE", "/v1/applications/b", token=ROOT)
+                    content.pop("token")
+                answers.append((answer.status_code, content))
+    half = len(answers) // 2
+    for small, large in zip(answers[:half], answers[half:], strict=True):
+        if small[1].get("error", {}).get("code") == "bad_json":  # at another column
+            assert (large[0], large[1]["error"]["code"]) == (400, "bad_json")
+        else:
+            assert small == large
+    assert {status for status, _ in answers} == {201, 400, 422}
+    assert read == [models.ApplicationRequest, models.AdviceRequest] * (half // 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "bad_json"), (b"\xff\xfe", 400, "bad_json"), (b"[" * 10**4, 400, "bad_json"),
+        (b"[]", 422, "wrong_value"), (b'"x"', 422, "wrong_value"), (b"7", 422, "wrong_value"),
+        (b'{"name": 1, "since_ns": 1, "lease_s": 1, "num_hosts": 1}', 422, "wrong_value"),
+        (b'{"x": 1}', 422, "wrong_value"), (b'{"lease_s": NaN}', 422, "wrong_value"),
+        (b'{"lease_s": 1e999}', 422, "wrong_value"), (b'{"lease_s": "\\ud800"}', 400, "bad_json"),
+        (b'{"since_ns": 1.5}', 422, "wrong_value"), (b'{"\\u0000": 1}', 422, "wrong_value"),
+        (b'{"since_ns": ' + b"9" * 5000 + b"}", 400, "bad_json"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "path", ["/v1/applications", "/v1/advice", f"{A}/keys/p/request", f"{A}/keys/p/done"]
+)
+def test_every_wrong_body_is_one_error(
+    one: Two, path: str, body: bytes, status: int, code: str
+) -> None:
+    caller, service, _ = one
+    for kind in ("application/json", "text/plain; charset=x", "", None):
+        headers = {} if kind is None else {"Content-Type": kind}
+        refused = caller.refused("POST", path, token=ROOT, content=body, headers=headers)
+        assert refused[:2] == (status, code), refused
+    assert not service.ledger.grants
+
+
+def test_a_field_that_is_given_twice_is_refused(one: Two) -> None:
+    caller, service, token = one
+    for body, name in (
+        (b'{"lease_s": 1, "lease_s": 2}', "lease_s"),
+        (b'{"paths": true, "p\\u0061ths": 0}', "paths"),
+    ):
+        refused = caller.refused("POST", f"{A}/keys/p/request", token=token, content=body)
+        assert refused == (422, "wrong_value", f"{name} is given twice")
+    body = b'{"num_hosts": 2, "phases": [{"name": "p", "flows": [], "flows": [[0, 1]]}]}'
+    refused = caller.refused("POST", "/v1/advice", token=ROOT, content=body)
+    assert refused == (422, "wrong_value", "flows is given twice")
+    assert not service.ledger.grants
