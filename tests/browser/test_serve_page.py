@@ -176,7 +176,7 @@ def test_with_tokens_the_page_asks_for_one(browser: Browser, tmp_path: Path) -> 
         denied = ("401", "403")
         with opened(browser, url, allowed=denied, viewport={"width": 400, "height": 800}) as tab:
             expect(tab.locator("#token")).to_be_focused()
-            expect(tab.get_by_label("Token of the administrator")).to_be_visible()
+            expect(tab.get_by_label("Token of the monitor or the administrator")).to_be_visible()
             place(client, "one", [0, 1, 2, 3, 4, 5, 6, 7])
             body = {"name": "two", "hosts": ["h8", "h9"], "phases": PHASES[:1]}
             other = client.post("/v1/applications", json=body).json()["token"]

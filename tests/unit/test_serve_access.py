@@ -21,7 +21,7 @@ from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_pro
 from weft.cli import main
 from weft.core.errors import InputError, WeftError
 from weft.service import access as access_module
-from weft.service.access import SMALL_BODY, Limits
+from weft.service.access import MONITOR, SMALL_BODY, Limits
 from weft.service.direct import parsed
 from weft.service.service import Rules, Service
 from weft.service.workers import Worker, memory_limit
@@ -112,6 +112,41 @@ def test_only_the_administrator_may_do_the_rest(
     assert caller.refused(method, path, body)[:2] == (401, "no_token")
     assert caller.refused(method, path, body, token=own) == NOT_YOURS
     assert caller.call(method, path, body, token=ROOT).status_code == status
+
+
+def test_the_monitor_sees_the_state_and_changes_nothing(two: Served) -> None:
+    caller, service, *_ = two
+    service.store.record([], {MONITOR: "m"})
+    layer = caller._client._transport.app.middleware_stack  # type: ignore[attr-defined]
+    while not hasattr(layer, "_access"):
+        layer = getattr(layer, "app", None) or layer._app
+    layer._access.add(MONITOR, "m")
+    before = dict(service.ledger.grants), set(service.ledger.applications)
+    seen = {"/v1/state", "/metrics"}
+    for path in seen:
+        assert caller.call("GET", path, token="m").status_code == 200
+    others = [(method, path, None) for method, path, _ in OWN]
+    for method, path, body in [*others, *(each[:3] for each in ADMINISTRATOR)]:
+        if path not in seen:
+            assert caller.refused(method, path, body, token="m") == NOT_YOURS
+    assert (dict(service.ledger.grants), set(service.ledger.applications)) == before
+
+
+def test_words_about_problems_need_a_token(two: Served) -> None:
+    caller, service, own, _ = two
+    service.problems["subnet"] = "/etc/opensm/weft cannot be read"
+    for token in ("", own):
+        problems = caller.call("GET", "/v1/health", token=token).json()["problems"]
+        assert problems == ["a problem with the subnet"]
+    problems = caller.call("GET", "/v1/health", token=ROOT).json()["problems"]
+    assert problems == ["/etc/opensm/weft cannot be read"]
+
+
+@pytest.mark.parametrize("query", ["after=9223372036854775808", "after=-1", "limit=0", "limit=1e3"])
+def test_numbers_that_the_store_cannot_have_are_refused(two: Served, query: str) -> None:
+    caller, *_ = two
+    refused = caller.refused("GET", f"/v1/log?{query}", token=ROOT)
+    assert refused[:2] == (422, "wrong_value")
 
 
 def test_tokens_are_valid_after_a_restart(tmp_path: Path) -> None:
@@ -382,6 +417,25 @@ def test_a_port_in_use_is_refused_with_what_to_do(
         f"cannot listen on 127.0.0.1:{port}: Address already in use; stop the other program, or "
         "give another --port\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--lease", "1e10"], "--lease must be above 0 s and at most 31,536,000 s, not 1e+10"),
+        (["--lease", "nan"], "--lease must be above 0 s"),
+        (["--max-rate", "nan"], "--max-rate must be at least 0, not nan"),
+        (["--max-rate", "-1"], "--max-rate must be at least 0, not -1"),
+        (["--new-monitor-token"], "--new-monitor-token is of use only with --tokens"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "store"
+    assert main(["serve", FABRIC, "--store", str(store), *options]) == 2
+    assert words in capsys.readouterr().err
+    assert not store.exists()
 
 
 # -- work of processes -------------------------------------------------------------------------

@@ -102,6 +102,13 @@ def serve_command(
     new_admin_token: Annotated[
         bool, Parameter(help="Replace the administrator's token, and print the new one.")
     ] = False,
+    new_monitor_token: Annotated[
+        bool,
+        Parameter(
+            help="Replace the monitor's token, which opens only the page, /v1/state and /metrics, "
+            "and print the new one."
+        ),
+    ] = False,
     tls_cert: Annotated[Path | None, Parameter(help="Certificate (PEM).")] = None,
     tls_key: Annotated[Path | None, Parameter(help="Private key of the certificate (PEM).")] = None,
     send_tokens_unencrypted: Annotated[
@@ -128,6 +135,7 @@ def serve_command(
         import uvicorn
 
         from weft.service import http
+        from weft.service.connections import allow_many, server_config
     except ImportError as error:
         raise WeftError(
             f"weft serve needs further packages ({error.name} is missing): "
@@ -136,9 +144,10 @@ def serve_command(
     from weft.routing_keys.network import key_network
     from weft.routing_keys.tables import installed_tables, most_lmc
     from weft.service import makers
-    from weft.service.access import ADMINISTRATOR, Access, Limits
+    from weft.service.access import ADMINISTRATOR, MONITOR, Access, Limits
     from weft.service.ibsim import add_cables
     from weft.service.installer import Attachment, Installer
+    from weft.service.models import LONGEST_S
     from weft.service.service import Rules, Service
     from weft.service.store import Store
 
@@ -157,8 +166,13 @@ def serve_command(
             f"{host} is not a loopback address: give --tls-cert and --tls-key, or accept that "
             "tokens can be read on the network with --send-tokens-unencrypted"
         )
-    if not 0 < lease < float("inf"):
-        raise InputError(f"--lease must be above 0 s, not {lease:g}")
+    if not 0 < lease <= LONGEST_S:
+        raise InputError(f"--lease must be above 0 s and at most {LONGEST_S:,.0f} s, not {lease:g}")
+    if not 0 <= max_rate < float("inf"):
+        raise InputError(f"--max-rate must be at least 0, not {max_rate:g}")
+    required = tokens or not loopback
+    if new_monitor_token and not required:
+        raise InputError("--new-monitor-token is of use only with --tokens")
     with announced_compile():
         loaded = options.load(fabric)
         key_network(loaded)
@@ -186,19 +200,24 @@ def serve_command(
         settings = makers.Settings(tuple(engine), lmc or most, alternatives, seed)
         stream = stack.enter_context(_listening(host, port))
         access = Access(
-            opened.tokens(), required=tokens or not loopback, limits=Limits(max_body, max_rate),
+            opened.tokens(), required=required, limits=Limits(max_body, max_rate),
             hosts=(host.lower(), f"[{host.lower()}]", "localhost", "127.0.0.1", "[::1]"),
         )  # fmt: skip
-        if access.required and (new_admin_token or ADMINISTRATOR not in opened.tokens()):
-            token = secrets.token_urlsafe(32)
-            opened.record([], {ADMINISTRATOR: token})
-            access.add(ADMINISTRATOR, token)
-            print(f"The administrator's token, shown only once: {token}", flush=True)
+        first = new_admin_token or ADMINISTRATOR not in opened.tokens()
+        for owner, words, new in (
+            (ADMINISTRATOR, "administrator's", first), (MONITOR, "monitor's", new_monitor_token)
+        ):  # fmt: skip
+            if required and new:
+                token = secrets.token_urlsafe(32)
+                opened.record([], {owner: token})
+                access.add(owner, token)
+                print(f"The {words} token, shown only once: {token}", flush=True)
 
         said = [
             f"LMC {settings.lmc}" if settings.lmc else "no LIDs",
             "no subnet manager" if opensm is None else f"OpenSM of {opensm}",
-            f"listening on {'http' if tls_cert is None else 'https'}://{host}:{port}",
+            f"listening on {'http' if tls_cert is None else 'https'}://"
+            f"{f'[{host}]' if ':' in host else host}:{stream.getsockname()[1]}",
             *([] if access.required else ["without tokens: all users of this machine may use it"]),
         ]
 
@@ -207,20 +226,7 @@ def serve_command(
             app = http.application_of(service, access)
             if subnet is not None:
                 add_cables(app, access, subnet)
-            config = uvicorn.Config(
-                app, lifespan="off", log_level="warning",
-                access_log=False, server_header=False,
-                # Clients may wait for changes much longer.
-                timeout_graceful_shutdown=3,
-                ssl_certfile=None if tls_cert is None else str(tls_cert),
-                ssl_keyfile=None if tls_key is None else str(tls_key),
-            )  # fmt: skip
-            try:
-                config.load()
-            except OSError as error:
-                raise InputError(
-                    f"cannot be used with the key {tls_key}: {error}", file=tls_cert
-                ) from None
+            config = server_config(app, tls_cert, tls_key)
             try:
                 await service.start()
                 print(
@@ -231,6 +237,7 @@ def serve_command(
             finally:
                 await service.stop()
 
+        allow_many()
         # The loop that uvicorn would choose: uvloop where it is installed.
         with asyncio.Runner(loop_factory=uvicorn.Config(run).get_loop_factory()) as runner:
             runner.run(run())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +20,10 @@ from weft.service.store import hashed
 SMALL_BODY = 64 << 10
 #: Name of the administrator among the owners of tokens; no application has it.
 ADMINISTRATOR = ""
+#: Name of the owner of the token that only shows the state; no application has it either.
+MONITOR = ":monitor"
+#: Seconds for the body of a request, and most requests of a client address at the same time.
+BODY_S, AT_ONCE = 120.0, 10_000
 
 
 class Denied(Exception):
@@ -92,6 +98,24 @@ class Access:
         """
         self._check(request, ADMINISTRATOR)
 
+    async def reader(self, request: HTTPConnection) -> None:
+        """Check that a request is the administrator's or the monitor's.
+
+        Raises
+        ------
+        Denied
+            If it is not.
+        """
+        self._check(request, MONITOR, ADMINISTRATOR)
+
+    def may_read(self, request: HTTPConnection) -> bool:
+        """Return whether a request is the administrator's or the monitor's."""
+        try:
+            self._check(request, MONITOR, ADMINISTRATOR)
+        except Denied:
+            return False
+        return True
+
     async def owner(self, request: HTTPConnection) -> None:
         """Check that a request is of the application in its address, or the administrator's.
 
@@ -151,6 +175,8 @@ class LimitMiddleware:
         self._app = app
         self._access = access
         self._cleared_s = 0.0
+        #: Requests of each client that are being answered.
+        self._open: Counter[str] = Counter()
         # For each client: requests that are left, and the time at which that was so.
         self._left: dict[str, tuple[float, float]] = {}
 
@@ -159,9 +185,19 @@ class LimitMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not self._within_rate(scope):
+        client = _network(scope["client"][0]) if scope.get("client") else ""
+        if self._open[client] >= AT_ONCE or not self._within_rate(client):
             await _refuse(send, 429, "too_many_requests", "too many requests; try again later")
             return
+        self._open[client] += 1
+        try:
+            await self._handle(scope, receive, send)
+        finally:
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HTTPConnection(scope)
         if self._access.from_elsewhere(request):
             message = "the request is by a page of another site, or addresses another service"
@@ -174,10 +210,17 @@ class LimitMiddleware:
             await _refuse(send, 413, "too_large", too_large)
             return
         left = most
+        until = asyncio.get_running_loop().time() + BODY_S
+        whole = False
 
         async def limited() -> Message:
-            nonlocal left
-            message = await receive()
+            nonlocal left, whole
+            try:
+                async with asyncio.timeout_at(None if whole else until):
+                    message = await receive()
+            except TimeoutError:
+                return {"type": "http.disconnect"}
+            whole = not message.get("more_body")
             left -= len(message.get("body", b""))
             return message if left >= 0 else {"type": "http.disconnect"}
 
@@ -189,12 +232,11 @@ class LimitMiddleware:
         if left < 0:
             await _refuse(send, 413, "too_large", too_large)
 
-    def _within_rate(self, scope: Scope) -> bool:
+    def _within_rate(self, client: str) -> bool:
         """Count a request of a client; return whether it is allowed."""
         rate = self._access.limits.requests_per_s
         if not rate:
             return True
-        client = _network(scope["client"][0]) if scope.get("client") else ""
         now = time.monotonic()
         burst = max(rate, 1.0)
         left, before = self._left.get(client, (burst, now))
@@ -220,8 +262,16 @@ def _network(address: str) -> str:
         return address
 
 
+def error_json(status: int, code: str, message: str) -> str:
+    """Return the body of an answer that refuses a request; see `models.Error`."""
+    return json.dumps({"error": {"status": status, "code": code, "message": message}})
+
+
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:
-    body = json.dumps({"error": {"status": status, "code": code, "message": message}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    body = error_json(status, code, message).encode()
+    headers = [
+        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]  # fmt: skip
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

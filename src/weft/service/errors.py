@@ -57,7 +57,7 @@ def error_answer(request: Request, error: Exception) -> Response:
         case ValidationError():
             return _invalid(error.errors(), 0)
         case ClientDisconnect():
-            return _answer(400, "bad_request", "the body ends too early")
+            return _answer(400, "bad_request", "the body ends too early, or comes too slowly")
         case HTTPException():
             code = _NAMES.get(error.status_code, "refused")
             message = f"{request.method} {request.url.path}: {error.detail}"

@@ -216,14 +216,17 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
     reader = page.StateReader(service, lambda: state_of(service).model_dump_json())
 
     @app.get("/v1/health")
-    async def health() -> models.Health:
-        """Say whether the service is well."""
+    async def health(request: Request) -> models.Health:
+        """Say whether the service is well; the words need a token."""
+        problems = list(service.problems.values())
+        if not access.may_read(request):
+            problems = [f"a problem with the {kind}" for kind in service.problems]
         return models.Health(
             weft=__version__, fabric=service.fabric.name, hosts=service.fabric.num_hosts,
-            problems=list(service.problems.values()),
+            problems=problems,
         )  # fmt: skip
 
-    @app.get("/v1/state", dependencies=[Depends(access.administrator)], response_model=models.State)
+    @app.get("/v1/state", dependencies=[Depends(access.reader)], response_model=models.State)
     async def state(
         request: Request,
         after: Annotated[int | None, Query(ge=0)] = None,
@@ -238,7 +241,7 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
 
     @app.get("/v1/log", dependencies=[Depends(access.administrator)], response_class=_Lines)
     def log(
-        after: Annotated[int, Query(ge=0)] = 0,
+        after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
         """Return lines of the log, which 'weft replay' reads."""

@@ -105,12 +105,12 @@ class CountRefusals:
 
 
 def add_metrics(app: FastAPI, service: Service, access: Access) -> None:
-    """Serve the metrics of a service to the administrator."""
+    """Serve the metrics of a service."""
     registry = service.counters.registry
     registry.register(_State(service))
     app.add_middleware(CountRefusals, counters=service.counters)
 
-    @app.get("/metrics", include_in_schema=False, dependencies=[Depends(access.administrator)])
+    @app.get("/metrics", include_in_schema=False, dependencies=[Depends(access.reader)])
     async def metrics(request: Request) -> Response:
         encode, kind = choose_encoder(request.headers.get("accept", ""))
         async with service.stored():

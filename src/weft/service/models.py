@@ -16,7 +16,9 @@ Name = Annotated[
 ]  # fmt: skip
 Host = Annotated[str, Field(min_length=1, max_length=256, description="Name of a host.")]
 Rank = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Seconds = Annotated[float, Field(gt=0, le=86400.0 * 365)]
+#: Longest lease in seconds.
+LONGEST_S = 86400.0 * 365
+Seconds = Annotated[float, Field(gt=0, le=LONGEST_S)]
 
 
 class _Body(BaseModel):
