@@ -22,7 +22,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import (
@@ -149,8 +149,12 @@ class _Interface:
         if not timeout_s > 0:
             raise InputError(f"timeout_s must be above 0 s, not {timeout_s:g}")
         self.timeout_s = timeout_s
+        #: Addresses of keys that the application may hold, since an answer was lost.
+        self._unsure: set[str] = set()
         self._httpx = _load_httpx()
-        token = token or os.environ.get("WEFT_TOKEN")
+        token = (token or os.environ.get("WEFT_TOKEN") or "").strip()
+        if not all("!" <= character <= "~" for character in token):  # which is not shown
+            raise InputError("the token has a space or a character that no token has")
         ca_file = ca_file or os.environ.get("WEFT_CA_FILE")
         try:
             verify = ssl.create_default_context(cafile=ca_file) if ca_file else True
@@ -161,8 +165,8 @@ class _Interface:
                 base_url=self.url, verify=verify, transport=transport, trust_env=False,
                 headers={"Authorization": f"Bearer {token}"} if token else {},
             )  # fmt: skip
-        except (self._httpx.InvalidURL, UnicodeEncodeError) as error:
-            raise InputError(f"the address or token of the service is wrong: {error}") from None
+        except self._httpx.InvalidURL as error:
+            raise InputError(f"the address of the service is wrong: {error}") from None
 
     def _open(self, **settings: Any) -> Any:
         raise NotImplementedError
@@ -256,8 +260,12 @@ class _Interface:
         lease_s: float | None = None,
         wait_s: float = 0.0,
         paths: bool = False,
+        again: bool = False,
     ) -> _Call[models.Grant]:
         """Ask for the key of a phase that begins (RODRequest).
+
+        If this client got no answer to its last request or return of the key, it does not know
+        whether the application holds it; the grant is then returned as with `again`.
 
         Parameters
         ----------
@@ -270,15 +278,29 @@ class _Interface:
             How long to wait, in seconds, if the tables of the key are not loaded yet.
         paths
             Whether the answer lists the path of each flow.
+        again
+            Whether to renew and return the grant that the application holds, if it does.
         """
-        body = models.KeyRequest(lease_s=lease_s, wait_s=wait_s, paths=paths)
-        path = f"{_path(application, phase)}/request"
-        return _Call("POST", path, models.Grant, body, wait_s=wait_s)
+        path = _path(application, phase)
+        again = again or path in self._unsure
+        body = models.KeyRequest(lease_s=lease_s, wait_s=wait_s, paths=paths, again=again)
+        return _Call("POST", f"{path}/request", models.Grant, body, wait_s=wait_s)
 
     @_endpoint
-    def done(self, application: str | None, phase: str) -> _Call[models.Returned]:
-        """Give back the key of a phase that has ended (RODDone)."""
-        return _Call("POST", f"{_path(application, phase)}/done", models.Returned)
+    def done(
+        self, application: str | None, phase: str, *, since_ns: int | None = None
+    ) -> _Call[models.Returned]:
+        """Give back the key of a phase that has ended (RODDone).
+
+        Parameters
+        ----------
+        application, phase
+            Names.
+        since_ns
+            Time of the grant, so that a later one is left as it is.
+        """
+        body = None if since_ns is None else models.KeyReturn(since_ns=since_ns)
+        return _Call("POST", f"{_path(application, phase)}/done", models.Returned, body)
 
     @_endpoint
     def renew(self, application: str | None) -> _Call[models.Renewal]:
@@ -312,12 +334,14 @@ class _Interface:
             "timeout": self.timeout_s + call.wait_s,
         }  # fmt: skip
         if call.body is not None:
-            arguments["content"] = call.body.model_dump_json(exclude_none=True)
+            arguments["content"] = call.body.model_dump_json(exclude_defaults=True)
             arguments["headers"] = {"Content-Type": "application/json"}
         return arguments
 
     def _received(self, call: _Call[A], response: Any) -> A:
         """Return the content of an answer."""
+        if response.status_code < 500 and response.status_code != 429:
+            self._unsure.discard(_key_of(call))
         if response.status_code >= 400:
             raise _refusal(response.status_code, response.content)
         if call.answer is type(None):
@@ -329,8 +353,13 @@ class _Interface:
                 f"the answer of {self.url} is not one of weft serve: {_first_of(error)}"
             ) from None
 
-    def _unreachable(self, error: Exception) -> WeftError:
+    def _no_answer(self, call: _Call[A], error: BaseException) -> BaseException:
         """Return the error for a request without an answer."""
+        never_sent = self._httpx.ConnectError, self._httpx.ConnectTimeout, self._httpx.PoolTimeout
+        if call.answer in (models.Grant, models.Returned) and not isinstance(error, never_sent):
+            self._unsure.add(_key_of(call))
+        if not isinstance(error, self._httpx.RequestError):
+            return error
         if isinstance(error, self._httpx.TimeoutException):
             why = f"no answer within {self.timeout_s:g} s"
         else:
@@ -363,6 +392,11 @@ def _first_of(error: ValidationError) -> str:
     first, *_ = error.errors(include_url=False)
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def _key_of(call: _Call[Any]) -> str:
+    """Return the address of the key that is requested or returned."""
+    return call.path.rpartition("/")[0]
 
 
 _NAME: TypeAdapter[str] = TypeAdapter(models.Name)
@@ -430,6 +464,7 @@ class _Lease:
         self.grant = grant
         self.lost = ""
         self._until = time.monotonic() + grant.lease_s
+        self._returned = False
 
     @property
     def _every_s(self) -> float:
@@ -483,22 +518,25 @@ class Held(_Lease):
                 self._not_renewed(error)
 
     def done(self) -> None:
-        """Give the key back; a second call does nothing.
+        """Give the key back; a second call does nothing unless the first one failed.
 
         Warns
         -----
         RoutesWarning
             If the key was no longer held.
         """
-        if self._over.is_set():
+        if self._returned:
             return
         self._over.set()
         self._thread.join(1.0)  # a renewal under way does no harm
         if not self.lost:  # otherwise this would give back a later grant
             try:
-                self._client.done(self.grant.application, self.grant.phase)
+                self._client.done(
+                    self.grant.application, self.grant.phase, since_ns=self.grant.since_ns
+                )
             except ServiceError as error:
                 self._not_returned(error)
+        self._returned = True
         self._warn_if_lost()
 
 
@@ -519,17 +557,19 @@ class AsyncHeld(_Lease):
                 self._not_renewed(error)
 
     async def done(self) -> None:
-        """Give the key back; a second call does nothing. Warns as `Held.done`."""
-        if self._task.cancelled():
+        """Give the key back, as `Held.done`."""
+        if self._returned:
             return
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait([self._task])
         if not self.lost:  # otherwise this would give back a later grant
             try:
-                await self._client.done(self.grant.application, self.grant.phase)
+                await self._client.done(
+                    self.grant.application, self.grant.phase, since_ns=self.grant.since_ns
+                )
             except ServiceError as error:
                 self._not_returned(error)
+        self._returned = True
         self._warn_if_lost()
 
 
@@ -572,8 +612,8 @@ class Client(_Interface):
     def _run(self, call: _Call[A], /) -> A:
         try:
             response = self._client.request(**self._sent(call))
-        except self._httpx.TransportError as error:
-            raise self._unreachable(error) from None
+        except BaseException as error:  # also if the caller is cancelled
+            raise self._no_answer(call, error) from None
         return self._received(call, response)
 
     def hold(
@@ -629,8 +669,8 @@ class AsyncClient(_Interface):
     async def _run(self, call: _Call[A], /) -> A:
         try:
             response = await self._client.request(**self._sent(call))
-        except self._httpx.TransportError as error:
-            raise self._unreachable(error) from None
+        except BaseException as error:  # also if the caller is cancelled
+            raise self._no_answer(call, error) from None
         return self._received(call, response)
 
     async def hold(

@@ -292,6 +292,180 @@ def test_waiting_calls_extend_the_time_limit_and_requests_are_minimal() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_lost_answer_does_not_lose_the_key(kind: str, served: Served) -> None:
+    lose: list[str] = []
+
+    class Lossy(httpx.BaseTransport, httpx.AsyncBaseTransport):
+        """Passes requests on, and loses the answers to some."""
+
+        def __init__(self) -> None:
+            self.wire = httpx.HTTPTransport()
+
+        def close(self) -> None:
+            self.wire.close()
+
+        async def aclose(self) -> None:
+            self.wire.close()
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response = self.wire.handle_request(request)
+            response.read()
+            if lose and request.url.path.endswith(lose[0]):
+                raise httpx.ReadError(f"lost {lose.pop()}")
+            return response
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            content = await request.aread()
+            plain = httpx.Request(request.method, request.url, headers=request.headers,
+                                  content=content)  # fmt: skip
+            response = self.handle_request(plain)
+            return httpx.Response(response.status_code, content=response.content)
+
+    with served.client() as other:
+        other.place("job", num_hosts=2, phases={"a": [(0, 1)]})
+        served.wait_ready("job")
+        driver = Driver(kind, served.url, served.admin_token, transport=Lossy())
+        for _ in range(2):
+            lose[:] = ["/request"]
+            with pytest.raises(WeftError, match="lost /request"):
+                driver.request("job", "a")
+            granted = driver.request("job", "a", paths=True)
+            assert granted.paths
+            with pytest.raises(ServiceError, match="already holds"):  # now it is known
+                driver.request("job", "a")
+            lose[:] = ["/done"]
+            with pytest.raises(WeftError, match="lost /done"):
+                driver.done("job", "a", since_ns=granted.since_ns)
+            # Somebody else has it now, so the return is not sent to the wrong grant.
+            later = other.request("job", "a")
+            with pytest.raises(ServiceError, match="by a later grant"):
+                driver.done("job", "a", since_ns=granted.since_ns)
+            assert other.request("job", "a", again=True).since_ns == later.since_ns
+            other.done("job", "a")
+        other.remove("job")
+        driver.end()
+
+
+def test_a_key_that_could_not_be_returned_is_returned_again() -> None:
+    calls: list[str] = []
+    grant = {
+        "application": "a", "phase": "p", "alternative": 0, "generation": 1, "since_ns": 5,
+        "lease_s": 60, "until_ns": 9, "contention": 1, "base_contention": 1,
+    }  # fmt: skip
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        calls.append(f"{request.url.path[-7:]} {request.content.decode()}")
+        if len(calls) == 2:
+            raise httpx.ReadError("reset")
+        return httpx.Response(200, json=grant)
+
+    for kind in ("sync", "async"):
+        calls.clear()
+        driver = Driver(kind, "http://x", transport=httpx.MockTransport(answer))
+        held = driver.hold("a", "p")
+        give_back = held.done
+        if driver.loop is not None:
+
+            def give_back(held: Any = held, loop: Any = driver.loop) -> None:
+                loop.run_until_complete(held.done())
+
+        with pytest.raises(WeftError, match="reset"):
+            give_back()
+        give_back()
+        give_back()
+        assert calls == ["request {}", *['/p/done {"since_ns":5}'] * 2]
+        assert driver.hold("a", "p").grant.since_ns == 5
+        assert calls[-1] == "request {}"
+        driver.end()
+
+
+def test_the_end_of_a_phase_does_not_swallow_a_cancellation() -> None:
+    async def run() -> None:
+        begun = asyncio.Event()
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/renew"):
+                begun.set()
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    await asyncio.sleep(0.05)  # as a connection that is being closed
+            return httpx.Response(200, json={
+                "application": "a", "phase": "p", "alternative": 0, "generation": 1, "since_ns": 5,
+                "lease_s": 0.03, "until_ns": 9, "contention": 1, "base_contention": 1,
+            })  # fmt: skip
+
+        async with AsyncClient("http://x", transport=httpx.MockTransport(answer)) as client:
+            held = await client.hold("a", "p")
+            await begun.wait()
+            ending = asyncio.create_task(held.done())
+            await asyncio.sleep(0)
+            ending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await ending
+            assert ending.cancelled()
+
+            waiting = asyncio.create_task(client.renew("a"))
+            begun.clear()
+            await begun.wait()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_request_may_be_sent_again() -> None:
+    bodies: list[bytes] = []
+
+    async def run() -> None:
+        sent = asyncio.Event()
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            bodies.append(request.content)
+            sent.set()
+            await asyncio.sleep(60)
+            raise AssertionError
+
+        async with AsyncClient("http://x", transport=httpx.MockTransport(answer)) as client:
+            for _ in range(2):
+                asking = asyncio.create_task(client.request("a", "p"))
+                await sent.wait()
+                sent.clear()
+                asking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+
+    asyncio.run(run())
+    assert bodies == [b"{}", b'{"again":true}']
+
+
+def test_an_error_does_not_show_the_token() -> None:
+    with Client("http://x", " secret\n", transport=httpx.MockTransport(
+        lambda request: httpx.Response(200, json={
+            "weft": request.headers["authorization"], "fabric": "", "hosts": 1, "problems": [],
+        })
+    )) as client:  # fmt: skip
+        assert client.health().weft == "Bearer secret"
+    for token in ("sec ret", "sec\nret", "secr\x00t"):
+        with pytest.raises(InputError) as caught:
+            Client("http://x", token)
+        assert "sec" not in str(caught.value)
+
+
+def test_an_answer_that_cannot_be_unpacked_is_one_error() -> None:
+    def packed(_: httpx.Request) -> httpx.Response:
+        headers = {"content-encoding": "gzip"}
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"no gzip"))
+
+    with (
+        Client("http://x", transport=httpx.MockTransport(packed)) as client,
+        pytest.raises(WeftError, match="cannot reach weft serve"),
+    ):
+        client.health()
+
+
 def test_wrong_arguments_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
     def never(_: httpx.Request) -> httpx.Response:
         raise AssertionError
