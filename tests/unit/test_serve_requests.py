@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.serve_services import ROOT, Caller, served, without_processes
 
-from weft.service import direct, models
+from weft.service import direct, http, models
 from weft.service.ledger import Announced, Withdrawn
 from weft.service.service import Service
 from weft.service.store import StoreFailed
@@ -252,3 +252,36 @@ def test_a_field_that_is_given_twice_is_refused(one: Two) -> None:
     refused = caller.refused("POST", "/v1/advice", token=ROOT, content=body)
     assert refused == (422, "wrong_value", "flows is given twice")
     assert not service.ledger.grants
+
+
+def test_the_log_comes_in_parts_of_bounded_length(
+    one: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, service, _ = one
+    whole = caller.call("GET", "/v1/log", token=ROOT).text.splitlines()
+    assert len(whole) == service.version >= 2
+    monkeypatch.setattr(http, "_LOG_CHARACTERS", len(whole[0]))
+    parts: list[str] = []
+    while part := caller.call("GET", f"/v1/log?after={len(parts)}", token=ROOT).text.splitlines():
+        assert len(part) == 1
+        parts += part
+    assert parts == whole
+
+
+def test_the_description_names_bodies_answers_and_tokens(one: Two) -> None:
+    caller, *_ = one
+    described = caller.call("GET", "/v1/openapi.json").json()
+    bodies = {
+        path: operations["post"]["requestBody"]["content"]["application/json"]["schema"]
+        for path, operations in described["paths"].items()
+        if "requestBody" in operations.get("post", {})
+    }
+    assert {path.rpartition("/")[2] for path in bodies} == {
+        "applications", "advice", "request", "done"
+    }  # fmt: skip
+    for operations in described["paths"].values():
+        for operation in operations.values():
+            assert operation["security"] == [{"HTTPBearer": []}]
+            (good,) = (each for status, each in operation["responses"].items() if status < "3")
+            assert "content" in good or "204" in operation["responses"]
+            assert {"4XX", "5XX"} < set(operation["responses"])

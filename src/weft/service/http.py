@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
 
 from weft import __version__
 from weft.service import models, page
@@ -26,6 +27,9 @@ from weft.service.views import (
     phase_specs,
     state_of,
 )
+
+#: Characters of the log after which an answer ends: a line of a large key has many megabytes.
+_LOG_CHARACTERS = 64 << 20
 
 
 class _Lines(Response):
@@ -56,6 +60,8 @@ def application_of(service: Service, access: Access) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         openapi_url="/v1/openapi.json",
+        # Only described here; `Access` checks the tokens, if any are required.
+        dependencies=[Depends(HTTPBearer(auto_error=False))],
         responses={"4XX": {"model": models.Error}, "5XX": {"model": models.Error}},
     )
     handle_errors(app)
@@ -244,6 +250,12 @@ def _state(app: FastAPI, service: Service, access: Access) -> None:
         after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
-        """Return lines of the log, which 'weft replay' reads."""
-        lines = [text for _, text in service.store.log(after, limit)]
-        return _Lines("".join(f"{text}\n" for text in lines))
+        """Return lines of the log, which 'weft replay' reads; fewer than the limit if long."""
+        lines: list[str] = []
+        left = _LOG_CHARACTERS
+        for _, text in service.store.log(after, limit):
+            lines.append(f"{text}\n")
+            left -= len(text)
+            if left <= 0:
+                break
+        return _Lines("".join(lines))
