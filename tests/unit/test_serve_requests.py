@@ -130,6 +130,57 @@ def test_paths_are_those_of_the_grant_although_the_key_is_withdrawn_meanwhile(
     assert any(each["path_bits"] for each in answer["paths"])
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_client_that_leaves_while_it_waits_gets_no_key(
+    one: Two, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    caller, service, _ = one
+    make, go_on = service._makers.run, asyncio.Event()
+
+    async def slow(*arguments: Any, **more: Any) -> Any:
+        await go_on.wait()
+        return await make(*arguments, **more)
+
+    monkeypatch.setattr(service._makers, "run", slow)
+    caller.call("POST", "/v1/applications", {**PLACE, "name": "b"}, token=ROOT)
+    path = "/v1/applications/b/keys/p/request"
+    messages = [{"type": "http.request", "body": b'{"wait_s": 60}'}]
+    sent: list[Any] = []
+
+    async def run() -> None:
+        left = asyncio.Event()
+
+        async def receive() -> Any:
+            if messages:
+                return messages.pop()
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http", "method": "POST", "path": path, "query_string": b"",
+            "headers": [(b"authorization", f"Bearer {ROOT}".encode())],
+        }  # fmt: skip
+        app = caller._client._transport.app  # type: ignore[attr-defined]
+        asking = asyncio.create_task(app(scope, receive, send))
+        async with asyncio.timeout(10):
+            while not service.changed._waiters:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.001)
+            if leaves:
+                left.set()
+                await asking
+            go_on.set()
+            await asking
+            while service.ledger.phase("b", "p").state != "ready":
+                await asyncio.sleep(0.001)
+
+    caller.wait(run())
+    assert (("b", "p") in service.ledger.grants) is not leaves
+    assert sent[0]["status"] == (400 if leaves else 200)
+
+
 # -- what may be seen --------------------------------------------------------------------------
 
 

@@ -7,15 +7,16 @@ OpenAPI document; requests never reach them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -48,7 +49,7 @@ class Call:
 
     path: str
     body: type[BaseModel]
-    answer: Callable[..., Awaitable[Response]]
+    answer: Callable[..., Coroutine[Any, Any, Response]]
 
 
 class DirectCalls:
@@ -98,7 +99,22 @@ class DirectCalls:
             content = parsed(call.body, body)
         else:
             content = await self._elsewhere(parsed, call.body, body)
-        return await call.answer(*names, content)
+        answer = call.answer(*names, content)
+        return await (_unless_gone(request, answer) if getattr(content, "wait_s", 0) else answer)
+
+
+async def _unless_gone(request: Request, answer: Coroutine[Any, Any, Response]) -> Response:
+    """Return an answer that may take long; give it up if the client has gone."""
+    answering = asyncio.create_task(answer)
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnect
+        return answering.result()
+    finally:
+        for task in (answering, leaving):
+            task.cancel()
 
 
 def parsed(kind: type[B], body: bytes) -> B:
