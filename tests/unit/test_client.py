@@ -375,7 +375,7 @@ def test_a_key_that_could_not_be_returned_is_returned_again() -> None:
         give_back()
         give_back()
         assert calls == ["request {}", *['/p/done {"since_ns":5}'] * 2]
-        assert driver.hold("a", "p").grant.since_ns == 5
+        assert driver.request("a", "p").since_ns == 5
         assert calls[-1] == "request {}"
         driver.end()
 
