@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import networkx as nx
 
-from weft.sim.static.multipath import HashName, multipath_loads
 from weft.papers.multipath.study import SIZE, SIZE_EPOCHS, SIZE_QPS, network, traffic
+from weft.sim.static.multipath import HashName, multipath_loads
 
 FLOWS = 2000
 TARGET_S = 60
