@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import random
-import shlex
-import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.processes import Starter, end, left_of, state_of
 from weft import fabric
 from weft.routing_keys.network import key_network
 from weft.service.ledger import Ledger
@@ -66,72 +62,13 @@ class Client:
         self.connection = None
 
 
-#: Forks a `weft serve` for each line of arguments, so that hundreds need not import anything.
-_STARTER = f"""
-import os, shlex, signal, sys
+#: What the service imports, and routes that it makes.
+_PREPARE = f"""
 import uvicorn, uvloop, weft.cli.serve, weft.service.http
 from weft import fabric
-from weft.cli import main
 from weft.service.makers import base_routes
 base_routes(fabric({FABRIC!r}), ("dmodk", "updn"))
-signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-for line in sys.stdin:
-    output, *arguments = shlex.split(line)
-    pid = os.fork()
-    if pid == 0:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.setsid()
-        os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), 1)
-        os.dup2(1, 2)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os._exit(main(arguments))
-    print(pid, flush=True)
 """
-
-
-class Starter:
-    """A process that has imported everything, and starts services.
-
-    Parameters
-    ----------
-    fork
-        Whether it forks services; they are else started as any command.
-    """
-
-    def __init__(self, *, fork: bool) -> None:
-        self._forker = None
-        self._last: list[int] = []
-        if fork:
-            self._forker = subprocess.Popen(
-                [sys.executable, "-c", _STARTER],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            )  # fmt: skip
-
-    def start(self, arguments: list[str], output: Path) -> int:
-        """Start a service in a session of its own; return its process id."""
-        if self._forker is None:
-            command = "import sys; from weft.cli import main; sys.exit(main())"
-            with output.open("a") as stream:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", command, *arguments],
-                    stdout=stream, stderr=subprocess.STDOUT, start_new_session=True,
-                )  # fmt: skip
-            # Nobody waits for it with `Popen`, but `Process.kill` does.
-            process.returncode = 0
-            return process.pid
-        assert self._forker.stdin is not None
-        assert self._forker.stdout is not None
-        self._forker.stdin.write(shlex.join([str(output), *arguments]) + "\n")
-        self._forker.stdin.flush()
-        return int(self._forker.stdout.readline())
-
-    def close(self) -> None:
-        """End the process, and services that a failed test has left."""
-        if self._forker is not None:
-            self._forker.communicate()
-        for pid in self._last:
-            for each in left_of(pid):
-                os.kill(each, signal.SIGKILL)
 
 
 class Process:
@@ -142,7 +79,7 @@ class Process:
         self.output.touch()
         arguments = ["serve", FABRIC, "--store", str(store), "--port", str(port), "--tokens"]
         self.pid = starter.start(arguments, self.output)
-        starter._last = [self.pid]
+        starter.last = [self.pid]
         self.port = port
 
     def wait_ready(self, limit_s: float = 120.0) -> None:
@@ -168,39 +105,13 @@ class Process:
 
     def kill(self, *, group: bool) -> None:
         """Kill it at once; its workers too, or they must see it themselves."""
-        if group:
-            os.killpg(self.pid, signal.SIGKILL)
-        else:
-            os.kill(self.pid, signal.SIGKILL)
-        with suppress(ChildProcessError):  # the starter's
-            os.waitpid(self.pid, 0)
-        while state_of(self.pid):
-            time.sleep(0.001)
+        end(self.pid, group=group)
 
 
 def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
-
-
-def left_of(session: int) -> list[int]:
-    """Return the processes of a session that still run."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        state = state_of(int(folder.name))
-        if state and int(state[3]) == session:
-            found.append(int(folder.name))
-    return found
-
-
-def state_of(pid: int) -> list[str]:
-    """Return the state of a process as Linux writes it, from field 3 on; empty if it has ended."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-    return [] if state[0] == "Z" else state
 
 
 @dataclass
@@ -339,7 +250,7 @@ def run_kills(folder: Path, kills: int, seed: int, *, fork: bool) -> dict[str, f
     dict
         Counts of what happened.
     """
-    with closing(Starter(fork=fork)) as starter:
+    with closing(Starter(_PREPARE if fork else "", fork=fork)) as starter:
         return _run_kills(starter, folder, kills, random.Random(seed), fork=fork)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from weft.core.errors import InputError
-from weft.core.pool import cores, held_signals, run_all
+from weft.core.pool import TRIES, Ended, Workers, cores, held_signals, run_all
 
 Watch = Callable[[Any], None]
 
@@ -47,6 +47,41 @@ def linger(shared: object, task: int, watch: Watch) -> int:
         watch(None)
         time.sleep(0.005)
     return -1
+
+
+def join(shared: str, task: str, watch: Watch) -> str:
+    return shared + task
+
+
+def strike(shared: Path, task: signal.Signals, watch: Watch) -> str:
+    """Send the worker a signal, the first time also one that has no number."""
+    if task or not shared.exists():
+        shared.touch()
+        os.kill(os.getpid(), task or signal.SIGKILL)
+    return "survived"
+
+
+def fill(shared: object, task: int, watch: Watch) -> int:
+    """Take so many bytes of memory, and linger if they are many."""
+    return len(bytearray(b"x") * task) if task < 1000 else linger(bytearray(b"x") * task, 1, watch)
+
+
+def log_and_wait(shared: Path, task: int, watch: Watch) -> int:
+    """Write that the task has begun, and wait for the file ``go``."""
+    (shared / f"begun{task}").touch()
+    while not (shared / "go").exists():
+        time.sleep(0.005)
+    return task
+
+
+class Deadly:
+    """An object that ends the process that reads it, with a status or a signal."""
+
+    def __init__(self, how: Callable[[int], Any], number: int) -> None:
+        self.how, self.number = how, number
+
+    def __reduce__(self) -> Any:
+        return self.how, (self.number,)
 
 
 def interrupt_at(number: int) -> Callable[[int, int], None]:
@@ -101,6 +136,83 @@ def test_an_error_of_a_task_ends_the_run(processes: int) -> None:
 def test_worker_processes_that_die_raise_one_error() -> None:
     with pytest.raises(InputError, match="worker processes died"):
         run_all(die, None, range(3), 2)
+    assert not multiprocessing.active_children()
+
+
+def ends(workers: Workers, tasks: list[Any]) -> dict[int, Ended]:
+    with workers:
+        return {each.number: each for each in workers.run(enumerate(tasks))}
+
+
+def test_a_task_is_tried_again_when_its_worker_is_killed(tmp_path: Path) -> None:
+    found = ends(Workers(strike, tmp_path / "once", 2), [0, 0, 0])
+    assert [found[number].value for number in range(3)] == ["survived"] * 3
+
+
+def test_a_task_that_kills_every_worker_is_given_up_and_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "once").touch()
+    found = ends(Workers(strike, tmp_path / "once", 2), [0, signal.SIGKILL, 0, 0])
+    assert [found[number].value for number in (0, 2, 3)] == ["survived"] * 3
+    assert f"SIGKILL (is there enough memory?) in each of {TRIES} tries" in found[1].died
+
+
+def test_a_worker_finishes_its_task_when_it_is_terminated(tmp_path: Path) -> None:
+    (tmp_path / "once").touch()
+    found = ends(Workers(strike, tmp_path / "once", 1), [signal.SIGTERM] * 5)
+    assert [found[number].value for number in range(5)] == ["survived"] * 5
+
+
+def test_tasks_over_their_time_or_memory_are_ended_and_others_are_not() -> None:
+    found = ends(Workers(linger, None, 1, limit_s=0.2), [0, 1, 0])
+    assert [found[number].over for number in range(3)] == ["", "time", ""]
+    assert found[1].wall_s >= 0.2
+    found = ends(Workers(fill, None, 1, limit_bytes=300 << 20), [1, 400 << 20, 1])
+    assert [found[number].over for number in range(3)] == ["", "memory", ""]
+    assert (found[0].value, found[2].value) == (1, 1)
+
+
+def test_a_task_is_not_blamed_for_the_time_of_the_one_before(tmp_path: Path) -> None:
+    with Workers(log_and_wait, tmp_path, 1) as workers:
+
+        def end_late() -> None:
+            (worker,) = workers._workers
+            if (tmp_path / "begun1").exists() and not (tmp_path / "go").exists():
+                worker.over, worker.task_over = "time", 0
+                worker.process.kill()
+                (tmp_path / "go").touch()
+
+        found = list(workers.run(iter([(1, 1)]), end_late))
+    assert [(each.value, each.over) for each in found] == [(1, "")]
+
+
+def test_no_task_is_begun_after_finish(tmp_path: Path) -> None:
+    with Workers(log_and_wait, tmp_path, 1) as workers:
+
+        def tick() -> None:
+            if (tmp_path / "begun0").exists() and len(workers._workers[0].tasks) == 2:
+                workers.finish()
+                (tmp_path / "go").touch()
+
+        assert [each.value for each in workers.run(enumerate(range(4)), tick)] == [0]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["begun0", "go"]
+
+
+def test_large_tasks_and_results_do_not_wait_for_each_other() -> None:
+    """Each is more than a connection holds."""
+    large = "x" * (4 << 20)
+    found = ends(Workers(join, large, 1), [large] * 3)
+    assert [len(found[number].value) for number in range(3)] == [2 * len(large)] * 3
+
+
+@pytest.mark.parametrize(
+    ("how", "number", "text"),
+    [(os._exit, 1, "if __name__"), (signal.raise_signal, signal.SIGKILL, "ended by SIGKILL")],
+)
+def test_workers_that_die_before_they_begin_are_not_started_for_ever(
+    how: Callable[[int], Any], number: int, text: str
+) -> None:
+    with pytest.raises(InputError, match=text), Workers(add, Deadly(how, number), 1) as workers:
+        list(workers.run(enumerate(range(3))))
     assert not multiprocessing.active_children()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.serve_kills import left_of, state_of
+from tests.processes import left_of, state_of
 from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_processes
 
 from weft.cli import main

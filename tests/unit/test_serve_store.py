@@ -506,9 +506,10 @@ def test_a_store_of_the_future_is_used_and_said(tmp_path: Path, clock: Time) -> 
 
 
 def test_a_real_service_goes_on_after_its_disk_was_full(tmp_path: Path) -> None:
-    from tests.serve_kills import Client, Process, Starter, free_port
+    from tests.processes import Starter
+    from tests.serve_kills import Client, Process, free_port
 
-    starter = Starter(fork=False)
+    starter = Starter("", fork=False)
     service = Process(starter, tmp_path / "store", free_port())
     try:
         service.wait_ready()

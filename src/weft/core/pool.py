@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Literal, Protocol, Self, TypeVar
 
@@ -39,8 +40,12 @@ _AHEAD = 2
 _LOOK_S = 0.05
 #: Longest time in seconds between two ticks.
 _TICK_S = 0.2
-#: Workers on which a task is tried before it counts as the cause of their deaths.
+#: Workers on which a task is tried before it counts as the cause of their deaths; also the number
+#: of workers that may be killed one after the other before any can begin.
 TRIES = 3
+#: Largest message in bytes to a worker that is busy, which does not read it yet: what a socket
+#: holds. While the main process waits for a worker, it must not wait for that process.
+_WITHOUT_WAITING = 1 << 15
 
 
 class RunTask(Protocol[Shared_contra, Task_contra, Result_co]):
@@ -173,6 +178,8 @@ class Ended:
         Seconds that the task took.
     memory_bytes
         Largest resident memory of the worker during the task; 0 if unknown.
+    skipped
+        Whether the task was not begun, on request.
     """
 
     number: int
@@ -182,11 +189,16 @@ class Ended:
     died: str = ""
     wall_s: float = 0.0
     memory_bytes: int = 0
+    skipped: bool = False
 
 
 @dataclass(eq=False)
 class _Worker:
-    """A worker process and the tasks that it has, of which the first is active."""
+    """A worker process and the tasks that it has, of which the first is active.
+
+    If it is ended because a task exceeds a limit, `over` is the limit and `task_over` the task.
+    If it ends on request, `leaving` is true.
+    """
 
     process: Any
     connection: Connection
@@ -194,6 +206,8 @@ class _Worker:
     ready: bool = False
     began_s: float = 0.0
     over: Literal["", "time", "memory"] = ""
+    task_over: int = -1
+    leaving: bool = False
 
 
 class Workers:
@@ -230,8 +244,11 @@ class Workers:
         self._workers: list[_Worker] = []
         # Workers stop when the other end closes: on request, or because this process has ended.
         self._stop_reader, self._stop_writer = self._context.Pipe(duplex=False)
+        # In the same way they begin no further task.
+        self._last_reader, self._last_writer = self._context.Pipe(duplex=False)
+        self._finishing = False
         self._deaths: dict[int, int] = {}
-        self._once_ready = False
+        self._early_deaths = 0
 
     def __enter__(self) -> Self:
         return self
@@ -258,46 +275,63 @@ class Workers:
             If the workers die before they can begin.
         """
         waiting: deque[int] = deque()
-        data: dict[int, Any] = {}
+        data: dict[int, bytes] = {}
         with _later():
             missing = self._processes - len(self._workers)
             self._workers += [self._new() for _ in range(missing)]
         tasks = iter(tasks)
         while True:
             for worker in sorted(self._workers, key=lambda each: len(each.tasks)):
-                while len(worker.tasks) < _AHEAD:
+                while len(worker.tasks) < _AHEAD and not self._finishing:
                     # The last tasks are shared evenly: none waits behind another.
                     if not waiting:
                         if (following := next(tasks, None)) is None:
                             break
-                        data[following[0]] = following[1]
+                        data[following[0]] = pickle.dumps(following, pickle.HIGHEST_PROTOCOL)
                         waiting.append(following[0])
-                    if worker.tasks and any(not each.tasks for each in self._workers):
+                    if worker.tasks and (
+                        any(not each.tasks for each in self._workers)
+                        or len(data[waiting[0]]) > _WITHOUT_WAITING
+                    ):
                         break
                     self._send(worker, waiting.popleft(), data)
+            if self._finishing:
+                for number in waiting:
+                    del data[number]
+                waiting.clear()
             if not data:
                 return
             for ended in self._wait(waiting):
                 del data[ended.number]
                 self._deaths.pop(ended.number, None)
-                yield ended
+                if not ended.skipped:
+                    yield ended
             tick()
+
+    def finish(self) -> None:
+        """Begin no further task: `run` ends with the active ones."""
+        self._finishing = True
+        self._last_writer.close()
 
     def _new(self) -> _Worker:
         here, there = self._context.Pipe()
-        process = self._context.Process(
-            target=_serve, args=(there, self._stop_reader, self._packed, os.getpid()), daemon=True
-        )
-        process.start()
-        there.close()
+        given = (there, self._stop_reader, self._last_reader, self._packed, os.getpid())
+        process = self._context.Process(target=_serve, args=given, daemon=True)
+        try:
+            process.start()
+        except OSError as error:
+            here.close()
+            raise InputError(f"cannot start a worker process: {error.strerror}") from None
+        finally:
+            there.close()
         return _Worker(process, here)
 
-    def _send(self, worker: _Worker, number: int, data: dict[int, Any]) -> None:
+    def _send(self, worker: _Worker, number: int, data: dict[int, bytes]) -> None:
         if not worker.tasks:
             worker.began_s = time.monotonic()
         worker.tasks.append(number)
         with contextlib.suppress(OSError):  # a dead worker is noticed by `_wait`
-            worker.connection.send((number, data[number]))
+            worker.connection.send_bytes(data[number])
 
     def _wait(self, waiting: deque[int]) -> Iterator[Ended]:
         """Yield the tasks that end next; put those of dead workers back into `waiting`."""
@@ -321,11 +355,14 @@ class Workers:
                 kind, number, value, wall_s, memory = worker.connection.recv()
                 worker.began_s = time.monotonic()
                 if kind == "ready":
-                    worker.ready = self._once_ready = True
+                    worker.ready = True
+                    self._early_deaths = 0
+                    continue
+                if kind == "leaving":
+                    worker.leaving = True
                     continue
                 worker.tasks.remove(number)
-                given = {"error": value} if kind == "error" else {"value": value}
-                yield Ended(number, wall_s=wall_s, memory_bytes=memory, **given)
+                yield Ended(number, wall_s=wall_s, memory_bytes=memory, **{kind: value})
         except (EOFError, OSError, pickle.UnpicklingError):
             pass  # it died, possibly while it was sending
 
@@ -334,26 +371,40 @@ class Workers:
         worker.process.join()
         worker.connection.close()
         self._workers.remove(worker)
-        if not self._once_ready:
-            time.sleep(_A_MOMENT_S)
-            raise InputError(
-                "the worker processes died; a script that uses them must have its code under "
-                "`if __name__ == '__main__':`; processes=1 needs no workers"
-            )
+        if not worker.ready:
+            self._note_early_death(worker.process.exitcode)
         if worker.tasks:
             active = worker.tasks.popleft()
             spent = time.monotonic() - worker.began_s
-            if worker.over:
+            if worker.over and worker.task_over == active:
                 yield Ended(active, over=worker.over, wall_s=spent)
+            elif worker.over or worker.leaving:  # the task is not to blame
+                waiting.appendleft(active)
             else:
                 self._deaths[active] = self._deaths.get(active, 0) + worker.ready
                 if self._deaths[active] < TRIES:
                     waiting.appendleft(active)
                 else:
-                    yield Ended(active, died=_how(worker.process.exitcode), wall_s=spent)
+                    how = f"{_how(worker.process.exitcode)} in each of {TRIES} tries"
+                    yield Ended(active, died=how, wall_s=spent)
             waiting.extendleft(reversed(worker.tasks))
-        with _later():
-            self._workers.append(self._new())
+        if not self._finishing:
+            with _later():
+                self._workers.append(self._new())
+
+    def _note_early_death(self, status: int | None) -> None:
+        """Count a worker that died before it could begin; give up if others would die, too."""
+        self._early_deaths += 1
+        killed = status is not None and status < 0
+        if killed and self._early_deaths < TRIES * self._processes:
+            return
+        time.sleep(_A_MOMENT_S)
+        raise InputError(
+            f"the worker processes died; {_how(status)} before it could begin"
+            if killed
+            else "the worker processes died; a script that uses them must have its code under "
+            "`if __name__ == '__main__':`; processes=1 needs no workers"
+        )
 
     def _look(self) -> None:
         """End the workers whose tasks exceed a limit."""
@@ -368,6 +419,7 @@ class Workers:
             ):
                 worker.over = "memory"
             if worker.over:
+                worker.task_over = worker.tasks[0]
                 worker.process.kill()
 
     def stop(self) -> None:
@@ -386,7 +438,8 @@ class Workers:
         for worker in self._workers:
             worker.process.join()
         self._workers.clear()
-        self._stop_reader.close()
+        for end in (self._stop_reader, self._last_reader, self._last_writer):
+            end.close()
 
 
 def _how(status: int | None) -> str:
@@ -394,9 +447,9 @@ def _how(status: int | None) -> str:
     if status is not None and status < 0:
         with contextlib.suppress(ValueError):
             name = signal.Signals(-status).name
-            hint = "; is there enough memory?" if -status == signal.SIGKILL else ""
-            return f"its process was ended by {name} in each of {TRIES} tries{hint}"
-    return f"its process ended with status {status} in each of {TRIES} tries"
+            hint = " (is there enough memory?)" if -status == signal.SIGKILL else ""
+            return f"its process was ended by {name}{hint}"
+    return f"its process ended with status {status}"
 
 
 def _resident(process: int) -> int:
@@ -463,18 +516,21 @@ def held_signals() -> Iterator[Callable[[Any], None]]:
 
 @contextmanager
 def _later() -> Iterator[None]:
-    """Block SIGINT while workers start: workers inherit the mask and so never receive SIGINT."""
+    """Block signals while workers start, which inherit the mask until they handle them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    resource_tracker.ensure_running()  # would be started with the first worker and unblock signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, stop: Connection, packed: bytes, parent: int) -> None:
+def _serve(
+    connection: Connection, stop: Connection, last: Connection, packed: bytes, parent: int
+) -> None:
     """Run the tasks of a worker process until its connection closes."""
     # A terminal sends an interrupt to every process; only the main process acts and stops workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -485,6 +541,7 @@ def _serve(connection: Connection, stop: Connection, packed: bytes, parent: int)
     warnings.simplefilter("ignore", PluginWarning)  # the main process has shown it
     run, shared = pickle.loads(packed)
     looked = 0.0
+    active = terminated = False
 
     def watch(_: Any) -> None:
         nonlocal looked
@@ -494,18 +551,38 @@ def _serve(connection: Connection, stop: Connection, packed: bytes, parent: int)
             if stop.poll():
                 raise Stopped
 
+    def terminate(number: int, frame: Any) -> None:
+        # Batch systems send SIGTERM to every process: the active task is finished, as in the main
+        # process.
+        nonlocal terminated
+        terminated = True
+        if not active:
+            raise Stopped
+
+    signal.signal(signal.SIGTERM, terminate)
     with contextlib.suppress(EOFError, OSError, Stopped):
         connection.send(("ready", -1, None, 0.0, 0))
-        while True:
-            number, task = connection.recv()
+        if hasattr(signal, "pthread_sigmask"):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+        while not terminated:
+            number, task = pickle.loads(connection.recv_bytes())
+            active = True
+            if last.poll():
+                connection.send(("skipped", number, True, 0.0, 0))
+                active = False
+                continue
             began = time.perf_counter()
             try:
                 value, wall_s, memory = measured(partial(run, shared, task, watch))
-                _reply(connection, ("done", number, value, wall_s, memory))
+                _reply(connection, ("value", number, value, wall_s, memory))
             except Stopped:
                 raise
             except BaseException as error:
                 _reply(connection, ("error", number, error, time.perf_counter() - began, _peak()))
+            active = False
+    if terminated:
+        with contextlib.suppress(OSError):
+            connection.send(("leaving", -1, None, 0.0, 0))
 
 
 def _reply(connection: Connection, message: tuple[Any, ...]) -> None:

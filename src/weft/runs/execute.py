@@ -156,6 +156,7 @@ def execute(
                 if progress.stopping:
                     raise
                 progress.stopping = True
+                executor.finish()
             tell()
 
         try:

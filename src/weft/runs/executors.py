@@ -59,6 +59,10 @@ class Executor(Protocol):
         """
         ...
 
+    def finish(self) -> None:
+        """Begin no further runs, also of those that were read: `run` ends with the active ones."""
+        ...
+
     def kill(self) -> None:
         """End all active runs at once."""
         ...
@@ -95,6 +99,9 @@ class InProcess:
                 raise KeyboardInterrupt from None
             yield Ended(number, packed, wall_s=wall_s, memory_bytes=memory)
             tick()
+
+    def finish(self) -> None:
+        """Do nothing: no run is read before it begins."""
 
     def kill(self) -> None:
         """Do nothing: an interrupt ends the active run."""
@@ -134,6 +141,7 @@ class DaskCluster:
         except (OSError, ValueError) as error:
             raise InputError(f"no Dask scheduler answers at {address}: {error}") from None
         self._limits = limits
+        self._finishing = False
         threads = self._client.nthreads().values()
         self.width = sum(threads)
         if not self.width:
@@ -166,6 +174,14 @@ class DaskCluster:
                 ready = wait(list(active), timeout=_TICK_S, return_when="FIRST_COMPLETED").done
             except TimeoutError:
                 ready = ()
+            if self._finishing:
+                # What no worker has begun is given up; call stacks are those of begun runs.
+                begun = self._client.call_stack(keys=[future.key for future in active])
+                keys = {key for stacks in begun.values() for key in stacks}
+                idle = [each for each in active if not each.done() and each.key not in keys]
+                self._client.cancel(idle)
+                for future in idle:
+                    del active[future]
             for future in ready:
                 number = active.pop(future)
                 if future.status == "finished":
@@ -173,6 +189,10 @@ class DaskCluster:
                 else:
                     yield Ended(number, died=f"Dask gave up: {future.exception()}")
             tick()
+
+    def finish(self) -> None:
+        """Begin no further runs."""
+        self._finishing = True
 
     def kill(self) -> None:
         """Give up the active runs; Dask ends them as soon as it can."""

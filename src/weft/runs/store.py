@@ -41,6 +41,10 @@ INDEX, LOCK, TABLES, INCOMING, PROGRESS = (
 )
 #: Keys of runs in one query.
 _MANY = 500
+#: Seconds to wait for the lock.
+_LOCK_S = 1.0
+#: Seconds between two commits that survive a power failure.
+_SYNCHRONISE_S = 1.0
 
 _SCHEMA = """
 CREATE TABLE runs (
@@ -160,6 +164,19 @@ class Brief:
     tables: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
+def writer(folder: str | Path) -> str:
+    """Return which process writes to a store, in words; empty if none does."""
+    try:
+        with (Path(folder) / LOCK).open("rb") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return stream.read().decode(errors="replace").strip() or "another process"
+    except OSError:
+        pass
+    return ""
+
+
 class Store:
     """An open store.
 
@@ -181,6 +198,8 @@ class Store:
         self.folder = Path(folder)
         self._lock: io.BufferedRandom | None = None
         self._writes = write
+        self._unclean = False
+        self._synchronised_s = 0.0
         if write:
             self._create()
         index = self.folder / INDEX
@@ -191,6 +210,8 @@ class Store:
         try:
             with self._explained():
                 self._prepare()
+            if self._unclean:
+                self.clean()
         except BaseException:
             self.close()
             raise
@@ -204,16 +225,14 @@ class Store:
             self._lock = (self.folder / LOCK).open("a+b")
         except OSError as error:
             raise StoreError(f"cannot be written to: {error.strerror}", file=self.folder) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not self._locked():
             self._lock.seek(0)
             who = self._lock.read().decode(errors="replace").strip() or "another process"
             self._lock.close()
-            raise StoreError(
-                f"is in use by {who}; wait until it has ended", file=self.folder
-            ) from None
+            raise StoreError(f"is in use by {who}; wait until it has ended", file=self.folder)
         try:
+            self._lock.seek(0)
+            self._unclean = bool(self._lock.read(1))
             self._lock.truncate(0)
             text = f"process {os.getpid()} on {platform.node()} since {time.strftime('%F %T')}"
             self._lock.write(text.encode())
@@ -226,11 +245,27 @@ class Store:
             text = getattr(error, "strerror", None) or str(error)
             raise StoreError(f"cannot be written to: {text}", file=self.folder) from None
 
+    def _locked(self) -> bool:
+        """Lock the store; wait for a moment, since `writer` locks it for an instant, too."""
+        assert self._lock is not None
+        end = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    return False
+                time.sleep(_LOCK_S / 20)
+            except OSError as error:
+                self._lock.close()
+                raise StoreError(f"cannot be locked: {error.strerror}", file=self.folder) from None
+            else:
+                return True
+
     def _connect(self, index: Path) -> sqlite3.Connection:
         if self._writes:
             connection = sqlite3.connect(index, timeout=30.0, isolation_level=None)
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
             return connection
         address = index.absolute().as_uri() + "?mode=ro"
         if not os.access(self.folder, os.W_OK) and not index.with_name(INDEX + "-wal").exists():
@@ -301,6 +336,7 @@ class Store:
         """Store a run from its row (see `record_of`) and the contents of its tables."""
         key, about = record["key"], json.loads(record["tables"])
         with self._explained():
+            self._synchronise()
             before = self.briefs([key])
             for name, data in tables.items():
                 path = self.table_path(key, name, about[name][1])
@@ -315,6 +351,18 @@ class Store:
                 for name, (_, digest) in old.tables.items():
                     if about.get(name, ("", ""))[1] != digest:
                         self.table_path(key, name, digest).unlink(missing_ok=True)
+
+    def _synchronise(self) -> None:
+        """Let the next commit survive a power failure if the last such commit was a while ago.
+
+        What a killed process has committed is never lost. To wait for the disk takes longer than
+        many runs do.
+        """
+        now = time.monotonic()
+        full = now - self._synchronised_s >= _SYNCHRONISE_S
+        self._index.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+        if full:
+            self._synchronised_s = now
 
     def table_path(self, key: str, name: str, digest: str) -> Path:
         """Return the path of a table of a run, which depends on the contents."""
@@ -427,38 +475,38 @@ class Store:
             return False
 
     def damages(self) -> Iterator[str]:
-        """Yield what is wrong with the store: the index, missing, damaged or unknown files."""
+        """Yield what is wrong with the store: the index, and missing or damaged tables.
+
+        Files of no run, such as a killed process leaves, do no harm; see `leftovers`.
+        """
         with self._explained():
             for (text,) in self._index.execute("PRAGMA integrity_check"):
                 if text != "ok":
                     yield f"index: {text}"
-        known = set()
         for key, run in self.briefs().items():
             for name, (size, digest) in run.tables.items():
                 path = self.table_path(key, name, digest)
-                known.add(path)
                 if not path.is_file():
                     yield f"run {key}: table {name} is missing"
                 elif path.stat().st_size != size or contents(str(path)) != digest:
                     yield f"run {key}: table {name} is damaged"
-        for path in sorted((self.folder / TABLES).glob("*/*")):
-            if path not in known and not path.name.startswith("."):
-                yield f"{path.relative_to(self.folder)}: belongs to no run"
 
-    def clean(self) -> int:
-        """Remove files of no run, such as those of a killed process; return how many."""
+    def leftovers(self) -> list[Path]:
+        """Return the files in the folder of tables that belong to no run."""
         known = {
             self.table_path(key, name, digest)
             for key, run in self.briefs().items()
             for name, (_, digest) in run.tables.items()
         }
-        removed = 0
+        return [path for path in sorted((self.folder / TABLES).glob("*/*")) if path not in known]
+
+    def clean(self) -> int:
+        """Remove files of no run, such as those of a killed process; return how many."""
+        found = self.leftovers()
         with self._explained():
-            for path in (self.folder / TABLES).glob("*/*"):
-                if path not in known:
-                    path.unlink()
-                    removed += 1
-        return removed
+            for path in found:
+                path.unlink()
+        return len(found)
 
 
 def record_of(
@@ -486,7 +534,7 @@ def record_of(
         "limits": json.dumps(dict(limits or {})),
         "build": build(),
         "libraries": json.dumps(libraries()),
-        "host": platform.node(),
+        "host": packed.host,
         "ended_s": time.time(),
         "details": packed.details,
     }

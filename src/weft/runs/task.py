@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import platform
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -174,6 +175,8 @@ class Packed:
         Name -> contents of a Parquet file.
     details
         Traceback of an unexpected error.
+    host
+        Name of the machine that performed the run.
     """
 
     status: Status
@@ -181,6 +184,7 @@ class Packed:
     measures: str = "{}"
     tables: Mapping[str, bytes] = field(default_factory=dict)
     details: str = ""
+    host: str = field(default_factory=platform.node)
 
 
 def function_of(name: str) -> RunFunction:

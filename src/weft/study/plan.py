@@ -111,9 +111,7 @@ def plan(
         assert store is not None
         if have.build != build() and not keep_versions:
             older[have.build] += 1
-        elif (have.status not in SETTLED and (retry or _wider(limits, have.limits))) or (
-            retry and have.status == "failed"
-        ):
+        elif _again(have, limits, retry):
             retried[have.status] += 1
         elif store.is_whole(task.key, have):
             done += 1
@@ -141,7 +139,7 @@ def _again(have: Brief, limits: Mapping[str, float], retry: bool) -> bool:
     """Return whether a run without a complete result is computed again."""
     if have.status in SETTLED:
         return retry and have.status == "failed"
-    return retry or _wider(limits, have.limits)
+    return retry or have.status == "lost" or _wider(limits, have.limits)
 
 
 def _wider(now: Mapping[str, float], then: Mapping[str, float]) -> bool:

@@ -1,0 +1,165 @@
+"""Real studies that are killed at random instants, and what must be left of them."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.processes import Starter, end, left_of, state_of
+from tests.study_runs import LOG, PREPARE, quick_file
+from weft.runs.store import Store, StoreError
+
+#: What a starter imports besides, so that a forked command begins at once.
+_PREPARE = f"""{PREPARE}
+import numba.core.event, weft.cli.study
+import weft.cli.compile_helpers, weft.kernels.cache
+"""
+#: Columns of the index that differ between two executions of the same runs.
+VARYING = frozenset({"wall_s", "memory_bytes", "ended_s"})
+#: Results that a worker may have ended and that are not stored yet: two are sent to it at a time.
+_AHEAD = 2
+
+
+def rows(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Check a store, and return key -> what does not vary of each run."""
+    with Store(folder) as store:
+        assert list(store.damages()) == []
+        columns = [name for _, name, *_ in store.query("PRAGMA table_info(runs)")]
+        kept = ", ".join(name for name in columns if name not in VARYING)
+        return {row[0]: row for row in store.query(f"SELECT {kept} FROM runs ORDER BY key")}
+
+
+def members(folder: Path) -> list[Any]:
+    """Return the runs of the studies of a store."""
+    with Store(folder) as store:
+        return store.query("SELECT * FROM members ORDER BY study, number")
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that run."""
+    with suppress(OSError):
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        return [child for child in map(int, text.split()) if state_of(child)]
+    return []
+
+
+def run_kills(folder: Path, kills: int, seed: int, *, runs: int = 60) -> Counter[str]:
+    """Kill studies and their workers again and again; check all that they had stored.
+
+    Parameters
+    ----------
+    folder
+        For the stores.
+    kills, seed
+        Number of kills; seed of all that is random.
+    runs
+        Runs of a study.
+
+    Returns
+    -------
+    Counter
+        Counts of what happened.
+    """
+    log = folder / "log"
+    prepare = f"import os; os.environ[{LOG!r}] = {str(log)!r}\n{_PREPARE}"
+    with closing(Starter(prepare, fork=True)) as starter:
+        return _run_kills(starter, folder, kills, random.Random(seed), runs)
+
+
+def _run_kills(
+    starter: Starter, folder: Path, kills: int, dice: random.Random, runs: int
+) -> Counter[str]:
+    log, said = folder / "log", folder / "said"
+    said.touch()
+    file = quick_file(folder, runs, seconds=0.01)
+    store = folder / "quick.study"
+
+    def start(workers: int) -> int:
+        pid = starter.start(["study", str(file), "--workers", str(workers)], said)
+        starter.last.append(pid)
+        return pid
+
+    def wait(pid: int) -> None:
+        until = time.monotonic() + 120
+        while state_of(pid):
+            assert time.monotonic() < until, said.read_text()
+            time.sleep(0.005)
+
+    # The uninterrupted study, and how long it takes.
+    long_s = {}
+    for workers in (0, 2):
+        shutil.rmtree(store, ignore_errors=True)
+        began = time.monotonic()
+        wait(start(workers))
+        long_s[workers] = time.monotonic() - began
+    whole, listed = rows(store), members(store)
+    assert len(whole) == runs
+
+    counts: Counter[str] = Counter(kills=0, runs=0, sessions=0, lost=0, corrupt=0, whole=0)
+    shutil.rmtree(store)
+    had: dict[str, tuple[Any, ...]] = {}
+    while counts["kills"] < kills:
+        workers = dice.choice([0, 2, 2, 3])
+        log.unlink(missing_ok=True)
+        pid = start(workers)
+        counts["sessions"] += 1
+        until = time.monotonic() + dice.uniform(0, 1.1 * long_s[min(workers, 2)])
+        # Workers die, too: at most two, since a run whose worker dies three times is given up.
+        for _ in range(dice.choice([0, 0, 1, 2]) if workers else 0):
+            time.sleep(max(0.0, dice.uniform(0, until - time.monotonic())))
+            if found := children(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(dice.choice(found), signal.SIGKILL)
+                    counts["kills"] += 1
+                    counts["workers"] += 1
+        time.sleep(max(0.0, until - time.monotonic()))
+        if state_of(pid):
+            end(pid, group=dice.random() < 0.3)
+            counts["kills"] += 1
+        # The next study may begin at once: workers end soon after their main process.
+        now = rows(store) if (store / "index.sqlite").exists() and _is_store(store) else {}
+        for key, row in had.items():
+            assert now.get(key) == row, f"lost or changed: {key}"
+        for key, row in now.items():
+            assert row == whole[key], f"different: {key}"
+        ended = len(log.read_text().split()) if log.exists() else 0
+        lost = ended - (len(now) - len(had))
+        assert lost <= _AHEAD * max(workers, 1) + counts["workers"], (lost, workers)
+        counts["runs"] += len(now) - len(had)
+        counts["lost"] += max(lost, 0)
+        had = now
+        if len(now) == runs:
+            assert members(store) == listed
+            counts["whole"] += 1
+            shutil.rmtree(store)
+            had = {}
+    wait(start(2))
+    assert rows(store) == whole
+    with Store(store) as opened:
+        assert opened.leftovers() == []
+    until = time.monotonic() + 15
+    while (left := [each for pid in starter.last for each in left_of(pid)]) and (
+        time.monotonic() < until
+    ):
+        time.sleep(0.05)
+    assert not left, f"processes are left: {left}"
+    assert "Traceback" not in said.read_text(), said.read_text()
+    return counts
+
+
+def _is_store(store: Path) -> bool:
+    """Return whether a store was created before its study was killed."""
+    try:
+        Store(store).close()
+    except StoreError as error:
+        if "is not a store of weft" in str(error):
+            return False
+        raise
+    return True

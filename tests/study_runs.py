@@ -1,0 +1,82 @@
+"""Run functions of studies in tests, light enough for workers to start at once, and their command.
+
+`PREPARE` are statements after which `weft study` knows the command ``quick``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.core.errors import InputError, NotApplicable
+from weft.runs.task import RunResult
+
+#: Name of the environment variable with the file of the ends of runs.
+LOG = "WEFT_TEST_LOG"
+PREPARE = """
+from tests.study_runs import register
+register()
+"""
+
+
+def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
+    """Compute for some milliseconds; one run in ten fails and one does not fit.
+
+    The end of each run is a line in the file that the environment names as `LOG`.
+    """
+    import polars as pl
+
+    number = parameters["number"]
+    end = time.monotonic() + parameters["seconds"]
+    while time.monotonic() < end:
+        watch(None)
+        time.sleep(0.001)
+    if LOG in os.environ:
+        file = os.open(os.environ[LOG], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{number}\n".encode())
+        os.close(file)
+    if number % 10 == 3:
+        raise InputError(f"run {number} cannot be")
+    if number % 10 == 7:
+        raise NotApplicable(f"run {number} does not fit")
+    digits = [hashlib.sha256(f"{number} {row}".encode()).hexdigest() for row in range(20)]
+    return RunResult({"number": number, "sum": sum(map(len, digits))}, {
+        "digits": pl.DataFrame({"digits": digits}), "count": pl.DataFrame({"count": [number]}),
+    })  # fmt: skip
+
+
+def register() -> None:
+    """Register the command ``quick``."""
+    from weft.experiment.spec import Part
+    from weft.report.study_data import Measure
+    from weft.study.command_registry import Point, command
+
+    class Quick(Part):
+        number: int
+        seconds: float = 0.0
+
+    def points(keys: Quick) -> list[Point]:
+        return [Point({"number": str(keys.number)}, keys.model_dump(mode="json"))]
+
+    command(
+        "quick",
+        keys=Quick,
+        points=points,
+        measures=(Measure("number", "", "Number.", None), Measure("sum", "", "Sum.", None)),
+        tables=(),
+        seeded=lambda keys, seed: dict(keys),
+        paths=lambda keys, folder: keys,
+    )(quick)
+
+
+def quick_file(folder: Path, runs: int, *, seconds: float = 0.0) -> Path:
+    """Write a study of runs of `quick` and return its path."""
+    path = folder / "quick.toml"
+    path.write_text(
+        f'command = "quick"\nseconds = {seconds}\n[study.product]\nnumber = {list(range(runs))}\n'
+    )
+    return path
