@@ -10,12 +10,17 @@ import secrets
 import stat
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 from weakref import WeakSet
 
 from weft.core.errors import STANDARD_INPUT, InputError
+
+#: Characters around names of files in specs such as ``file:lfts_file=tables.dump,lmc=1``.
+_AROUND = re.compile('[:=,;"]')
+#: Bytes at the beginning of a file in which the first entry of a list of files is searched.
+_HEAD_BYTES = 10_000
 
 #: Standard input streams that have been read.
 _read: WeakSet[TextIO] = WeakSet()
@@ -84,6 +89,79 @@ def parse_toml(text: str, path: str | Path) -> dict[str, Any]:
 def is_source(text: str | Path) -> bool:
     """Return whether a text names an existing file or folder, or standard input."""
     return str(text) in STANDARD_INPUT or os.path.exists(text)
+
+
+def files_in_spec(spec: str, is_file: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
+    """Yield beginning and end of each name of a file among the arguments of a spec.
+
+    A name contains a full stop or a slash, so that no other value is taken for one; of several
+    possible names at one place, it is the longest.
+
+    Parameters
+    ----------
+    spec
+        Text such as ``file:lfts_file=tables.dump,lmc=1``.
+    is_file
+        Function that returns whether a name is that of a file.
+    """
+    around = [match.start() for match in _AROUND.finditer(spec)]
+    done = 0
+    for start in (place + 1 for place in around):
+        for end in (len(spec), *reversed(around)):
+            name = spec[start:end]
+            if start >= done and ("." in name or "/" in name) and is_file(name):
+                done = end
+                yield start, end
+                break
+
+
+def named_by(name: str, path: Path) -> Path:
+    """Return the path of a file that a list of files names.
+
+    Parameters
+    ----------
+    name
+        Name in the list.
+    path
+        The list, or a folder: relative names are searched beside it or in it, then in the working
+        folder.
+    """
+    beside = (path if path.is_dir() else path.parent) / name
+    return beside if file_exists(beside) else Path(name)
+
+
+def file_exists(path: Path) -> bool:
+    """Return whether a file exists; no file has a name that is not valid, such as a long one."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def listed_files(path: Path) -> list[Path]:
+    """Return the existing files that a list of files names, one per line.
+
+    A file is a list if its first line, apart from empty lines and comments, names a file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    with path.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
+        first = next(_entries(head), "")
+        if not first or b"\0" in head or not named_by(first, path).is_file():
+            return []
+        found = (named_by(name, path) for name in _entries(head + stream.read()))
+        return [each for each in found if file_exists(each) and each.is_file()]
+
+
+def _entries(data: bytes) -> Iterator[str]:
+    for line in data.decode("utf-8", "replace").split("\n"):
+        entry = line.strip()
+        if entry and not entry.startswith("#"):
+            yield entry
 
 
 def _standard_input() -> bytes:

@@ -14,9 +14,10 @@ from pydantic import BaseModel, ValidationError
 
 from weft.core.arguments import shown
 from weft.core.errors import InputError
-from weft.core.files import parse_toml, read_text
+from weft.core.files import files_in_spec, parse_toml, read_text
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
+from weft.core.words import quoted
 from weft.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
@@ -244,7 +245,17 @@ def _renamed(experiment: Experiment, rename: Callable[[str], str]) -> Experiment
 
     def spec(text: str) -> str:
         kind, colon, rest = text.partition(":")
-        return f"file:{rename(rest)}" if colon and kind.strip() == "file" else text
+        if colon and kind.strip() == "file" and rename(rest) != rest:
+            return f"file:{rename(rest)}"
+        parts, done = [], 0
+        for start, end in files_in_spec(text, lambda name: rename(name) != name):
+            name = rename(text[start:end])
+            parts += [text[done:start], name if text[start - 1] == '"' else quoted(name)]
+            done = end
+        return "".join([*parts, text[done:]])
+
+    def either(text: str) -> str:
+        return rename(text) if rename(text) != text else spec(text)
 
     fabric = experiment.fabric
     if fabric.names is not None:
@@ -252,7 +263,7 @@ def _renamed(experiment: Experiment, rename: Callable[[str], str]) -> Experiment
     jobs = tuple(
         job.model_copy(
             update={
-                "workload": tuple(map(rename, job.workload)),
+                "workload": tuple(map(either, job.workload)),
                 "placement": tuple(map(spec, job.placement)),
             }
         )
@@ -262,6 +273,10 @@ def _renamed(experiment: Experiment, rename: Callable[[str], str]) -> Experiment
         "fabric": fabric.model_copy(update={"source": rename(fabric.source)}),
         "job": jobs,
     }
+    for key in ("engine", "routing", "policy"):
+        given = getattr(experiment, key)
+        if given is not None and (specs := tuple(map(spec, given))) != given:
+            changes[key] = specs
     if experiment.coefficients is not None:
         changes["coefficients"] = rename(experiment.coefficients)
     return experiment.model_copy(update=changes)

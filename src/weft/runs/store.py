@@ -20,14 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Self
 
 from weft.core.errors import InputError
 from weft.core.files import write_bytes
 from weft.runs.task import Packed, Task, contents
 from weft.runs.versions import build, libraries
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Format of the store; a store of a later format is refused.
 FORMAT = 1
@@ -48,10 +49,10 @@ _SYNCHRONISE_S = 1.0
 
 _SCHEMA = """
 CREATE TABLE runs (
-    key TEXT PRIMARY KEY, function TEXT NOT NULL, parameters TEXT NOT NULL, inputs TEXT NOT NULL,
-    status TEXT NOT NULL, reason TEXT NOT NULL, measures TEXT NOT NULL, tables TEXT NOT NULL,
-    wall_s REAL NOT NULL, memory_bytes INTEGER NOT NULL, limits TEXT NOT NULL,
-    build TEXT NOT NULL, libraries TEXT NOT NULL, host TEXT NOT NULL, ended_s REAL NOT NULL,
+    key TEXT PRIMARY KEY, status TEXT NOT NULL, build TEXT NOT NULL, wall_s REAL NOT NULL,
+    memory_bytes INTEGER NOT NULL, ended_s REAL NOT NULL, limits TEXT NOT NULL,
+    tables TEXT NOT NULL, measures TEXT NOT NULL, reason TEXT NOT NULL, function TEXT NOT NULL,
+    host TEXT NOT NULL, libraries TEXT NOT NULL, inputs TEXT NOT NULL, parameters TEXT NOT NULL,
     details TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE studies (
@@ -342,11 +343,7 @@ class Store:
                 path = self.table_path(key, name, about[name][1])
                 path.parent.mkdir(exist_ok=True)
                 write_bytes(path, data)
-            marks = ", ".join("?" * len(_COLUMNS))
-            self._index.execute(
-                f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({marks})",
-                [record[name] for name in _COLUMNS],
-            )
+            self.insert_rows([record])
             for old in before.values():
                 for name, (_, digest) in old.tables.items():
                     if about.get(name, ("", ""))[1] != digest:
@@ -364,6 +361,27 @@ class Store:
         if full:
             self._synchronised_s = now
 
+    def insert_rows(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Store rows of runs whose tables are in place, all of them or none."""
+        marks = ", ".join("?" * len(_COLUMNS))
+        with self._explained(), self._together():
+            self._index.executemany(
+                f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({marks})",
+                ([record[name] for name in _COLUMNS] for record in records),
+            )
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Make the changes within one transaction."""
+        self._index.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._index.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # a full disk has rolled back already
+                self._index.execute("ROLLBACK")
+            raise
+
     def table_path(self, key: str, name: str, digest: str) -> Path:
         """Return the path of a table of a run, which depends on the contents."""
         return self.folder / TABLES / key[:2] / f"{key}.{name}.{digest[:8]}.parquet"
@@ -376,6 +394,8 @@ class Store:
         StoreError
             If the file is missing or damaged.
         """
+        import polars as pl  # imported late: most uses of a store read no table
+
         known = self.briefs([key])
         if key not in known or name not in known[key].tables:
             return None
@@ -436,19 +456,13 @@ class Store:
             (name, each.number, each.key, each.seed, json.dumps(dict(each.point)))
             for each in members
         )
-        with self._explained():
-            self._index.execute("BEGIN IMMEDIATE")
-            try:
-                self._index.execute("DELETE FROM members WHERE study = ?", [name])
-                self._index.execute(
-                    "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?)",
-                    [name, json.dumps(about), build(), time.time()],
-                )
-                self._index.executemany("INSERT INTO members VALUES (?, ?, ?, ?, ?)", rows)
-                self._index.execute("COMMIT")
-            except BaseException:
-                self._index.execute("ROLLBACK")
-                raise
+        with self._explained(), self._together():
+            self._index.execute("DELETE FROM members WHERE study = ?", [name])
+            self._index.execute(
+                "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?)",
+                [name, json.dumps(about), build(), time.time()],
+            )
+            self._index.executemany("INSERT INTO members VALUES (?, ?, ?, ?, ?)", rows)
 
     def studies(self) -> dict[str, dict[str, Any]]:
         """Return name -> description of the studies, in the order of their last change."""

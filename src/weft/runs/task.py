@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Literal
 
 from weft.core.errors import InputError, NotApplicable, WeftError
+from weft.core.files import files_in_spec, listed_files
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Status = Literal[
     "complete",
@@ -33,8 +35,6 @@ Status = Literal[
 SETTLED = frozenset({"complete", "does not fit", "failed"})
 #: Type of the values of measures.
 Value = float | int | str | bool | None
-#: Characters around names of files in texts such as ``file:lfts_file=tables.dump,lmc=1``.
-_AROUND = ':=,;"'
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,12 @@ class Task:
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: str, parameters: Mapping[str, Any]) -> Task:
-        """Return a run, with the hashes of the files that its parameters name."""
-        names = {name for text in _texts(parameters) for name in files_in(text)}
-        return cls(function, parameters, {name: contents(name) for name in sorted(names)})
+    def of(cls, function: str, parameters: Mapping[str, Any], inputs: Inputs | None = None) -> Task:
+        """Return a run, with the hashes of the files that its parameters name.
+
+        Tasks that are made with the same `inputs` read each file once.
+        """
+        return cls(function, parameters, (inputs or Inputs()).of(parameters))
 
     @property
     def key(self) -> str:
@@ -98,7 +100,7 @@ class Task:
         # The longest name first, since it may contain another.
         for name in sorted(self.inputs, key=len, reverse=True):
             text = text.replace(json.dumps(name, ensure_ascii=False)[1:-1], self.inputs[name])
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -112,35 +114,56 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-@lru_cache(4096)
 def files_in(text: str) -> tuple[str, ...]:
     """Return the names of existing files and folders in a text.
 
     The text may be a name itself, or contain names as options of a spec:
-    ``file:lfts_file=tables.dump``.
+    ``file:lfts_file=tables.dump``. A name contains a full stop or a slash: a folder called
+    ``minhop`` does not make the engine of that name a file.
     """
-    if os.path.exists(text):
+    if ("." in text or "/" in text) and os.path.exists(text):
         return (text,)
-    parts = text
-    for character in _AROUND:
-        parts = parts.replace(character, "\0")
-    return tuple({part for part in parts.split("\0") if "." in part and os.path.isfile(part)})
+    return tuple(text[start:end] for start, end in files_in_spec(text, os.path.isfile))
+
+
+class Inputs:
+    """Files that parameters of runs name, and hashes of their contents; each is read once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, tuple[str, ...]] = {}
+        self._hashes: dict[str, str] = {}
+
+    def of(self, parameters: Mapping[str, Any]) -> dict[str, str]:
+        """Return the name of each file -> hash of its contents.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read.
+        """
+        names: set[str] = set()
+        for text in _texts(parameters):
+            if text not in self._files:
+                self._files[text] = files_in(text)
+            names.update(self._files[text])
+        for name in names - self._hashes.keys():
+            self._hashes[name] = contents(name)
+        return {name: self._hashes[name] for name in sorted(names)}
 
 
 @lru_cache(4096)
 def _hash_of(path: str, size: int, changed_ns: int) -> str:
     digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+    with open(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
 
 
 def contents(path: str) -> str:
     """Return a hash of the contents of a file, or of all files of a folder.
+
+    A list of files, one per line, has the contents of these files, too.
 
     Raises
     ------
@@ -153,12 +176,35 @@ def contents(path: str) -> str:
             for each in sorted(Path(path).rglob("*"))
             if each.is_file()
         ]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
     try:
-        about = os.stat(path)
+        parts = [_of_file(path), *(_of_file(str(each)) for each in listed_files(Path(path)))]
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+    return parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _of_file(path: str) -> str:
+    about = os.stat(path)
     return _hash_of(path, about.st_size, about.st_mtime_ns)
+
+
+def changed_inputs(inputs: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of each file that no longer has these contents -> what is wrong with it.
+
+    Parameters
+    ----------
+    inputs
+        As in `Task`.
+    """
+    wrong = {}
+    for name, digest in inputs.items():
+        try:
+            if contents(name) != digest:
+                wrong[name] = "has changed"
+        except InputError as error:
+            wrong[name] = error.message
+    return wrong
 
 
 @dataclass(frozen=True)
@@ -198,6 +244,8 @@ def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
     """Perform a run and pack its result; an error becomes part of the result."""
     try:
         result = function_of(task.function)(task.parameters, watch)
+        for name, reason in changed_inputs(task.inputs).items():
+            return Packed("lost", f"{name}: {reason} while the study ran")
         tables = {name: _parquet(table) for name, table in result.tables.items()}
         measures = json.dumps(dict(result.measures), ensure_ascii=False, allow_nan=True)
         return Packed(result.status, result.reason, measures, tables)

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.runs.executors import Limits
 from weft.runs.store import Brief, Member, Store
-from weft.runs.task import SETTLED, Task
+from weft.runs.task import SETTLED, Inputs, Task
 from weft.runs.versions import build
 from weft.study.spec import PlannedRun, StudyFile
 
@@ -68,8 +68,9 @@ def tasks_of(study: StudyFile, runs: Sequence[PlannedRun]) -> list[Task]:
     function = study.command.function
     name = f"{function.__module__}:{function.__name__}"
     wanted = list(study.study.tables or ())
+    inputs = Inputs()
     return [
-        Task.of(name, {**run.parameters, "tables": wanted} if wanted else run.parameters)
+        Task.of(name, {**run.parameters, "tables": wanted} if wanted else run.parameters, inputs)
         for run in runs
     ]
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.errors import InputError
-from weft.core.files import read_text
+from weft.core.files import file_exists, named_by, read_text
 from weft.core.units import MAX_BYTES
 from weft.fabrics.formats.records import shown
 from weft.workload.builder import WorkloadBuilder
@@ -414,25 +414,12 @@ def _is_trace(text: str) -> bool:
     return match is not None and match[2].lower() in ACTIONS
 
 
-def _find(name: str, path: Path) -> Path:
-    """Return the path of a listed file: beside the list, else in the working directory."""
-    beside = (path if path.is_dir() else path.parent) / name
-    return beside if _exists(beside) else Path(name)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # not a valid file name, such as one too long
-        return False
-
-
 def _sniff(text: str, path: Path) -> bool:
     if _is_trace(text):
         return True
     name = _significant(text[:10_000])
     try:
-        with _find(name, path).open("rb") as stream:
+        with named_by(name, path).open("rb") as stream:
             return _is_trace(stream.read(10_000).decode("utf-8", "replace"))
     except (OSError, ValueError):
         return False
@@ -514,13 +501,13 @@ def _programs(text: str, file: str) -> list[_Program]:
             entry = name.strip()
             if not entry or entry.startswith("#"):
                 continue
-            path = _find(entry, Path(file))
+            path = named_by(entry, Path(file))
             if path in seen:
                 raise InputError(
                     f"{entry} is already listed, in line {seen[path]}", file=file, line=number
                 )
             seen[path] = number
-            if not _exists(path):
+            if not file_exists(path):
                 raise InputError(
                     f"expected a rank and an action, or the name of a file, not {entry[:60]!r}",
                     file=file,
