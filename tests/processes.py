@@ -55,7 +55,9 @@ for line in sys.stdin:
         os.dup2(os.open(output, os.O_WRONLY | os.O_APPEND), 1)
         os.dup2(1, 2)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os._exit(main(arguments))
+        status = main(arguments)
+        os.write(1, f"exit status {status}\\n".encode())
+        os._exit(status)
     print(pid, flush=True)
 """
 
@@ -73,7 +75,7 @@ class Starter:
 
     def __init__(self, prepare: str, *, fork: bool) -> None:
         self._forker = None
-        self._prepare = prepare
+        self.prepare = prepare
         #: Sessions of commands that are to be ended.
         self.last: list[int] = []
         if fork:
@@ -85,7 +87,7 @@ class Starter:
     def start(self, arguments: list[str], output: Path) -> int:
         """Start a command in a session of its own; return its process id."""
         if self._forker is None:
-            command = f"{self._prepare}\nimport sys; from weft.cli import main; sys.exit(main())"
+            command = f"{self.prepare}\nimport sys; from weft.cli import main; sys.exit(main())"
             with output.open("a") as stream:
                 process = subprocess.Popen(
                     [sys.executable, "-c", command, *arguments],

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.processes import Starter, end, left_of, state_of
-from tests.study_runs import LOG, PREPARE, quick_file
+from tests.study_runs import LOG, PREPARE, logged, quick_file
 from weft.runs.store import Store, StoreError
 
 #: What a starter imports besides, so that a forked command begins at once.
-_PREPARE = f"""{PREPARE}
+PREPARED = f"""{PREPARE}
 import numba.core.event, weft.cli.study
 import weft.cli.compile_helpers, weft.kernels.cache
 """
@@ -68,7 +68,7 @@ def run_kills(folder: Path, kills: int, seed: int, *, runs: int = 60) -> Counter
         Counts of what happened.
     """
     log = folder / "log"
-    prepare = f"import os; os.environ[{LOG!r}] = {str(log)!r}\n{_PREPARE}"
+    prepare = f"import os; os.environ[{LOG!r}] = {str(log)!r}\n{PREPARED}"
     with closing(Starter(prepare, fork=True)) as starter:
         return _run_kills(starter, folder, kills, random.Random(seed), runs)
 
@@ -129,8 +129,7 @@ def _run_kills(
             assert now.get(key) == row, f"lost or changed: {key}"
         for key, row in now.items():
             assert row == whole[key], f"different: {key}"
-        ended = len(log.read_text().split()) if log.exists() else 0
-        lost = ended - (len(now) - len(had))
+        lost = len(logged(log)[1]) - (len(now) - len(had))
         assert lost <= _AHEAD * max(workers, 1) + counts["workers"], (lost, workers)
         counts["runs"] += len(now) - len(had)
         counts["lost"] += max(lost, 0)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,18 @@ register()
 def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
     """Compute for some milliseconds; one run in ten fails and one does not fit.
 
-    The end of each run is a line in the file that the environment names as `LOG`.
+    The begin and the end of each run are lines in the file that the environment names as `LOG`:
+    ``+3`` and ``3``.
     """
     import polars as pl
 
     number = parameters["number"]
+    log(f"+{number}")
     end = time.monotonic() + parameters["seconds"]
     while time.monotonic() < end:
         watch(None)
         time.sleep(0.001)
-    if LOG in os.environ:
-        file = os.open(os.environ[LOG], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, f"{number}\n".encode())
-        os.close(file)
+    log(str(number))
     if number % 10 == 3:
         raise InputError(f"run {number} cannot be")
     if number % 10 == 7:
@@ -47,6 +47,21 @@ def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunRes
     return RunResult({"number": number, "sum": sum(map(len, digits))}, {
         "digits": pl.DataFrame({"digits": digits}), "count": pl.DataFrame({"count": [number]}),
     })  # fmt: skip
+
+
+def log(line: str) -> None:
+    """Write a line into the file of the begins and ends of runs, if there is one."""
+    if LOG in os.environ:
+        file = os.open(os.environ[LOG], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{line}\n".encode())
+        os.close(file)
+
+
+def logged(path: Path) -> tuple[list[int], list[int]]:
+    """Return the numbers of the runs that have begun, and of those that have ended."""
+    lines = path.read_text().split() if path.exists() else []
+    begun = [int(line) for line in lines if line.startswith("+")]
+    return begun, [int(line) for line in lines if not line.startswith("+")]
 
 
 def register() -> None:
@@ -71,6 +86,18 @@ def register() -> None:
         seeded=lambda keys, seed: dict(keys),
         paths=lambda keys, folder: keys,
     )(quick)
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Let this process know the command for a while."""
+    from weft.study.command_registry import command
+
+    register()
+    try:
+        yield
+    finally:
+        del command._entries["quick"]
 
 
 def quick_file(folder: Path, runs: int, *, seconds: float = 0.0) -> Path:

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
 from weft.cli.common import Whole, announced_compile
-from weft.cli.machine_output import emit, given
+from weft.cli.machine_output import emit
+from weft.cli.study_progress import Display, spent_text
+from weft.cli.study_progress import watch as show_progress
 from weft.core.errors import InputError
 from weft.core.pool import cores
-from weft.core.signals import INTERRUPTED
-from weft.experiment.run import clock_text
+from weft.core.signals import ended_by
+from weft.core.words import clock_text
+from weft.runs import shares, slurm
 from weft.runs.execute import Progress, counts
-from weft.runs.executors import DaskCluster, Executor, InProcess, LocalProcesses
+from weft.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalProcesses
 from weft.runs.store import INDEX, Store
-from weft.study.perform import perform
+from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
 from weft.study.schema import schema
 from weft.study.spec import StudyFile, read_study
 
 #: Exit status if a run has no complete result and fits.
 NOT_WHOLE = 1
-#: Seconds between two lines of progress if standard error is not a terminal.
-LINE_S = 10.0
+#: Options of which one says where and another what.
+TOGETHER = (
+    {"--workers", "--share"}, {"--workers", "--dry-run"}, {"--scheduler", "--dry-run"},
+)  # fmt: skip
+#: Reasons of runs without a result that are printed.
+MOST_REASONS = 5
+#: Largest number of jobs of an array by default, and the largest that Slurm allows as it comes.
+JOBS, MOST_JOBS = 16, 1001
 
 
 def study_command(
@@ -62,6 +70,38 @@ def study_command(
     keep_versions: Annotated[
         bool, Parameter(help="Keep results of other versions of weft instead of computing again.")
     ] = False,
+    sbatch: Annotated[
+        bool,
+        Parameter(help="Write job scripts of Slurm that compute the runs; they are not submitted."),
+    ] = False,
+    array: Annotated[
+        Whole | None,
+        Parameter(help=f"Jobs among which --sbatch shares the runs. Default: up to {JOBS}."),
+    ] = None,
+    sbatch_option: Annotated[
+        tuple[str, ...],
+        Parameter(
+            help="Option of sbatch for the job scripts, as in --sbatch-option=--time=2:00:00; "
+            "may be given several times.",
+            allow_leading_hyphen=True,
+        ),
+    ] = (),
+    submit: Annotated[bool, Parameter(help="Submit the jobs that --sbatch has written.")] = False,
+    collect: Annotated[
+        bool,
+        Parameter(help="Take the results of jobs into the store and compute nothing."),
+    ] = False,
+    share: Annotated[
+        Whole | None,
+        Parameter(
+            help="Compute one share of what --sbatch has written to the folder FILE, as its job "
+            "scripts do."
+        ),
+    ] = None,
+    watch: Annotated[
+        bool,
+        Parameter(help="Show the progress of a study that another process computes."),
+    ] = False,
     print_schema: Annotated[
         bool,
         Parameter(name="--schema", help="Print the JSON schema of the file, for editors."),
@@ -70,45 +110,126 @@ def study_command(
     """Compute every run that a file describes, and keep the results in a store.
 
     Runs that the store has are not computed again. The first Ctrl-C finishes the active runs, a
-    second one ends them. The exit status is 1 if a run failed or has no result, and 130 after an
-    interrupt.
+    second one ends them. The exit status is 1 if a run failed or has no result, 130 after an
+    interrupt and 143 after SIGTERM.
     """
     if print_schema:
         print(json.dumps(schema(), indent=2))
         return 0
-    if file is None:
-        raise InputError("nothing to run: expected a file of a study (.toml)")
-    if workers is not None and scheduler is not None:
-        raise InputError("--workers and --scheduler exclude each other")
+    _check_options(
+        {
+            "--workers": workers is not None, "--scheduler": scheduler is not None,
+            "--sbatch": sbatch, "--collect": collect, "--share": share is not None,
+            "--watch": watch, "--dry-run": dry_run,
+        }
+    )  # fmt: skip
+    for option, given in (
+        ("--array", array is not None), ("--submit", submit), ("--sbatch-option", sbatch_option),
+    ):  # fmt: skip
+        if given and not sbatch:
+            raise InputError(f"{option} requires --sbatch")
     if workers is not None and workers < 0:
         raise InputError(f"--workers: expected 0 or more, not {workers}")
+    if array is not None and not 1 <= array <= MOST_JOBS:
+        raise InputError(f"--array: expected 1 to {MOST_JOBS:,} jobs, not {array}")
+    if file is None and not (collect and store):
+        raise InputError("nothing to run: expected a file of a study (.toml)")
+    if share is not None:
+        assert file is not None
+        return _compute_share(Path(file), share, workers)
+    folder = store or Path(file or "").with_suffix(".study")
+    if watch:
+        return 0 if show_progress(folder) else NOT_WHOLE
+    # Where there is no store, there is nothing to collect.
+    write = not collect or (folder / INDEX).exists()
+    if file is None:
+        with Store(folder, write=write) as opened:
+            print(f"collected {_collect(opened):,} results of jobs")
+        return 0
     study = read_study(file)
-    folder = store or study.path.with_suffix(".study")
     if dry_run:
         return _show_plan(study, folder, retry, keep_versions)
-    # The executor comes first: nothing is written if there is none.
-    with Store(folder, write=True) as opened:
+    options = slurm.checked_options(sbatch_option)
+    if submit:
+        slurm.check_sbatch()
+    if workers == 0:
+        _local(workers, study.limits, 1)  # refuses limits that cannot be kept
+    cluster = None if scheduler is None else DaskCluster(scheduler, study.limits)
+    with nullcontext() if cluster is None else cluster, Store(folder, write=write) as opened:
+        if (collected := _collect(opened)) or collect:
+            print(f"collected {collected:,} results of jobs")
         planned = plan(study, opened, retry=retry, keep_versions=keep_versions)
         for line in plan_lines(planned, folder):
-            print(line)
-        if not planned.todo:
+            print(line, flush=True)
+        if collect or not planned.todo:
             return _end(planned, opened, None)
-        executor = _executor(workers, scheduler, planned)
-        with announced_compile(), _Watch() as watch:
-            progress = perform(planned, opened, executor, watch.update)
-        return _end(planned, opened, progress)
+        if sbatch:
+            script = _write_jobs(planned, opened, array or JOBS, options)
+        else:
+            executor = cluster or _local(workers, planned.limits, len(planned.todo))
+            with announced_compile(), Display() as display:
+                progress = perform(planned, opened, executor, display.update)
+            return _end(planned, opened, progress)
+    # The store is closed: the job that collects may begin at once.
+    if not submit:
+        print(f"submit them with: sh {shlex.quote(str(script))}")
+        return 0
+    for line in slurm.submit(script):
+        print(line)
+    return 0
 
 
-def _executor(workers: int | None, scheduler: str | None, planned: Plan) -> Executor:
-    """Return where the runs are computed."""
-    limits = planned.limits
-    if scheduler is not None:
-        return DaskCluster(scheduler, limits)
+def _local(workers: int | None, limits: Limits, runs: int) -> Executor:
+    """Return the executor of this machine for a number of runs."""
     if workers == 0:
         if limits.table:
             raise InputError("run_seconds and run_memory require worker processes, not --workers 0")
         return InProcess()
-    return LocalProcesses(min(workers or cores(), len(planned.todo)), limits)
+    return LocalProcesses(max(1, min(workers or cores(), runs)), limits)
+
+
+def _check_options(given: dict[str, bool]) -> None:
+    """Refuse options that exclude each other."""
+    chosen = [option for option, is_given in given.items() if is_given]
+    if len(chosen) > 1 and set(chosen) not in TOGETHER:
+        raise InputError(f"{' and '.join(chosen[:2])} exclude each other")
+
+
+def _collect(store: Store) -> int:
+    """Take the results of jobs into the store; return how many."""
+    number, wrong = shares.collect(store)
+    for text in wrong:
+        print(f"weft: {text}; the run is still to be computed", file=sys.stderr)
+    return number
+
+
+def _compute_share(folder: Path, number: int, workers: int | None) -> int:
+    """Compute a share of the plan in a folder."""
+    share = shares.read_share(folder, number)
+    executor = _local(workers, share.limits, len(share.tasks))
+    with announced_compile(), Display() as display:
+        progress = shares.perform_share(share, executor, display.update)
+    print(f"share {number} of study {share.study}: {spent_text(progress)}")
+    return _interrupted(progress) if progress.stopping else 0
+
+
+def _write_jobs(planned: Plan, store: Store, most: int, options: Sequence[str]) -> Path:
+    """Write the plan of the runs to compute, and the scripts of its jobs; return what submits."""
+    store_study(planned, store)
+    tasks = [planned.tasks[number] for number in planned.todo]
+    jobs = min(most, len(tasks))
+    folder = shares.write_plan(store.folder, planned.study.name, tasks, planned.limits, jobs)
+    script = slurm.write_scripts(folder, planned.study.name, jobs, options)
+    emit(jobs=jobs, folder=str(folder), script=str(script))
+    print(f"jobs: {folder} ({jobs} with up to {-(-len(tasks) // jobs):,} runs, and one to collect)")
+    return script
+
+
+def _interrupted(progress: Progress) -> int:
+    """Say that a signal has ended a study, and return the exit status."""
+    word, status = ended_by()
+    print(f"weft: {word}; {progress.left:,} runs are left", file=sys.stderr)
+    return status
 
 
 def _show_plan(study: StudyFile, folder: Path, retry: bool, keep_versions: bool) -> int:
@@ -175,76 +296,21 @@ def _end(planned: Plan, store: Store, progress: Progress | None) -> int:
         status = have[task.key].status if task.key in have else "not run"
         statuses[status] = statuses.get(status, 0) + 1
     emit(study=planned.study.name, store=str(store.folder), statuses=statuses)
-    print(f"results: {store.folder} ({', '.join(f'{n:,} {name}' for name, n in statuses.items())})")
-    reasons: dict[str, int] = {}
-    for key in have:
-        if have[key].status not in ("complete", "does not fit") and len(reasons) < 5:
-            run = store.run(key)
-            if run is not None:
-                reasons[f"{run.status}: {run.reason}"] = reasons.get(run.reason, 0) + 1
-    for reason in reasons:
-        print(f"weft: {reason}", file=sys.stderr)
+    if progress is not None:
+        print(spent_text(progress))
+    print(f"results: {store.folder} ({counts(statuses)})")
+    reasons = Counter(
+        f"{run.status}: {run.reason}"
+        for run in store.runs(
+            key for key, run in have.items() if run.status not in ("complete", "does not fit")
+        )
+    )
+    for text, number in reasons.most_common(MOST_REASONS):
+        print(f"weft: {number:,} {text}", file=sys.stderr)
+    if len(reasons) > MOST_REASONS:
+        rest = len(reasons) - MOST_REASONS
+        print(f"weft: and {rest:,} other reasons, which the store has", file=sys.stderr)
     if progress is not None and progress.stopping:
-        print(f"weft: interrupted; {progress.left:,} runs are left", file=sys.stderr)
-        return INTERRUPTED
+        return _interrupted(progress)
     fine = {"complete", "does not fit"}
     return 0 if set(statuses) <= fine and "complete" in statuses else NOT_WHOLE
-
-
-class _Watch:
-    """Display of the progress: a bar on a terminal, else a line now and then."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._quiet = given("--quiet")
-        self._next = time.monotonic() + 1.0
-        self._bar: Bar | None = None
-        self._stopping = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def update(self, progress: Progress) -> None:
-        """Show the progress."""
-        if progress.stopping and not self._stopping:
-            self._stopping = True
-            print(
-                "weft: finishing the active runs; Ctrl-C again ends them at once", file=sys.stderr
-            )
-        if self._quiet or time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + (0.1 if self._terminal else LINE_S)
-        if not self._terminal:
-            print(f"weft: {text_of(progress)}", file=sys.stderr, flush=True)
-            return
-        if self._bar is None:
-            self._bar = Bar(
-                BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
-                console=Console(stderr=True), transient=True,
-            )  # fmt: skip
-            self._bar.add_task("", total=progress.runs)
-            self._bar.start()
-        done = progress.runs - progress.left
-        self._bar.update(self._bar.task_ids[0], description=text_of(progress), completed=done)
-
-
-def text_of(progress: Progress) -> str:
-    """Return the progress of a study in words."""
-    parts = [f"{progress.runs - progress.left:,} of {progress.runs:,} runs"]
-    if progress.done and set(progress.done) != {"complete"}:
-        parts.append(counts(progress))
-    if rate := progress.rate():
-        parts.append(f"{rate:.3g} runs/s")
-    left = progress.left_s()
-    if left is not None:
-        parts.append(f"about {clock_text(left)} left")
-    return "; ".join(parts)

@@ -17,6 +17,14 @@ _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 _BARE = re.compile(r"(?!0[xX])[\w./+-]+")
 
 
+def clock_text(seconds: float) -> str:
+    """Return a wall time as text: ``40 s``, ``3 min``, ``2.5 h``."""
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.{int(seconds < 10 * size)}f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def few(items: Sequence[object], most: int = FEW) -> str:
     """Return the first items, comma-separated, and the number of the others."""
     more = len(items) - most

@@ -13,6 +13,7 @@ from weft.contention import INFINIBAND, PenaltyModel
 from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import is_source
+from weft.core.words import clock_text
 from weft.experiment.run_level import Result, duration, run_level
 from weft.experiment.spec import Experiment, JobPart, Run
 from weft.fabrics import Fabric
@@ -36,14 +37,6 @@ _KEPT_OPS = 10_000_000
 TELLING_S, TELLING_SHARE = 1.0, 0.01
 
 Status = Literal["complete", "partial", "stopped", "does not fit", "failed", "not run"]
-
-
-def clock_text(seconds: float) -> str:
-    """Return a wall time as text: ``40 s``, ``3 min``, ``2.5 h``."""
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.{int(seconds < 10 * size)}f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 @dataclass

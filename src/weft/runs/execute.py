@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +15,8 @@ from pathlib import Path
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.core.pool import held_signals
+from weft.core.words import clock_text
 from weft.runs.executors import Executor, Limits, packed
-from weft.runs.store import PROGRESS
 from weft.runs.task import Packed, Task
 
 #: Seconds between two writes of the progress.
@@ -71,24 +72,27 @@ class Progress:
         spent = time.monotonic() - self._times[0]
         return (len(self._times) - 1) / spent if len(self._times) > 1 and spent > 0 else None
 
-    def left_s(self) -> float | None:
-        """Return the estimated seconds left; None if unknown."""
-        rate = self.rate()
-        return self.left / rate if rate else None
+    @property
+    def text(self) -> str:
+        """The progress in words."""
+        parts = [f"{self.runs - self.left:,} of {self.runs:,} runs"]
+        if self.done and set(self.done) != {"complete"}:
+            parts.append(counts(self.done))
+        if rate := self.rate():
+            parts.append(f"{rate:.3g} runs/s")
+            parts += [f"about {clock_text(self.left / rate)} left"] * (self.left > 0)
+        return "; ".join(parts)
 
-    def table(self) -> dict[str, object]:
-        """Return the progress as it is written for other processes."""
-        return {
+    def write(self, file: Path) -> None:
+        """Write the progress for other processes; a full disk does not stop the study here."""
+        table = {
             "study": self.study, "runs": self.runs, "stored": self.stored, "done": self.done,
             "stopping": self.stopping, "began_s": self.began_s, "ended": self.ended,
-            "process": self.process, "rate": self.rate(), "left_s": self.left_s(),
-            "written_s": time.time(),
+            "process": self.process, "host": platform.node(), "rate": self.rate(),
+            "text": self.text, "written_s": time.time(),
         }  # fmt: skip
-
-    def write(self, folder: Path) -> None:
-        """Write the progress for other processes; a full disk does not stop the study here."""
         with suppress(InputError):
-            write_text(folder / PROGRESS, json.dumps(self.table()))
+            write_text(file, json.dumps(table))
 
 
 def execute(
@@ -97,7 +101,7 @@ def execute(
     keep: Callable[[Task, Packed, float, int], None],
     limits: Limits,
     progress: Progress,
-    folder: Path,
+    file: Path,
     watch: Callable[[Progress], None],
 ) -> bool:
     """Run tasks and keep each result as soon as it is known.
@@ -117,8 +121,8 @@ def execute(
         Limits of each run, for the reasons of runs that exceed them.
     progress
         Progress, which is updated.
-    folder
-        Folder of the store, where the progress is written.
+    file
+        File to which the progress is written now and then.
     watch
         Function that is called after each run.
 
@@ -144,7 +148,7 @@ def execute(
         nonlocal written
         if time.monotonic() - written >= _WRITE_S:
             written = time.monotonic()
-            progress.write(folder)
+            progress.write(file)
         watch(progress)
 
     with executor, held_signals() as raise_held:
@@ -172,12 +176,10 @@ def execute(
             raise
         finally:
             progress.ended = True
-            progress.write(folder)
+            progress.write(file)
     return not progress.stopping
 
 
-def counts(progress: Progress) -> str:
-    """Return the statuses of the runs in words: ``12 complete, 1 failed``."""
-    return ", ".join(
-        f"{number:,} {status}" for status, number in Counter(progress.done).most_common()
-    )
+def counts(statuses: Mapping[str, int]) -> str:
+    """Return the statuses of runs in words: ``12 complete, 1 failed``."""
+    return ", ".join(f"{number:,} {status}" for status, number in Counter(statuses).most_common())

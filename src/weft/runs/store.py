@@ -112,14 +112,15 @@ class StoredRun:
     details: str
 
 
-_COLUMNS = tuple(StoredRun.__dataclass_fields__)
+#: Columns of the index of runs.
+COLUMNS = tuple(StoredRun.__dataclass_fields__)
 _JSON = frozenset({"parameters", "inputs", "measures", "tables", "limits", "libraries"})
 
 
 def _run_of(row: Sequence[Any]) -> StoredRun:
     values = {
         name: json.loads(value) if name in _JSON else value
-        for name, value in zip(_COLUMNS, row, strict=True)
+        for name, value in zip(COLUMNS, row, strict=True)
     }
     values["tables"] = {name: tuple(about) for name, about in values["tables"].items()}
     return StoredRun(**values)
@@ -197,7 +198,7 @@ class Store:
 
     def __init__(self, folder: str | Path, *, write: bool = False) -> None:
         self.folder = Path(folder)
-        self._lock: io.BufferedRandom | None = None
+        self._lock: io.FileIO | None = None
         self._writes = write
         self._unclean = False
         self._synchronised_s = 0.0
@@ -223,7 +224,7 @@ class Store:
         try:
             (self.folder / TABLES).mkdir(parents=True, exist_ok=True)
             # Opened for appending: another process's words in the file stay until the lock is held.
-            self._lock = (self.folder / LOCK).open("a+b")
+            self._lock = (self.folder / LOCK).open("a+b", buffering=0)
         except OSError as error:
             raise StoreError(f"cannot be written to: {error.strerror}", file=self.folder) from None
         if not self._locked():
@@ -237,7 +238,6 @@ class Store:
             self._lock.truncate(0)
             text = f"process {os.getpid()} on {platform.node()} since {time.strftime('%F %T')}"
             self._lock.write(text.encode())
-            self._lock.flush()
             if not (self.folder / INDEX).exists():
                 sqlite3.connect(self.folder / INDEX).close()
                 (self.folder / INDEX).touch()
@@ -363,11 +363,11 @@ class Store:
 
     def insert_rows(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Store rows of runs whose tables are in place, all of them or none."""
-        marks = ", ".join("?" * len(_COLUMNS))
+        marks = ", ".join("?" * len(COLUMNS))
         with self._explained(), self._together():
             self._index.executemany(
-                f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({marks})",
-                ([record[name] for name in _COLUMNS] for record in records),
+                f"INSERT OR REPLACE INTO runs ({', '.join(COLUMNS)}) VALUES ({marks})",
+                ([record[name] for name in COLUMNS] for record in records),
             )
 
     @contextmanager
@@ -411,7 +411,7 @@ class Store:
 
     def runs(self, keys: Iterable[str] | None = None) -> Iterator[StoredRun]:
         """Yield the runs with these keys, or all, in the order of the keys."""
-        for row in self._select(", ".join(_COLUMNS), keys):
+        for row in self._select(", ".join(COLUMNS), keys):
             yield _run_of(row)
 
     def briefs(self, keys: Iterable[str] | None = None) -> dict[str, Brief]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from weft.runs.execute import Progress, execute
 from weft.runs.executors import Executor
-from weft.runs.store import Store
+from weft.runs.store import PROGRESS, Store
 from weft.study.plan import Plan
 from weft.study.spec import text_of
 
@@ -30,6 +29,11 @@ def about(plan: Plan) -> dict[str, Any]:
         "measures": list(study.study.measures),
         "seeds": list(study.study.seeds or ()),
     }
+
+
+def store_study(plan: Plan, store: Store) -> None:
+    """Store the description of a study and the list of its runs."""
+    store.set_study(plan.study.name, about(plan), plan.members())
 
 
 def perform(
@@ -58,7 +62,7 @@ def perform(
     StoreError
         If a result cannot be stored.
     """
-    store.set_study(plan.study.name, about(plan), plan.members())
+    store_study(plan, store)
     progress = Progress(plan.study.name, len({task.key for task in plan.tasks}), 0)
     progress.stored = progress.runs - len(plan.todo)
     limits = plan.limits
@@ -71,7 +75,7 @@ def perform(
         ),
         limits,
         progress,
-        Path(store.folder),
+        store.folder / PROGRESS,
         watch,
     )
     return progress

@@ -55,7 +55,7 @@ class Plan:
     @property
     def limits(self) -> Limits:
         """Limits of a run."""
-        return Limits(self.study.study.run_seconds, self.study.study.run_memory)
+        return self.study.limits
 
     def members(self) -> Iterator[Member]:
         """Yield the runs as they are stored."""
@@ -98,7 +98,7 @@ def plan(
     """
     runs = study.runs()
     tasks = tasks_of(study, runs)
-    limits = Limits(study.study.run_seconds, study.study.run_memory).table
+    limits = study.limits.table
     known = {} if store is None else store.briefs(task.key for task in tasks)
     todo: dict[str, int] = {}
     done = 0

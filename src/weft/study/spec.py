@@ -21,6 +21,7 @@ from weft.core.settings import Number, Seed
 from weft.core.units import Bytes
 from weft.experiment.spec import Part, listed
 from weft.experiment.toml_file import KeyPath, line_of, table_in, toml_text, validated
+from weft.runs.executors import Limits
 from weft.study.command_registry import Point
 from weft.study.command_registry import command as commands
 
@@ -167,6 +168,11 @@ class StudyFile:
     def title(self) -> str:
         """The title of the study, or its name."""
         return self.study.title or self.name
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of a run."""
+        return Limits(self.study.run_seconds, self.study.run_memory)
 
     def runs(self) -> list[PlannedRun]:
         """Return every run, in order: the axes of the file from the outermost in, then the seeds.

@@ -1,0 +1,178 @@
+"""Progress of studies: shown by the process that computes, and watched from another terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from weft.cli.machine_output import given
+from weft.core.words import clock_text
+from weft.runs.execute import Progress
+from weft.runs.shares import JOBS, PROGRESS_OF_SHARE, waiting_results
+from weft.runs.store import PROGRESS, Store, writer
+
+#: Seconds between two lines of progress if standard error is not a terminal.
+LINE_S = 10.0
+#: Seconds between two looks at the progress of another process.
+LOOK_S = 0.5
+#: Seconds without a sign of life after which a job is reported as silent.
+SILENT_S = 120.0
+
+
+class Display:
+    """Display of the progress: a bar on a terminal, else a line now and then."""
+
+    def __init__(self, first_s: float = 1.0) -> None:
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._quiet = given("--quiet")
+        self._next = time.monotonic() + first_s
+        self._bar: Bar | None = None
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, progress: Progress) -> None:
+        """Show the progress of this process."""
+        if progress.stopping and not self._stopping:
+            self._stopping = True
+            print(
+                "weft: finishing the active runs; a second signal (Ctrl-C) ends them at once",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+        if not self._quiet and time.monotonic() >= self._next:
+            self.show(progress.text, progress.runs - progress.left, progress.runs)
+
+    def show(self, text: str, done: int, runs: int) -> None:
+        """Show a progress now, or if one was shown a moment ago, not at all."""
+        if self._quiet or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + (0.1 if self._terminal else LINE_S)
+        if not self._terminal:
+            print(f"weft: {text}", file=sys.stderr, flush=True)
+            return
+        if self._bar is None:
+            self._bar = Bar(
+                BarColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(),
+                console=Console(stderr=True), transient=True,
+            )  # fmt: skip
+            self._bar.add_task("", total=runs)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], description=text, completed=done, total=runs)
+
+
+def spent_text(progress: Progress) -> str:
+    """Return how long a study took and at what rate."""
+    done = sum(progress.done.values())
+    spent = time.time() - progress.began_s
+    return f"computed {done:,} runs in {clock_text(spent)} ({done / max(spent, 1e-9):.3g} runs/s)"
+
+
+def watch(folder: Path) -> bool:
+    """Show the progress of a study that other processes compute, until they have ended.
+
+    Nothing is written, so that any number of terminals may watch.
+
+    Parameters
+    ----------
+    folder
+        The store.
+
+    Returns
+    -------
+    bool
+        Whether the processes have ended as they should.
+
+    Raises
+    ------
+    StoreError
+        If there is no store.
+    """
+    Store(folder).close()
+    with Display(0.0) as display:
+        while who := writer(folder):
+            state = _read(folder / PROGRESS)
+            if state and not state["ended"]:
+                display.show(state["text"], _done(state), state["runs"])
+            else:
+                display.show(f"{who} has the store, but computes no runs now", 0, 1)
+            time.sleep(LOOK_S)
+        state = _read(folder / PROGRESS)
+        if state and not state["ended"]:
+            print(
+                f"weft: process {state['process']} on {state['host']} has died after "
+                f"{_done(state):,} of {state['runs']:,} runs; their results are kept, and "
+                "'weft study' computes the others",
+                file=sys.stderr,
+            )
+            return False
+        return _watch_jobs(folder, display)
+
+
+def _watch_jobs(folder: Path, display: Display) -> bool:
+    """Show the progress of the jobs of the last plan of a store until they have ended."""
+    while True:
+        jobs = list(_shares(folder))
+        active = [state for state in jobs if not state["ended"]]
+        silent = [each for each in active if time.time() - each["written_s"] > SILENT_S]
+        if not active or len(silent) == len(active):
+            break
+        done, runs = sum(map(_done, jobs)), sum(state["runs"] for state in jobs)
+        rate = sum(state["rate"] or 0.0 for state in active)
+        text = f"{done:,} of {runs:,} runs in {len(jobs)} jobs, of which {len(active)} compute"
+        if rate:
+            text += f"; {rate:.3g} runs/s; about {clock_text((runs - done) / rate)} left"
+        display.show(text, done, runs)
+        time.sleep(LOOK_S)
+    for state in silent:
+        print(
+            f"weft: process {state['process']} on {state['host']} has not written for "
+            f"{clock_text(time.time() - state['written_s'])}",
+            file=sys.stderr,
+        )
+    waiting = len(waiting_results(folder))
+    if waiting:
+        print(f"{waiting:,} results of jobs are not collected yet; 'weft study --collect' does so")
+    return not silent
+
+
+def _shares(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the progress of each job of the last plan."""
+    plans = [path for path in (folder / JOBS).glob("*") if path.name.isdecimal()]
+    if plans:
+        last = max(plans, key=lambda path: int(path.name))
+        for path in sorted(last.glob(PROGRESS_OF_SHARE.format(share="*"))):
+            if state := _read(path):
+                yield state
+
+
+def _read(file: Path) -> Mapping[str, Any] | None:
+    """Return a progress that another process has written; None if there is none."""
+    try:
+        state: Mapping[str, Any] = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return state
+
+
+def _done(state: Mapping[str, Any]) -> int:
+    done: int = state["stored"] + sum(state["done"].values())
+    return done
