@@ -95,6 +95,10 @@ COMMANDS = {
         "weft.cli.simulate:simulate_command",
         "Run a workload on a routed fabric and print how long it takes.",
     ),
+    "store": (
+        "weft.cli.store:store_app",
+        "List, check, prune, export and move the results of studies.",
+    ),
     "study": (
         "weft.cli.study:study_command",
         "Compute every run that a file describes, and keep the results in a store.",

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 from rich.console import Console
 
 from weft.cli.compile_helpers import compile_helpers
 from weft.cli.machine_output import given
 from weft.cli.options import options_of
+from weft.cli.whole import Whole as Whole  # noqa: PLC0414 - commands import it from here
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import read_text
 from weft.core.settings import settings
@@ -31,20 +32,6 @@ from weft.fabrics.load import fabric as load_fabric
 PATIENCE_S = 3.0
 #: An assignment of a configuration file of BookSim, at the start of a line.
 _ASSIGNMENT = re.compile(r"^\s*[A-Za-z_]\w*\s*=\s*[^;=]+;", re.MULTILINE)
-
-
-def _whole(hint: Any, tokens: Sequence[Token]) -> int:
-    (token,) = tokens
-    try:
-        return int(token.value)
-    except ValueError:
-        raise InputError(
-            f"{token.keyword}: {token.value!r} does not fit: expected a whole number"
-        ) from None
-
-
-#: Type of an option that takes whole numbers; `int` alone would round other numbers.
-Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 _Options: Any = options_of("FabricOptions", [*settings(Source), *settings(Faults)])

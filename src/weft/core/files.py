@@ -227,6 +227,19 @@ def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Write a file under a temporary name, then rename it over an existing file.
 
+    Raises
+    ------
+    InputError
+        If the file cannot be written; an existing file is then unchanged.
+    """
+    with written_aside(path) as stream:
+        stream.write(data)
+
+
+@contextlib.contextmanager
+def written_aside(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file under a temporary name; at the end, rename it over an existing file.
+
     Pipes and devices such as ``/dev/stdout`` are written to directly.
 
     Raises
@@ -237,17 +250,21 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     try:
         if str(path) in STANDARD_INPUT:
             raise InputError("cannot be written; expected a file", file=path)
-        target = Path(path).resolve()
+        try:
+            target = Path(path).resolve()
+        except ValueError:
+            raise InputError(f"{str(path)!r} is not a file name") from None
         if target.exists() and not target.is_file():
             if target.is_dir():
                 raise InputError("is a folder, not a file", file=path)
-            target.write_bytes(data)
+            with target.open("wb") as stream:
+                yield stream
             return
         # A killed process may have left a file, and another may have its number now.
         temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             with temporary.open("xb") as stream:
-                stream.write(data)
+                yield stream
             if target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             temporary.replace(target)
@@ -257,5 +274,3 @@ def write_bytes(path: str | Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=path) from None
-    except ValueError:
-        raise InputError(f"{str(path)!r} is not a file name") from None

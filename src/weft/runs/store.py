@@ -14,9 +14,10 @@ import io
 import json
 import os
 import platform
+import re
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,10 @@ INDEX, LOCK, TABLES, INCOMING, PROGRESS = (
     "incoming",
     "progress.json",
 )
+#: Names of tables, and of files that a killed process had not renamed.
+_WRITTEN = re.compile(r"[0-9a-f]{32}\.[\w-]+\.[0-9a-f]{8}\.parquet|\..+\.\d+-[0-9a-f]{8}\.tmp")
+#: Bytes of the index that readers map into memory.
+_MAPPED_BYTES = 1 << 32
 #: Keys of runs in one query.
 _MANY = 500
 #: Seconds to wait for the lock.
@@ -271,7 +276,11 @@ class Store:
         address = index.absolute().as_uri() + "?mode=ro"
         if not os.access(self.folder, os.W_OK) and not index.with_name(INDEX + "-wal").exists():
             address += "&immutable=1"  # SQLite cannot create its shared memory here
-        return sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
+        connection = sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
+        # Lists of runs take half the time; their intermediate tables are never on the disk.
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        return connection
 
     def _prepare(self) -> None:
         (version,) = self._index.execute("PRAGMA user_version").fetchone()
@@ -414,6 +423,11 @@ class Store:
         for row in self._select(", ".join(COLUMNS), keys):
             yield _run_of(row)
 
+    def rows(self, keys: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the runs with these keys, or of all, as `insert` takes them."""
+        for row in self._select(", ".join(COLUMNS), keys):
+            yield dict(zip(COLUMNS, row, strict=True))
+
     def briefs(self, keys: Iterable[str] | None = None) -> dict[str, Brief]:
         """Return key -> short form of the runs with these keys, or of all."""
         columns = "key, status, build, wall_s, memory_bytes, limits, tables"
@@ -440,18 +454,48 @@ class Store:
         with self._explained():
             return self._index.execute(text, values).fetchall()
 
+    def define(self, name: str, function: Callable[[Any], Any]) -> None:
+        """Define a function of one value for queries."""
+        self._index.create_function(name, 1, function, deterministic=True)
+
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove runs and their tables."""
+        """Remove runs, all of them or none, and then their tables."""
+        removed = self.briefs(keys)
         with self._explained():
-            for key in keys:
-                self._index.execute("DELETE FROM runs WHERE key = ?", [key])
-                for path in (self.folder / TABLES / key[:2]).glob(f"{key}.*"):
-                    path.unlink(missing_ok=True)
+            with self._together():
+                self._index.executemany(
+                    "DELETE FROM runs WHERE key = ?", [[key] for key in removed]
+                )
+            for key, run in removed.items():
+                for name, (_, digest) in run.tables.items():
+                    self.table_path(key, name, digest).unlink(missing_ok=True)
+
+    def snapshot(self, folder: Path) -> None:
+        """Copy the index as it is at one instant, also while it is written to."""
+        with self._explained(), contextlib.closing(sqlite3.connect(folder / INDEX)) as copy:
+            self._index.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            # The order of pages depends on what was removed before.
+            copy.execute("VACUUM")
 
     # -- studies -----------------------------------------------------------------------------
 
-    def set_study(self, name: str, about: Mapping[str, Any], members: Iterable[Member]) -> None:
-        """Store a study and its list of runs; they replace those of the same name."""
+    def set_study(
+        self,
+        name: str,
+        about: Mapping[str, Any],
+        members: Iterable[Member],
+        changed_s: float | None = None,
+    ) -> None:
+        """Store a study and its list of runs; they replace those of the same name.
+
+        Parameters
+        ----------
+        name, about, members
+            Name, description and runs.
+        changed_s
+            Time of the change in seconds since 1970; by default now.
+        """
         rows = (
             (name, each.number, each.key, each.seed, json.dumps(dict(each.point)))
             for each in members
@@ -460,7 +504,7 @@ class Store:
             self._index.execute("DELETE FROM members WHERE study = ?", [name])
             self._index.execute(
                 "INSERT OR REPLACE INTO studies VALUES (?, ?, ?, ?)",
-                [name, json.dumps(about), build(), time.time()],
+                [name, json.dumps(about), build(), time.time() if changed_s is None else changed_s],
             )
             self._index.executemany("INSERT INTO members VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -489,38 +533,55 @@ class Store:
             return False
 
     def damages(self) -> Iterator[str]:
-        """Yield what is wrong with the store: the index, and missing or damaged tables.
-
-        Files of no run, such as a killed process leaves, do no harm; see `leftovers`.
-        """
+        """Yield what is wrong with the store: the index, and missing or damaged tables."""
         with self._explained():
             for (text,) in self._index.execute("PRAGMA integrity_check"):
                 if text != "ok":
                     yield f"index: {text}"
         for key, run in self.briefs().items():
-            for name, (size, digest) in run.tables.items():
-                path = self.table_path(key, name, digest)
-                if not path.is_file():
-                    yield f"run {key}: table {name} is missing"
-                elif path.stat().st_size != size or contents(str(path)) != digest:
-                    yield f"run {key}: table {name} is damaged"
+            for name, reason in self.wrong_tables(key, run).items():
+                yield f"run {key}: table {name} {reason}"
 
-    def leftovers(self) -> list[Path]:
-        """Return the files in the folder of tables that belong to no run."""
+    def wrong_tables(self, key: str, run: Brief) -> dict[str, str]:
+        """Return the name of each missing or damaged table of a run -> what is wrong with it."""
+        wrong = {}
+        for name, (size, digest) in run.tables.items():
+            path = self.table_path(key, name, digest)
+            try:
+                if path.stat().st_size != size or contents(str(path)) != digest:
+                    wrong[name] = "is damaged"
+            except FileNotFoundError:
+                wrong[name] = "is missing"
+            except (OSError, InputError) as error:
+                wrong[name] = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        if wrong:  # perhaps another process has just replaced the run
+            now = self.briefs([key]).get(key)
+            if now is None or now.tables != run.tables:
+                return {}
+        return wrong
+
+    def files_of_no_run(self) -> list[Path]:
+        """Return files that weft wrote and no run has, such as those of killed processes."""
         known = {
             self.table_path(key, name, digest)
             for key, run in self.briefs().items()
             for name, (_, digest) in run.tables.items()
         }
-        return [path for path in sorted((self.folder / TABLES).glob("*/*")) if path not in known]
+        with self._explained():
+            tables = (self.folder / TABLES).glob("*/*")
+            return sorted(
+                path
+                for path in (*self.folder.glob(".*.tmp"), *tables)
+                if path not in known and _WRITTEN.fullmatch(path.name)
+            )
 
     def clean(self) -> int:
-        """Remove files of no run, such as those of a killed process; return how many."""
-        found = self.leftovers()
+        """Remove files of no run; return how many."""
+        left = self.files_of_no_run()
         with self._explained():
-            for path in found:
-                path.unlink()
-        return len(found)
+            for path in left:
+                path.unlink(missing_ok=True)
+        return len(left)
 
 
 def record_of(

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import io
 import json
+import math
 import os
 import platform
 import traceback
@@ -247,8 +248,7 @@ def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
         for name, reason in changed_inputs(task.inputs).items():
             return Packed("lost", f"{name}: {reason} while the study ran")
         tables = {name: _parquet(table) for name, table in result.tables.items()}
-        measures = json.dumps(dict(result.measures), ensure_ascii=False, allow_nan=True)
-        return Packed(result.status, result.reason, measures, tables)
+        return Packed(result.status, result.reason, _json(result.measures), tables)
     except NotApplicable as error:
         return Packed("does not fit", str(error))
     except WeftError as error:
@@ -259,6 +259,17 @@ def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
         # One run with a fault in the code does not stop the others; its traceback is kept.
         text = f"unexpected {type(error).__name__}: {error}"
         return Packed("failed", text, details=traceback.format_exc())
+
+
+def _json(measures: Mapping[str, Value]) -> str:
+    """Return measures as JSON, which has no NaN: null; infinity is a number beyond all others."""
+    parts = []
+    for name, value in measures.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, float) and not math.isfinite(value):
+            text = "null" if math.isnan(value) else text.replace("Infinity", "9e999")
+        parts.append(f"{json.dumps(name, ensure_ascii=False)}: {text}")
+    return "{" + ", ".join(parts) + "}"
 
 
 def _parquet(table: pl.DataFrame) -> bytes:

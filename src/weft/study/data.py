@@ -8,14 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from weft.core.errors import InputError
-from weft.core.registry import did_you_mean
 from weft.report.study_data import Measure, StudyData
+from weft.runs.listing import chosen_study
 from weft.runs.store import Store
 from weft.study.command_registry import command as commands
 
 
-def study_data(folder: str | Path, study: str | None = None) -> StudyData:
+def study_data(
+    folder: str | Path, study: str | None = None, *, every_measure: bool = False
+) -> StudyData:
     """Return a study of a store with all its runs, done or not.
 
     Parameters
@@ -24,6 +25,8 @@ def study_data(folder: str | Path, study: str | None = None) -> StudyData:
         The store.
     study
         Name of the study; by default the one that was run last.
+    every_measure
+        Whether to return all measures of the runs, not only those that the file of the study lists.
 
     Raises
     ------
@@ -35,7 +38,7 @@ def study_data(folder: str | Path, study: str | None = None) -> StudyData:
         about = store.studies()[name]
         members = store.members(name)
         runs = {run.key: run for run in store.runs(member.key for member in members)}
-    measures = _measures(about, runs.values())
+    measures = _measures(about, runs.values(), every_measure)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
     }
@@ -72,28 +75,6 @@ def study_data(folder: str | Path, study: str | None = None) -> StudyData:
     )
 
 
-def chosen_study(store: Store, study: str | None) -> str:
-    """Return the name of a study of a store; by default the last one.
-
-    Raises
-    ------
-    InputError
-        If there is none with this name, or none at all.
-    """
-    known = list(store.studies())
-    if not known:
-        raise InputError("has no study yet", file=store.folder)
-    if study is None:
-        return known[-1]
-    if study not in known:
-        raise InputError(
-            f"has no study {study!r}{did_you_mean(study, known)}; expected one of "
-            f"{', '.join(known)}",
-            file=store.folder,
-        )
-    return study
-
-
 def _table(folder: str | Path, key: str, name: str) -> pl.DataFrame | None:
     with Store(folder) as store:
         return store.table(key, name)
@@ -103,12 +84,12 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _measures(about: dict[str, Any], runs: Any) -> tuple[Measure, ...]:
+def _measures(about: dict[str, Any], runs: Any, every: bool) -> tuple[Measure, ...]:
     """Return the measures that are shown: the listed ones, or those that some run has."""
     known = {each.name: each for each in commands[about["command"]].facts["measures"]}
     found: dict[str, None] = {}
     for run in runs:
         found |= dict.fromkeys(run.measures)
-    if about["measures"]:
+    if about["measures"] and not every:
         return tuple(known[name] for name in about["measures"] if name in known)
     return tuple(each for name, each in known.items() if name in found)
