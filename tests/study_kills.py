@@ -142,7 +142,7 @@ def _run_kills(
     wait(start(2))
     assert rows(store) == whole
     with Store(store) as opened:
-        assert opened.leftovers() == []
+        assert opened.files_of_no_run() == []
     until = time.monotonic() + 15
     while (left := [each for pid in starter.last for each in left_of(pid)]) and (
         time.monotonic() < until
