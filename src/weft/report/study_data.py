@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from weft.fabrics import Fabric
 
 Better = Literal["lower", "higher"]
 
@@ -68,6 +71,11 @@ class StudyData:
         ``jobs``, ``series``) to this table, or None if it is not stored.
     versions
         Version of weft -> number of runs that it computed.
+    conditions
+        Axes that set the task, such as workload or load, rather than a choice. The best choice is
+        sought under each of their combinations, and on average over them.
+    fabric
+        Function from the key of a run to its fabric, or None if it cannot be drawn.
     """
 
     title: str
@@ -79,3 +87,5 @@ class StudyData:
     baseline: Mapping[str, str] = field(default_factory=dict)
     table: Callable[[str, str], pl.DataFrame | None] = lambda key, name: None
     versions: Mapping[str, int] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    fabric: Callable[[str], Fabric | None] = lambda key: None

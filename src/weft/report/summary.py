@@ -76,18 +76,18 @@ def statistics(load: NDArray[np.float64]) -> dict[str, float | None]:
     return {"links": row["count"], **{key: row[key] for key, _, _ in STATISTICS if key in row}}
 
 
-def curve(load: NDArray[np.float64]) -> tuple[list[float], list[float]]:
+def curve(load: NDArray[np.float64], most: int = CURVE_POINTS) -> tuple[list[float], list[float]]:
     """Return the empirical distribution: ascending loads, and the share of links up to each load.
 
-    If there are more than `CURVE_POINTS` points, at most that many are kept, at about even steps
-    of the share.
+    If there are more than `most` points, at most that many are kept, at about even steps of the
+    share.
     """
     if not len(load):
         return [], []
     frame = ecdf(load)
     values, shares = frame["value"].to_numpy(), frame["share"].to_numpy()
-    if len(values) > CURVE_POINTS:
-        wanted = np.linspace(0, 1, CURVE_POINTS)
+    if len(values) > most:
+        wanted = np.linspace(0, 1, most)
         keep = np.unique(np.concatenate((np.searchsorted(shares, wanted), [len(values) - 1])))
         keep = keep[keep < len(values)]
         values, shares = values[keep], shares[keep]

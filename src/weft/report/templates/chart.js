@@ -1,7 +1,5 @@
 // The chart: how loads are distributed, one step curve per engine.
 
-const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "12 4", "1 4"];
-
 class Chart {
   constructor(box, key, choose) {
     Object.assign(this, { box, key, choose });

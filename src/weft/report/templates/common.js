@@ -45,6 +45,9 @@ function showTicks(box, ticks, top, text) {
 
 const byId = (id) => document.getElementById(id);
 
+// Patterns of the lines of series, which so differ without colours too.
+const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "12 4", "1 4"];
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function svg(tag, attributes, ...children) {
@@ -54,10 +57,11 @@ function svg(tag, attributes, ...children) {
   return made;
 }
 
-function niceTicks(top, count) {
+// Ticks over a span of about `count` steps, from a multiple of the step that is at most `low` on.
+function niceTicks(top, count, low = 0) {
   const rough = top / count, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
   const ticks = [];
-  for (let value = 0; value <= top * 1.0001; value += step) ticks.push(Number(value.toPrecision(12)));
+  for (let at = Math.floor(low / step); at * step <= low + top * 1.0001; at++) ticks.push(Number((at * step).toPrecision(12)));
   return ticks;
 }

@@ -1,0 +1,261 @@
+"""`write_study_page`: a study as one self-contained HTML file.
+
+The page has the question and the answer first, then tables and plots of the points of the study,
+which filters restrict. Like the other pages, it holds all its data and makes no network requests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.files import write_text
+from weft.report.colours import (
+    DARK_IDLE,
+    DARK_PART,
+    DARK_SERIES,
+    LIGHT_IDLE,
+    LIGHT_PART,
+    LIGHT_SERIES,
+    scale,
+)
+from weft.report.packing import packed
+from weft.report.render import render_page
+from weft.report.study_data import StudyData
+from weft.report.study_drawings import distributions, fabrics, matrices
+from weft.report.study_summary import Summary, summary
+from weft.report.study_text import (
+    Shown,
+    answers,
+    completeness,
+    question,
+    ratio_text,
+    shown,
+    verdict,
+    with_interval,
+)
+
+SCRIPTS = ("common.js", "data.js", "app.js", "study_plots.js", "study_main.js")
+#: Statistics of points in the page, columns of `Summary.points`.
+STATISTICS = ("n", "mean", "ci95", "median", "min", "max", "ratio", "ratio_low", "ratio_high", "p")
+#: Largest number of rows of the table of the best.
+MOST_BEST = 200
+
+METHOD = (
+    "A point is a combination of values of all axes; its runs differ in their seeds. Only complete "
+    "runs count.",
+    "± is the half-width of the 95 % confidence interval of the mean, by Student's distribution.",
+    "Ratios are geometric means: the mean of the differences of logarithms, paired by seed, with "
+    "its 95 % interval. They are absent if a value is not positive.",
+    "Significant: a two-sided t-test of the logarithms (of the values, if one is not positive) has "
+    "a p-value of at most 0.05. The test is paired by seed if three seeds are common (or all of "
+    "two), else Welch's. The p-values of a measure are adjusted by Holm's method: over all points "
+    "that are compared with the baseline, and over all choices that are compared with the best.",
+    "Averages over axes are geometric means over the combinations in which all values have a "
+    "result. In them, a missing run counts as the mean of the other seeds of its point.",
+)
+
+
+def write_study_page(data: StudyData, path: str | Path) -> int:
+    """Write a page that reports a study, atomically.
+
+    Parameters
+    ----------
+    data
+        The study.
+    path
+        The HTML file.
+
+    Returns
+    -------
+    int
+        Size of the file in bytes.
+
+    Raises
+    ------
+    InputError
+        If the study has no runs or no measures, or the file cannot be written.
+    """
+    text = render_study(data)
+    write_text(path, text)
+    return len(text.encode("utf-8"))
+
+
+def render_study(data: StudyData) -> str:
+    """Return the page as text; equal studies give equal text."""
+    made = summary(data)
+    scales = {measure.name: shown(made, measure) for measure in data.measures}
+    pictures, notes = fabrics(made)
+    blocks, more = matrices(made)
+    links = distributions(made)
+    directed = [measure.name for measure in data.measures if measure.better]
+    texts = {"labels": made.labels, "notes": made.notes}
+    blobs = {
+        "weft-points": packed(_statistics(made), texts),
+        "weft-runs": packed({}, _runs(made)),
+        "weft-drawings": packed({}, {"links": links, "fabrics": pictures, "matrices": blocks}),
+    }
+    return render_page(
+        "study.html",
+        ("style.css", "study.css"),
+        SCRIPTS,
+        _facts(made, scales),
+        blobs,
+        title=data.title or "Study",
+        facts=[
+            ("command", f"weft {data.command}"),
+            ("points", f"{len(made.labels):,}"),
+            ("runs", f"{len(data.runs):,}"),
+            ("complete", f"{int((data.runs['status'] == 'complete').sum()):,}"),
+            ("seeds", f"{made.seeds:,}"),
+            *([("weft", ", ".join(sorted(data.versions)))] if data.versions else []),
+        ],
+        notes=[*METHOD, *notes, *more, *_version_notes(data)],
+        question=question(made),
+        completeness=completeness(made),
+        complete=not any(made.notes),
+        answers=answers(made),
+        best=_best_rows(made, scales),
+        conditions=made.conditions,
+        best_left_out=max(0, len(made.best) - MOST_BEST),
+        effects=_effect_rows(made, scales),
+        unfinished=made.unfinished.to_dicts(),
+        axes=made.axes,
+        measures=data.measures,
+        scales=scales,
+        baseline=data.baseline,
+        has={"links": bool(links), "fabrics": bool(pictures), "matrices": bool(blocks)},
+        numeric=_numeric(made),
+        cost=_cost(directed),
+        directed=directed,
+        experiment=data.experiment,
+    )
+
+
+def _facts(made: Summary, scales: dict[str, Shown]) -> dict[str, Any]:
+    """Return what the scripts need beside the numbers."""
+    common = {"ink": "#1b2027", "muted": "#59636e", "line": "#dce1e7"}
+    dark = {"ink": "#e5e9ee", "muted": "#9ba6b2", "line": "#2a323b"}
+    data = made.data
+    return {
+        "title": data.title or "Study",
+        "axes": [
+            {
+                "name": name, "values": values, "numeric": name in _numeric(made),
+                "condition": name in made.conditions, "baseline": data.baseline.get(name),
+            }
+            for name, values in made.axes.items()
+        ],
+        "measures": [
+            {
+                "name": measure.name, "better": measure.better, "meaning": measure.meaning,
+                "label": scales[measure.name].label, "unit": scales[measure.name].unit,
+                "factor": scales[measure.name].factor,
+            }
+            for measure in data.measures
+        ],
+        "statistics": STATISTICS,
+        "hasBaseline": bool(data.baseline),
+        "seeds": made.seeds,
+        "colours": {
+            "light": {
+                "scale": scale(LIGHT_PART), "idle": LIGHT_IDLE, "series": LIGHT_SERIES,
+                "page": "#ffffff", **common,
+            },
+            "dark": {
+                "scale": scale(DARK_PART), "idle": DARK_IDLE, "series": DARK_SERIES,
+                "page": "#161b21", **dark,
+            },
+        },
+    }  # fmt: skip
+
+
+def _numeric(made: Summary) -> list[str]:
+    """Return the axes whose values are numbers, offered load first."""
+
+    def is_number(text: str) -> bool:
+        try:
+            return bool(np.isfinite(float(text)))
+        except ValueError:
+            return False
+
+    found = [name for name, values in made.axes.items() if all(map(is_number, values))]
+    return sorted(found, key=lambda name: "load" not in name)
+
+
+def _cost(directed: list[str]) -> str:
+    """Return the measure that is set against the main one at first: a cost, if there is one."""
+    costs = (name for name in directed if name.startswith(("cost", "price", "total_cost")))
+    return next(costs, directed[1] if len(directed) > 1 else "")
+
+
+def _statistics(made: Summary) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {"at": made.at.astype(np.uint16).ravel()}
+    for number, measure in enumerate(made.data.measures):
+        part = made.points.filter(pl.col("measure") == measure.name)
+        for name in STATISTICS:
+            # Seven digits are more than any run's accuracy, and compress better.
+            column = part[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+            arrays[f"{name}{number}"] = column.astype(np.float32)
+    return arrays
+
+
+def _runs(made: Summary) -> dict[str, Any]:
+    """Return the table of runs, as columns."""
+    data = made.data
+    names = ["run", "seed", "status", "reason", *data.axes, *(m.name for m in data.measures)]
+    table = data.runs.select(names).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return {"columns": names, "values": [table[name].to_list() for name in names]}
+
+
+def _best_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:
+    rows = []
+    for row in made.best.head(MOST_BEST).iter_rows(named=True):
+        scale_of = scales[row["measure"]]
+        under = row["under"] or ("average" if row["conditions"] != 1 else "")
+        rows.append(
+            {
+                "measure": scale_of.label,
+                "under": under,
+                "best": row["best"],
+                "equal": row["equal"],
+                "value": with_interval(row["mean"], row["ci95"], scale_of),
+                "n": row["n"],
+                "runner_up": row["runner_up"] or "–",
+                "ratio": ratio_text(row),
+                "verdict": "–" if row["runner_up"] is None else verdict(row),
+                "left_out": row["left_out"],
+                "filled": row["filled"],
+            }
+        )
+    return rows
+
+
+def _effect_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:
+    rows = []
+    for row in made.effects.iter_rows(named=True):
+        rows.append(
+            {
+                **row,
+                "number": next(
+                    i for i, m in enumerate(made.data.measures) if m.name == row["measure"]
+                ),
+                "label": scales[row["measure"]].label,
+                "text": with_interval(row["mean"], row["ci95"], scales[row["measure"]]),
+                "ratio_text": "best" if row["best"] else ratio_text(row),
+                "verdict": "–" if row["best"] or row["mean"] is None else verdict(row),
+                "over": f"{row['combinations']} of {row['of']}",
+            }
+        )
+    return rows
+
+
+def _version_notes(data: StudyData) -> list[str]:
+    if len(data.versions) < 2:
+        return []
+    counts = ", ".join(f"{name} ({count:,} runs)" for name, count in sorted(data.versions.items()))
+    return [f"Runs of several versions of weft are compared: {counts}."]

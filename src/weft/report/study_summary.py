@@ -1,0 +1,493 @@
+"""Summary of a study: statistics of its points, the best by each measure, averages over axes.
+
+A point is a combination of values of all axes; its runs differ in their seeds only. Complete runs
+have values; others are counted and listed with their reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.columns import Column, frame, frame_of_rows
+from weft.core.errors import InputError
+from weft.core.registry import did_you_mean
+from weft.report.statistics import CONFIDENCE, Array, averaged, compared, holm, spread
+from weft.report.study_data import Measure, StudyData
+
+_HALF = "Half-width of the 95 % confidence interval of the mean (null: one run)"
+_P = "p-value of no difference, adjusted by Holm's method (null: one run)"
+_FILLED = "Missing runs in an average, which count as the mean of the other seeds of their point"
+_TEST = "t-test: paired (by seed) or Welch; empty for one run"
+
+#: Columns of `Summary.points` after the axes.
+POINT_COLUMNS: Mapping[str, Column] = {
+    "point": Column(pl.Int32, "", "Number of the point, from 1, in the order of the file"),
+    "measure": Column(pl.String, "", "Measure"),
+    "unit": Column(pl.String, "", "Unit of the measure"),
+    "runs": Column(pl.Int32, "", "Runs of the point"),
+    "n": Column(pl.Int32, "", "Complete runs with a value"),
+    "mean": Column(pl.Float64, "", "Mean (null: no complete run)"),
+    "ci95": Column(pl.Float64, "", _HALF),
+    "median": Column(pl.Float64, "", "Median"),
+    "min": Column(pl.Float64, "", "Least value"),
+    "max": Column(pl.Float64, "", "Largest value"),
+    "ratio": Column(
+        pl.Float64, "", "Geometric mean of the ratios to the baseline (null: no baseline)"
+    ),
+    "ratio_low": Column(pl.Float64, "", "Lower end of its 95 % confidence interval"),
+    "ratio_high": Column(pl.Float64, "", "Upper end"),
+    "p": Column(pl.Float64, "", _P),
+    "test": Column(pl.String, "", _TEST),
+    "significant": Column(pl.Boolean, "", "Whether the difference to the baseline is significant"),
+    "note": Column(pl.String, "", "Runs without a result, and missing seeds"),
+}
+#: Columns of `Summary.best`.
+BEST_COLUMNS: Mapping[str, Column] = {
+    "measure": Column(pl.String, "", "Measure"),
+    "unit": Column(pl.String, "", "Unit of the measure"),
+    "under": Column(
+        pl.String, "", "Values of the conditions (empty: on average, or no conditions)"
+    ),
+    "conditions": Column(pl.Int32, "", "Number of combinations of conditions that are averaged"),
+    "filled": Column(pl.Int32, "", _FILLED),
+    "choices": Column(pl.Int32, "", "Choices that are compared"),
+    "left_out": Column(pl.Int32, "", "Choices that are not compared because they lack a result"),
+    "best": Column(pl.String, "", "Best choice (null: none has a result)"),
+    "equal": Column(pl.Int32, "", "Other choices with the same mean"),
+    "n": POINT_COLUMNS["n"],
+    "mean": POINT_COLUMNS["mean"],
+    "ci95": POINT_COLUMNS["ci95"],
+    "runner_up": Column(pl.String, "", "Best choice with another mean (null: none)"),
+    "runner_up_mean": Column(pl.Float64, "", "Its mean"),
+    "ratio": Column(pl.Float64, "", "Geometric mean of the ratios of the runner-up to the best"),
+    "ratio_low": POINT_COLUMNS["ratio_low"],
+    "ratio_high": POINT_COLUMNS["ratio_high"],
+    "p": POINT_COLUMNS["p"],
+    "test": POINT_COLUMNS["test"],
+    "significant": Column(pl.Boolean, "", "Whether best and runner-up differ significantly"),
+    "not_worse": Column(
+        pl.Int32, "", "Choices of another mean that do not differ significantly from the best"
+    ),
+}
+#: Columns of `Summary.effects`.
+EFFECT_COLUMNS: Mapping[str, Column] = {
+    "measure": Column(pl.String, "", "Measure"),
+    "unit": Column(pl.String, "", "Unit of the measure"),
+    "axis": Column(pl.String, "", "Axis"),
+    "value": Column(pl.String, "", "Value of the axis"),
+    "combinations": Column(pl.Int32, "", "Combinations of the other axes that are averaged"),
+    "of": Column(pl.Int32, "", "All combinations of the other axes"),
+    "filled": Column(pl.Int32, "", _FILLED),
+    "n": Column(pl.Int32, "", "Seeds"),
+    "mean": Column(pl.Float64, "", "Mean over the seeds of the (geometric) average"),
+    "ci95": POINT_COLUMNS["ci95"],
+    "best": Column(pl.Boolean, "", "Whether this is the best value of the axis"),
+    "ratio": Column(pl.Float64, "", "Geometric mean of the ratios to the best value of the axis"),
+    "ratio_low": POINT_COLUMNS["ratio_low"],
+    "ratio_high": POINT_COLUMNS["ratio_high"],
+    "p": POINT_COLUMNS["p"],
+    "test": POINT_COLUMNS["test"],
+    "significant": Column(pl.Boolean, "", "Whether it differs significantly from the best value"),
+}
+#: Columns of `Summary.unfinished`.
+UNFINISHED_COLUMNS: Mapping[str, Column] = {
+    "status": Column(pl.String, "", "Status"),
+    "reason": Column(pl.String, "", "Reason"),
+    "runs": Column(pl.Int32, "", "Number of runs"),
+    "where": Column(pl.String, "", "Values that all these runs have in common"),
+    "first": Column(pl.Int32, "", "Number of the first of these runs"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Statistics of a study.
+
+    Parameters
+    ----------
+    data
+        The study.
+    axes
+        Axes with more than one value, and their values.
+    values
+        Measure -> float64 [points, seeds]: values of complete runs, else NaN.
+    at
+        int64 [points, axes]: index of each point's value of each axis.
+    labels
+        Label of each point: its values of `axes`.
+    notes
+        Note on runs without a result of each point; empty if all are complete.
+    keys
+        Keys of the complete runs of each point.
+    points, best, effects, unfinished
+        Tables of the axes and `POINT_COLUMNS`, of `BEST_COLUMNS`, `EFFECT_COLUMNS` and
+        `UNFINISHED_COLUMNS`.
+    """
+
+    data: StudyData
+    axes: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, Array]
+    at: NDArray[np.int64]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    points: pl.DataFrame
+    best: pl.DataFrame
+    effects: pl.DataFrame
+    unfinished: pl.DataFrame
+
+    @property
+    def seeds(self) -> int:
+        """Largest number of runs of a point."""
+        return int(next(iter(self.values.values())).shape[1]) if self.values else 0
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Conditions among the axes."""
+        return tuple(name for name in self.axes if name in self.data.conditions)
+
+
+def chosen(
+    data: StudyData,
+    measures: Sequence[str] = (),
+    baseline: Mapping[str, str] | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+) -> StudyData:
+    """Return a study with some measures, another baseline, or a part of its runs.
+
+    Parameters
+    ----------
+    data
+        The study.
+    measures
+        Names of measures, the main one first. Default: all.
+    baseline
+        As `StudyData.baseline`. Default: that of the study.
+    where
+        Axis -> values of the runs that remain. Default: all.
+
+    Raises
+    ------
+    InputError
+        If a name or value is unknown, or no run remains.
+    """
+    known = {measure.name: measure for measure in data.measures}
+    for name in measures:
+        if name not in known:
+            raise InputError(
+                f"the study has no measure {name!r}{did_you_mean(name, known)}; expected "
+                f"{', '.join(known)}"
+            )
+    for axis, values in [*(where or {}).items(), *((a, (v,)) for a, v in (baseline or {}).items())]:
+        if axis not in data.axes:
+            raise InputError(
+                f"the study has no axis {axis!r}{did_you_mean(axis, data.axes)}; expected "
+                f"{', '.join(data.axes)}"
+            )
+        for value in values:
+            if value not in data.axes[axis]:
+                listed = ", ".join(data.axes[axis])
+                raise InputError(f"axis {axis} has no value {value!r}; expected {listed}")
+    runs, axes = data.runs, dict(data.axes)
+    for axis, values in (where or {}).items():
+        runs = runs.filter(pl.col(axis).is_in(list(values)))
+        axes[axis] = tuple(value for value in axes[axis] if value in values)
+    if where and runs.is_empty():
+        raise InputError("no run has all the given values")
+    return replace(
+        data,
+        runs=runs,
+        axes=axes,
+        measures=tuple(known[name] for name in measures) if measures else data.measures,
+        baseline=dict(data.baseline if baseline is None else baseline),
+    )
+
+
+def summary(data: StudyData) -> Summary:
+    """Return the statistics of a study.
+
+    Raises
+    ------
+    InputError
+        If the study has no runs or no measures.
+    """
+    if data.runs.is_empty() or not data.measures:
+        what = "measures" if len(data.runs) else "runs"
+        raise InputError(f"{data.title or 'the study'} has no {what}")
+    axes = {name: values for name, values in data.axes.items() if len(values) > 1}
+    runs = _numbered(data)
+    at = np.stack(
+        [
+            runs.unique("point", maintain_order=True)[name]
+            .replace_strict({value: i for i, value in enumerate(values)}, return_dtype=pl.Int64)
+            .to_numpy()
+            for name, values in data.axes.items()
+        ]
+        or [np.zeros(1, dtype=np.int64)],
+        axis=1,
+    )
+    shape = len(at), int(runs["column"].max()) + 1  # type: ignore[arg-type]
+    # Runs that ended early measure only a part, so they are not compared with complete ones.
+    done = runs.filter(pl.col("status") == "complete")
+    values = {}
+    for measure in data.measures:
+        table = np.full(shape, np.nan)
+        column = done[measure.name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        table[done["point"].to_numpy(), done["column"].to_numpy()] = column
+        values[measure.name] = np.where(np.isfinite(table), table, np.nan)
+    names = [name for name in data.axes if name in axes]
+    columns = [list(data.axes).index(name) for name in names]
+    inner = at[:, columns] if names else np.zeros((len(at), 0), dtype=np.int64)
+    labels = tuple(label(dict(zip(names, _texts(axes, row), strict=True))) for row in inner)
+    keys: list[list[str]] = [[] for _ in labels]
+    for point, key in done.select("point", "key").iter_rows():
+        keys[point].append(key)
+    made = Summary(
+        data, axes, values, inner, labels, _notes(runs, shape), tuple(map(tuple, keys)),
+        pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), _unfinished(data),
+    )  # fmt: skip
+    directed = [measure for measure in data.measures if measure.better is not None]
+    return replace(
+        made,
+        points=_points(made, runs),
+        best=frame_of_rows(BEST_COLUMNS, [row for each in directed for row in _best(made, each)]),
+        effects=frame_of_rows(
+            EFFECT_COLUMNS, [row for each in directed for row in _effects(made, each)]
+        ),
+    )
+
+
+def label(values: Mapping[str, str]) -> str:
+    """Return the values of a point as text; numbers and truth values are named by their axis."""
+    return " · ".join(
+        f"{axis} {value}" if _BARE.fullmatch(value) else value for axis, value in values.items()
+    )
+
+
+_BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none|", re.IGNORECASE)
+
+
+def _texts(axes: Mapping[str, tuple[str, ...]], row: NDArray[np.int64]) -> list[str]:
+    return [values[index] for values, index in zip(axes.values(), row, strict=True)]
+
+
+def _numbered(data: StudyData) -> pl.DataFrame:
+    """Add to each run the index of its point and its column in `Summary.values`: its seed."""
+    axes, runs = list(data.axes), data.runs
+    point = pl.struct(axes).rank("dense") if axes else pl.lit(1)
+    runs = runs.with_columns(point=point.cast(pl.Int64))
+    order = runs["point"].unique(maintain_order=True)
+    runs = runs.with_columns(
+        point=pl.col("point").replace_strict(order, np.arange(len(order)), return_dtype=pl.Int64),
+        again=pl.int_range(pl.len()).over("point", "seed"),
+    )
+    seeds = runs.select("seed", "again").unique().sort("again", "seed", nulls_last=True)
+    seeds = seeds.with_row_index("column")
+    return runs.join(
+        seeds, on=["seed", "again"], how="left", nulls_equal=True, maintain_order="left"
+    )
+
+
+def _notes(runs: pl.DataFrame, shape: tuple[int, int]) -> tuple[str, ...]:
+    """Return a note for each point on its runs without a result and its missing seeds."""
+    absent: list[dict[str, int]] = [{} for _ in range(shape[0])]
+    listed = np.zeros(shape[0], dtype=np.int64)
+    for row in runs.group_by("point", "status", maintain_order=True).len().iter_rows(named=True):
+        listed[row["point"]] += row["len"]
+        if row["status"] != "complete":
+            absent[row["point"]][row["status"]] = row["len"]
+    notes = []
+    for each, count in zip(absent, listed.tolist(), strict=True):
+        if count < shape[1]:
+            each["missing"] = shape[1] - count
+        parts = ", ".join(f"{number} {status}" for status, number in each.items())
+        notes.append(
+            f"{shape[1] - sum(each.values())} of {shape[1]} runs: {parts}" if parts else ""
+        )
+    return tuple(notes)
+
+
+def _unfinished(data: StudyData) -> pl.DataFrame:
+    """Return the runs that are not complete, by status and reason."""
+    rows = []
+    other = data.runs.filter(pl.col("status") != "complete").with_columns(
+        pl.col("reason").fill_null("")
+    )
+    for (status, reason), part in other.group_by("status", "reason", maintain_order=True):
+        shared = {
+            axis: part[axis][0]
+            for axis, values in data.axes.items()
+            if len(values) > 1 and part[axis].n_unique() == 1
+        }
+        rows.append((status, reason, len(part), label(shared), part["run"][0]))
+    return frame_of_rows(UNFINISHED_COLUMNS, rows)
+
+
+def _points(made: Summary, runs: pl.DataFrame) -> pl.DataFrame:
+    """Return one row for each measure and point."""
+    data, count = made.data, len(made.labels)
+    heads = runs.unique("point", maintain_order=True).select(*data.axes)
+    number = np.bincount(runs["point"].to_numpy(), minlength=count)
+    reference = _baseline(made, heads)
+    frames = []
+    for measure in data.measures:
+        values = made.values[measure.name]
+        found = spread(values)
+        against = compared(values, np.where(reference[:, None] >= 0, values[reference], np.nan))
+        own = reference == np.arange(count)
+        # The baseline is not compared with itself.
+        p = holm(np.where(own, np.nan, against.p))
+        columns = {
+            "point": np.arange(1, count + 1), "measure": [measure.name] * count,
+            "unit": [measure.unit] * count, "runs": number, "n": found.number,
+            "mean": found.mean, "ci95": found.half, "median": found.median, "min": found.least,
+            "max": found.most, "ratio": against.ratio,
+            "ratio_low": np.where(own, np.nan, against.low),
+            "ratio_high": np.where(own, np.nan, against.high),
+            "p": p,
+            "test": np.where(own, "", against.test),
+            "significant": [bool(v <= 1 - CONFIDENCE) if np.isfinite(v) else None for v in p],
+            "note": list(made.notes),
+        }  # fmt: skip
+        table = frame(POINT_COLUMNS, columns)
+        frames.append(pl.concat([heads, table], how="horizontal"))
+    return pl.concat(frames)
+
+
+def _baseline(made: Summary, heads: pl.DataFrame) -> NDArray[np.int64]:
+    """Return the point with which each point is compared, -1 if there is none."""
+    rows = heads.rows()
+    if not made.data.baseline:
+        return np.full(len(made.labels), -1)
+    index = {row: i for i, row in enumerate(rows)}
+    fixed = [made.data.baseline.get(axis) for axis in heads.columns]
+    wanted = (
+        tuple(new if new is not None else old for new, old in zip(fixed, row, strict=True))
+        for row in rows
+    )
+    return np.array([index.get(row, -1) for row in wanted], dtype=np.int64)
+
+
+def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
+    """Return the rows of a measure for `Summary.best`: on average, then under each condition."""
+    values, axes = made.values[measure.name], list(made.axes)
+    under = [axis for axis in axes if axis in made.conditions]
+    free = [axis for axis in axes if axis not in under]
+    if not free:
+        under, free = [], axes
+    choice, choices = _grouped(made, free)
+    condition, conditions = _grouped(made, under)
+    cube = np.full((len(choices), len(conditions), values.shape[1]), np.nan)
+    cube[choice, condition] = values
+    rows = []
+    if len(conditions) > 1:
+        # Whatever lacks a condition is not compared on average.
+        whole = np.isfinite(cube).any(axis=2).all(axis=1)
+        average, count, filled = averaged(cube[whole])
+        names = [name for name, kept in zip(choices, whole, strict=True) if kept]
+        rows.append(_ranked(measure, "", count, filled, average, names, len(choices) - len(names)))
+    for number, name in enumerate(conditions):
+        known = np.isfinite(cube[:, number]).any(axis=1)
+        part = [each for each, kept in zip(choices, known, strict=True) if kept]
+        absent = len(np.unique(choice[condition == number])) - len(part)
+        rows.append(_ranked(measure, name, 1, 0, cube[known, number], part, absent))
+    return rows
+
+
+def _grouped(made: Summary, axes: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Return the group of each point by its values of some axes, and the labels of the groups."""
+    columns = [list(made.axes).index(axis) for axis in axes]
+    if not columns:
+        return np.zeros(len(made.labels), dtype=np.int64), [""]
+    found, group = np.unique(made.at[:, columns], axis=0, return_inverse=True)
+    names = [
+        label({axis: made.axes[axis][i] for axis, i in zip(axes, row, strict=True)})
+        for row in found
+    ]
+    return group.ravel(), names
+
+
+def _ranked(
+    measure: Measure,
+    under: str,
+    conditions: int,
+    filled: int,
+    values: Array,
+    names: list[str],
+    absent: int,
+) -> tuple[Any, ...]:
+    """Return a row of `Summary.best` from the values of choices, float64 [choices, seeds]."""
+    head = (measure.name, measure.unit, under, conditions, filled, len(names), absent)
+    found = spread(values)
+    if not np.isfinite(found.mean).any():
+        return (*head, *[None] * (len(BEST_COLUMNS) - len(head)))
+    keys = found.mean if measure.better == "lower" else -found.mean
+    order = np.argsort(keys, kind="stable")
+    first = int(order[0])
+    equal = int(np.isclose(found.mean, found.mean[first], rtol=1e-12, atol=0.0).sum()) - 1
+    mine = names[first], equal, found.number[first], found.mean[first], _known(found.half[first])
+    if len(names) < equal + 2:
+        return (*head, *mine, *[None] * (len(BEST_COLUMNS) - len(head) - len(mine)))
+    second = int(order[equal + 1])
+    against = compared(values, np.broadcast_to(values[first], values.shape))
+    p = against.p.copy()
+    p[first] = np.nan  # not compared with itself
+    p = holm(p)
+    tested = np.isfinite(p)
+    return (
+        *head, *mine, names[second], found.mean[second],
+        *(_known(column[second]) for column in (against.ratio, against.low, against.high, p)),
+        str(against.test[second]), _significant(p[second]),
+        int((p[tested] > 1 - CONFIDENCE).sum()) - equal if tested.any() else None,
+    )  # fmt: skip
+
+
+def _effects(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
+    """Return the rows of a measure for `Summary.effects`."""
+    rows: list[tuple[Any, ...]] = []
+    values = made.values[measure.name]
+    for column, (axis, texts) in enumerate(made.axes.items()):
+        if len(made.axes) == 1:
+            break  # the axis is the point
+        rest, names = _grouped(made, [name for name in made.axes if name != axis])
+        cube = np.full((len(texts), len(names), values.shape[1]), np.nan)
+        cube[made.at[:, column], rest] = values
+        # A value without any result would leave nothing to average.
+        some = np.isfinite(cube).any(axis=(1, 2))
+        average = np.full((len(texts), values.shape[1]), np.nan)
+        average[some], count, filled = averaged(cube[some])
+        found = spread(average)
+        keys = found.mean if measure.better == "lower" else -found.mean
+        known = np.isfinite(keys)
+        first = int(np.nanargmin(keys)) if known.any() else 0
+        against = compared(average, np.broadcast_to(average[first], average.shape))
+        own = np.arange(len(texts)) == first
+        p = holm(np.where(own, np.nan, against.p))
+        for at, text in enumerate(texts):
+            test = "" if own[at] or not known[at] else str(against.test[at])
+            ends = (None, None) if own[at] else (_known(against.low[at]), _known(against.high[at]))
+            rows.append(
+                (
+                    measure.name, measure.unit, axis, text, count if known[at] else 0, len(names),
+                    filled if known[at] else 0, found.number[at], _known(found.mean[at]),
+                    _known(found.half[at]), bool(own[at] and known[at]), _known(against.ratio[at]),
+                    *ends,
+                    _known(p[at]), test, _significant(p[at]),
+                )
+            )  # fmt: skip
+    return rows
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _significant(p: float) -> bool | None:
+    return bool(p <= 1 - CONFIDENCE) if np.isfinite(p) else None

@@ -1,0 +1,212 @@
+"""The question and the answer of a study in sentences, and its numbers as text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from weft.report.study_data import Measure
+from weft.report.study_summary import Summary
+
+#: Units of names that a label leaves out.
+_SUFFIX = re.compile(r"_(ns|ps|us|ms|s|bytes|gbps|usd|eur|w|kw|m|cycles)$")
+#: Unit -> larger units and their factors, the largest first.
+_LARGER = {
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
+    "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")),
+}
+#: Number of answers that are printed and written as sentences.
+MOST_ANSWERS = 8
+
+
+class Shown(NamedTuple):
+    """A measure as it is shown: label, unit, and the factor by which values are divided."""
+
+    label: str
+    unit: str
+    factor: float
+
+    @property
+    def heading(self) -> str:
+        """The label with the unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+class Answer(NamedTuple):
+    """An answer in three parts, of which the second names the best."""
+
+    head: str
+    best: str
+    tail: str
+
+
+def shown(made: Summary, measure: Measure) -> Shown:
+    """Return label and unit of a measure, the unit in keeping with the median value."""
+    label = _SUFFIX.sub("", measure.name) if measure.unit else measure.name
+    means = made.points.filter(pl.col("measure") == measure.name)["mean"].abs()
+    usual = means.median()
+    larger = _LARGER.get(measure.unit, ())
+    fitting = (pair for pair in larger if isinstance(usual, float) and usual >= pair[0])
+    factor, unit = next(fitting, (1.0, measure.unit))
+    return Shown(label.replace("_", " "), unit, factor)
+
+
+def digits(value: float | None, most: int = 4) -> str:
+    """Return a number of a few significant digits as text."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if abs(value) >= 10 ** (most - 1):
+        return f"{value:,.0f}"
+    return f"{value:.{most}g}"
+
+
+def with_interval(mean: float | None, half: float | None, scale: Shown) -> str:
+    """Return a mean with the half-width of its interval, which has two significant digits."""
+    unit = f" {scale.unit}" if scale.unit else ""
+    if mean is None:
+        return "–"
+    if half is None or not half > 1e-9 * abs(mean):
+        # Without variation the half-width is rounding.
+        return digits(mean / scale.factor) + (" ± 0" if half is not None else "") + unit
+    half = half / scale.factor
+    places = min(max(0, 1 - math.floor(math.log10(half))), 9)
+    return f"{mean / scale.factor:,.{places}f} ± {half:,.{places}f}{unit}"
+
+
+def ratio_text(row: Mapping[str, Any]) -> str:
+    """Return a ratio with its interval."""
+    if row["ratio"] is None:
+        return "–"
+    if row["ratio_low"] is None:
+        return f"{row['ratio']:.3f}"
+    if _exact(row):
+        return f"{row['ratio']:.3f} (every seed)"
+    return f"{row['ratio']:.3f} ({row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
+
+
+def p_text(p: float | None) -> str:
+    """Return a p-value as text."""
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """Return whether a difference is significant, in a few words."""
+    if row["significant"] is None:
+        return "one run: no interval"
+    p = p_text(row["p"])
+    return f"{'yes' if row['significant'] else 'no'} (p {p if p[0] == '<' else '= ' + p})"
+
+
+def question(made: Summary) -> str:
+    """Return what was asked."""
+    axes = [f"{name} ({len(values)})" for name, values in made.axes.items()]
+    varied = _listed(axes) or "nothing but the seed"
+    seeds = f", {made.seeds} seeds" if made.seeds > 1 else ", one seed"
+    count = len(made.labels)
+    text = (
+        f"The study runs weft {made.data.command} and varies {varied}{seeds if count else ''}: "
+        f"{count:,} point{'s' * (count != 1)} and {len(made.data.runs):,} runs."
+    )
+    if made.data.baseline:
+        text += f" The baseline is {_assigned(made.data.baseline)}."
+    if made.conditions:
+        text += f" The best choice is sought on average over {_listed(list(made.conditions))}"
+        text += (
+            ", and under each." if len(made.conditions) == 1 else ", and under each combination."
+        )
+    return text
+
+
+def completeness(made: Summary) -> str:
+    """Return how many runs are complete, and what became of the others."""
+    total = len(made.data.runs)
+    done = int((made.data.runs["status"] == "complete").sum())
+    without = sum(1 for note in made.notes if note)
+    if done == total and not without:
+        return f"All {total:,} runs are complete."
+    groups = made.unfinished.group_by("status", maintain_order=True).agg(pl.col("runs").sum())
+    parts = [f"{count:,} {status}" for status, count in groups.iter_rows()]
+    of = f"{done:,} of {total:,} runs are complete" + (f": {', '.join(parts)}" if parts else "")
+    return (
+        f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
+        "only."
+    )
+
+
+def answers(made: Summary) -> list[Answer]:
+    """Return the best by each measure: on average over conditions, or without conditions."""
+    found = []
+    for measure in made.data.measures:
+        rows = made.best.filter(pl.col("measure") == measure.name)
+        if not rows.is_empty():
+            found.append(_answer(made, measure, rows.row(0, named=True), len(rows) - 1))
+    return found
+
+
+def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions: int) -> Answer:
+    scale = shown(made, measure)
+    head = f"{scale.label.capitalize()} ({measure.better} is better): "
+    if row["best"] is None:
+        why = "no choice has a result under every condition" if conditions else "no run is complete"
+        return Answer(head, "", f"{why}.")
+    average = f" on average over {row['conditions']:,} conditions" if conditions > 1 else ""
+    tail = f" is best{average}, with {with_interval(row['mean'], row['ci95'], scale)}"
+    tail += f" (n = {row['n']})" if row["n"] > 1 else " (one run: no interval)"
+    if row["equal"]:
+        tail += f"; {row['equal']} other{'s have' if row['equal'] > 1 else ' has'} the same mean"
+    tail += "."
+    if row["runner_up"] is not None:
+        tail += f" Next is {row['runner_up']}, {_gap(row)}"
+        if _exact(row):
+            tail += " for every seed"
+        elif row["significant"] is not None:
+            test = "a paired t-test by seed" if row["test"] == "paired" else "Welch's t-test"
+            p = p_text(row["p"])
+            tail += (
+                f"; the difference is {'' if row['significant'] else 'not '}significant by {test} "
+                f"(p {p if p[0] == '<' else '= ' + p}, Holm)"
+            )
+        tail += "."
+        if row["not_worse"] and row["not_worse"] > (row["significant"] is False):
+            tail += f" {row['not_worse']} choices do not differ significantly from the best."
+    if row["left_out"]:
+        lack = "lacks" if row["left_out"] == 1 else "lack"
+        of = row["choices"] + row["left_out"]
+        tail += f" {row['left_out']} of {of} choices {lack} results and cannot be compared."
+    return Answer(head, row["best"] or "the only choice", tail)
+
+
+def _exact(row: Mapping[str, Any]) -> bool:
+    """Return whether the ratio is the same for every seed."""
+    return row["ratio_low"] is not None and row["ratio_high"] - row["ratio_low"] < 1e-9
+
+
+def _gap(row: Mapping[str, Any]) -> str:
+    """Return by how much the runner-up is higher or lower."""
+    if row["ratio"] is None:
+        return f"with {digits(row['runner_up_mean'])}"
+    more = row["ratio"] - 1
+    if row["ratio_low"] is None or _exact(row):
+        return f"{_percent(abs(more))} {'higher' if more > 0 else 'lower'}"
+    ends = (row["ratio_low"] - 1, row["ratio_high"] - 1)
+    signed = " to ".join(f"{100 * end:+.2g} %".replace("-", "−") for end in ends)
+    word = "higher" if more > 0 else "lower"
+    return f"{_percent(abs(more))} {word} (95 % interval {signed})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:,.0f} %"
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def _assigned(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{axis} = {value}" for axis, value in values.items())
