@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ CELL_INCHES, LEAST_INCHES, MOST_INCHES = 0.17, 6.0, 18.0
 NUMBER_INCHES, SPACED_INCHES, DRAWN_INCHES = 0.12, 0.04, 0.01
 #: Height of the colour bar and of the caption, inches.
 BAR_INCHES = 0.9
+#: Letters of the caption that fit into an inch.
+LETTERS_PER_INCH = 16
 #: Number of cells from which a PDF or SVG file holds them as pixels.
 MANY_CELLS = 20_000
 _INK, _MUTED = "#24292f", "#59636e"
@@ -110,10 +113,12 @@ def plot_congestion_matrix(
     bar = figure.colorbar(
         cells, ax=axes, location="bottom", shrink=min(1.0, 6 / size_inches[0]), pad=0.02, aspect=40
     )
-    bar.set_label(
-        "wait, share of the most loaded link or switch (%); grey: none\n"
-        "upper side: links from above; lower side: from below; centre: the switch", fontsize=8,
-    )  # fmt: skip
+    caption = (
+        "wait, share of the most loaded link or switch (%); grey: none",
+        "upper side: links from above; lower side: from below; centre: the switch",
+    )
+    room = int(LETTERS_PER_INCH * size_inches[0])
+    bar.set_label("\n".join(textwrap.fill(line, room) for line in caption), fontsize=8)
     bar.ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
     bar.outline.set_visible(False)
     if drawing.notes:

@@ -27,7 +27,7 @@ from weft.report.packing import packed
 from weft.report.render import render_page
 from weft.report.study_data import StudyData
 from weft.report.study_drawings import distributions, fabrics, matrices
-from weft.report.study_summary import Summary, summary
+from weft.report.study_summary import Summary, numeric_axes, summary
 from weft.report.study_text import (
     Shown,
     answers,
@@ -129,7 +129,7 @@ def render_study(data: StudyData) -> str:
         scales=scales,
         baseline=data.baseline,
         has={"links": bool(links), "fabrics": bool(pictures), "matrices": bool(blocks)},
-        numeric=_numeric(made),
+        numeric=numeric_axes(made.axes),
         cost=_cost(directed),
         directed=directed,
         experiment=data.experiment,
@@ -145,7 +145,7 @@ def _facts(made: Summary, scales: dict[str, Shown]) -> dict[str, Any]:
         "title": data.title or "Study",
         "axes": [
             {
-                "name": name, "values": values, "numeric": name in _numeric(made),
+                "name": name, "values": values, "numeric": name in numeric_axes(made.axes),
                 "condition": name in made.conditions, "baseline": data.baseline.get(name),
             }
             for name, values in made.axes.items()
@@ -172,19 +172,6 @@ def _facts(made: Summary, scales: dict[str, Shown]) -> dict[str, Any]:
             },
         },
     }  # fmt: skip
-
-
-def _numeric(made: Summary) -> list[str]:
-    """Return the axes whose values are numbers, offered load first."""
-
-    def is_number(text: str) -> bool:
-        try:
-            return bool(np.isfinite(float(text)))
-        except ValueError:
-            return False
-
-    found = [name for name, values in made.axes.items() if all(map(is_number, values))]
-    return sorted(found, key=lambda name: "load" not in name)
 
 
 def _cost(directed: list[str]) -> str:

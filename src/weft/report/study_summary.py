@@ -274,6 +274,19 @@ def label(values: Mapping[str, str]) -> str:
 _BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none|", re.IGNORECASE)
 
 
+def numeric_axes(axes: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return the axes whose values are numbers, loads first."""
+
+    def is_number(text: str) -> bool:
+        try:
+            return bool(np.isfinite(float(text)))
+        except ValueError:
+            return False
+
+    found = [name for name, values in axes.items() if all(map(is_number, values))]
+    return sorted(found, key=lambda name: "load" not in name)
+
+
 def _texts(axes: Mapping[str, tuple[str, ...]], row: NDArray[np.int64]) -> list[str]:
     return [values[index] for values, index in zip(axes.values(), row, strict=True)]
 
@@ -382,8 +395,8 @@ def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     free = [axis for axis in axes if axis not in under]
     if not free:
         under, free = [], axes
-    choice, choices = _grouped(made, free)
-    condition, conditions = _grouped(made, under)
+    choice, choices = grouped(made, free)
+    condition, conditions = grouped(made, under)
     cube = np.full((len(choices), len(conditions), values.shape[1]), np.nan)
     cube[choice, condition] = values
     rows = []
@@ -401,7 +414,7 @@ def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _grouped(made: Summary, axes: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+def grouped(made: Summary, axes: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
     """Return the group of each point by its values of some axes, and the labels of the groups."""
     columns = [list(made.axes).index(axis) for axis in axes]
     if not columns:
@@ -456,7 +469,7 @@ def _effects(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     for column, (axis, texts) in enumerate(made.axes.items()):
         if len(made.axes) == 1:
             break  # the axis is the point
-        rest, names = _grouped(made, [name for name in made.axes if name != axis])
+        rest, names = grouped(made, [name for name in made.axes if name != axis])
         cube = np.full((len(texts), len(names), values.shape[1]), np.nan)
         cube[made.at[:, column], rest] = values
         # A value without any result would leave nothing to average.

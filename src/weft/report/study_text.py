@@ -61,7 +61,9 @@ def digits(value: float | None, most: int = 4) -> str:
         return "–"
     if abs(value) >= 10 ** (most - 1):
         return f"{value:,.0f}"
-    return f"{value:.{most}g}"
+    if value == round(value) or abs(value) < 1e-4:
+        return f"{value:.{most}g}"
+    return f"{value:.{most - 1 - math.floor(math.log10(abs(value)))}f}"
 
 
 def with_interval(mean: float | None, half: float | None, scale: Shown) -> str:

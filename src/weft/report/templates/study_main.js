@@ -1,7 +1,7 @@
 // The page of a study: filters, the table of points, and the plots.
 
 // Largest numbers of bars, curves and rows that are shown at once.
-const MOST_BARS = 30, MOST_LINES = 14, MOST_ROWS = 100, MOST_VALUES = 200;
+const MOST_BARS = 30, MOST_CURVES = 14, MOST_STEPS = 8, MOST_ROWS = 100, MOST_VALUES = 200;
 
 class StudyApp {
   constructor(page, points, runs, drawings) {
@@ -281,8 +281,8 @@ class StudyApp {
     const curves = [...groups].map(([label, points]) => ({ name: label || "all runs", points: points.sort((p, q) => p.x - q.x) }));
     return {
       columns: ["curve", name, `mean of ${this.heading(measure)}`, "95 % half-width"], rows: curves.flatMap((curve) => curve.points.map((point) => [curve.name, point.x, point.y, point.ci95])),
-      text: curves.length > MOST_LINES ? `The first ${MOST_LINES} of ${number(curves.length)} curves in the order of the table; filters choose others.` : "",
-      draw: curves.length ? (size) => curvePlot(size, curves.slice(0, MOST_LINES), name, this.heading(measure)) : null,
+      text: curves.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${number(curves.length)} curves in the order of the table; filters choose others.` : "",
+      draw: curves.length ? (size) => curvePlot(size, curves.slice(0, MOST_CURVES), name, this.heading(measure)) : null,
     };
   }
 
@@ -332,7 +332,7 @@ class StudyApp {
     const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} without all results left out.` : ""].filter(Boolean).join(" ");
     return {
       columns: ["choice", this.heading(x), this.heading(y), "on the front"], rows: points.map((point) => [point.label, point.x, point.y, point.front ? "yes" : "no"]).sort((p, q) => (p[3] < q[3]) - (p[3] > q[3])), text,
-      draw: points.length && x !== y ? (size) => paretoPlot(size, points, this.directed(x), this.directed(y), named ? used.map((value) => axis.values[value]) : []) : null,
+      draw: points.length && x !== y ? (size) => paretoPlot(size, points, this.directed(x), this.directed(y), named ? used.map((value) => axis.values[value]) : [], this.page.measures[x].better !== "higher") : null,
     };
   }
 
@@ -343,10 +343,10 @@ class StudyApp {
 
   links() {
     const { name, unit, curves } = this.drawings.links, title = unit ? `${name} (${unit})` : name;
-    const points = this.shown.filter((point) => curves[point]), chosen = points.slice(0, MOST_LINES).map((point) => ({ name: this.labels[point] || "all runs", ...curves[point] }));
+    const points = this.shown.filter((point) => curves[point]), chosen = points.slice(0, MOST_STEPS).map((point) => ({ name: this.labels[point] || "all runs", ...curves[point] }));
     return {
       columns: ["point", "label", title, "share of links up to it"], rows: points.flatMap((point) => curves[point].x.map((x, at) => [point + 1, this.labels[point], x, curves[point].y[at]])),
-      text: `Links between switches, if there are any, of all runs of a point.${points.length > MOST_LINES ? ` The first ${MOST_LINES} of ${number(points.length)} points in the order of the table; filters choose others.` : ""}`,
+      text: `Links between switches, if there are any, of all runs of a point.${points.length > MOST_STEPS ? ` The first ${MOST_STEPS} of ${number(points.length)} points in the order of the table; filters choose others.` : ""}`,
       draw: chosen.length ? (size) => stepPlot(size, chosen, title) : null,
     };
   }

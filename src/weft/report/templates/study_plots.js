@@ -48,14 +48,15 @@ class Picture {
 
   // Names of series with their line and marker, from y on; return the lower end.
   legend(y, names, lines = true) {
+    const wide = 46 + Math.min(this.width - 60, Math.max(...names.map(widthOf), 0));
     let x = 14;
     names.forEach((name, at) => {
-      const style = seriesStyle(this.colours, at), shown = clipped(name, this.width - 70), wide = 46 + widthOf(shown);
+      const style = seriesStyle(this.colours, at), shown = clipped(name, this.width - 70);
       if (x > 14 && x + wide > this.width) { x = 14; y += 20; }
       if (lines) this.line(x, y + 8, x + 28, y + 8, { stroke: style.colour, "stroke-width": 2, "stroke-dasharray": style.dash });
       this.marker(x + 14, y + 8, style, false);
       this.text(x + 34, y + 12, shown, { fill: this.colours.ink });
-      x += wide + 12;
+      x += wide;
     });
     return names.length ? y + 26 : y;
   }
@@ -87,10 +88,19 @@ class Picture {
 
 const round = (value) => Math.round(value * 10) / 10;
 const widthOf = (text) => 6.7 * text.length;
-const clipped = (text, room) => {
-  const most = Math.max(6, Math.floor(room / 6.7));
-  return text.length <= most ? text : `${text.slice(0, Math.ceil(most * 0.6) - 1)}…${text.slice(text.length - Math.floor(most * 0.4))}`;
-};
+const shortened = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.ceil(most * 0.6) - 1)}…${text.slice(text.length - Math.floor(most * 0.4))}`);
+// Shorten a label to a width: the longest of its parts first, so that every part can still be told.
+function clipped(text, room) {
+  const most = Math.max(5, Math.floor(room / 6.7)), parts = text.split(" · ");
+  for (let over = text.length - most; over > 0; over = parts.join(" · ").length - most) {
+    const lengths = parts.map((part) => part.length), longest = lengths.indexOf(Math.max(...lengths));
+    if (lengths[longest] <= 5) return shortened(parts.join(" · "), most);
+    parts[longest] = shortened(parts[longest], Math.max(5, lengths[longest] - over));
+  }
+  return parts.join(" · ");
+}
+// Four significant digits, with zeros at the end.
+const four = (value) => (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4 ? value.toPrecision(4).replace(/\.$/, "") : number(value));
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 // Geometric mean, or the arithmetic mean if a value is not positive.
 const average = (values) => (values.every((value) => value > 0) ? Math.exp(mean(values.map(Math.log))) : mean(values));
@@ -109,18 +119,18 @@ function ticksOf({ low, high, log }, count) {
   return ticks.filter((value) => value >= low * 0.999 && value <= high * 1.001);
 }
 
-// Range of an axis that holds values; from zero unless they vary little, logarithmic if they vary much.
-function rangeOf(values, title, room = 0.06) {
+// Range of an axis that holds values: from zero if they vary enough and `zero` is set; logarithmic if they vary much.
+function rangeOf(values, title, zero, room = 0.06) {
   const known = values.filter(Number.isFinite);
   let low = Math.min(...known), high = Math.max(...known);
   if (low > 0 && high / low > 30) return { low: low / 1.2, high: high * 1.2, log: true, title: `${title}, log scale` };
-  if (low >= 0 && low < 0.6 * high) low = 0;
+  if (zero && low >= 0 && low < 0.6 * high) low = 0;
   const pad = (high - low || Math.abs(high) || 1) * room;
   return { low: low === 0 ? 0 : low - pad, high: high + pad, log: false, title };
 }
 
 function barPlot({ width, colours }, rows, title, best) {
-  const above = width < 560, room = above ? 0 : Math.min(0.42 * width, 20 + Math.max(...rows.map((row) => widthOf(row.label))));
+  const above = width < 560, room = above ? 0 : Math.min(0.46 * width, 20 + Math.max(...rows.map((row) => widthOf(row.label))));
   const picture = new Picture(width, colours, `${title}: one bar per point with its 95 % interval; the table has the numbers.`);
   const left = above ? 14 : room, right = width - 96, step = above ? 38 : 24;
   const ends = rows.map((row) => row.mean + (row.ci95 || 0)), least = Math.min(0, ...rows.map((row) => row.mean - (row.ci95 || 0)));
@@ -137,7 +147,7 @@ function barPlot({ width, colours }, rows, title, best) {
       picture.line(a, middle, b, middle, { stroke: colours.ink, "stroke-width": 1.3 });
       for (const x of [a, b]) picture.line(x, middle - 4, x, middle + 4, { stroke: colours.ink, "stroke-width": 1.3 });
     }
-    picture.text(toX(Math.max(row.mean + (row.ci95 || 0), 0)) + 6, middle + 4, number(Number(row.mean.toPrecision(4))) + (row === best ? " best" : ""), { fill: colours.ink, "font-weight": row === best ? 700 : 400 });
+    picture.text(toX(Math.max(row.mean + (row.ci95 || 0), 0)) + 6, middle + 4, four(row.mean) + (row === best ? " best" : ""), { fill: colours.ink, "font-weight": row === best ? 700 : 400 });
   });
   picture.line(toX(0), 22, toX(0), 24 + rows.length * step);
   return picture.finish(30 + rows.length * step + (above ? 6 : 0));
@@ -148,7 +158,7 @@ function curvePlot({ width, colours }, curves, titleX, titleY) {
   const picture = new Picture(width, colours, `${titleY} over ${titleX}, one line per combination of the other axes; the table has the numbers.`);
   const all = curves.flatMap((curve) => curve.points), height = Math.max(280, Math.min(400, width * 0.6));
   const ticks = [...new Set(all.map((point) => point.x))].sort((a, b) => a - b);
-  const x = rangeOf(ticks, titleX, 0.04), y = rangeOf(all.flatMap((point) => [point.y - (point.ci95 || 0), point.y + (point.ci95 || 0)]), titleY);
+  const x = rangeOf(ticks, titleX, false), y = rangeOf(all.flatMap((point) => [point.y - (point.ci95 || 0), point.y + (point.ci95 || 0)]), titleY, true);
   const { toX, toY } = picture.frame({ ...x, ticks: ticks.length < 12 ? ticks : undefined }, y, height);
   curves.forEach((curve, at) => {
     const style = seriesStyle(colours, at), path = curve.points.map((point) => `${round(toX(point.x))} ${round(toY(point.y))}`).join("L");
@@ -193,7 +203,7 @@ function heatPlot({ width, colours }, rowNames, columnNames, cells, titles) {
       const found = cells[row][column], x = room + column * cell;
       const colour = found ? rampColour(colours, high > low ? (found.value - low) / (high - low) : 0) : colours.page;
       picture.add("rect", { x: round(x + 1), y: round(top + 1), width: round(cell - 2), height: round(tall - 2), fill: colour, stroke: found ? "none" : colours.line }, `${name}, ${columnName}: ${found ? `${number(found.value)}, ${found.count} of ${found.of} points` : "no result"}`);
-      const text = found ? (cell > 46 ? number(Number(found.value.toPrecision(4))) : compact(Number(found.value.toPrecision(2)))) + (found.count < found.of ? "*" : "") : "–";
+      const text = found ? (cell > 46 ? four(found.value) : compact(Number(found.value.toPrecision(2)))) + (found.count < found.of ? "*" : "") : "–";
       if (widthOf(text) < cell + 8) picture.text(x + cell / 2, top + tall / 2 + 4, text, { "text-anchor": "middle", fill: found ? inkOn(colour) : colours.muted });
     });
   });
@@ -209,7 +219,7 @@ const inkOn = (colour) => {
 // A colour scale with its ends; return the lower end.
 function ramp(picture, y, low, high, title) {
   const { scale } = picture.colours, wide = Math.min(260, picture.width - 40) / scale.length;
-  scale.forEach((colour, at) => picture.add("rect", { x: round(14 + at * wide), y, width: round(wide + 0.6), height: 9, fill: colour }));
+  scale.forEach((colour, at) => picture.add("rect", { x: round(14 + at * wide), y, width: round(wide + 1.2), height: 9, fill: colour }));
   picture.text(14, y + 24, number(Number(low.toPrecision(4))));
   picture.text(14 + scale.length * wide, y + 24, number(Number(high.toPrecision(4))), { "text-anchor": "end" });
   picture.text(14 + (scale.length * wide) / 2, y + 24, clipped(title, 150), { "text-anchor": "middle" });
@@ -217,22 +227,24 @@ function ramp(picture, y, low, high, title) {
 }
 
 // points: [{label, x, y, front, group}]
-function paretoPlot({ width, colours }, points, titleX, titleY, groups) {
+function paretoPlot({ width, colours }, points, titleX, titleY, groups, lowerX) {
   const picture = new Picture(width, colours, `${titleY} against ${titleX}: points on the Pareto front are filled and joined; the table has the numbers.`);
   const height = Math.max(300, Math.min(420, width * 0.65));
-  const { toX, toY, box } = picture.frame(rangeOf(points.map((point) => point.x), titleX), rangeOf(points.map((point) => point.y), titleY), height);
+  const { toX, toY, box } = picture.frame(rangeOf(points.map((point) => point.x), titleX, false, 0.1), rangeOf(points.map((point) => point.y), titleY, false, 0.1), height);
   const front = points.filter((point) => point.front).sort((p, q) => p.x - q.x || p.y - q.y);
-  picture.add("path", { d: front.map((point, at) => (at ? `H${round(toX(point.x))}V${round(toY(point.y))}` : `M${round(toX(point.x))} ${round(toY(point.y))}`)).join(""), fill: "none", stroke: colours.ink, "stroke-width": 1.4, "stroke-dasharray": "5 3" });
+  picture.add("path", { d: front.map((point, at) => (at ? (lowerX ? `H${round(toX(point.x))}V${round(toY(point.y))}` : `V${round(toY(point.y))}H${round(toX(point.x))}`) : `M${round(toX(point.x))} ${round(toY(point.y))}`)).join(""), fill: "none", stroke: colours.ink, "stroke-width": 1.4, "stroke-dasharray": "5 3" });
   for (const point of [...points.filter((each) => !each.front), ...front]) {
     picture.marker(toX(point.x), toY(point.y), seriesStyle(colours, point.group), !point.front, `${point.label}: ${titleX} ${number(point.x)}, ${titleY} ${number(point.y)}`);
   }
-  const taken = [];
+  // Each label takes the first place beside its marker that is free.
+  const taken = points.map((point) => [toX(point.x) - 6, toY(point.y) + 6, 12]);
   for (const point of front) {
-    const [x, y] = [toX(point.x), toY(point.y)], text = clipped(point.label, 190), wide = widthOf(text), right = x + 10 + wide > box.right;
-    const at = [right ? x - 10 - wide : x + 10, y - 8];
-    if (at[0] < box.left || taken.some(([a, b, w]) => Math.abs(b - at[1]) < 14 && at[0] < a + w && a < at[0] + wide)) continue;
-    taken.push([...at, wide]);
-    picture.text(at[0], at[1], text, { fill: colours.ink });
+    const [x, y] = [toX(point.x), toY(point.y)], text = clipped(point.label, 200), wide = widthOf(text);
+    const places = [[x + 9, y - 7], [x - 9 - wide, y + 15], [x + 9, y + 15], [x - 9 - wide, y - 7]];
+    const place = places.find(([left, low]) => left > box.left && left + wide < box.right && low < box.bottom && !taken.some(([a, b, w]) => Math.abs(b - low) < 13 && left < a + w && a < left + wide));
+    if (!place) continue;
+    taken.push([...place, wide]);
+    picture.text(...place, text, { fill: colours.ink, stroke: colours.page, "stroke-width": 3, "paint-order": "stroke" });
   }
   return picture.finish(picture.legend(height + 4, groups, false));
 }

@@ -1,0 +1,90 @@
+"""Output of studies: the question, the answer, and a table of the best by each measure."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.machine_output import emit
+from weft.report.study_summary import Summary
+from weft.report.study_text import (
+    answers,
+    completeness,
+    question,
+    ratio_text,
+    shown,
+    verdict,
+    with_interval,
+)
+
+#: Number of rows of a table that are printed; files have all of them.
+MOST_ROWS = 40
+
+
+def show_study(made: Summary, out: Console) -> None:
+    """Print the answer of a study, and the runs without a result.
+
+    Parameters
+    ----------
+    made
+        The study.
+    out
+        Console to print on.
+    """
+    emit(
+        question=question(made), answers=["".join(each) for each in answers(made)],
+        points=made.points, best=made.best, effects=made.effects, unfinished=made.unfinished,
+    )  # fmt: skip
+    out.print(escape(made.data.title or "Study"), style="bold", soft_wrap=True)
+    out.print(escape(question(made)))
+    for head, best, tail in answers(made):
+        out.print(f"- {escape(head)}[bold]{escape(best)}[/bold]{escape(tail)}")
+    out.print(escape(completeness(made)), style=None if not any(made.notes) else "red")
+    if made.best.height > len(answers(made)):  # there are conditions
+        out.print(_best_table(made))
+    if not made.unfinished.is_empty():
+        out.print(_unfinished_table(made))
+
+
+def _best_table(made: Summary) -> Table:
+    table = Table(title="Best by each measure", title_justify="left", caption_justify="left")
+    for name in ("measure", "under", "best", "mean ± 95 %", "next", "next / best", "significant"):
+        right = name in ("mean ± 95 %", "next / best")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    scales = {measure.name: shown(made, measure) for measure in made.data.measures}
+    last = None
+    for row in made.best.head(MOST_ROWS).iter_rows(named=True):
+        scale = scales[row["measure"]]
+        if last not in (None, row["measure"]):
+            table.add_section()
+        cells = (
+            scale.label if row["measure"] != last else "",
+            row["under"] or "average",
+            "no choice has all results" if row["best"] is None else row["best"],
+            with_interval(row["mean"], row["ci95"], scale),
+            row["runner_up"] or "–",
+            ratio_text(row),
+            "–" if row["runner_up"] is None else verdict(row),
+        )
+        last = row["measure"]
+        table.add_row(*map(escape, cells))
+    if made.best.height > MOST_ROWS:
+        table.caption = f"{made.best.height - MOST_ROWS:,} more rows are in the report."
+    return table
+
+
+def _unfinished_table(made: Summary) -> Table:
+    table = Table(title="Runs without a complete result", title_justify="left")
+    for name in ("status", "runs", "reason", "common to them"):
+        table.add_column(name, justify="right" if name == "runs" else "left", overflow="fold")
+    for row in made.unfinished.head(MOST_ROWS).iter_rows(named=True):
+        table.add_row(
+            escape(row["status"]),
+            f"{row['runs']:,}",
+            escape(row["reason"] or "–"),
+            escape(row["where"] or "–"),
+        )
+    if made.unfinished.height > MOST_ROWS:
+        table.caption = f"{made.unfinished.height - MOST_ROWS:,} more rows are in the report."
+    return table
