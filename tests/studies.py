@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 
 from weft.fabrics.topology import build
 from weft.report.study_data import Measure, StudyData
+from weft.sim.common.congestion_matrix import congestion_matrix
 
 MEASURES = (
     Measure("makespan_ns", "ns", "Completion time of the workload.", "lower"),
@@ -77,8 +79,6 @@ def study(
 
 def with_failures(data: StudyData) -> StudyData:
     """Return a study of which some runs have no result."""
-    from dataclasses import replace
-
     torus = pl.col("fabric").str.starts_with("torus")
     first = pl.col("run") % 11 == 3
     part = pl.col("run") % 17 == 5
@@ -105,10 +105,6 @@ def with_failures(data: StudyData) -> StudyData:
 
 def with_tables(data: StudyData) -> StudyData:
     """Return a study with tables of links, and congestion matrices of trees."""
-    from dataclasses import replace
-
-    from weft.sim.common.congestion_matrix import congestion_matrix
-
     fabrics = {spec: build(spec) for spec in data.axes["fabric"]}
     rows = {row["key"]: row for row in data.runs.iter_rows(named=True)}
 
@@ -138,3 +134,13 @@ def with_tables(data: StudyData) -> StudyData:
         return None
 
     return replace(data, table=table, fabric=lambda key: fabrics[rows[key]["fabric"]])
+
+
+def large() -> StudyData:
+    """Return a study of 1,000 runs with ten measures."""
+    extra = tuple(Measure(f"extra_{i}_ns", "ns", f"Extra time {i}.", "lower") for i in range(6))
+    axes = {
+        "fabric": FABRICS, "engine": tuple(f"engine{i}" for i in range(5)),
+        "workload": ("allreduce", "alltoall"), "load": ("0.2", "0.4", "0.6", "0.7", "0.8"),
+    }  # fmt: skip
+    return study(axes, measures=MEASURES + extra, baseline={"engine": "engine0"})

@@ -83,6 +83,10 @@ COMMANDS = {
         "weft.cli.replay:replay_command",
         "Repeat the decisions in a log of 'weft serve', check them, and compare other rules.",
     ),
+    "report": (
+        "weft.cli.report:report_command",
+        "Answer what a study asks: the best by each measure, with intervals, tables and figures.",
+    ),
     "route": (
         "weft.cli.route:route_command",
         "Route with the first engine that fits (default: minhop) and print the validation.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib
 import numpy as np
 
@@ -19,3 +21,13 @@ def scale(part: tuple[float, float], steps: int = 64) -> list[str]:
     """Return colours from cold to hot as ``#rrggbb``."""
     colours = matplotlib.colormaps["inferno"](np.linspace(*part, steps))
     return [matplotlib.colors.to_hex(colour) for colour in colours]
+
+
+def ink_on(colour: Any) -> str:
+    """Return black or white, whichever has more contrast to a colour (by WCAG 2, at least 4.5)."""
+    parts = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in matplotlib.colors.to_rgb(colour)
+    )
+    luminance = sum(w * part for w, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+    return "white" if luminance < 0.179 else "black"

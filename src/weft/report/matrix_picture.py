@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import ListedColormap, Normalize, to_rgb
+from matplotlib.colors import ListedColormap, Normalize
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError
-from weft.report.colours import LIGHT_IDLE, LIGHT_PART, scale
+from weft.report.colours import LIGHT_IDLE, LIGHT_PART, ink_on, scale
 from weft.report.figure import NotebookFigure
 from weft.report.matrix_drawing import (
     CELL,
@@ -35,7 +35,7 @@ BAR_INCHES = 0.9
 LETTERS_PER_INCH = 16
 #: Number of cells from which a PDF or SVG file holds them as pixels.
 MANY_CELLS = 20_000
-_INK, _MUTED = "#24292f", "#59636e"
+_MUTED = "#59636e"
 
 
 def plot_congestion_matrix(
@@ -117,7 +117,7 @@ def plot_congestion_matrix(
         "wait, share of the most loaded link or switch (%); grey: none",
         "upper side: links from above; lower side: from below; centre: the switch",
     )
-    room = int(LETTERS_PER_INCH * size_inches[0])
+    room = max(20, int(LETTERS_PER_INCH * size_inches[0]))
     bar.set_label("\n".join(textwrap.fill(line, room) for line in caption), fontsize=8)
     bar.ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
     bar.outline.set_visible(False)
@@ -173,15 +173,13 @@ def percent(share: float) -> str:
 
 
 def _numbers(axes: Any, boxes: _Boxes, share: NDArray[np.float64], unit_points: float) -> None:
-    """Write shares in percent into the cells, in black or white."""
+    """Write shares in percent into the cells."""
     colours = scale(LIGHT_PART)
     for x, y, width, height, value in zip(*boxes, share, strict=True):
         at = colours[min(int(value * len(colours)), len(colours) - 1)] if value > 0 else LIGHT_IDLE
-        red, green, blue = to_rgb(at)
-        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
         axes.text(
             x + width / 2, y - height / 2, percent(value),
             ha="center", va="center_baseline", clip_on=True,
             fontsize=min(9.0, 0.5 * unit_points * (1.3 if height == CENTRE else 1.0)),
-            weight="bold" if height == CENTRE else "normal", color="white" if dark else _INK,
+            weight="bold" if height == CENTRE else "normal", color=ink_on(at),
         )  # fmt: skip

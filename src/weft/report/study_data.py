@@ -15,6 +15,8 @@ Better = Literal["lower", "higher"]
 
 #: Columns of `StudyData.runs` before those of the axes and measures.
 RUN_KEYS = ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
+#: Names of axes, or parts of them between dots, that set the task rather than a choice.
+CONDITIONS = ("workload", "pattern", "load", "loads", "size", "sizes", "ranks", "faults", "start")
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ class StudyData:
     versions
         Version of weft -> number of runs that it computed.
     conditions
-        Axes that set the task, such as workload or load, rather than a choice. The best choice is
-        sought under each of their combinations, and on average over them.
+        Axes that set the task rather than a choice. The best choice is sought under each of their
+        combinations, and on average over them. Default: those with a name of `CONDITIONS`.
     fabric
         Function from the key of a run to its fabric, or None if it cannot be drawn.
     """
@@ -87,5 +89,5 @@ class StudyData:
     baseline: Mapping[str, str] = field(default_factory=dict)
     table: Callable[[str, str], pl.DataFrame | None] = lambda key, name: None
     versions: Mapping[str, int] = field(default_factory=dict)
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[str, ...] | None = None
     fabric: Callable[[str], Fabric | None] = lambda key: None

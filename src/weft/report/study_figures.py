@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from numpy.typing import NDArray
 
-from weft.report.colours import LIGHT_PART, LIGHT_SERIES, scale
+from weft.report.colours import LIGHT_PART, LIGHT_SERIES, ink_on, scale
 from weft.report.figure import NotebookFigure
 from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.picture import plot
@@ -221,10 +221,10 @@ def _heat(made: Summary, measure: Measure, width: float) -> NotebookFigure:
     for row, column in np.ndindex(cells.shape):
         share = (cells[row, column] - low) / (high - low or 1)
         text = digits(cells[row, column]) if whole[row, column] else "–"
-        dark = whole[row, column] and share > 0.45
+        ink = ink_on(colours(share)) if whole[row, column] else _INK
         axes.text(
             column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=6.5,
-            color="white" if dark else _INK,
+            color=ink,
         )  # fmt: skip
     axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
     slanted = max(map(len, columns)) * 0.055 * len(columns) > 0.6 * width

@@ -19,7 +19,7 @@ from weft.core.columns import Column, frame, frame_of_rows
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.report.statistics import CONFIDENCE, Array, averaged, compared, holm, spread
-from weft.report.study_data import Measure, StudyData
+from weft.report.study_data import CONDITIONS, Measure, StudyData
 
 _HALF = "Half-width of the 95 % confidence interval of the mean (null: one run)"
 _P = "p-value of no difference, adjusted by Holm's method (null: one run)"
@@ -149,9 +149,19 @@ class Summary:
         return int(next(iter(self.values.values())).shape[1]) if self.values else 0
 
     @property
+    def uncompared(self) -> bool:
+        """Whether no point has a complete run of the baseline to be compared with."""
+        return bool((self.points["test"] == "").all() and self.points["ratio"].is_null().all())
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         """Conditions among the axes."""
-        return tuple(name for name in self.axes if name in self.data.conditions)
+        given = self.data.conditions
+        if given is None:
+            given = tuple(
+                name for name in self.axes if not set(name.split(".")).isdisjoint(CONDITIONS)
+            )
+        return tuple(name for name in self.axes if name in given)
 
 
 def chosen(
@@ -221,7 +231,17 @@ def summary(data: StudyData) -> Summary:
     if data.runs.is_empty() or not data.measures:
         what = "measures" if len(data.runs) else "runs"
         raise InputError(f"{data.title or 'the study'} has no {what}")
-    axes = {name: values for name, values in data.axes.items() if len(values) > 1}
+    found = {name: data.runs[name].unique(maintain_order=True).to_list() for name in data.axes}
+    # A value that no run has is not of the study; one that is not listed is (an empty one).
+    known = {
+        name: (
+            *(v for v in values if v in found[name]),
+            *(v for v in found[name] if v not in values),
+        )
+        for name, values in data.axes.items()
+    }
+    data = replace(data, axes=known)
+    axes = {name: values for name, values in known.items() if len(values) > 1}
     runs = _numbered(data)
     at = np.stack(
         [
@@ -267,11 +287,13 @@ def summary(data: StudyData) -> Summary:
 def label(values: Mapping[str, str]) -> str:
     """Return the values of a point as text; numbers and truth values are named by their axis."""
     return " · ".join(
-        f"{axis} {value}" if _BARE.fullmatch(value) else value for axis, value in values.items()
+        f"{axis} {value}" if _BARE.fullmatch(value) else value
+        for axis, value in values.items()
+        if value  # a run may lack an axis: a routing function has no engine
     )
 
 
-_BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none|", re.IGNORECASE)
+_BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none", re.IGNORECASE)
 
 
 def numeric_axes(axes: Mapping[str, tuple[str, ...]]) -> list[str]:

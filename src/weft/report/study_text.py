@@ -19,8 +19,6 @@ _LARGER = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
     "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")),
 }
-#: Number of answers that are printed and written as sentences.
-MOST_ANSWERS = 8
 
 
 class Shown(NamedTuple):
@@ -116,7 +114,8 @@ def question(made: Summary) -> str:
         f"{count:,} point{'s' * (count != 1)} and {len(made.data.runs):,} runs."
     )
     if made.data.baseline:
-        text += f" The baseline is {_assigned(made.data.baseline)}."
+        absent = ", but no run is compared with it" if made.uncompared else ""
+        text += f" The baseline is {_assigned(made.data.baseline)}{absent}."
     if made.conditions:
         text += f" The best choice is sought on average over {_listed(list(made.conditions))}"
         text += (

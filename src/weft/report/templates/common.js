@@ -43,6 +43,12 @@ function showTicks(box, ticks, top, text) {
   }
 }
 
+// Black or white, whichever has more contrast to a colour (by WCAG 2, at least 4.5).
+function inkOn(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.179 ? "#ffffff" : "#000000";
+}
+
 const byId = (id) => document.getElementById(id);
 
 // Patterns of the lines of series, which so differ without colours too.

@@ -28,11 +28,6 @@ class MatrixView extends View {
     this.draw();
   }
 
-  inkOn(share) {
-    const colour = this.colourOf(share), [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 140 ? "#ffffff" : "#1b2027";
-  }
-
   colourOf(share) {
     const { scale, idle } = this.colours[this.mode()];
     return share > 0 ? scale[Math.min(scale.length - 1, Math.floor(share * scale.length))] : idle;
@@ -98,7 +93,7 @@ class MatrixView extends View {
     context.fillStyle = this.colourOf(share);
     context.fillRect(this.screenX(x), this.screenY(y), width * scale - gap, height * scale - gap);
     if (!text || scale < NUMBERED) return;
-    context.fillStyle = this.inkOn(share);
+    context.fillStyle = inkOn(this.colourOf(share));
     context.font = this.font(height);
     context.fillText(text, this.screenX(x + width / 2), this.screenY(y - height / 2) + 0.5, width * scale);
   }

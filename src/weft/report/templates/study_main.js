@@ -1,7 +1,7 @@
 // The page of a study: filters, the table of points, and the plots.
 
 // Largest numbers of bars, curves and rows that are shown at once.
-const MOST_BARS = 30, MOST_CURVES = 14, MOST_STEPS = 8, MOST_ROWS = 100, MOST_VALUES = 200;
+const MOST_BARS = 30, MOST_CURVES = 14, MOST_STEPS = 8, MOST_ROWS = 60, MOST_VALUES = 200;
 
 class StudyApp {
   constructor(page, points, runs, drawings) {
@@ -127,7 +127,7 @@ class StudyApp {
       stat("Median", "median"), stat("Least", "min"), stat("Largest", "max"),
       ...(this.page.hasBaseline ? [
         stat("Ratio to the baseline (95 %)", "ratio", { text: (point) => (this.isBaseline(point) ? "baseline" : range(point)) }),
-        stat("Significant", "p", { numeric: false, text: (point) => verdictText(this.value(measure, "p", point), this.isBaseline(point) || !Number.isFinite(this.value(measure, "ratio", point)) ? "–" : "one run: no interval") }),
+        stat("Significant", "p", { numeric: false, whole: true, text: (point) => verdictText(this.value(measure, "p", point), this.isBaseline(point) || !Number.isFinite(this.value(measure, "ratio", point)) ? "–" : "one run: no interval") }),
       ] : []),
       ...(this.notes.some(Boolean) ? [{ key: "note", title: "Missing", of: (point) => this.notes[point], text: (point) => this.notes[point], note: true }] : []),
     ];
@@ -178,6 +178,7 @@ class StudyApp {
         const cell = row.insertCell();
         if (column.numeric) cell.className = "number";
         if (column.note) cell.className = "note";
+        if (column.whole) cell.className = "whole";
         cell.textContent = column.text(point);
         if (column.badge && best.has(point)) cell.append(" ", element("span", { class: "badge ok" }, "best"));
       }
@@ -204,10 +205,10 @@ class StudyApp {
     for (const [id, make] of Object.entries(makers)) {
       const figure = byId(`plot-${id}`);
       if (!figure) continue;
-      this.plots.set(id, { figure, make });
+      this.plots.set(id, { figure, make, near: false, stale: true });
       for (const choice of figure.querySelectorAll("select")) choice.addEventListener("change", () => this.showPlot(id));
       figure.querySelector("[data-save=svg]").addEventListener("click", () => {
-        const made = this.plots.get(id).made;
+        const made = this.fresh(id);
         if (!made.draw) return;
         const picture = made.draw({ width: 720, colours: this.page.colours.light });
         const [, , width, height] = picture.getAttribute("viewBox").split(" ");
@@ -216,25 +217,51 @@ class StudyApp {
         this.save(`${id}.svg`, `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(picture)}\n`, "image/svg+xml");
       });
       figure.querySelector("[data-save=csv]").addEventListener("click", () => {
-        const { columns, rows } = this.plots.get(id).made;
+        const { columns, rows } = this.fresh(id);
         this.save(`${id}.csv`, csv(columns, rows));
       });
-      figure.querySelector(".values").addEventListener("toggle", () => this.showValues(id));
+      figure.querySelector(".values").addEventListener("toggle", () => { this.fresh(id); this.showValues(id); });
       const box = figure.querySelector(".picture");
-      new ResizeObserver(() => { if (box.clientWidth !== this.plots.get(id).width) this.draw(id); }).observe(box);
+      new ResizeObserver(() => {
+        const plot = this.plots.get(id);
+        if (plot.made && box.clientWidth !== plot.width) this.draw(id);
+      }).observe(box);
     }
+    // Plots far from the part of the page in view are drawn when they come near it.
+    const near = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        const id = entry.target.id.slice("plot-".length), plot = this.plots.get(id);
+        plot.near = entry.isIntersecting;
+        if (plot.near && plot.stale) this.showPlot(id);
+      }
+    }, { rootMargin: "400px" });
+    for (const plot of this.plots.values()) near.observe(plot.figure);
     byId("point")?.addEventListener("change", () => { this.showPlot("fabric"); this.showPlot("matrix"); });
   }
 
   choice(id, name) { return byId(`plot-${id}`).querySelector(`[data-name=${name}]`).value; }
   axisOf(name) { return this.page.axes.findIndex((axis) => axis.name === name); }
-  showPlots() { for (const id of this.plots.keys()) this.showPlot(id); }
+
+  showPlots() {
+    for (const [id, plot] of this.plots) {
+      plot.stale = true;
+      if (plot.near || this.printing) this.showPlot(id);
+    }
+  }
+
+  // What a plot shows, made anew if it is out of date.
+  fresh(id) {
+    const plot = this.plots.get(id);
+    if (plot.stale) this.showPlot(id);
+    return plot.made;
+  }
 
   // A plot is what its `make` returns: {draw, columns, rows, text}; without `draw` there is nothing to draw.
   showPlot(id) {
     const plot = this.plots.get(id);
     if (!plot) return;
     plot.made = plot.make();
+    plot.stale = false;
     plot.figure.querySelector(".text").textContent = plot.made.text ?? "";
     for (const button of plot.figure.querySelectorAll("[data-save]")) button.disabled = !plot.made.draw;
     this.draw(id);
@@ -371,7 +398,7 @@ class StudyApp {
     const rows = found.load.map((load, cable) => [fabric.labels[fabric.from[cable]], fabric.labels[fabric.to[cable]], load]).sort((p, q) => q[2] - p[2]);
     return {
       columns: ["from", "to", title], rows,
-      text: `${fabric.name}. Cables are thicker and darker with the larger ${fabrics.name} of their two directions; the scale is that of all runs.${fabric.hosts ? "" : " Hosts are not drawn."}`,
+      text: `${this.labels[byId("point").value]}, on ${fabric.name}. Cables are thicker and darker with the larger ${fabrics.name} of their two directions; the scale is that of all runs.${fabric.hosts ? "" : " Hosts are not drawn."}`,
       draw: (size) => fabricPlot(size, fabric, found.load, title, this.mostLoad),
     };
   }
@@ -382,7 +409,7 @@ class StudyApp {
     const rows = found.links.map((link, at) => [found.switches[found.block[at]], link, found.wait[at], found.share[at]]).sort((p, q) => q[2] - p[2]);
     return {
       columns: ["switch", "link", "wait (ns)", "share of the largest"], rows,
-      text: `A block is a switch: above, links from higher levels; below, links from lower ones; in the centre, their sum. Numbers are the total waits in % of the most loaded link, or switch. ${found.notes.join(" ")}`,
+      text: `${this.labels[byId("point").value]}. A block is a switch: above, links from higher levels; below, links from lower ones; in the centre, their sum. Numbers are the total waits in % of the most loaded link, or switch. ${found.notes.join(" ")}`,
       draw: (size) => matrixPlot(size, found),
     };
   }

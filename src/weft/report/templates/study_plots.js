@@ -132,13 +132,13 @@ function rangeOf(values, title, zero, room = 0.06) {
 function barPlot({ width, colours }, rows, title, best) {
   const above = width < 560, room = above ? 0 : Math.min(0.46 * width, 20 + Math.max(...rows.map((row) => widthOf(row.label))));
   const picture = new Picture(width, colours, `${title}: one bar per point with its 95 % interval; the table has the numbers.`);
-  const left = above ? 14 : room, right = width - 96, step = above ? 38 : 24;
+  const left = above ? 14 : room, right = width - 96, step = above ? 42 : 24;
   const ends = rows.map((row) => row.mean + (row.ci95 || 0)), least = Math.min(0, ...rows.map((row) => row.mean - (row.ci95 || 0)));
   const toX = scaleOf({ low: least, high: Math.max(...ends, 0) || 1 }, left, right);
   picture.text(left, 14, title, { fill: colours.ink });
   rows.forEach((row, at) => {
-    const top = 24 + at * step + (above ? 14 : 0), middle = top + 9;
-    if (above) picture.text(left, top - 3, clipped(row.label, width - 24), { fill: colours.ink });
+    const top = 24 + at * step + (above ? 16 : 0), middle = top + 9;
+    if (above) picture.text(left, top - 5, clipped(row.label, width - 24), { fill: colours.ink });
     else picture.text(left - 8, middle + 4, clipped(row.label, room - 14), { fill: colours.ink, "text-anchor": "end" });
     const from = Math.min(toX(0), toX(row.mean));
     picture.add("rect", { x: round(from), y: top, width: round(Math.abs(toX(row.mean) - toX(0))), height: 18, fill: row.baseline ? colours.page : colours.series[0], stroke: colours.series[0], "fill-opacity": row === best ? 1 : 0.62, "stroke-width": row.baseline ? 1.5 : 0 }, `${row.label}: ${number(row.mean)}${row.ci95 >= 0 ? ` ± ${number(row.ci95)}` : ""}`);
@@ -211,10 +211,6 @@ function heatPlot({ width, colours }, rowNames, columnNames, cells, titles) {
 }
 
 const rampColour = (colours, share) => colours.scale[Math.min(colours.scale.length - 1, Math.floor(share * colours.scale.length))];
-const inkOn = (colour) => {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-  return 0.299 * red + 0.587 * green + 0.114 * blue < 140 ? "#ffffff" : "#1b2027";
-};
 
 // A colour scale with its ends; return the lower end.
 function ramp(picture, y, low, high, title) {

@@ -1,0 +1,221 @@
+"""The summary of a study: its points, the best, averages, and runs without a result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.studies import ENGINES, FABRICS, LOADS, MEASURES, study, with_failures
+
+from weft.core.errors import InputError
+from weft.report.study_data import StudyData
+from weft.report.study_summary import chosen, summary
+from weft.report.study_text import (
+    answers,
+    completeness,
+    digits,
+    question,
+    ratio_text,
+    shown,
+    with_interval,
+)
+
+
+def sentences(data: StudyData) -> list[str]:
+    return ["".join(each) for each in answers(summary(data))]
+
+
+def test_points_and_baseline_are_those_of_the_runs() -> None:
+    data = study()
+    made = summary(data)
+    assert made.points.height == 24 * len(MEASURES)
+    row = made.points.row(
+        by_predicate=(pl.col("fabric") == FABRICS[2])
+        & (pl.col("engine") == "nue")
+        & (pl.col("load") == "0.6")
+        & (pl.col("measure") == "makespan_ns"),
+        named=True,
+    )
+
+    def values(engine: str) -> np.ndarray:
+        here = data.runs.filter(fabric=FABRICS[2], engine=engine, load="0.6").sort("seed")
+        return here["makespan_ns"].to_numpy()
+
+    assert (row["n"], row["mean"]) == (5, pytest.approx(values("nue").mean()))
+    assert row["ratio"] == pytest.approx(np.exp(np.log(values("nue") / values("minhop")).mean()))
+    own = made.points.filter(engine="minhop", measure="makespan_ns")
+    assert own["ratio"].to_list() == pytest.approx([1.0] * 8)
+    assert own["p"].is_null().all()
+    assert not made.uncompared
+    # Compared with one fabric, whatever the engine.
+    other = summary(chosen(data, baseline={"fabric": FABRICS[3]})).points
+    known = other.filter(fabric=FABRICS[0], measure="makespan_ns")
+    assert (known["ratio_high"] < 1).all()
+    assert known["significant"].all()
+
+
+def test_best_is_sought_on_average_and_under_each_condition() -> None:
+    best = summary(study()).best.filter(measure="makespan_ns")
+    assert best["under"].to_list() == ["", "load 0.3", "load 0.6"]
+    assert best["conditions"].to_list() == [2, 1, 1]
+    assert best["best"].unique().to_list() == [f"{FABRICS[0]} · dfsssp"]
+    assert best["runner_up"].unique().to_list() == [f"{FABRICS[0]} · nue"]
+    assert best["significant"].all()
+    assert best["choices"].to_list() == [12, 12, 12]
+    # The average is smaller than the mean of the higher load, larger than that of the lower one.
+    average, low, high = best["mean"].to_list()
+    assert average == pytest.approx((low * high) ** 0.5, rel=1e-3)
+    # Without conditions, the lower load is a choice.
+    plain = summary(study(conditions=())).best.filter(measure="makespan_ns")
+    assert plain["best"].to_list() == [f"{FABRICS[0]} · dfsssp · load 0.3"]
+
+
+def test_higher_is_better_for_some_measures_and_ties_are_counted() -> None:
+    best = summary(study()).best
+    row = best.filter(measure="accepted_load", under="load 0.6").row(0, named=True)
+    assert row["mean"] > row["runner_up_mean"]
+    assert row["ratio"] < 1
+    cost = best.filter(measure="cost_usd", under="").row(0, named=True)
+    assert (cost["equal"], cost["mean"]) == (2, pytest.approx(18_000))
+    assert cost["runner_up"].startswith(FABRICS[1])
+    assert not cost["not_worse"]
+    assert "messages" not in best["measure"].to_list()  # neither is better
+
+
+def test_averages_over_axes_are_balanced() -> None:
+    effects = summary(study()).effects.filter(measure="makespan_ns")
+    engines = effects.filter(axis="engine")
+    assert engines["value"].to_list() == list(ENGINES)
+    assert engines["best"].to_list() == [False, True, False]
+    # The effects of engines in the synthetic study are 0.12, 0 and 0.03.
+    assert np.log(engines["ratio"].to_numpy()) == pytest.approx([0.12, 0, 0.03], abs=0.01)
+    assert engines["combinations"].to_list() == [8, 8, 8]
+    # nue fails on the torus, whose high times must not count for the other engines only.
+    failing = summary(with_failures(study())).effects.filter(measure="makespan_ns", axis="engine")
+    assert failing["combinations"].to_list() == [6, 6, 6]
+    assert np.log(failing["ratio"].to_numpy()) == pytest.approx([0.12, 0, 0.03], abs=0.02)
+
+
+def test_runs_without_a_result_are_listed_and_not_averaged() -> None:
+    data = with_failures(study())
+    made = summary(data)
+    statuses = data.runs["status"].value_counts()
+    counted = dict(statuses.filter(pl.col("status") != "complete").iter_rows())
+    listed = made.unfinished.group_by("status").agg(pl.col("runs").sum())
+    assert dict(listed.iter_rows()) == counted
+    row = made.unfinished.filter(status="does not fit").row(0, named=True)
+    assert row["reason"] == "nue needs 2 lanes; the fabric has 1"
+    assert row["where"] == f"{FABRICS[3]} · nue"
+    total = sum(counted.values())
+    assert completeness(made).startswith(f"{120 - total} of 120 runs are complete: ")
+    first = made.points.row(0, named=True)
+    here = data.runs.filter(fabric=first["fabric"], engine=first["engine"], load=first["load"])
+    assert first["n"] == (here["status"] == "complete").sum() == 3
+    assert first["note"] == "3 of 5 runs: 1 failed, 1 partial"
+    # A partial run has values, which are those of a part.
+    complete = here.filter(status="complete")["makespan_ns"].mean()
+    assert first["mean"] == pytest.approx(complete)
+    best = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
+    assert (best["choices"], best["left_out"]) == (11, 1)
+    assert any("1 of 12 choices lacks results" in text for text in sentences(data))
+
+
+def test_a_point_that_lacks_seeds_says_so() -> None:
+    data = study()
+    made = summary(replace(data, runs=data.runs.filter(pl.col("run") != 7)))
+    assert [note for note in made.notes if note] == ["4 of 5 runs: 1 missing"]
+    assert "1 of 24 points lack runs" in completeness(made)
+
+
+def test_a_study_without_seeds_has_no_intervals() -> None:
+    made = summary(study(seeds=0))
+    assert made.seeds == 1
+    for table in (made.points, made.best):
+        for name in ("ci95", "ratio_low", "p", "significant"):
+            assert table[name].is_null().all()
+    assert made.points["ratio"].null_count() == 0
+    assert all("one run: no interval" in text for text in sentences(study(seeds=0)))
+
+
+def test_question_and_answers_are_sentences() -> None:
+    made = summary(study())
+    text = question(made)
+    assert "varies fabric (4), engine (3) and load (2), 5 seeds: 24 points and 120 runs" in text
+    assert "The baseline is engine = minhop." in text
+    time, load, cost = sentences(study())
+    assert time.startswith(f"Makespan (lower is better): {FABRICS[0]} · dfsssp is best on average")
+    assert "the difference is significant by a paired t-test by seed (p < 0.001, Holm)" in time
+    assert "not significant" in load
+    assert "72 % higher for every seed" in cost
+    absent = summary(replace(study(), baseline={"engine": "lash"}))
+    assert "The baseline is engine = lash, but no run is compared with it." in question(absent)
+
+
+def test_no_complete_run_at_all() -> None:
+    data = study()
+    none = data.runs.with_columns(
+        pl.lit("failed").alias("status"),
+        pl.lit("out of luck").alias("reason"),
+        *(pl.lit(None, pl.Float64).alias(measure.name) for measure in data.measures),
+    )
+    made = summary(replace(data, runs=none))
+    assert made.best["best"].is_null().all()
+    assert all("no choice has a result" in text for text in sentences(replace(data, runs=none)))
+
+
+def test_a_run_may_lack_an_axis() -> None:
+    """A flit-level run has a routing function instead of an engine."""
+    data = study({"engine": ("minhop", "dfsssp"), "load": LOADS})
+    runs = data.runs.with_columns(
+        engine=pl.when(pl.col("engine") == "dfsssp").then(pl.lit("")).otherwise("engine"),
+        routing=pl.when(pl.col("engine") == "dfsssp").then(pl.lit("dor")).otherwise(pl.lit("")),
+    )
+    axes = {"engine": ("minhop",), "routing": ("dor",), "load": LOADS}
+    made = summary(replace(data, runs=runs, axes=axes))
+    assert made.best["best"].drop_nulls().unique().sort().to_list() == ["dor", "minhop"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"measures": ("makespan",)}, "has no measure 'makespan' (did you mean 'makespan_ns'?)"),
+        ({"baseline": {"engin": "nue"}}, "has no axis 'engin' (did you mean 'engine'?)"),
+        ({"baseline": {"engine": "lash"}}, "axis engine has no value 'lash'; expected minhop"),
+        ({"where": {"load": ["0.9"]}}, "axis load has no value '0.9'; expected 0.3, 0.6"),
+    ],
+)
+def test_unknown_names_are_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        chosen(study(), **arguments)
+    assert message in str(caught.value)
+
+
+def test_parts_of_a_study() -> None:
+    data = chosen(
+        study(), ("cost_usd", "makespan_ns"), where={"load": ["0.6"], "engine": ["nue", "minhop"]}
+    )
+    made = summary(data)
+    assert list(made.axes) == ["fabric", "engine"]
+    assert len(made.labels) == 8
+    assert made.best["measure"].to_list() == ["cost_usd", "makespan_ns"]
+    with pytest.raises(InputError, match="has no runs"):
+        summary(replace(data, runs=data.runs.head(0)))
+
+
+def test_numbers_as_text() -> None:
+    made = summary(study())
+    scale = shown(made, MEASURES[0])
+    assert (scale.heading, scale.factor) == ("makespan (µs)", 1e3)
+    assert with_interval(123_456.0, 1_234.0, scale) == "123.5 ± 1.2 µs"
+    assert with_interval(123_456.0, 123_400.0, scale) == "123 ± 123 µs"
+    assert with_interval(123_456.0, 0.0, scale) == "123.5 ± 0 µs"
+    assert with_interval(123_456.0, None, scale) == "123.5 µs"
+    assert with_interval(None, None, scale) == "–"
+    assert [digits(v) for v in (0.0, 421.0, 0.12346, 52_000.4, 1e-6, None)] == [
+        "0", "421", "0.1235", "52,000", "1e-06", "–"
+    ]  # fmt: skip
+    row = {"ratio": 1.5, "ratio_low": 1.25, "ratio_high": 1.75}
+    assert ratio_text(row) == "1.500 (1.250 to 1.750)"
+    assert ratio_text(row | {"ratio_low": None}) == "1.500"
