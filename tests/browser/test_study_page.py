@@ -82,7 +82,7 @@ def test_answer_comes_first_and_failures_are_not_hidden(tab: Page, data: StudyDa
     assert tab.locator("#answer li").first.inner_text().startswith("Makespan (lower is better)")
     assert tab.locator("#answer strong").first.inner_text() == f"{FABRICS[0]} · dfsssp"
     notice = tab.locator(".notice.bad").first.inner_text()
-    assert notice.startswith("93 of 120 runs are complete: 10 failed, 7 partial, 10 does not fit.")
+    assert notice.startswith("93 of 120 runs are complete: 10 failed, 7 partial, 10 do not fit.")
     reasons = tab.locator("#unfinished tbody tr").all_inner_texts()
     assert any("no room <left> on the device" in row for row in reasons)
     assert cells(tab, 12)[0] == "3 of 5 runs: 1 failed, 1 partial"
@@ -160,6 +160,8 @@ def test_every_plot_is_saved_as_svg_and_its_data_as_csv(tab: Page, plot: str) ->
     assert rows
     details = tab.locator(f"#plot-{plot} details.values")
     details.locator("summary").click()
+    # The browser opens an element before it reports the change.
+    expect(details.locator("tbody tr").first).to_be_visible()
     first = details.locator("tbody tr").first.locator("td").all_inner_texts()
     assert len(first) == len(rows[0])
     assert first[0] == next(iter(rows[0].values()))

@@ -52,7 +52,7 @@ def test_no_complete_run_is_exit_status_1(
 ) -> None:
     only = ["--where", f"fabric={FABRICS[3]}", "--where", "engine=nue"]
     assert main(["report", "store", *only]) == 1
-    assert "0 of 10 runs are complete: 10 does not fit" in capsys.readouterr().out
+    assert "0 of 10 runs are complete: 10 do not fit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

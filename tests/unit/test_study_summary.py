@@ -108,6 +108,8 @@ def test_runs_without_a_result_are_listed_and_not_averaged() -> None:
     row = made.unfinished.filter(status="does not fit").row(0, named=True)
     assert row["reason"] == "nue needs 2 lanes; the fabric has 1"
     assert row["where"] == f"{FABRICS[3]} · nue"
+    seen = made.unfinished.row(0, named=True)
+    assert (seen["status"], seen["others"]) == ("failed", 0)
     total = sum(counted.values())
     assert completeness(made).startswith(f"{120 - total} of 120 runs are complete: ")
     first = made.points.row(0, named=True)
@@ -120,6 +122,18 @@ def test_runs_without_a_result_are_listed_and_not_averaged() -> None:
     best = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
     assert (best["choices"], best["left_out"]) == (11, 1)
     assert any("1 of 12 choices lacks results" in text for text in sentences(data))
+
+
+def test_reasons_that_differ_in_numbers_are_one_group() -> None:
+    data = study()
+    reasons = pl.format("deadlock after {} ns: 3 packets", pl.col("run") * 1.5)
+    runs = data.runs.with_columns(
+        status=pl.when(pl.col("run") < 6).then(pl.lit("failed")).otherwise("status"),
+        reason=pl.when(pl.col("run") < 6).then(reasons),
+    )
+    (row,) = summary(replace(data, runs=runs)).unfinished.to_dicts()
+    assert (row["runs"], row["others"]) == (5, 4)
+    assert row["reason"] == "deadlock after 1.5 ns: 3 packets"
 
 
 def test_a_point_that_lacks_seeds_says_so() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -20,6 +22,8 @@ from weft.report.study_text import (
 
 #: Number of rows of a table that are printed; files have all of them.
 MOST_ROWS = 40
+#: Letters of a reason that are printed; the page and the files have all of them.
+MOST_LETTERS = 160
 
 
 def show_study(made: Summary, out: Console) -> None:
@@ -79,10 +83,11 @@ def _unfinished_table(made: Summary) -> Table:
     for name in ("status", "runs", "reason", "common to them"):
         table.add_column(name, justify="right" if name == "runs" else "left", overflow="fold")
     for row in made.unfinished.head(MOST_ROWS).iter_rows(named=True):
+        more = f" (and {row['others']} similar)" if row["others"] else ""
         table.add_row(
             escape(row["status"]),
             f"{row['runs']:,}",
-            escape(row["reason"] or "–"),
+            escape((textwrap.shorten(row["reason"], MOST_LETTERS, placeholder=" ...") or "–") + more),
             escape(row["where"] or "–"),
         )
     if made.unfinished.height > MOST_ROWS:

@@ -99,7 +99,8 @@ EFFECT_COLUMNS: Mapping[str, Column] = {
 #: Columns of `Summary.unfinished`.
 UNFINISHED_COLUMNS: Mapping[str, Column] = {
     "status": Column(pl.String, "", "Status"),
-    "reason": Column(pl.String, "", "Reason"),
+    "reason": Column(pl.String, "", "Reason of the first of these runs"),
+    "others": Column(pl.Int32, "", "Number of other reasons, which begin alike but for numbers"),
     "runs": Column(pl.Int32, "", "Number of runs"),
     "where": Column(pl.String, "", "Values that all these runs have in common"),
     "first": Column(pl.Int32, "", "Number of the first of these runs"),
@@ -293,6 +294,8 @@ def label(values: Mapping[str, str]) -> str:
     )
 
 
+#: Letters by which reasons are alike.
+_ALIKE = 60
 _BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none", re.IGNORECASE)
 
 
@@ -342,11 +345,16 @@ def _notes(runs: pl.DataFrame, shape: tuple[int, int]) -> tuple[str, ...]:
     for each, count in zip(absent, listed.tolist(), strict=True):
         if count < shape[1]:
             each["missing"] = shape[1] - count
-        parts = ", ".join(f"{number} {status}" for status, number in each.items())
+        parts = ", ".join(counted(number, status) for status, number in each.items())
         notes.append(
             f"{shape[1] - sum(each.values())} of {shape[1]} runs: {parts}" if parts else ""
         )
     return tuple(notes)
+
+
+def counted(number: int, status: str) -> str:
+    """Return a number of runs with their status."""
+    return f"{number:,} {'do not fit' if number > 1 and status == 'does not fit' else status}"
 
 
 def _unfinished(data: StudyData) -> pl.DataFrame:
@@ -355,13 +363,15 @@ def _unfinished(data: StudyData) -> pl.DataFrame:
     other = data.runs.filter(pl.col("status") != "complete").with_columns(
         pl.col("reason").fill_null("")
     )
-    for (status, reason), part in other.group_by("status", "reason", maintain_order=True):
+    alike = pl.col("reason").str.replace_all(r"\d+(\.\d+)?", "#").str.head(_ALIKE).alias("alike")
+    for (status, _), part in other.group_by("status", alike, maintain_order=True):
         shared = {
             axis: part[axis][0]
             for axis, values in data.axes.items()
             if len(values) > 1 and part[axis].n_unique() == 1
         }
-        rows.append((status, reason, len(part), label(shared), part["run"][0]))
+        reason, others = part["reason"][0], part["reason"].n_unique() - 1
+        rows.append((status, reason, others, len(part), label(shared), part["run"][0]))
     return frame_of_rows(UNFINISHED_COLUMNS, rows)
 
 

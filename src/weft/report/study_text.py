@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from weft.report.study_data import Measure
-from weft.report.study_summary import Summary
+from weft.report.study_summary import Summary, counted
 
 #: Units of names that a label leaves out.
 _SUFFIX = re.compile(r"_(ns|ps|us|ms|s|bytes|gbps|usd|eur|w|kw|m|cycles)$")
@@ -132,7 +132,7 @@ def completeness(made: Summary) -> str:
     if done == total and not without:
         return f"All {total:,} runs are complete."
     groups = made.unfinished.group_by("status", maintain_order=True).agg(pl.col("runs").sum())
-    parts = [f"{count:,} {status}" for status, count in groups.iter_rows()]
+    parts = [counted(count, status) for status, count in groups.iter_rows()]
     of = f"{done:,} of {total:,} runs are complete" + (f": {', '.join(parts)}" if parts else "")
     return (
         f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
@@ -142,12 +142,25 @@ def completeness(made: Summary) -> str:
 
 def answers(made: Summary) -> list[Answer]:
     """Return the best by each measure: on average over conditions, or without conditions."""
-    found = []
+    found: list[Answer] = []
+    said = 0
     for measure in made.data.measures:
         rows = made.best.filter(pl.col("measure") == measure.name)
         if not rows.is_empty():
-            found.append(_answer(made, measure, rows.row(0, named=True), len(rows) - 1))
+            row = rows.row(0, named=True)
+            answer = _answer(made, measure, row, len(rows) - 1)
+            # Most measures lack the results of the same runs.
+            if row["left_out"] and row["left_out"] != said:
+                answer = answer._replace(tail=answer.tail + _left_out(row))
+            said = row["left_out"]
+            found.append(answer)
     return found
+
+
+def _left_out(row: Mapping[str, Any]) -> str:
+    lack = "lacks" if row["left_out"] == 1 else "lack"
+    of = row["choices"] + row["left_out"]
+    return f" {row['left_out']} of {of} choices {lack} results and cannot be compared."
 
 
 def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions: int) -> Answer:
@@ -176,10 +189,6 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
         tail += "."
         if row["not_worse"] and row["not_worse"] > (row["significant"] is False):
             tail += f" {row['not_worse']} choices do not differ significantly from the best."
-    if row["left_out"]:
-        lack = "lacks" if row["left_out"] == 1 else "lack"
-        of = row["choices"] + row["left_out"]
-        tail += f" {row['left_out']} of {of} choices {lack} results and cannot be compared."
     return Answer(head, row["best"] or "the only choice", tail)
 
 

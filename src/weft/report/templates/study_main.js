@@ -102,7 +102,7 @@ class StudyApp {
     byId("shown-text").textContent = `${number(this.shown.length)} of ${plural(this.count, "point")} shown${parts.length ? `: ${parts.join("; ")}` : ""}.`;
     this.everyRow = false;
     const { meaning, better } = this.page.measures[this.measure];
-    byId("measure-text").textContent = `${this.heading(this.measure)}: ${meaning}${better ? ` ${better === "lower" ? "Lower" : "Higher"} is better.` : ""}`;
+    byId("measure-text").textContent = `${this.heading(this.measure)}: ${meaning.replace(/\.$/, "")}.${better ? ` ${better === "lower" ? "Lower" : "Higher"} is better.` : ""}`;
     for (const row of document.querySelectorAll("#effects tr[data-measure]")) row.hidden = Number(row.dataset.measure) !== this.measure;
     this.order();
     this.showTable();
