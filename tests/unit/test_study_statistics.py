@@ -46,8 +46,9 @@ def test_paired_and_welch_comparisons_are_those_of_scipy_on_logarithms() -> None
     x[2, :4] = NAN  # two seeds, both common
     x[3, 2:], y[3, :1] = NAN, NAN  # one common seed, and one seed of x is not common
     x[4, 1:] = NAN  # a single run
+    x[5, :2], y[5, 4:] = NAN, NAN  # two common seeds of four: few for a paired test
     found = compared(x, y)
-    assert found.test.tolist() == ["paired", "Welch", "paired", "Welch", "", "paired", "paired"]
+    assert found.test.tolist() == ["paired", "Welch", "paired", "Welch", "", "Welch", "paired"]
     for i, test in enumerate(found.test):
         a, b = np.log(x[i]), np.log(y[i])
         both = np.isfinite(a - b)

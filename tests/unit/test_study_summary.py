@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 from tests.studies import ENGINES, FABRICS, LOADS, MEASURES, study, with_failures
 
 from weft.core.errors import InputError
+from weft.report.statistics import holm
 from weft.report.study_data import StudyData
 from weft.report.study_summary import chosen, summary
 from weft.report.study_text import (
@@ -49,6 +51,22 @@ def test_points_and_baseline_are_those_of_the_runs() -> None:
     assert own["ratio"].to_list() == pytest.approx([1.0] * 8)
     assert own["p"].is_null().all()
     assert not made.uncompared
+    # The p-values are those of all 16 comparisons of the measure.
+    raw = []
+    for (fabric, load), part in data.runs.group_by("fabric", "load"):
+        logs = {
+            engine: np.log(part.filter(engine=engine).sort("seed")["makespan_ns"].to_numpy())
+            for engine in ENGINES
+        }
+        for engine in ("dfsssp", "nue"):
+            p = stats.ttest_rel(logs[engine], logs["minhop"]).pvalue
+            raw.append((fabric, engine, load, p))
+    adjusted = dict(
+        zip([each[:3] for each in raw], holm(np.array([p for *_, p in raw])), strict=True)
+    )
+    others = made.points.filter(pl.col("engine") != "minhop", measure="makespan_ns")
+    for row in others.iter_rows(named=True):
+        assert row["p"] == pytest.approx(adjusted[row["fabric"], row["engine"], row["load"]])
     # Compared with one fabric, whatever the engine.
     other = summary(chosen(data, baseline={"fabric": FABRICS[3]})).points
     known = other.filter(fabric=FABRICS[0], measure="makespan_ns")
