@@ -80,7 +80,7 @@ class Entry:
         """The docstring of the function, without backticks."""
         return (inspect.getdoc(self.function) or "").replace("`", "")
 
-    @property
+    @functools.cached_property
     def options(self) -> dict[str, inspect.Parameter]:
         """The parameters that a user may set: all except those that weft itself passes."""
         parameters = inspect.signature(self.function).parameters
@@ -280,7 +280,7 @@ class Registry:
                 if key in given:
                     raise InputError(f"{spec}: {key} is given twice")
                 given[key] = values = [value]
-        hints = get_type_hints(entry.function, include_extras=True)
+        hints = _hints(entry.function)
         twice = sorted(given.keys() & (options or {}).keys())
         if twice:
             raise InputError(f"{spec}: {twice[0]} is also given as an option")
@@ -309,7 +309,7 @@ class Registry:
             missing.
         """
         options = entry.options
-        hints = get_type_hints(entry.function, include_extras=True)
+        hints = _hints(entry.function)
         bound: dict[str, Any] = {}
         for name, value in given.items():
             if name not in options:
@@ -389,6 +389,12 @@ def _likely(name: str, names: list[str]) -> list[str]:
         return names
     pairs = sorted({name[at : at + 2] for at in range(len(name) - 1)})
     return heapq.nlargest(_MANY, names, key=lambda other: sum(pair in other for pair in pairs))
+
+
+@functools.lru_cache(maxsize=1024)
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a function's parameters; cached, because evaluating them takes long."""
+    return get_type_hints(function, include_extras=True)
 
 
 @functools.lru_cache(maxsize=256)

@@ -256,8 +256,8 @@ class OutputPart(Part):
     congestion_matrix: Annotated[str, Field(min_length=1)] | None = None
 
 
-class Head(Part):
-    """Fabric, engines and levels of an experiment.
+class FabricKeys(Part):
+    """A fabric.
 
     Parameters
     ----------
@@ -265,6 +265,17 @@ class Head(Part):
         A file or a spec, or a table.
     faults
         Faults of the fabric.
+    """
+
+    fabric: Annotated[FabricPart, BeforeValidator(_source), Option(flag=None)]
+    faults: Annotated[FaultsPart, AfterValidator(_can_be), Option(flag=None)] = FaultsPart()
+
+
+class Head(FabricKeys):
+    """Fabric, engines and levels of an experiment.
+
+    Parameters
+    ----------
     engine
         Routing engines, with options as in ``updn:roots=center``; ``all`` selects every engine that
         needs no file.
@@ -275,8 +286,6 @@ class Head(Part):
         Levels of detail.
     """
 
-    fabric: Annotated[FabricPart, BeforeValidator(_source), Option(flag=None)]
-    faults: Annotated[FaultsPart, AfterValidator(_can_be), Option(flag=None)] = FaultsPart()
     engine: Annotated[
         Annotated[Names, AfterValidator(_engines)] | None,
         Option(
@@ -308,8 +317,8 @@ else:
     Runs = table_model("Runs", RUN, RunSettings, Head)
 
 
-class Experiment(Runs):
-    """An experiment. Each combination of the items of compared lists is a run.
+class Simulation(Runs):
+    """Runs of workloads. Each combination of the items of compared lists is a run.
 
     Parameters
     ----------
@@ -323,8 +332,6 @@ class Experiment(Runs):
         Wall time in seconds after which a run is stopped.
     job
         The jobs, in the order in which they are placed.
-    output
-        Files of results.
     """
 
     hardware: Annotated[HardwarePart, AfterValidator(_can_be)] = HardwarePart()
@@ -335,7 +342,6 @@ class Experiment(Runs):
     job: Annotated[
         tuple[JobPart, ...], BeforeValidator(_tables), Field(min_length=1), Option(flag=None)
     ]
-    output: Annotated[OutputPart, Option(flag=None)] = OutputPart()
 
     def options(self, run: Run) -> dict[str, Any]:
         """Return the options of `weft.simulate` for a run, without coefficients and trace."""
@@ -460,6 +466,18 @@ class Experiment(Runs):
         used = self.engine or (USUAL_ENGINE,)
         others = [name for name in used if engines.parse(name)[0].facts.get("candidates")]
         return [NO_CHOICE] if others and not several else listed
+
+
+class Experiment(Simulation):
+    """Runs of workloads, and where their results are written.
+
+    Parameters
+    ----------
+    output
+        Files of results.
+    """
+
+    output: Annotated[OutputPart, Option(flag=None)] = OutputPart()
 
 
 def _is_choice(level: Level, policy: str) -> bool:

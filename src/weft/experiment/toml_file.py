@@ -18,17 +18,13 @@ from weft.core.files import files_in_spec, parse_toml, read_text
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
 from weft.core.words import quoted
+from weft.core.toml_lines import KeyPath, line_of
 from weft.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
-
 #: Names of the types to which pydantic tried to convert a value, in paths of keys.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
-#: Path of a key: names of tables, indices in lists, and the name of the key itself.
-KeyPath = tuple[str | int, ...]
 
 
 def read_experiment(path: str | Path) -> Experiment:
@@ -184,36 +180,6 @@ def table_in(hint: Any) -> type[BaseModel] | None:
         return hint
     if get_origin(hint) in {tuple, Annotated, Union, UnionType}:
         return next(filter(None, map(table_in, get_args(hint))), None)
-    return None
-
-
-def line_of(text: str, path: KeyPath) -> int | None:
-    """Return the line of a key, or of its table if the key is missing; None if not found.
-
-    Headers and keys are searched at the beginning of lines; keys of inline tables have the line on
-    which the table begins.
-    """
-    lines: dict[KeyPath, int] = {}
-    counts: dict[str, int] = {}
-    table: KeyPath = ()
-    for number, line in enumerate(text.splitlines(), 1):
-        header = _HEADER.fullmatch(line)
-        if header:
-            name = header[2].strip("\"' ")
-            parts: KeyPath = tuple(part.strip("\"' ") for part in name.split("."))
-            if header[1] == "[[":
-                lines.setdefault(parts, number)
-                counts[name] = counts.get(name, -1) + 1
-                parts = (*parts, counts[name])
-            table = parts
-            lines.setdefault(table, number)
-            continue
-        key = _KEY.match(line)
-        if key:
-            lines.setdefault((*table, key[1].strip("\"'")), number)
-    for length in range(len(path), 0, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
     return None
 
 

@@ -16,7 +16,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.faults import NO_FAULTS, Faults
 from weft.fabrics.formats import read_file
 from weft.fabrics.formats.node_name_map import read_names, with_names
-from weft.fabrics.topology import build, topology
+from weft.fabrics.topology import build, check_spec, topology
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,35 @@ def fabric(
     return faults.of(_read_or_built(spec_or_path, format, names))
 
 
+def check_source(source: str) -> None:
+    """Refuse a text that is neither an existing file nor a valid spec; read and build nothing.
+
+    Raises
+    ------
+    InputError
+        As in `fabric`, except for errors in files and parameters that are impossible together.
+    """
+    if not is_source(source):
+        _check_family(source)
+        check_spec(source)
+
+
+def _check_family(source: str) -> None:
+    family = source.partition(":")[0].strip()
+    if family not in topology:
+        known = ", ".join(topology.names())
+        raise InputError(
+            f"{source!r} is neither a file nor a topology: no such file, and no family "
+            f"{family!r}{did_you_mean(family, topology.names())}; there are {known}"
+        )
+
+
 def _read_or_built(
     spec_or_path: str | Path, format: str | None, names: str | Path | None
 ) -> Fabric:
     if isinstance(spec_or_path, Path) or format is not None or is_source(spec_or_path):
         return read_file(spec_or_path, format, names)
-    family = spec_or_path.partition(":")[0].strip()
-    if family not in topology:
-        known = ", ".join(topology.names())
-        raise InputError(
-            f"{spec_or_path!r} is neither a file nor a topology: no such file, and no family "
-            f"{family!r}{did_you_mean(family, topology.names())}; there are {known}"
-        )
+    _check_family(spec_or_path)
     name_map = None if names is None else read_names(names)
     built = build(spec_or_path)
     return built if name_map is None else with_names(built, name_map, str(names))

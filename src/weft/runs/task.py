@@ -12,7 +12,7 @@ import platform
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,7 +91,7 @@ class Task:
         """
         return cls(function, parameters, (inputs or Inputs()).of(parameters))
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Hash of all that determines the result: 32 hexadecimal digits.
 
@@ -116,7 +116,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def files_in(text: str) -> tuple[str, ...]:
-    """Return the names of existing files and folders in a text.
+    """Return the absolute names of existing files and folders in a text.
 
     The text may be a name itself, or contain names as options of a spec:
     ``file:lfts_file=tables.dump``. A name contains a full stop or a slash: a folder called

@@ -1,44 +1,53 @@
-"""The registry of commands that a study can run, and what these commands share.
+"""The registry of commands that a study can run.
 
 A command is added by a file in ``commands/`` with one function and one decorator::
 
-    @command(
-        "simulate", keys=Experiment, points=points, measures=MEASURES, tables=("jobs",),
-        seeded=seeded, paths=absolute,
+    @study_command(
+        "predict", keys=PredictKeys, points=points, measures=MEASURES, files=("graph",),
+        tables={"edges": EDGE_COLUMNS}, example={"graph": "graph.txt"},
     )
-    def simulate(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
-        \"\"\"Run workloads on a routed fabric.\"\"\"
+    def predict(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
+        \"\"\"Predict the completion times of the edges of a contention graph.\"\"\"
 
-The facts are:
+The function performs one run. Its parameters are values of JSON that `points` returns, and
+``tables``, the names of the tables to keep. It calls `watch` regularly if it takes long; an
+exception that `watch` raises ends the run. The facts are:
 
 ``keys``
-    Model of the keys that the file has besides ``command`` and ``study``.
+    Model of the keys that the file has besides ``command`` and ``study``: a subclass of
+    `weft.experiment.spec.Part`.
 ``points``
-    Function from checked keys to the runs that their lists describe: `Point`.
+    Function (keys, files) that checks the keys and returns a `Point` for each run that their lists
+    describe; `files` is a `weft.study.checks.Files`.
 ``measures``
-    Measures of a run; the first is the main one.
+    Measures of a run (`weft.report.study_data.Measure`); the first is the main one.
 ``tables``
-    Names of the tables that a run can keep.
+    Name -> columns of the tables that a run can keep.
+``example``
+    Keys of a small run, for tests.
+``files``
+    Names of keys whose value may be the name of a file. Default: none.
 ``seeded``
-    Function that puts the seed of a repetition into the keys of a file.
-``paths``
-    Function that makes names of files absolute: checked keys and the folder of the file -> keys.
+    Function (parameters, given, seed) -> parameters that puts the seed of a repetition into the
+    parameters of a run; `given` are the keys as the file gives them. Default: the key ``seed``,
+    and those of the fabric and of its faults.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+from pydantic import BaseModel
 
 from weft.core.registry import Registry
-from weft.fabrics.topology import topology
-from weft.routing import engine as engines
+from weft.report.study_data import Measure
 
-command = Registry(
+study_command = Registry(
     "command of a study", "weft.study.commands", "weft.study_commands",
     pipeline=("parameters", "watch"),
-    facts=("keys", "points", "measures", "tables", "seeded", "paths"),
+    facts=("keys", "points", "measures", "tables", "example"),
 )  # fmt: skip
 
 
@@ -58,50 +67,27 @@ class Point:
     parameters: Mapping[str, Any]
 
 
-def with_seed(text: str, registries: Iterable[Registry], seed: int) -> str:
-    """Return a spec with the option ``seed`` if its entry takes it and it is not given.
+class Seeded(Protocol):
+    """Function that puts the seed of a repetition into the parameters of a run."""
 
-    Parameters
-    ----------
-    text
-        Spec such as ``random`` or ``random-permutation:share=0.5``.
-    registries
-        Registries that may know the name.
-    seed
-        The seed.
-    """
-    name, colon, options = text.partition(":")
-    for registry in registries:
-        if name in registry:
-            takes = "seed" in registry[name].options
-            given = any(part.strip().startswith("seed=") for part in options.split(","))
-            if takes and not given:
-                return f"{text}{',' if options else '' if colon else ':'}seed={seed}"
-    return text
+    def __call__(
+        self, parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int
+    ) -> dict[str, Any]:
+        """Return the parameters with the seed, except where `given` has one."""
+        ...
 
 
-def seeded_fabric(keys: dict[str, Any], seed: int) -> None:
-    """Put a seed into the fabric, its random faults and the engines of a file's keys, in place."""
-    fabric = keys.get("fabric")
-    if isinstance(fabric, str):
-        keys["fabric"] = with_seed(fabric, [topology], seed)
-    elif isinstance(fabric, dict) and isinstance(fabric.get("source"), str):
-        keys["fabric"] = {**fabric, "source": with_seed(fabric["source"], [topology], seed)}
-    faults = keys.get("faults")
-    if (
-        isinstance(faults, dict)
-        and (faults.get("random_cables") or faults.get("random_switches"))
-        and "seed" not in faults
-    ):
-        keys["faults"] = {**faults, "seed": seed}
-    if "engine" in keys:
-        keys["engine"] = seeded_list(keys["engine"], [engines], seed)
+def keys_of(name: str) -> type[BaseModel]:
+    """Return the model of the keys of a command."""
+    model: type[BaseModel] = study_command[name].facts["keys"]
+    return model
 
 
-def seeded_list(given: Any, registries: Iterable[Registry], seed: int) -> Any:
-    """Return a spec, or a list of specs, with the seed; other values as they are."""
-    if isinstance(given, str):
-        return with_seed(given, registries, seed)
-    if isinstance(given, list | tuple):
-        return [seeded_list(each, registries, seed) for each in given]
-    return given
+def measures_of(name: str) -> tuple[Measure, ...]:
+    """Return the measures of a command."""
+    measures: tuple[Measure, ...] = study_command[name].facts["measures"]
+    return measures
+
+
+#: Function that is called regularly during a run.
+Watch = Callable[[Any], None]

@@ -11,7 +11,7 @@ import polars as pl
 from weft.report.study_data import Measure, StudyData
 from weft.runs.listing import chosen_study
 from weft.runs.store import Store
-from weft.study.command_registry import command as commands
+from weft.study.command_registry import measures_of
 
 
 def study_data(
@@ -86,7 +86,7 @@ def _number(value: Any) -> float | None:
 
 def _measures(about: dict[str, Any], runs: Any, every: bool) -> tuple[Measure, ...]:
     """Return the measures that are shown: the listed ones, or those that some run has."""
-    known = {each.name: each for each in commands[about["command"]].facts["measures"]}
+    known = {each.name: each for each in measures_of(about["command"])}
     found: dict[str, None] = {}
     for run in runs:
         found |= dict.fromkeys(run.measures)

@@ -9,7 +9,6 @@ from weft.runs.execute import Progress, execute
 from weft.runs.executors import Executor
 from weft.runs.store import PROGRESS, Store
 from weft.study.plan import Plan
-from weft.study.spec import text_of
 
 
 def about(plan: Plan) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def about(plan: Plan) -> dict[str, Any]:
         "file": str(study.path.resolve()),
         "text": study.text,
         "axes": {name: list(values) for name, values in axes.items()},
-        "baseline": {name: text_of(value) for name, value in study.study.baseline.items()},
+        "baseline": study.baseline,
         "measures": list(study.study.measures),
         "seeds": list(study.study.seeds or ()),
     }

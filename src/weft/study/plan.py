@@ -67,12 +67,9 @@ def tasks_of(study: StudyFile, runs: Sequence[PlannedRun]) -> list[Task]:
     """Return the task of each run."""
     function = study.command.function
     name = f"{function.__module__}:{function.__name__}"
-    wanted = list(study.study.tables or ())
+    wanted = list(study.study.tables)
     inputs = Inputs()
-    return [
-        Task.of(name, {**run.parameters, "tables": wanted} if wanted else run.parameters, inputs)
-        for run in runs
-    ]
+    return [Task.of(name, {**run.parameters, "tables": wanted}, inputs) for run in runs]
 
 
 def plan(

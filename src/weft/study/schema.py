@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.study.command_registry import command as commands
+from weft.study.command_registry import study_command
 from weft.study.spec import USUAL_COMMAND, file_model
 
 
@@ -12,7 +12,7 @@ def schema() -> dict[str, Any]:
     """Return the JSON schema of a file: one alternative for each command."""
     definitions: dict[str, Any] = {}
     alternatives = []
-    for entry in commands:
+    for entry in study_command:
         model = file_model(entry.name).model_json_schema(
             ref_template=f"#/$defs/{entry.name}/{{model}}"
         )

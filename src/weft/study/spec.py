@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, create_model
 
 from weft.core.errors import InputError
 from weft.core.files import parse_toml, read_text
 from weft.core.registry import Entry, did_you_mean
-from weft.core.settings import Number, Seed
+from weft.core.settings import Number, Seed, settings
+from weft.core.toml_lines import KeyPath, line_of
 from weft.core.units import Bytes
 from weft.experiment.spec import Part, listed
-from weft.experiment.toml_file import KeyPath, line_of, table_in, toml_text, validated
+from weft.experiment.toml_file import toml_text, validated
 from weft.runs.executors import Limits
-from weft.study.command_registry import Point
-from weft.study.command_registry import command as commands
+from weft.sim.options import RunSettings
+from weft.study.axes import Axis, read_axes, set_key, text_of
+from weft.study.checks import Files, WrongKey, seeded
+from weft.study.command_registry import Point, Seeded, keys_of, measures_of, study_command
+from weft.study.variables import Variables
 
 #: Command of a file that names none.
 USUAL_COMMAND = "simulate"
 #: Largest number of runs of a study.
 MAX_RUNS = 1_000_000
-#: A variable in a text: ``$name`` or ``${name}``.
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+#: Key of a run -> levels of detail that have it.
+_LEVELS = {item.key: item.option.levels for item in settings(RunSettings)}
 
 
 def _seeds(value: Any) -> Any:
@@ -46,6 +50,25 @@ def _distinct(value: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(value)) < len(value):
         raise ValueError("expected different seeds")
     return value
+
+
+def _flat(value: Any) -> Any:
+    """Return a table with dotted names in place of tables: ``faults.seed = 1`` in TOML is one."""
+    if not isinstance(value, Mapping):
+        return value
+    flat: dict[str, Any] = {}
+    for name, each in value.items():
+        if isinstance(each, Mapping):
+            flat |= {f"{name}.{inner}": one for inner, one in _flat(each).items()}
+        else:
+            flat[name] = each
+    return flat
+
+
+Scalar = str | int | float | bool
+Rule = Annotated[
+    dict[str, Scalar | tuple[Scalar, ...]], Field(min_length=1), BeforeValidator(_flat)
+]
 
 
 class StudyPart(Part):
@@ -82,36 +105,16 @@ class StudyPart(Part):
     title: Annotated[str, Field(min_length=1)] | None = None
     product: dict[str, Any] = Field(default_factory=dict)
     zip: tuple[dict[str, Any], ...] = ()
-    exclude: tuple[dict[str, Any], ...] = ()
+    exclude: tuple[Rule, ...] = ()
     seeds: Annotated[
         Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)] | None,
         BeforeValidator(_seeds),
     ] = None
-    baseline: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    baseline: Annotated[dict[str, Scalar], BeforeValidator(_flat)] = Field(default_factory=dict)
     measures: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
-    tables: Annotated[tuple[str, ...], BeforeValidator(listed)] | None = None
-    run_seconds: Annotated[Number, Field(gt=0)] | None = None
+    tables: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    run_seconds: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = None
     run_memory: Annotated[Bytes, Field(gt=0)] | None = None
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Values that vary together.
-
-    Parameters
-    ----------
-    keys
-        Paths of the keys, or names of variables.
-    where
-        Path of the list of each key in the file.
-    labels, values
-        Label and value of each key, position by position.
-    """
-
-    keys: tuple[str, ...]
-    where: tuple[KeyPath, ...]
-    labels: tuple[tuple[str, ...], ...]
-    values: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,52 @@ class PlannedRun:
     seed: int | None
     point: Mapping[str, str]
     parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Combination:
+    """One combination of the values of all axes.
+
+    Parameters
+    ----------
+    point
+        Axis -> label.
+    keys
+        Keys of the command.
+    origin
+        Path of a key -> path of its value in the file.
+    """
+
+    point: Mapping[str, str]
+    keys: Mapping[str, Any]
+    origin: Mapping[KeyPath, KeyPath]
+
+    def written(self, path: KeyPath) -> KeyPath:
+        """Return the path in the file of a key, which may be in the list of an axis."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.origin:
+                return (*self.origin[path[:length]], *path[length:])
+        return path
+
+
+@dataclass(eq=False)
+class _Seen:
+    """What the combinations of a study have, for checks of all of them together."""
+
+    #: Axis -> values, of all runs and of those that are not excluded.
+    every: dict[str, dict[str, None]] = field(default_factory=dict)
+    left: dict[str, dict[str, None]] = field(default_factory=dict)
+    #: Exclusion -> number of runs that it leaves out.
+    dropped: Counter[int] = field(default_factory=Counter)
+    #: Given keys that no level of any combination has; None before the first.
+    unused: set[str] | None = None
+
+    def add(self, axes: Mapping[str, str], rules: Sequence[int]) -> None:
+        """Add a run, and the exclusions that leave it out."""
+        for known in (self.every,) if rules else (self.every, self.left):
+            for name, value in axes.items():
+                known.setdefault(name, {})[value] = None
+        self.dropped.update(rules)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +223,19 @@ class StudyFile:
         """Limits of a run."""
         return Limits(self.study.run_seconds, self.study.run_memory)
 
+    @property
+    def baseline(self) -> dict[str, str]:
+        """Axis -> value of the baseline, with the values that are zipped with the given ones."""
+        wanted = {name: text_of(value) for name, value in self.study.baseline.items()}
+        for axis in self.axes:
+            given = [(at, wanted[name]) for at, name in enumerate(axis.names) if name in wanted]
+            found = [
+                labels for labels in axis.labels if all(labels[at] == value for at, value in given)
+            ]
+            if given and len(found) == 1:
+                wanted |= dict(zip(axis.names, found[0], strict=True))
+        return wanted
+
     def runs(self) -> list[PlannedRun]:
         """Return every run, in order: the axes of the file from the outermost in, then the seeds.
 
@@ -182,168 +244,172 @@ class StudyFile:
         InputError
             If a value does not fit, or there is no run, or too many; the error names the line.
         """
-        planned: list[PlannedRun] = []
-        dropped = [0] * len(self.study.exclude)
-        for point, keys in self._points():
-            shown = self._checked(keys, point)
-            for seed in self.study.seeds or (None,):
-                given = keys if seed is None else self.command.facts["seeded"](keys, seed)
-                runs = self._checked(given, point, with_paths=True)
-                for each, run in zip(shown, runs, strict=True):
-                    axes = {**point, **each.axes}
-                    excluded = False
-                    for number, rule in enumerate(self.study.exclude):
-                        if _matches(rule, axes):
-                            dropped[number] += 1
-                            excluded = True
-                    if not excluded:
-                        planned.append(PlannedRun(len(planned) + 1, seed, axes, run.parameters))
-                if len(planned) > MAX_RUNS:
-                    raise InputError(
-                        f"describes more than {MAX_RUNS:,} runs, the most that a study can have",
-                        file=self.path,
-                    )
-        self._check_axes(planned, dropped)
+        seeds: Sequence[int | None] = self.study.seeds or (None,)
+        self._refuse_more(math.prod(len(axis.labels) for axis in self.axes) * len(seeds))
+        files = Files(self.path.parent, self.command.facts.get("files", ()))
+        with_seeds: Seeded = self.command.facts.get("seeded", seeded)
+        rules = [_Rule(rule) for rule in self.study.exclude]
+        seen, planned = _Seen(), list[PlannedRun]()
+        for each in self._combinations():
+            kept = []
+            for point in self._points(each, files, seen):
+                axes = {**each.point, **point.axes}
+                dropping = [number for number, rule in enumerate(rules) if rule.matches(axes)]
+                seen.add(axes, dropping)
+                if not dropping:
+                    kept.append((axes, files.absolute(point.parameters)))
+            for seed in seeds:
+                for axes, parameters in kept:
+                    given = parameters if seed is None else with_seeds(parameters, each.keys, seed)
+                    planned.append(PlannedRun(len(planned) + 1, seed, axes, given))
+            self._refuse_more(len(planned))
+        self._check_together(seen)
         return planned
 
-    def _points(self) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-        """Yield the labels and the keys of every combination of the axes."""
-        for choice in itertools.product(*(range(len(axis.values)) for axis in self.axes)):
-            point: dict[str, str] = {}
-            variables: dict[str, Any] = {}
-            changes: list[tuple[str, Any]] = []
-            for axis, at in zip(self.axes, choice, strict=True):
-                for key, label, value in zip(
-                    axis.keys, axis.labels[at], axis.values[at], strict=True
-                ):
-                    point[key.removeprefix("$")] = label
-                    if key.startswith("$"):
-                        variables[key[1:]] = value
-                    else:
-                        changes.append((key, value))
-            keys = _copied(self.keys)
-            for key, value in changes:
-                self._set(keys, key, value)
-            if variables:
-                keys = self._filled(keys, variables)
-                point = {
-                    name: self._filled(label, variables) if name not in variables else label
-                    for name, label in point.items()
-                }
-            yield point, keys
+    def first(self) -> BaseModel:
+        """Return the checked keys of the first combination."""
+        return self._validated(next(self._combinations()))
 
-    def _filled(self, value: Any, variables: Mapping[str, Any]) -> Any:
-        """Return a value with the values of variables in its texts."""
-        if isinstance(value, str):
-            return _fill(value, variables, (), self._error)
-        if isinstance(value, dict):
-            return {key: self._filled(each, variables) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self._filled(each, variables) for each in value]
-        return value
-
-    def _set(self, keys: dict[str, Any], path: str, value: Any) -> None:
-        """Set a key by its path, such as ``faults.random_cables`` or ``job.name.placement``."""
-        *tables, last = path.split(".")
-        at = keys
-        for number, table in enumerate(tables):
-            inner = at.setdefault(table, {})
-            if isinstance(inner, str):  # fabric = "spec" is short for a table
-                inner = at[table] = {"source": inner}
-            if isinstance(inner, list):
-                names = [each.get("name") for each in inner]
-                rest = tables[number + 1 :]
-                if rest and rest[0] in names:
-                    inner[names.index(rest[0])][last] = value
-                elif len(inner) == 1 and not rest:
-                    inner[0][last] = value
-                else:
-                    raise self._error(
-                        f"{path}: expected {table}.NAME.{last} with the name of a [[{table}]]",
-                        self._where(path),
-                    )
-                return
-            at = inner
-        at[last] = value
-
-    def _where(self, key: str) -> KeyPath:
-        """Return the path of the list of a key in the file."""
-        for axis in self.axes:
-            if key in axis.keys:
-                return axis.where[axis.keys.index(key)]
-        return tuple(key.split("."))
-
-    def _checked(
-        self, keys: Mapping[str, Any], point: Mapping[str, str], with_paths: bool = False
-    ) -> Sequence[Point]:
-        """Return the runs of a combination, with absolute paths or with those of the file."""
-
-        def written(path: KeyPath) -> KeyPath:
-            words = [part for part in path if isinstance(part, str)]
-            for length in range(len(words), 0, -1):
-                given = ".".join(words[:length])
-                for axis in self.axes:
-                    for key, where in zip(axis.keys, axis.where, strict=True):
-                        parts = key.split(".")
-                        if key == given or [parts[0], parts[-1]] == words[:length]:
-                            return where
-            return path
-
-        checked = validated(
-            self.command.facts["keys"], keys, file=self.path, text=self.text, written=written
-        )
-        if with_paths:
-            checked = self.command.facts["paths"](checked, self.path.parent)
-        try:
-            points: Sequence[Point] = self.command.facts["points"](checked)
-        except InputError as error:
-            where = "".join(f"{name} {value}: " for name, value in point.items() if len(point) < 4)
-            raise InputError(where + error.message, file=error.file or self.path) from None
-        return points
-
-    def _check_axes(self, planned: Sequence[PlannedRun], dropped: Sequence[int]) -> None:
-        """Check what names axes: exclusions and the baseline."""
-        for number, count in enumerate(dropped):
-            known: dict[str, set[str]] = {}
-            for run in planned:
-                for name, value in run.point.items():
-                    known.setdefault(name, set()).add(value)
-            for name in self.study.exclude[number]:
-                self._known_axis(name, known, ("study", "exclude", number))
-            if not count:
-                raise self._error(
-                    f"exclude {number + 1} leaves out no run: {_shown(self.study.exclude[number])}",
-                    ("study", "exclude", number),
-                )
-        if not planned:
-            raise self._error("no run is left: everything is excluded", ("study", "exclude", 0))
-        if self.study.baseline:
-            values: dict[str, dict[str, None]] = {}
-            for run in planned:
-                for name, value in run.point.items():
-                    values.setdefault(name, {})[value] = None
-            for name, wanted in self.study.baseline.items():
-                where = ("study", "baseline", name)
-                self._known_axis(name, values, where)
-                value = text_of(wanted)
-                if value not in values[name]:
-                    some = ", ".join(itertools.islice(values[name], 20))
-                    raise self._error(
-                        f"baseline: {name} has no value {value!r}"
-                        f"{did_you_mean(value, values[name])}; expected one of {some}",
-                        where,
-                    )
-
-    def _known_axis(self, name: str, known: Mapping[str, Any], where: KeyPath) -> None:
-        if name not in known:
-            raise self._error(
-                f"nothing called {name!r} varies{did_you_mean(name, known)}; "
-                f"expected one of {', '.join(known) or 'no axes'}",
-                where,
+    def _refuse_more(self, number: int) -> None:
+        if number > MAX_RUNS:
+            raise self.error(
+                f"describes more than {MAX_RUNS:,} runs, the most that a study can have"
             )
 
-    def _error(self, text: str, where: KeyPath = ()) -> InputError:
-        return InputError(text, file=self.path, line=line_of(self.text, where) if where else None)
+    def _combinations(self) -> Iterator[_Combination]:
+        """Yield every combination of the axes."""
+        # Without a dollar sign there are no variables, in values or elsewhere.
+        variables = Variables(self.axes, self.error) if "$" in self.text else None
+        for choice in itertools.product(*(range(len(axis.labels)) for axis in self.axes)):
+            point: dict[str, str] = {}
+            origin: dict[KeyPath, KeyPath] = {}
+            keys: dict[str, Any] = _copied(self.keys)
+            chosen: dict[str, Any] = {}
+            for axis, at in zip(self.axes, choice, strict=True):
+                point |= zip(axis.names, axis.labels[at], strict=True)
+                for path, where, value in zip(
+                    axis.paths, axis.where[at], axis.values[at], strict=True
+                ):
+                    if axis.is_variable(path):
+                        chosen[path[0][1:]] = value
+                    else:
+                        origin[set_key(keys, path, value)] = where
+            if variables is not None:
+                keys = variables.filled(keys, chosen)
+                point = {name: str(variables.filled(text, chosen)) for name, text in point.items()}
+            yield _Combination(point, keys, origin)
+        if variables is not None:
+            variables.refuse_unused()
+
+    def _validated(self, combination: _Combination) -> BaseModel:
+        return validated(
+            keys_of(self.command.name), combination.keys, file=self.path, text=self.text,
+            written=combination.written,
+        )  # fmt: skip
+
+    def _points(self, combination: _Combination, files: Files, seen: _Seen) -> Sequence[Point]:
+        """Return the runs of a combination."""
+        checked = self._validated(combination)
+        if "level" in type(checked).model_fields:
+            unused = _unused(checked)
+            seen.unused = unused if seen.unused is None else seen.unused & unused
+        try:
+            points: Sequence[Point] = self.command.facts["points"](checked, files)
+        except WrongKey as error:
+            raise self.error(error.message, combination.written(error.path)) from None
+        except InputError as error:
+            raise InputError(error.message, file=error.file or self.path) from None
+        return points
+
+    def _check_together(self, seen: _Seen) -> None:
+        """Check what concerns all runs: unused keys, exclusions and the baseline."""
+        for name in sorted(seen.unused or ()):
+            levels = " or ".join(_LEVELS[name])
+            raise self.error(f"{name} requires level {levels}, which no run has", (name,))
+        for number, rule in enumerate(self.study.exclude):
+            what = f"exclude {number + 1}"
+            for name, wanted in rule.items():
+                where: KeyPath = ("study", "exclude", number, *name.split("."))
+                known = self._known_axis(what, name, seen.every, where)
+                for each in wanted if isinstance(wanted, tuple) else (wanted,):
+                    if not any(_Rule({name: each}).matches({name: value}) for value in known):
+                        self._unknown_value(what, name, text_of(each), known, where)
+            if not seen.dropped[number]:
+                shown = ", ".join(f"{name} = {toml_text(value)}" for name, value in rule.items())
+                raise self.error(
+                    f"{what} leaves out no run: none has {shown}", ("study", "exclude", number)
+                )
+        if not seen.left:
+            raise self.error("no run is left: everything is excluded", ("study", "exclude", 0))
+        for name, given in self.study.baseline.items():
+            where = ("study", "baseline", *name.split("."))
+            known = self._known_axis("baseline", name, seen.left, where)
+            if text_of(given) not in known:
+                self._unknown_value("baseline", name, text_of(given), known, where)
+            if len(known) == 1:
+                raise self.error(
+                    f"baseline: {name} has one value, so that there is nothing to compare", where
+                )
+
+    def _known_axis(
+        self, what: str, name: str, axes: Mapping[str, dict[str, None]], where: KeyPath
+    ) -> dict[str, None]:
+        """Return the values of an axis."""
+        if name not in axes:
+            raise self.error(
+                f"{what}: nothing called {name!r} varies{did_you_mean(name, axes)}; "
+                f"expected one of {', '.join(axes)}",
+                where,
+            )
+        return axes[name]
+
+    def _unknown_value(
+        self, what: str, name: str, value: str, known: Mapping[str, None], where: KeyPath
+    ) -> None:
+        some = ", ".join(itertools.islice(known, 20)) + ", …" * (len(known) > 20)
+        raise self.error(
+            f"{what}: {name} has no value {value!r}{did_you_mean(value, known)}; "
+            f"expected one of {some}",
+            where,
+        )
+
+    def error(self, text: str, where: KeyPath = ()) -> InputError:
+        """Return an error with the file, and the line of a key."""
+        return InputError(text, file=self.path, line=line_of(self.text, where))
+
+
+class _Rule:
+    """An exclusion."""
+
+    def __init__(self, rule: Mapping[str, Any]) -> None:
+        self._texts: dict[str, tuple[set[str], list[re.Pattern[str]]]] = {}
+        for name, value in rule.items():
+            texts = [text_of(each) for each in (value if isinstance(value, tuple) else (value,))]
+            patterns = [
+                re.compile(".*".join(map(re.escape, text.split("*")))) for text in texts
+                if "*" in text
+            ]  # fmt: skip
+            self._texts[name] = {*texts}, patterns
+
+    def matches(self, axes: Mapping[str, str]) -> bool:
+        """Return whether a run has all values of the exclusion."""
+        return all(
+            name in axes
+            and (axes[name] in texts or any(each.fullmatch(axes[name]) for each in patterns))
+            for name, (texts, patterns) in self._texts.items()
+        )
+
+
+def _unused(keys: Any) -> set[str]:
+    """Return the given keys that no level of a combination has."""
+    usual = type(keys).model_fields
+    return {
+        name
+        for name in keys.model_fields_set
+        if (levels := _LEVELS.get(name))
+        and not set(levels) & set(keys.level)
+        and getattr(keys, name) != usual[name].get_default(call_default_factory=True)
+    }
 
 
 def _copied(value: Any) -> Any:
@@ -355,57 +421,22 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def text_of(value: Any) -> str:
-    """Return a value of an axis as text."""
-    return value if isinstance(value, str) else toml_text(value)
-
-
-def _shown(table: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {toml_text(value)}" for name, value in table.items())
-
-
-def _matches(rule: Mapping[str, Any], axes: Mapping[str, str]) -> bool:
-    """Return whether a run has all values of an exclusion."""
-    for name, value in rule.items():
-        wanted = value if isinstance(value, list) else [value]
-        if name not in axes:
-            return False
-        if not any(
-            axes[name] == text_of(each) or fnmatch.fnmatchcase(axes[name], text_of(each))
-            for each in wanted
-        ):
-            return False
-    return True
-
-
-def _fill(text: str, variables: Mapping[str, Any], inside: tuple[str, ...], error: Any) -> str:
-    """Return a text with the values of its variables, which may name other variables."""
-
-    def value_of(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        if name not in variables:
-            raise error(
-                f"unknown variable ${name}{did_you_mean(name, variables)} in {text!r}; "
-                f"expected one of {', '.join('$' + each for each in variables)}"
-            )
-        if name in inside:
-            cycle = " -> ".join(f"${each}" for each in (*inside, name))
-            raise error(f"the variables refer to one another in a cycle: {cycle}")
-        return _fill(text_of(variables[name]), variables, (*inside, name), error)
-
-    return _VARIABLE.sub(value_of, text)
-
-
 @cache
 def file_model(command: str) -> type[BaseModel]:
     """Return the model of a file of studies of a command: its keys, ``command`` and ``study``."""
-    keys: type[BaseModel] = commands[command].facts["keys"]
+    keys = keys_of(command)
     own: Any = {
         "command": (Literal[command], Field(default=command, description="Command that is run.")),
         "study": (StudyPart, Field(default_factory=StudyPart)),
     }
     model: type[BaseModel] = create_model(f"{keys.__name__}Study", __base__=keys, **own)
     return model
+
+
+class _Only(Part):
+    """A file of which only the table ``[study]`` is checked."""
+
+    study: StudyPart = StudyPart()
 
 
 def read_study(path: str | Path) -> StudyFile:
@@ -418,139 +449,54 @@ def read_study(path: str | Path) -> StudyFile:
         line.
     """
     text = read_text(path)
+    return study_of(text, path)
+
+
+def study_of(text: str, path: str | Path) -> StudyFile:
+    """Return the study of a text; `path` is the name of its file, for messages and other files.
+
+    Raises
+    ------
+    InputError
+        As in `read_study`.
+    """
     data = parse_toml(text, path)
-    fail = partial(_fail, path, text)
+
+    def fail(message: str, where: KeyPath = ()) -> InputError:
+        return InputError(message, file=path, line=line_of(text, where))
+
     name = data.pop("command", USUAL_COMMAND)
-    known = commands.names()
-    if not isinstance(name, str) or name not in commands:
+    known = study_command.names()
+    if not isinstance(name, str) or name not in study_command:
         raise fail(
             f"command: {toml_text(name)} does not fit{did_you_mean(str(name), known)}; "
             f"expected one of {', '.join(known)}",
             ("command",),
         )
-    command = commands[name]
-    given = data.pop("study", {})
-    study: StudyPart = validated(_Only, {"study": given}, file=path, text=text).study
-    tables = command.facts["tables"]
-    for kind, known, chosen in (
-        ("measure", [each.name for each in command.facts["measures"]], study.measures),
-        ("table", list(tables), study.tables or ()),
-    ):
-        for each in chosen:
-            if each not in known:
-                raise fail(
-                    f"study, {kind}s: unknown {kind} {each!r}{did_you_mean(each, known)}; "
-                    f"expected one of {', '.join(known)}",
-                    ("study", f"{kind}s"),
-                )
-    axes = tuple(_axes(study, command.facts["keys"], fail))
-    for axis in axes:
-        for key, where in zip(axis.keys, axis.where, strict=True):
-            first = key.split(".")[0]
-            if "." not in key and first in data:
-                raise fail(f"{key} is given twice, here and at the top of the file", where)
+    command = study_command[name]
+    study: StudyPart = validated(
+        _Only, {"study": data.pop("study", {})}, file=path, text=text
+    ).study
+    if "output" in data and "output" not in keys_of(name).model_fields:
+        raise fail("output is not a key of a study; its results are in the store", ("output",))
+    _check_names(study, command, fail)
+    axes = tuple(read_axes(study.product, study.zip, data, command.facts["keys"], fail))
     return StudyFile(Path(path).stem, command, study, data, axes, Path(path), text)
 
 
-class _Only(Part):
-    """A file of which only the table ``[study]`` is checked."""
-
-    make: ClassVar[Any]
-    study: StudyPart = StudyPart()
-
-
-def _fail(file: str | Path, source: str, message: str, where: KeyPath = ()) -> InputError:
-    return InputError(message, file=file, line=line_of(source, where) if where else None)
-
-
-def _axes(study: StudyPart, keys: type[BaseModel], fail: Any) -> Iterator[Axis]:
-    """Yield the axes of a study, in the order of the file: the product, then each zip."""
-    seen: dict[str, None] = {}
-
-    def known(key: str, where: KeyPath) -> None:
-        if key in seen:
-            raise fail(f"{key} varies twice: expected each key in one product or zip", where)
-        seen[key] = None
-        if key.startswith("$"):
-            if not re.fullmatch(r"\$\w+", key):
-                raise fail(f"{key!r} is no name of a variable; expected $name", where)
-            return
-        first = key.split(".", maxsplit=1)[0]
-        if first not in keys.model_fields:
-            raise fail(
-                f"unknown key {first!r}{did_you_mean(first, keys.model_fields)}; expected one of "
-                f"{', '.join(keys.model_fields)}, or a variable $name",
-                where,
-            )
-
-    for key, given, where in _flat(study.product, keys, ("study", "product")):
-        known(key, where)
-        labels, values = _labelled(key, given, where, fail)
-        yield Axis((key,), (where,), tuple((each,) for each in labels), tuple((v,) for v in values))
-    for number, table in enumerate(study.zip):
-        columns = list(_flat(table, keys, ("study", "zip", number)))
-        if not columns:
-            raise fail(f"zip {number + 1} is empty; expected keys with lists", ("study", "zip"))
-        read = []
-        for key, given, where in columns:
-            known(key, where)
-            read.append(_labelled(key, given, where, fail))
-        lengths = {key: len(labels) for (key, _, _), (labels, _) in zip(columns, read, strict=True)}
-        if len(set(lengths.values())) > 1:
-            counted = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-            raise fail(
-                f"zip {number + 1}: expected lists of one length; {counted} values",
-                columns[0][2],
-            )
-        yield Axis(
-            tuple(key for key, _, _ in columns),
-            tuple(where for _, _, where in columns),
-            tuple(zip(*(labels for labels, _ in read), strict=True)),
-            tuple(zip(*(values for _, values in read), strict=True)),
-        )
-
-
-def _flat(
-    table: Mapping[str, Any], model: type[BaseModel], where: KeyPath, prefix: str = ""
-) -> Iterator[tuple[str, Any, KeyPath]]:
-    """Yield the path, the values and the place of each list of a table.
-
-    ``faults.random_cables = [0, 1]`` without quotes is a table in TOML, which is read as the path.
-    """
-    for name, given in table.items():
-        inner = (
-            table_in(model.model_fields[name].annotation) if name in model.model_fields else None
-        )
-        at = (*where, name)
-        if (
-            isinstance(given, dict)
-            and inner is not None
-            and all(
-                part in inner.model_fields or isinstance(each, dict) for part, each in given.items()
-            )
-        ):
-            yield from _flat(given, inner, at, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", given, at
-
-
-def _labelled(key: str, given: Any, where: KeyPath, fail: Any) -> tuple[list[str], list[Any]]:
-    """Return the labels and the values of a list, or of a table label = value."""
-    if isinstance(given, dict):
-        labels, values = list(given), list(given.values())
-    elif isinstance(given, list):
-        labels, values = [text_of(each) for each in given], given
-    else:
-        raise fail(f"{key}: expected a list of values, not {toml_text(given)}", where)
-    if not values:
-        raise fail(f"{key}: the list is empty, so that there is no run", where)
-    twice = (
-        next((each for each in labels if labels.count(each) > 1), None)
-        if len(labels) < 10_000
-        else None
-    )
-    if twice is not None:
-        raise fail(f"{key}: {twice!r} is listed twice", where)
-    if any(isinstance(each, float) and not math.isfinite(each) for each in values):
-        raise fail(f"{key}: expected finite numbers", where)
-    return labels, values
+def _check_names(study: StudyPart, command: Entry, fail: Callable[..., InputError]) -> None:
+    """Check the names of measures and tables."""
+    measures = [each.name for each in measures_of(command.name)]
+    for kind, known, chosen in (
+        ("measure", measures, study.measures),
+        ("table", list(command.facts["tables"]), study.tables),
+    ):
+        for number, each in enumerate(chosen):
+            if each not in known:
+                raise fail(
+                    f"study, {kind}s: unknown {kind} {each!r}{did_you_mean(each, known)}; "
+                    f"expected one of {', '.join(known) or f'no {kind}s'}",
+                    ("study", f"{kind}s", number),
+                )
+            if each in chosen[:number]:
+                raise fail(f"study, {kind}s: {each} is listed twice", ("study", f"{kind}s", number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ from weft.core.registry import did_you_mean
 from weft.core.units import parse_bytes
 from weft.workload.apps import application, application_workload
 from weft.workload.apps.one_shot import pattern_workload
-from weft.workload.collectives import COLLECTIVES, collective, collective_workload
+from weft.workload.collectives import (
+    COLLECTIVES,
+    check_collective,
+    collective,
+    collective_workload,
+)
 from weft.workload.formats import read_workload
 from weft.workload.patterns import pattern
 from weft.workload.workload import Workload
@@ -62,6 +68,53 @@ def load_workload(
     if isinstance(spec_or_path, Path) or format is not None or is_source(text):
         given = {} if num_ranks is None else {"ranks": num_ranks}
         return read_workload(spec_or_path, format, **{**given, **options})
+    name = _known(text)
+    if num_ranks is None:
+        raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")
+    if name in application:
+        return application_workload(text, num_ranks, **options)
+    _refuse_options(text, options)
+    if name in collective:
+        return collective_workload(text, num_ranks)
+    return pattern_workload(num_ranks, text, PATTERN_BYTES)
+
+
+def check_workload(spec: str, options: Mapping[str, Any]) -> None:
+    """Refuse the spec of a workload that is wrong for every number of ranks; make no workload.
+
+    Parameters
+    ----------
+    spec
+        The spec; not the name of a file.
+    options
+        As in `load_workload`.
+
+    Raises
+    ------
+    InputError
+        As in `load_workload`.
+    """
+    name = _known(spec)
+    if name in application:
+        entry, given = application.parse(spec, options)
+        passed = entry.facts.get("passes_on")
+        own = {k: v for k, v in given.items() if k in entry.options} if passed else given
+        application.bind(entry, own)
+        return
+    _refuse_options(spec, options)
+    if name in collective:
+        check_collective(spec)
+    else:
+        pattern.bind(*pattern.parse(spec))
+
+
+def _refuse_options(text: str, options: Mapping[str, Any]) -> None:
+    if options:
+        raise InputError(f"{text}: {', '.join(options)} must be written in the spec itself")
+
+
+def _known(text: str) -> str:
+    """Return the name of a spec, which must be that of a workload."""
     name = text.partition(":")[0].strip()
     known = [*application.names(), *COLLECTIVES, *collective.names(), *pattern.names()]
     if name not in application and name not in collective and name not in pattern:
@@ -70,12 +123,4 @@ def load_workload(
             f"collective or pattern {name!r}{did_you_mean(name, known)}; expected a file or a name "
             "of 'weft list applications', 'weft list collectives' or 'weft list patterns'"
         )
-    if num_ranks is None:
-        raise InputError(f"{text} needs a number of ranks: num_ranks, or --ranks")
-    if name in application:
-        return application_workload(text, num_ranks, **options)
-    if options:
-        raise InputError(f"{text}: {', '.join(options)} must be written in the spec itself")
-    if name in collective:
-        return collective_workload(text, num_ranks)
-    return pattern_workload(num_ranks, text, PATTERN_BYTES)
+    return name

@@ -9,9 +9,10 @@ A family is added by a file with one function::
 from weft.fabrics.topology.family_registry import (
     ClosedForm,
     build,
+    check_spec,
     closed_form,
     format_spec,
     topology,
 )
 
-__all__ = ["ClosedForm", "build", "closed_form", "format_spec", "topology"]
+__all__ = ["ClosedForm", "build", "check_spec", "closed_form", "format_spec", "topology"]

@@ -16,6 +16,7 @@ import numpy as np
 
 from weft.core.errors import InputError
 from weft.core.registry import Entry, Registry
+from weft.core.units import parse_rate
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.fabrics.builder import MAX_PORTS
 from weft.fabrics.parts import set_rate
@@ -65,14 +66,31 @@ def build(spec: str) -> Fabric:
     InputError
         If the family is unknown, the spec is malformed or the parameters are impossible.
     """
-    entry, arguments = topology.parse(spec)
-    rates = {key: arguments.pop(key) for key in _COMMON if key in arguments}
-    bound = topology.bind(entry, arguments)
+    entry, bound, rates = _bound(spec)
     try:
         builder = entry.function(**bound)
     except InputError as error:
         raise InputError(f"{spec}: {error}") from None
     return _finish(builder, spec, entry, bound, rates)
+
+
+def check_spec(spec: str) -> None:
+    """Refuse a spec with an unknown family, option or rate; build nothing.
+
+    Raises
+    ------
+    InputError
+        As in `build`, except for parameters that are impossible together.
+    """
+    for rate in _bound(spec)[2].values():
+        parse_rate(rate)
+
+
+def _bound(spec: str) -> tuple[Entry, dict[str, Any], dict[str, str]]:
+    """Return the family of a spec, its parameters, and the rates of cables."""
+    entry, arguments = topology.parse(spec)
+    rates = {key: arguments.pop(key) for key in _COMMON if key in arguments}
+    return entry, topology.bind(entry, arguments), rates
 
 
 def _finish(

@@ -19,6 +19,7 @@ from weft.workload.collectives.collective_registry import (
 )
 from weft.workload.collectives.lowering import (
     algorithms,
+    check_collective,
     collective_on,
     collective_workload,
     default_algorithm,
@@ -32,6 +33,7 @@ __all__ = [
     "Trace",
     "algorithm",
     "algorithms",
+    "check_collective",
     "collective",
     "collective_on",
     "collective_workload",

@@ -256,6 +256,57 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     InputError
         If a name or an option is unknown, or a value is invalid.
     """
+    kind, chosen, common, given = _options(spec)
+    size, count = common.get("size"), common.get("count", 1)
+    spread, seed = common.get("spread", 0.0), common.get("seed", 0)
+    draw = np.random.default_rng(seed)
+    builder = WorkloadBuilder(num_ranks, name=spec)
+    ranks = np.arange(num_ranks)
+    for repetition in range(count):
+        if repetition == 1 and builder.num_ops * count > MAX_OPS:
+            raise InputError(
+                f"{spec}: {count:,} times {builder.num_ops:,} operations exceed {MAX_OPS:,}"
+            )
+        if common.get("compute"):
+            builder.calc(ranks, common["compute"])
+        sizes: Any = size or 0
+        if spread:
+            shape = (num_ranks, num_ranks) if kind.sizes is Sizes.PAIR else num_ranks
+            sizes = draw.integers(
+                round(sizes * (1 - spread)), round(sizes * (1 + spread)), shape, endpoint=True
+            )
+        collective_on(
+            builder, kind.name, ranks, sizes, algorithm=chosen, root=common.get("root", 0),
+            reduce_ns_per_byte=common.get("reduce_ns_per_byte", 0.0), **given,
+        )  # fmt: skip
+    if size == 0:
+        builder.notes.append(f"{kind.name} of 0 bytes sends nothing, as in MPICH")
+    return builder.build()
+
+
+def check_collective(spec: str) -> None:
+    """Refuse the spec of a collective that is wrong for every number of ranks.
+
+    Raises
+    ------
+    InputError
+        As in `collective_workload`.
+    """
+    kind, chosen, _, given = _options(spec)
+    if chosen is not None:
+        collective.bind(_entry(kind, chosen), given)
+        return
+    takes = {
+        option
+        for each in algorithms(kind.name)
+        for option in collective[f"{kind.name}-{each}"].options
+    }
+    for name in given.keys() - takes:
+        raise InputError(f"{spec}: no algorithm of {kind.name} has an option {name!r}")
+
+
+def _options(spec: str) -> tuple[Collective, str | None, dict[str, Any], dict[str, Any]]:
+    """Return the collective of a spec, its algorithm, the common options, and the others."""
     entry, given = collective.parse(spec)
     kind = COLLECTIVES[entry.facts["collective"]]
     common = {
@@ -281,29 +332,7 @@ def collective_workload(spec: str, num_ranks: int) -> Workload:
     if spread and not kind.uneven:
         raise InputError(f"{spec}: the blocks of {kind.name} have equal sizes; spread must be 0")
     whole_number(seed, f"{spec}: seed")
-    draw = np.random.default_rng(seed)
-    builder = WorkloadBuilder(num_ranks, name=spec)
-    ranks = np.arange(num_ranks)
-    for repetition in range(count):
-        if repetition == 1 and builder.num_ops * count > MAX_OPS:
-            raise InputError(
-                f"{spec}: {count:,} times {builder.num_ops:,} operations exceed {MAX_OPS:,}"
-            )
-        if common.get("compute"):
-            builder.calc(ranks, common["compute"])
-        sizes: Any = size or 0
-        if spread:
-            shape = (num_ranks, num_ranks) if kind.sizes is Sizes.PAIR else num_ranks
-            sizes = draw.integers(
-                round(sizes * (1 - spread)), round(sizes * (1 + spread)), shape, endpoint=True
-            )
-        collective_on(
-            builder, kind.name, ranks, sizes, algorithm=chosen, root=common.get("root", 0),
-            reduce_ns_per_byte=common.get("reduce_ns_per_byte", 0.0), **given,
-        )  # fmt: skip
-    if size == 0:
-        builder.notes.append(f"{kind.name} of 0 bytes sends nothing, as in MPICH")
-    return builder.build()
+    return kind, chosen, common, given
 
 
 def _kind(name: str) -> Collective:

@@ -1,0 +1,320 @@
+"""Checks of the keys of a study before anything runs, names of files, and seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from weft.core.errors import InputError
+from weft.core.registry import Registry
+from weft.core.toml_lines import KeyPath
+from weft.fabrics.formats import reader
+from weft.fabrics.load import check_source
+from weft.fabrics.topology import topology
+from weft.routing import engine as engines
+from weft.sim.flit.routings import routing as routings
+from weft.sim.options import check_policy
+from weft.workload.apps import application
+from weft.workload.collectives import collective
+from weft.workload.formats import workload_reader
+from weft.workload.load import check_workload
+from weft.workload.patterns import pattern as patterns
+from weft.workload.placement import placement as placements
+
+#: Characters around names of files in specs such as ``file:lfts_file=tables.dump,lmc=1``.
+_AROUND = ':=,;"'
+#: Registries of the texts that name a workload.
+WORKLOADS = (application, collective, patterns)
+
+
+class WrongKey(InputError):
+    """A value of a key is wrong.
+
+    Parameters
+    ----------
+    message
+        What is wrong and what was expected.
+    path
+        Path of the key.
+    """
+
+    def __init__(self, message: str, path: KeyPath) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+# -- names of files --------------------------------------------------------------------------------
+
+
+class Files:
+    """Files that the keys of a study name: in the folder of its file, or in the working folder.
+
+    Parameters
+    ----------
+    folder
+        Folder of the file of the study.
+    keys
+        Names of keys whose value may be the name of a file.
+    """
+
+    def __init__(self, folder: Path, keys: Collection[str] = ()) -> None:
+        self._folder = folder
+        self._keys = frozenset(keys)
+        self._known: dict[tuple[str, bool], str] = {}
+
+    def find(self, name: str) -> str | None:
+        """Return the absolute path of an existing file or folder, or None."""
+        for path in (self._folder / name, Path(name)):
+            if path.exists():
+                return os.path.abspath(path)
+        return None
+
+    def absolute(self, value: Any, key: str = "") -> Any:
+        """Return parameters with absolute paths in place of the names of files."""
+        if isinstance(value, str):
+            return self._text(value, key in self._keys)
+        if isinstance(value, Mapping):
+            return {name: self.absolute(each, name) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.absolute(each, key) for each in value]
+        return value
+
+    def _text(self, text: str, whole: bool) -> str:
+        if (text, whole) not in self._known:
+            self._known[text, whole] = self._renamed(text, whole)
+        return self._known[text, whole]
+
+    def _renamed(self, text: str, whole: bool) -> str:
+        if whole and (path := self.find(text)):
+            return path
+        # A spec may have names of files as options, and file:NAME is a placement.
+        parts, part = [], ""
+        for character in text:
+            if character in _AROUND:
+                parts += [part, character]
+                part = ""
+            else:
+                part += character
+        parts.append(part)
+        if len(parts) == 1:
+            return text
+        return "".join(
+            path if "." in each and (path := self.find(each)) and os.path.isfile(path) else each
+            for each in parts
+        )
+
+
+# -- checks ----------------------------------------------------------------------------------------
+
+
+@lru_cache(65536)
+def _problem(check: Callable[..., object], *arguments: Any) -> str:
+    """Return why a check refuses its arguments; empty if it does not."""
+    try:
+        check(*arguments)
+    except InputError as error:
+        return error.message
+    return ""
+
+
+def check_with(path: KeyPath, check: Callable[..., object], *arguments: Any) -> None:
+    """Call a check once for equal arguments.
+
+    Raises
+    ------
+    WrongKey
+        If the check raises an InputError.
+    """
+    if problem := _problem(check, *arguments):
+        raise WrongKey(problem, path)
+
+
+def _bind(registry: Registry, text: str) -> None:
+    registry.bind(*registry.parse(text))
+
+
+def check_specs(registry: Registry, texts: Iterable[str] | None, *path: str | int) -> None:
+    """Check specs of a registry; equal ones are refused.
+
+    Raises
+    ------
+    WrongKey
+        If one is wrong.
+    """
+    for number, text in enumerate(texts or ()):
+        check_with((*path, number), _bind, registry, text)
+    check_distinct(texts or (), *path)
+
+
+def check_distinct(values: Iterable[Any], *path: str | int) -> None:
+    """Refuse a list that has a value twice.
+
+    Raises
+    ------
+    WrongKey
+        If it has.
+    """
+    seen = set()
+    for number, value in enumerate(values):
+        if value in seen:
+            raise WrongKey(f"{path[-1]}: {value!r} is listed twice", (*path, number))
+        seen.add(value)
+
+
+def check_file(files: Files, name: str | None, *path: str | int) -> None:
+    """Refuse the name of a file that does not exist.
+
+    Raises
+    ------
+    WrongKey
+        If it does not.
+    """
+    if name is not None and files.find(name) is None:
+        raise WrongKey(f"{path[-1]}: there is no file {name!r}", path)
+
+
+def check_fabric(keys: Any, files: Files) -> None:
+    """Check the keys ``fabric`` and ``faults``; nothing is built.
+
+    Raises
+    ------
+    WrongKey
+        If one is wrong.
+    """
+    fabric = keys.fabric
+    if fabric.format is not None:
+        check_with(("fabric", "format"), reader.__getitem__, fabric.format)
+        check_file(files, fabric.source, "fabric", "source")
+    elif files.find(fabric.source) is None:
+        check_with(("fabric", "source"), check_source, fabric.source)
+    check_file(files, fabric.names, "fabric", "names")
+
+
+def check_methods(keys: Any) -> None:
+    """Check the keys ``engine``, ``routing`` and ``level``.
+
+    Raises
+    ------
+    WrongKey
+        If one is wrong.
+    """
+    check_specs(engines, keys.engine, "engine")
+    check_specs(routings, keys.routing, "routing")
+    check_distinct(keys.level, "level")
+    if keys.routing and "flit" not in keys.level:
+        raise WrongKey("routing requires level flit", ("routing",))
+
+
+def check_policies(levels: Sequence[str], specs: Sequence[str] | None) -> None:
+    """Check policies: each must be one of some level.
+
+    Raises
+    ------
+    WrongKey
+        If one is wrong.
+    """
+    for number, spec in enumerate(specs or ()):
+        problems = [_problem(check_policy, level, spec) for level in levels if level != "static"]
+        if problems and all(problems):
+            raise WrongKey(problems[0], ("policy", number))
+    check_distinct(specs or (), "policy")
+
+
+def check_job(job: Any, number: int, files: Files) -> None:
+    """Check the workloads and placements of a job.
+
+    Raises
+    ------
+    WrongKey
+        If one is wrong.
+    """
+    where = ("job", number)
+    if job.format is not None:
+        check_with((*where, "format"), workload_reader.__getitem__, job.format)
+    for at, text in enumerate(job.workload):
+        path = (*where, "workload", at)
+        if job.format is not None:
+            check_file(files, text, *path)
+        elif files.find(text) is None:
+            options = {k: list(v) if isinstance(v, tuple) else v for k, v in job.options.items()}
+            if options:
+                try:
+                    check_workload(text, options)
+                except InputError as error:
+                    raise WrongKey(error.message, path) from None
+            else:
+                check_with(path, _without_options, text)
+    check_distinct(job.workload, *where, "workload")
+    check_specs(placements, job.placement, *where, "placement")
+
+
+def _without_options(text: str) -> None:
+    check_workload(text, {})
+
+
+# -- seeds -----------------------------------------------------------------------------------------
+
+
+@lru_cache(65536)
+def _takes_seed(text: str, registries: tuple[Registry, ...]) -> bool:
+    """Return whether a spec draws at random and does not give the option ``seed``."""
+    name, _, options = text.partition(":")
+    given = {part.partition("=")[0].strip() for part in options.replace(";", ",").split(",")}
+    for registry in registries:
+        if name.strip() in registry:
+            # A collective draws sizes only if they differ.
+            takes = "seed" in registry[name.strip()].options or (
+                registry is collective and "spread" in given
+            )
+            return takes and "seed" not in given
+    return False
+
+
+def with_seed(text: str, seed: int, *registries: Registry) -> str:
+    """Return a spec with the option ``seed`` if its entry takes it and it is not given.
+
+    Parameters
+    ----------
+    text
+        Spec such as ``random`` or ``random-permutation:share=0.5``.
+    seed
+        The seed.
+    registries
+        Registries that may know the name; the first that does counts.
+    """
+    if not _takes_seed(text, registries):
+        return text
+    separator = "" if text.endswith(":") else "," if ":" in text else ":"
+    return f"{text}{separator}seed={seed}"
+
+
+def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Put a seed into the fabric, its random faults, the engine, the pattern, and ``seed``.
+
+    Parameters
+    ----------
+    parameters
+        Parameters of a run.
+    given
+        Keys as the file gives them; seeds among these stay.
+    seed
+        The seed.
+    """
+    changed = dict(parameters)
+    if "fabric" in changed:
+        fabric = changed["fabric"]
+        changed["fabric"] = {**fabric, "source": with_seed(fabric["source"], seed, topology)}
+    faults = changed.get("faults", {})
+    if (faults.get("random_cables") or faults.get("random_switches")) and "seed" not in given.get(
+        "faults", {}
+    ):
+        changed["faults"] = {**faults, "seed": seed}
+    for key, registry in (("engine", engines), ("routing", routings), ("pattern", patterns)):
+        if isinstance(changed.get(key), str):
+            changed[key] = with_seed(changed[key], seed, registry)
+    if "seed" in changed and "seed" not in given:
+        changed["seed"] = seed
+    return changed
