@@ -40,7 +40,7 @@ def test_products_lists_and_seeds_multiply(tmp_path: Path) -> None:
     assert last.parameters["fabric"]["source"] == "xgft:3;2,2,2;1,2,2"
     assert last.parameters["faults"]["seed"] == 1
     assert last.parameters["job"][0]["placement"] == "random:seed=1"
-    assert last.point["placement"] == "random"
+    assert last.point == {"fabric": "tall", "faults.random_cables": "1", "engine": "minhop"}
 
 
 def test_runs_that_differ_have_different_keys(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from weft.cli.common import (
 )
 from weft.cli.machine_output import emit
 from weft.cli.options import in_flags, options_of, split_names
-from weft.cli.sweep import TABLES, loads_of, watched
+from weft.cli.sweep import TABLES, watched
 from weft.core.arguments import whole_number
 from weft.core.columns import write_table
 from weft.core.errors import InputError, NotApplicable
@@ -41,7 +41,7 @@ from weft.sim.flit.router import MOST_CYCLES, parse_router
 from weft.sim.flit.run import LONGEST_DRAIN
 from weft.sim.flit.sweep import run_loads
 from weft.sim.options import RunSettings
-from weft.sim.sweep.settings import USUAL_ENGINE
+from weft.sim.sweep.settings import USUAL_ENGINE, loads_of
 
 #: Exit status when no run has a result, or one deadlocks.
 NO_RESULT = 1

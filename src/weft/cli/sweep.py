@@ -41,14 +41,12 @@ from weft.sim.packet import Hardware
 from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware
 from weft.sim.packet.policies import loop as packet_loop
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
-from weft.sim.sweep.settings import OWN
+from weft.sim.sweep.settings import OWN, loads_of
 
 #: Exit status when no run has a result.
 NO_RESULT = 1
 #: Suffixes of table files.
 TABLES = (".csv", ".parquet")
-#: Maximum number of loads in a range.
-MOST_LOADS = 1000
 
 
 #: Settings of the traffic and of runs, except those that a sweep sets for each run.
@@ -202,34 +200,6 @@ def _check_files(plot: Path | None, output: Path | None, also: tuple[Path, ...])
             raise InputError(f"--also {path}: expected a name that ends in {' or '.join(TABLES)}")
     if also and plot is None:
         raise InputError("--also requires --plot FILE")
-
-
-def loads_of(text: str, option: str) -> list[float]:
-    """Return the loads of a list or of a range, whose last load is included.
-
-    Raises
-    ------
-    InputError
-        If the text is neither; the message names the option.
-    """
-    try:
-        parts = [float(part) for part in text.split(":" if ":" in text else ",")]
-    except ValueError:
-        parts = []
-    if ":" not in text:
-        if not parts:
-            raise InputError(f"{option} {text}: expected FIRST:LAST:STEP or numbers with commas")
-        return parts
-    if len(parts) != 3 or not 0 < parts[0] <= parts[1] < float("inf") or not parts[2] > 0:
-        raise InputError(
-            f"{option} {text}: expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= "
-            "LAST"
-        )
-    first, last, step = parts
-    number = int((last - first) / step + 1e-9) + 1
-    if number > MOST_LOADS:
-        raise InputError(f"{option} {text}: expected at most {MOST_LOADS:,} loads, not {number:,}")
-    return [round(first + index * step, 9) for index in range(number)]
 
 
 def _parsed(name: str, words: tuple[str, ...]) -> Hardware | Router:

@@ -15,7 +15,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.files import is_source
 from weft.core.words import clock_text
 from weft.experiment.run_level import Result, duration, run_level
-from weft.experiment.spec import Experiment, JobPart, Run
+from weft.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.routes import Routes
@@ -181,7 +181,7 @@ class Loaded:
         self._fabric: Fabric | None = None
         self._routes: OrderedDict[str, Routes | NotApplicable] = OrderedDict()
 
-    def fabric(self, experiment: Experiment) -> Fabric:
+    def fabric(self, experiment: FabricKeys) -> Fabric:
         """Return the fabric of an experiment.
 
         Raises

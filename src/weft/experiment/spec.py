@@ -148,7 +148,7 @@ def table_model(
     return model
 
 
-def _can_be(part: Any) -> Any:
+def can_be(part: Any) -> Any:
     """Refuse a table whose Python object cannot be made."""
     try:
         _ = part.instance
@@ -268,7 +268,7 @@ class FabricKeys(Part):
     """
 
     fabric: Annotated[FabricPart, BeforeValidator(_source), Option(flag=None)]
-    faults: Annotated[FaultsPart, AfterValidator(_can_be), Option(flag=None)] = FaultsPart()
+    faults: Annotated[FaultsPart, AfterValidator(can_be), Option(flag=None)] = FaultsPart()
 
 
 class Head(FabricKeys):
@@ -334,9 +334,9 @@ class Simulation(Runs):
         The jobs, in the order in which they are placed.
     """
 
-    hardware: Annotated[HardwarePart, AfterValidator(_can_be)] = HardwarePart()
-    router: Annotated[RouterPart, AfterValidator(_can_be), Option(levels=FLIT)] = RouterPart()
-    adapter: Annotated[AdapterPart, AfterValidator(_can_be), Option(levels=FLIT)] = AdapterPart()
+    hardware: Annotated[HardwarePart, AfterValidator(can_be)] = HardwarePart()
+    router: Annotated[RouterPart, AfterValidator(can_be), Option(levels=FLIT)] = RouterPart()
+    adapter: Annotated[AdapterPart, AfterValidator(can_be), Option(levels=FLIT)] = AdapterPart()
     overlap: Annotated[Overlap, Option(flag=None)] = "refuse"
     max_seconds: Annotated[Number, Field(gt=0)] | None = None
     job: Annotated[

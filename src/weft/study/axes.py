@@ -16,7 +16,8 @@ from weft.core.registry import did_you_mean
 from weft.core.toml_lines import KeyPath
 from weft.experiment.toml_file import table_in, toml_text
 
-#: Path of a key: ``("faults", "random_cables")``, ``("job", "solver", "placement")``; or a variable.
+#: Path of a key, ``("faults", "random_cables")`` or ``("job", "solver", "placement")``; or a
+#: variable.
 Path = tuple[str, ...]
 Fail = Callable[..., InputError]
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
 from weft.core.registry import Registry
 from weft.core.toml_lines import KeyPath
@@ -149,6 +150,17 @@ def check_specs(registry: Registry, texts: Iterable[str] | None, *path: str | in
     check_distinct(texts or (), *path)
 
 
+def check_spec(registry: Registry, text: str, *path: str | int) -> None:
+    """Check a spec of a registry.
+
+    Raises
+    ------
+    WrongKey
+        If it is wrong.
+    """
+    check_with(path, _bind, registry, text)
+
+
 def check_distinct(values: Iterable[Any], *path: str | int) -> None:
     """Refuse a list that has a value twice.
 
@@ -208,6 +220,21 @@ def check_methods(keys: Any) -> None:
         raise WrongKey("routing requires level flit", ("routing",))
 
 
+def check_coefficients(name: str | None, sharing: Sequence[str], files: Files) -> None:
+    """Check the key ``coefficients``, a file for the sharing model ``penalty``.
+
+    Raises
+    ------
+    WrongKey
+        If it is wrong.
+    """
+    if name is not None:
+        check_file(files, name, "coefficients")
+        check_with(("coefficients",), read_coefficients, files.find(name))
+        if "penalty" not in sharing:
+            raise WrongKey("coefficients require sharing penalty", ("coefficients",))
+
+
 def check_policies(levels: Sequence[str], specs: Sequence[str] | None) -> None:
     """Check policies: each must be one of some level.
 
@@ -218,7 +245,9 @@ def check_policies(levels: Sequence[str], specs: Sequence[str] | None) -> None:
     """
     for number, spec in enumerate(specs or ()):
         problems = [_problem(check_policy, level, spec) for level in levels if level != "static"]
-        if problems and all(problems):
+        if not problems:
+            raise WrongKey("policy requires level packet or flit", ("policy",))
+        if all(problems):
             raise WrongKey(problems[0], ("policy", number))
     check_distinct(specs or (), "policy")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -52,5 +53,5 @@ def values(known: Iterable[Measure], row: Mapping[str, Any]) -> dict[str, Value]
     return {
         each.name: int(value) if isinstance(value, bool) else value
         for each in known
-        if (value := row[each.name]) is not None
+        if (value := row.get(each.name)) is not None and not math.isnan(value)
     }

@@ -172,6 +172,8 @@ class _Seen:
     #: Axis -> values, of all runs and of those that are not excluded.
     every: dict[str, dict[str, None]] = field(default_factory=dict)
     left: dict[str, dict[str, None]] = field(default_factory=dict)
+    #: Number of runs that are not excluded.
+    kept: int = 0
     #: Exclusion -> number of runs that it leaves out.
     dropped: Counter[int] = field(default_factory=Counter)
     #: Given keys that no level of any combination has; None before the first.
@@ -183,6 +185,7 @@ class _Seen:
             for name, value in axes.items():
                 known.setdefault(name, {})[value] = None
         self.dropped.update(rules)
+        self.kept += not rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +255,12 @@ class StudyFile:
         seen, planned = _Seen(), list[PlannedRun]()
         for each in self._combinations():
             kept = []
-            for point in self._points(each, files, seen):
-                axes = {**each.point, **point.axes}
+            points = self._points(each, files, seen)
+            # A list of one value is no axis: it may depend on what varies, as texts with variables.
+            names = dict.fromkeys(name for point in points for name in point.axes)
+            listed = [name for name in names if len({point.axes.get(name) for point in points}) > 1]
+            for point in points:
+                axes = {**each.point, **{name: point.axes.get(name, "") for name in listed}}
                 dropping = [number for number, rule in enumerate(rules) if rule.matches(axes)]
                 seen.add(axes, dropping)
                 if not dropping:
@@ -339,7 +346,7 @@ class StudyFile:
                 raise self.error(
                     f"{what} leaves out no run: none has {shown}", ("study", "exclude", number)
                 )
-        if not seen.left:
+        if not seen.kept:
             raise self.error("no run is left: everything is excluded", ("study", "exclude", 0))
         for name, given in self.study.baseline.items():
             where = ("study", "baseline", *name.split("."))

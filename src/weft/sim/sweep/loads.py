@@ -95,7 +95,7 @@ def sweep(
         if each.network is not None
     ]
     number = processes_for(processes, study, sum(load for _, load in points))
-    outcomes, complete = run_all(_point, study, points, number, progress)
+    outcomes, complete = run_all(run_load, study, points, number, progress)
     results = dict(zip(points, outcomes, strict=True))
     rows = [
         row | {"load": load, "seed": study.seed_of(load)} | (results.get((number, load)) or {})
@@ -159,8 +159,10 @@ def refuse_all_failed(rows: Sequence[Mapping[str, Any]]) -> None:
         raise InputError(str(tried[0]["reason"]))
 
 
-def _point(study: Study, point: tuple[int, float], watch: Callable[[Any], None]) -> dict[str, Any]:
-    """Run one point and return its columns."""
+def run_load(
+    study: Study, point: tuple[int, float], watch: Callable[[Any], None]
+) -> dict[str, Any]:
+    """Run a configuration, known by its index, at a load; return the columns that are measured."""
     number, load = point
     network = study.configurations[number].network
     assert network is not None

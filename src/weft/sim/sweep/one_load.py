@@ -88,13 +88,18 @@ class Traffic:
 
     def _seeded(self, seed: int) -> str:
         """Return the pattern with this seed if the seed affects only the draws of destinations."""
-        entry, given = patterns.parse(self.pattern)
-        options = entry.options
-        draws = {"flows", "seed"} <= options.keys() and not {"flows", "seed"} & given.keys()
-        # Randomly chosen hot hosts are part of the pattern, so they are the same at all loads.
-        if not draws or ("targets" in options and "hosts" not in given):
+        if not draws_destinations(self.pattern):
             return self.pattern
-        return f"{self.pattern}{',' if given else ':'}seed={seed}"
+        return f"{self.pattern}{',' if ':' in self.pattern else ':'}seed={seed}"
+
+
+def draws_destinations(pattern: str) -> bool:
+    """Return whether a seed of a pattern would affect only the draws of destinations."""
+    entry, given = patterns.parse(pattern)
+    options = entry.options
+    draws = {"flows", "seed"} <= options.keys() and not {"flows", "seed"} & given.keys()
+    # Randomly chosen hot hosts are part of the pattern, so they are the same at all loads.
+    return draws and not ("targets" in options and "hosts" not in given)
 
 
 @dataclass(frozen=True, eq=False)

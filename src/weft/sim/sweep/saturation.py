@@ -75,7 +75,7 @@ def saturation_load(
         if each.network is not None
     ]
     number = processes_for(processes, study, _RUNS * highest * len(tasks))
-    outcomes, complete = run_all(_search, study, tasks, number, progress)
+    outcomes, complete = run_all(search, study, tasks, number, progress)
     results = {task[0]: result for task, result in zip(tasks, outcomes, strict=True)}
     rows = [row | (results.get(number) or {}) for number, row in enumerate(study.rows("search"))]
     if complete:
@@ -123,10 +123,10 @@ def bisect(
     return low, high, at_high, runs
 
 
-def _search(
+def search(
     study: Study, task: tuple[int, float, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
-    """Run one search and return its columns."""
+    """Search with a configuration, from a highest load, to a resolution; return the columns."""
     number, highest, resolution = task
     network = study.configurations[number].network
     assert network is not None

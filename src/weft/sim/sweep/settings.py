@@ -39,6 +39,9 @@ WARM_UP, COOL_DOWN, DRAIN = 0.25, 0.25, 10.0
 #: Resolution of loads; seeds are derived from the rounded loads.
 LOAD_STEP = 1e-6
 
+#: Maximum number of loads in a range.
+MOST_LOADS = 1000
+
 #: Settings of runs that a sweep does not have: its messages need no receive, each host has one
 #: rank, and the sweep itself limits the time of runs.
 OWN = (
@@ -337,6 +340,34 @@ def load_value(load: float) -> float:
     if not LOAD_STEP <= load < np.inf:
         raise InputError(f"a load must be at least {LOAD_STEP:g}, not {load}")
     return float(load)
+
+
+def loads_of(text: str, option: str) -> list[float]:
+    """Return the loads of a list or of a range, whose last load is included.
+
+    Raises
+    ------
+    InputError
+        If the text is neither; the message names the option.
+    """
+    try:
+        parts = [float(part) for part in text.split(":" if ":" in text else ",")]
+    except ValueError:
+        parts = []
+    if ":" not in text:
+        if not parts:
+            raise InputError(f"{option} {text}: expected FIRST:LAST:STEP or numbers with commas")
+        return parts
+    if len(parts) != 3 or not 0 < parts[0] <= parts[1] < float("inf") or not parts[2] > 0:
+        raise InputError(
+            f"{option} {text}: expected FIRST:LAST:STEP, such as 0.1:0.9:0.1, with 0 < FIRST <= "
+            "LAST"
+        )
+    first, last, step = parts
+    number = int((last - first) / step + 1e-9) + 1
+    if number > MOST_LOADS:
+        raise InputError(f"{option} {text}: expected at most {MOST_LOADS:,} loads, not {number:,}")
+    return [round(first + index * step, 9) for index in range(number)]
 
 
 def _listed(name: str, given: Any) -> list[Any]:

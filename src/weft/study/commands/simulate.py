@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from weft.contention.coefficients import read_coefficients
 from weft.core.columns import Column
 from weft.core.errors import NotApplicable
 from weft.core.settings import settings
@@ -26,13 +25,12 @@ from weft.sim.options import RunSettings
 from weft.study.checks import (
     WORKLOADS,
     Files,
+    check_coefficients,
     check_distinct,
     check_fabric,
-    check_file,
     check_job,
     check_methods,
     check_policies,
-    check_with,
     with_seed,
 )
 from weft.study.checks import seeded as with_usual_seeds
@@ -66,9 +64,7 @@ def points(keys: Simulation, files: Files) -> list[Point]:
     check_methods(keys)
     check_distinct(keys.sharing, "sharing")
     check_policies(keys.level, keys.policy)
-    check_file(files, keys.coefficients, "coefficients")
-    if keys.coefficients is not None:
-        check_with(("coefficients",), read_coefficients, files.find(keys.coefficients))
+    check_coefficients(keys.coefficients, keys.sharing, files)
     names = [job.name for job in keys.job]
     for number, job in enumerate(keys.job):
         check_job(job, number, files)
@@ -80,8 +76,9 @@ def points(keys: Simulation, files: Files) -> list[Point]:
             "engine": run.engine, "routing": run.routing, "level": run.level,
             "sharing": run.sharing, "policy": run.policy,
         }  # fmt: skip
-        axes |= {"workload": run.workloads, "placement": run.placements}
-        given = {name: value for name, value in axes.items() if value is not None}
+        # The usual policy follows from the engine, and the usual sharing model from the level.
+        given = {k: v for k, v in axes.items() if v is not None and k in keys.model_fields_set}
+        given |= {"workload": run.workloads, "placement": run.placements}
         found.append(Point(given, _parameters(common, run)))
     return found
 

@@ -1,0 +1,121 @@
+"""Studies of `weft compare`: validity and static loads of routing engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import polars as pl
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from weft.advice.compare import PATTERNS, compare, default_engines
+from weft.advice.comparison import ENGINE_COLUMNS, RUN_COLUMNS
+from weft.core.columns import Column
+from weft.core.errors import NotApplicable
+from weft.core.settings import Seed, Truth, Whole
+from weft.experiment.run import Loaded
+from weft.experiment.spec import FabricKeys, Names, listed
+from weft.routing import engine as engines
+from weft.runs.task import RunResult
+from weft.study.checks import Files, check_fabric, check_specs
+from weft.study.command_registry import Point, Watch, study_command
+from weft.study.measures import measures, values
+from weft.workload.patterns import pattern as patterns
+
+
+def _plain(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_")
+
+
+_COLUMNS = {
+    **{_plain(name): column for name, column in ENGINE_COLUMNS.items()},
+    **{
+        f"contention_{_plain(each.name)}": Column(
+            pl.Float64, "flows", f"Largest contention of a link under {each.name}"
+        )
+        for each in patterns
+    },
+}
+MEASURES = measures(
+    _COLUMNS,
+    first=("ebb", "max_load"),
+    higher=("ebb", "ebb_low", "ebb_high", "valid", "minimal", "used"),
+    lower=[
+        "max_load", "p99_load", "cv", "mean_hops", "max_hops", "lanes", "unrouted", "deadlock",
+        *(name for name in _COLUMNS if name.startswith("contention_")),
+    ],
+)  # fmt: skip
+
+#: Fabric of the last run of this process.
+_loaded = Loaded(most_routes=1)
+
+
+def _engines(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Replace ``all`` by the engines that `weft compare` compares without any."""
+    every = tuple(default_engines())
+    return tuple(name for given in names for name in (every if given == "all" else (given,)))
+
+
+class CompareKeys(FabricKeys):
+    """A comparison of routing engines, each of which is a run.
+
+    Parameters
+    ----------
+    engine
+        Routing engines, with options as in ``updn:roots=center``; ``all`` selects every engine that
+        needs no file, and OpenSM's engines also with OpenSM's own balancing.
+    pattern
+        Traffic patterns of each run, with options as in ``shift:offset=3``.
+    samples
+        Number of random bisections.
+    two_way
+        Whether both halves of a bisection send at the same time.
+    seed
+        Seed of bisections and random patterns.
+    """
+
+    engine: Annotated[Names, AfterValidator(_engines)] = Field(
+        default=("all",), validate_default=True
+    )
+    pattern: Annotated[tuple[str, ...], BeforeValidator(listed), Field(min_length=1)] = PATTERNS
+    samples: Annotated[Whole, Field(ge=1)] = 1000
+    two_way: Truth = False
+    seed: Seed = 0
+
+
+def points(keys: CompareKeys, files: Files) -> list[Point]:
+    """Return a run for each engine."""
+    check_fabric(keys, files)
+    check_specs(engines, keys.engine, "engine")
+    check_specs(patterns, keys.pattern, "pattern")
+    common = keys.model_dump(mode="json", exclude_none=True)
+    return [Point({"engine": each}, {**common, "engine": each}) for each in keys.engine]
+
+
+@study_command(
+    "compare",
+    keys=CompareKeys,
+    points=points,
+    measures=MEASURES,
+    tables={"patterns": RUN_COLUMNS},
+    files=("source", "names"),
+    example={"fabric": "xgft:2;4,4;1,2", "engine": "minhop", "samples": 20},
+)
+def compare_engine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
+    """Route a fabric with an engine, validate the routes and compute loads, as `weft compare`."""
+    given = dict(parameters)
+    wanted = given.pop("tables")
+    keys = CompareKeys.model_validate(given)
+    result = compare(
+        _loaded.fabric(keys), keys.engine, keys.pattern, samples=keys.samples, seed=keys.seed,
+        two_way=keys.two_way,
+    )  # fmt: skip
+    (outcome,) = result.outcomes
+    if outcome.refusal:
+        raise NotApplicable(outcome.refusal)
+    row = {_plain(name): value for name, value in result.table.row(0, named=True).items()}
+    for each in result.runs_table.iter_rows(named=True):
+        name = f"contention_{_plain(patterns.parse(each['pattern'])[0].name)}"
+        row[name] = max(row.get(name, 0.0), each["contention"])
+    tables = {"patterns": result.runs_table} if "patterns" in wanted else {}
+    return RunResult(values(MEASURES, row), tables)

@@ -1,0 +1,79 @@
+"""Studies of the load at which networks saturate, as `weft sweep --saturation` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from weft.core.errors import InputError
+from weft.core.settings import Number
+from weft.experiment.run import Loaded
+from weft.runs.task import RunResult
+from weft.sim.sweep import SATURATION_COLUMNS
+from weft.sim.sweep.saturation import search
+from weft.sim.sweep.settings import LOAD_STEP
+from weft.study.checks import Files
+from weft.study.command_registry import Point, Watch, study_command
+from weft.study.measures import measures, values
+from weft.study.open_loop import OpenLoopKeys
+
+MEASURES = measures(
+    SATURATION_COLUMNS,
+    first=("sustained_load", "saturation_load", "saturated_load", "accepted_load"),
+    higher=("sustained_load", "saturation_load", "saturated_load", "accepted_load"),
+    without=("size_bytes", "rate_gbps"),
+)
+
+#: Fabric and routes of the last runs of this process.
+_loaded = Loaded(most_routes=12)
+
+_Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]
+
+
+class SaturationKeys(OpenLoopKeys):
+    """A search for the load at which a network saturates.
+
+    Parameters
+    ----------
+    resolution
+        Width of the interval of loads at the end of the search.
+    highest
+        Load of the first run; the search ends there if this load does not saturate the network.
+    """
+
+    resolution: _Load = 0.01
+    highest: _Load = 1.0
+
+
+def points(keys: SaturationKeys, files: Files) -> list[Point]:
+    """Return a search for each engine and policy, or routing."""
+    keys.check(files)
+    common = keys.model_dump(mode="json", exclude_none=True)
+    return [Point(keys.axes(each), keys.parameters(each, common)) for each in keys.methods()]
+
+
+@study_command(
+    "saturation",
+    keys=SaturationKeys,
+    points=points,
+    measures=MEASURES,
+    tables={},
+    files=("source", "names", "coefficients"),
+    seeded=SaturationKeys.seeded,
+    example={
+        "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "resolution": 0.2, "measure": "20us",
+        "pattern": "random-permutation",
+    },
+)  # fmt: skip
+def saturation(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
+    """Search for the load at which a network saturates, as `weft sweep --saturation` does."""
+    given = dict(parameters)
+    given.pop("tables")
+    keys = SaturationKeys.model_validate(given)
+    study = keys.study(_loaded)
+    found = search(study, (0, keys.highest, keys.resolution), watch)
+    if found["status"] == "failed":
+        raise InputError(found["reason"])
+    return RunResult(values(MEASURES, found))

@@ -1,0 +1,103 @@
+"""Studies of `weft sweep`: latency and accepted load over offered load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from weft.core.errors import InputError
+from weft.core.settings import Number
+from weft.experiment.run import Loaded
+from weft.runs.task import RunResult
+from weft.sim.sweep import SWEEP_COLUMNS
+from weft.sim.sweep.loads import LOADS, run_load
+from weft.sim.sweep.settings import LOAD_STEP, loads_of
+from weft.sim.sweep.window_measures import table
+from weft.study.checks import Files, check_distinct
+from weft.study.command_registry import Point, Watch, study_command
+from weft.study.measures import measures, values
+from weft.study.open_loop import OpenLoopKeys
+
+MEASURES = measures(
+    SWEEP_COLUMNS,
+    first=("latency_mean_ns", "accepted_load", "latency_p99_ns"),
+    lower=[
+        name for name in SWEEP_COLUMNS
+        if name.startswith("latency_") and not name.endswith(("ci95", "ci95_ns", "trend"))
+    ],
+    higher=("accepted_load",),
+    without=("size_bytes", "rate_gbps", "load", "seed"),
+)  # fmt: skip
+
+#: Fabric and routes of the last runs of this process.
+_loaded = Loaded(most_routes=12)
+
+
+def _loads(value: Any) -> Any:
+    """Convert FIRST:LAST:STEP, or numbers with commas, to a list of loads."""
+    if isinstance(value, str):
+        try:
+            return tuple(loads_of(value, "load"))
+        except InputError as error:
+            raise ValueError(error.message.partition(": ")[2]) from None
+    return (value,) if isinstance(value, int | float) else value
+
+
+Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]
+
+
+class SweepKeys(OpenLoopKeys):
+    """Open-loop traffic at several loads.
+
+    Parameters
+    ----------
+    load
+        Offered loads: mean rates of a source divided by its rate at load 1. A list, or text
+        FIRST:LAST:STEP such as ``0.1:0.9:0.1``.
+    """
+
+    load: Annotated[tuple[Load, ...], BeforeValidator(_loads), Field(min_length=1)] = LOADS
+
+
+def points(keys: SweepKeys, files: Files) -> list[Point]:
+    """Return a run for each engine and policy, or routing, and load."""
+    keys.check(files)
+    check_distinct(keys.load, "load")
+    common = keys.model_dump(mode="json", exclude_none=True, exclude={"load"})
+    return [
+        Point(
+            {**keys.axes(method), "load": f"{load:g}"},
+            {**keys.parameters(method, common), "load": load},
+        )
+        for method in keys.methods()
+        for load in keys.load
+    ]
+
+
+@study_command(
+    "sweep",
+    keys=SweepKeys,
+    points=points,
+    measures=MEASURES,
+    tables={"loads": SWEEP_COLUMNS},
+    files=("source", "names", "coefficients"),
+    seeded=SweepKeys.seeded,
+    example={
+        "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "load": 0.3, "measure": "20us",
+    },
+)  # fmt: skip
+def sweep(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
+    """Measure latency and accepted load at an offered load, as `weft sweep` does."""
+    given = dict(parameters)
+    wanted = given.pop("tables")
+    keys = SweepKeys.model_validate(given)
+    study = keys.study(_loaded)
+    (load,) = keys.load
+    (row,) = study.rows("run")
+    row |= {"load": load, "seed": study.seed_of(load), **run_load(study, (0, load), watch)}
+    if row["status"] == "failed":
+        raise InputError(row["reason"])
+    tables = {"loads": table(SWEEP_COLUMNS, [row])} if "loads" in wanted else {}
+    return RunResult(values(MEASURES, row), tables)

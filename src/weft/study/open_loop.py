@@ -1,0 +1,176 @@
+"""Keys and runs of studies of open-loop traffic, for `weft sweep` and the search for saturation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from weft.core.errors import NotApplicable
+from weft.core.settings import settings
+from weft.experiment.run import Loaded
+from weft.experiment.spec import (
+    RUN,
+    AdapterPart,
+    HardwarePart,
+    Head,
+    RouterPart,
+    can_be,
+    listed,
+    table_model,
+)
+from weft.routes import Routes
+from weft.sim.options import RunSettings
+from weft.sim.sweep import TrafficSettings
+from weft.sim.sweep.one_load import draws_destinations
+from weft.sim.sweep.settings import OWN, USUAL_ENGINE, Study
+from weft.study.checks import (
+    Files,
+    check_coefficients,
+    check_distinct,
+    check_fabric,
+    check_methods,
+    check_policies,
+    check_spec,
+    seeded,
+)
+from weft.workload.patterns import pattern as patterns
+
+SweepLevel = Literal["packet", "flow", "flit"]
+_RUN = [item for item in RUN if item.field not in OWN]
+_TABLES = ("hardware", "router", "adapter")
+
+
+class OpenLoopHead(Head):
+    """Fabric, engines and levels of open-loop traffic.
+
+    Parameters
+    ----------
+    level
+        Levels of detail: ``packet``, ``flow`` or ``flit``.
+    """
+
+    level: Annotated[tuple[SweepLevel, ...], BeforeValidator(listed), Field(min_length=1)] = (
+        "packet",
+    )
+
+
+if TYPE_CHECKING:
+
+    class OpenLoopRuns(OpenLoopHead):
+        """Table with one key per setting of the traffic and of runs."""
+
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    OpenLoopRuns = table_model(
+        "OpenLoopRuns", [*settings(TrafficSettings), *_RUN], RunSettings, OpenLoopHead
+    )
+
+
+class OpenLoopKeys(OpenLoopRuns):
+    """Open-loop traffic. Each combination of the items of compared lists is a run.
+
+    Parameters
+    ----------
+    hardware
+        Properties of switches and adapters.
+    router, adapter
+        Properties of the routers and of the adapters of the flit level.
+    """
+
+    hardware: Annotated[HardwarePart, AfterValidator(can_be)] = HardwarePart()
+    router: Annotated[RouterPart, AfterValidator(can_be)] = RouterPart()
+    adapter: Annotated[AdapterPart, AfterValidator(can_be)] = AdapterPart()
+
+    def check(self, files: Files) -> None:
+        """Check the values as far as possible without running.
+
+        Raises
+        ------
+        WrongKey
+            If one is wrong.
+        """
+        check_fabric(self, files)
+        check_methods(self)
+        check_distinct(self.sharing, "sharing")
+        check_policies([level for level in self.level if level != "flow"], self.policy)
+        check_spec(patterns, self.pattern, "pattern")
+        check_coefficients(self.coefficients, self.sharing, files)
+
+    def methods(self) -> Iterator[dict[str, str]]:
+        """Yield the engine or routing, level, and sharing model or policy of every combination."""
+        used = self.engine or (USUAL_ENGINE,)
+        for level in self.level:
+            by_routing = level == "flit" and self.routing
+            for engine in () if by_routing and self.engine is None else used:
+                if level == "flow":
+                    for sharing in self.sharing:
+                        yield {"engine": engine, "level": level, "sharing": sharing}
+                    continue
+                for policy in self.policy or (None,):
+                    method = {"engine": engine, "level": level}
+                    yield method if policy is None else {**method, "policy": policy}
+            for routing in by_routing or ():
+                yield {"routing": routing, "level": level}
+
+    def parameters(self, method: Mapping[str, str], common: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys of one run: single values, and only settings that its level has."""
+        keys = {
+            name: value
+            for name, value in common.items()
+            if name not in ("engine", "routing", "level", "sharing", "policy")
+        }
+        for item in settings(RunSettings):
+            if not item.of(method["level"]):
+                keys.pop(item.key, None)
+        if method.get("sharing") != "penalty":
+            keys.pop("coefficients", None)
+        return {**keys, **method}
+
+    @staticmethod
+    def seeded(
+        parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int
+    ) -> dict[str, Any]:
+        """Put a seed into parameters; destinations are drawn with the seed of the run."""
+        changed = seeded(parameters, given, seed)
+        if draws_destinations(parameters["pattern"]):
+            changed["pattern"] = parameters["pattern"]
+        return changed
+
+    def axes(self, method: Mapping[str, str]) -> dict[str, str]:
+        """Return the values of a combination that were given, not those that follow from others."""
+        return {name: value for name, value in method.items() if name in self.model_fields_set}
+
+    def study(self, loaded: Loaded) -> Study:
+        """Return the only configuration of these keys, ready to run.
+
+        Raises
+        ------
+        InputError, NotApplicable
+            As in `weft.sweep`.
+        """
+        (level,) = self.level
+        fields = ("policy", "sharing", "seed", "coefficients")
+        given = {item.field: getattr(self, item.key) for item in settings(TrafficSettings)}
+        given |= {
+            item.field: getattr(self, item.key)
+            for item in _RUN if item.of(level) and item.field not in fields
+        }  # fmt: skip
+        given |= {
+            item.field: getattr(self, item.field).instance
+            for item in settings(RunSettings) if item.field in _TABLES and item.of(level)
+        }  # fmt: skip
+        if level == "flow":
+            (given["sharing"],) = self.sharing
+            if self.coefficients is not None:
+                given["coefficients"] = self.coefficients
+        fabric = loaded.fabric(self)
+        policy, routing = (None if not each else each[0] for each in (self.policy, self.routing))
+        routes: Routes | NotApplicable | None = None
+        if self.engine:
+            routes = loaded.routes(fabric, self.engine[0], lambda doing: None)
+        if isinstance(routes, NotApplicable):
+            raise routes
+        return Study.of(fabric, routes, level, policy, routing, self.seed, given)

@@ -1,0 +1,140 @@
+"""Commands of studies: their runs measure what the command itself prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import weft
+from weft.advice.compare import compare
+from weft.machine_room import cost
+from weft.runs.executors import InProcess
+from weft.runs.store import Store
+from weft.study.data import study_data
+from weft.study.perform import perform
+from weft.study.plan import plan
+from weft.study.spec import study_of
+
+FABRIC = "xgft:2;4,4;1,2"
+
+
+def runs_of(folder: Path, text: str) -> pl.DataFrame:
+    """Perform a study and return its runs."""
+    study = study_of(text, folder / "many.toml")
+    with Store(folder / "store", write=True) as store:
+        perform(plan(study, store), store, InProcess(), lambda progress: None)
+    runs = study_data(folder / "store").runs
+    assert runs["status"].to_list() == ["complete"] * len(runs), runs["reason"].to_list()
+    return runs
+
+
+def same(runs: pl.DataFrame, expected: pl.DataFrame, names: Any) -> None:
+    """Compare columns row by row, exactly."""
+    assert len(runs) == len(expected) > 0
+    for name in names:
+        assert runs[name].to_list() == expected[name].cast(pl.Float64).to_list(), name
+
+
+SWEEPS = [
+    ("packet", 'engine = ["dmodk", "ecmp"]', {"routes": ["dmodk", "ecmp"]}),
+    ("flow", 'engine = "dmodk"\nswitch_latency = "50ns"',
+     {"routes": ["dmodk"], "switch_latency_ns": 50}),
+    ("flit", 'engine = "minhop"\nrouter.buffer = 12',
+     {"routes": "minhop", "router": weft.Router(buffer=12)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("level", "keys", "options"), SWEEPS, ids=[each[0] for each in SWEEPS])
+def test_a_sweep_measures_what_weft_sweep_does(
+    tmp_path: Path, level: str, keys: str, options: dict[str, Any]
+) -> None:
+    runs = runs_of(
+        tmp_path,
+        f'''command = "sweep"
+fabric = "{FABRIC}"
+level = "{level}"
+pattern = "hot-spot:fraction=0.2"
+measure = "10us"
+seed = 3
+load = [0.2, 0.7]
+{keys}
+''',
+    )
+    table = weft.sweep(
+        weft.fabric(FABRIC), loads=[0.2, 0.7], level=level, pattern="hot-spot:fraction=0.2",
+        measure=10_000, seed=3, processes=1, **options,
+    )  # fmt: skip
+    assert (runs["load"].cast(pl.Float64) == table["load"]).all()
+    same(runs, table, ("offered_load", "accepted_load", "latency_mean_ns", "latency_p99_ns"))
+
+
+def test_seeds_of_a_sweep_are_those_of_weft_sweep(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        f'''command = "sweep"
+fabric = "{FABRIC}"
+measure = "5us"
+load = 0.5
+[study]
+seeds = [4, 9]
+''',
+    )
+    tables = [
+        weft.sweep(weft.fabric(FABRIC), loads=[0.5], measure=5000, seed=seed) for seed in (4, 9)
+    ]
+    same(runs, pl.concat(tables), ("latency_mean_ns", "offered_load"))
+
+
+def test_a_search_for_saturation_finds_what_weft_sweep_does(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        f'''command = "saturation"
+fabric = "{FABRIC}"
+engine = "dmodk"
+pattern = "tornado"
+measure = "10us"
+resolution = 0.1
+''',
+    )
+    table = weft.saturation_load(
+        weft.fabric(FABRIC), "dmodk", pattern="tornado", measure=10_000, resolution=0.1
+    )
+    same(runs, table, ("sustained_load", "accepted_load", "runs"))
+
+
+def test_a_comparison_measures_what_weft_compare_does(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        f'''command = "compare"
+fabric = "{FABRIC}"
+engine = ["minhop", "updn", "ecmp"]
+samples = 50
+seed = 2
+''',
+    )
+    result = compare(weft.fabric(FABRIC), ["minhop", "updn", "ecmp"], samples=50, seed=2)
+    table = pl.concat(
+        [result.table.filter(pl.col("engine") == engine) for engine in runs["engine"]]
+    )
+    named = table.rename({name: name.replace(" ", "_") for name in table.columns})
+    same(runs, named, ("ebb", "ebb_low", "max_load", "valid", "mean_hops", "lanes"))
+    tornado = result.runs_table.filter(pl.col("pattern") == "tornado")
+    expected = {row["engine"]: row["contention"] for row in tornado.iter_rows(named=True)}
+    assert runs["contention_tornado"].to_list() == [expected[each] for each in runs["engine"]]
+
+
+def test_costs_are_those_of_weft_cost(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        f'''command = "cost"
+fabric = "{FABRIC}"
+[study.product]
+rack_units = [20, 42]
+''',
+    )
+    plans = [cost(weft.fabric(FABRIC), rack_units=units) for units in (20, 42)]
+    assert runs["racks"].to_list() == [len(each.racks) for each in plans]
+    assert runs["cable_m"].to_list() == [each.cable_m for each in plans]
