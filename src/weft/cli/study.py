@@ -27,6 +27,7 @@ from weft.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalP
 from weft.runs.store import INDEX, Store
 from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
+from weft.study.resolved import resolved
 from weft.study.schema import schema
 from weft.study.spec import StudyFile, read_study
 
@@ -55,6 +56,12 @@ def study_command(
     dry_run: Annotated[
         bool,
         Parameter(help="Print the number of runs, what is done, and an estimate; run nothing."),
+    ] = False,
+    print_resolved: Annotated[
+        bool,
+        Parameter(
+            name="--resolved", help="Print the file with every key and default; run nothing."
+        ),
     ] = False,
     workers: Annotated[
         Whole | None,
@@ -147,6 +154,10 @@ def study_command(
             print(f"collected {_collect(opened):,} results of jobs")
         return 0
     study = read_study(file)
+    if print_resolved:
+        study.runs()  # report mistakes of all runs
+        print(resolved(study), end="")
+        return 0
     if dry_run:
         return _show_plan(study, folder, retry, keep_versions)
     options = slurm.checked_options(sbatch_option)

@@ -135,7 +135,7 @@ def _key(item: Setting) -> tuple[Any, Any]:
         hint = hint | None if default is None else hint
     if item.field.endswith("_ns") and item.of("packet") and item.option.levels:
         hint = Annotated[hint, AfterValidator(_countable)]
-    return hint, default
+    return Annotated[hint, Field(description=item.help), item.option], default
 
 
 def table_model(

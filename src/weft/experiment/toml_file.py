@@ -17,8 +17,8 @@ from weft.core.errors import InputError
 from weft.core.files import files_in_spec, parse_toml, read_text
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
-from weft.core.words import quoted
 from weft.core.toml_lines import KeyPath, line_of
+from weft.core.words import quoted
 from weft.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
@@ -40,7 +40,13 @@ def read_experiment(path: str | Path) -> Experiment:
         does not fit; the error names the file and line.
     """
     text = read_text(path)
-    experiment = check(parse_toml(text, path), file=path, text=text)
+    data = parse_toml(text, path)
+    for key in ("study", "command"):
+        if key in data:
+            raise InputError(
+                "describes a study: 'weft study' runs it", file=path, line=line_of(text, (key,))
+            )
+    experiment = check(data, file=path, text=text)
     return beside(experiment, Path(path).parent)
 
 
@@ -262,11 +268,14 @@ def resolved(experiment: Experiment) -> str:
             lines.append(f"{key} = {toml_text(value)}")
     for header, table in tables:
         lines += ["", header]
-        lines += [f"{_key(name)} = {toml_text(v)}" for name, v in table.items() if v is not None]
+        lines += [
+            f"{key_text(name)} = {toml_text(v)}" for name, v in table.items() if v is not None
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _key(name: str) -> str:
+def key_text(name: str) -> str:
+    """Return the name of a key as TOML."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_text(name)
 
 
@@ -278,7 +287,7 @@ def toml_text(value: Any) -> str:
         # A JSON string is a TOML string, except for one character that TOML requires escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        inside = ", ".join(f"{_key(k)} = {toml_text(v)}" for k, v in value.items())
+        inside = ", ".join(f"{key_text(k)} = {toml_text(v)}" for k, v in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_text, value))}]"

@@ -178,7 +178,10 @@ class _Reader:
                     raise self._fail(f"{name!r} is no name of a variable; expected $name", at)
                 yield (name,), given, at
                 continue
-            inner = (*path, *name.split("."))
+            # The name of a table of a list, such as that of a job, may have dots of its own.
+            tables = self._keys.get(path[0]) if len(path) == 1 else None
+            whole = isinstance(tables, list) and name in _names(tables, path[0])
+            inner = (*path, name) if whole else (*path, *name.split("."))
             self._check_path(inner, at)
             if isinstance(given, dict) and not self._labels(inner, given, at):
                 yield from self._lists(given, inner, at)
@@ -299,10 +302,7 @@ def set_key(keys: dict[str, Any], path: Path, value: Any, *, new: bool = False) 
         last = number == len(path) - 1
         if isinstance(at, list):
             table = path[number - 1]
-            names = [
-                each.get("name", f"{table}{place}") for place, each in enumerate(at, 1)
-                if isinstance(each, dict)
-            ]  # fmt: skip
+            names = _names(at, table)
             if part in names and not last:
                 found = (*found, names.index(part))
                 at = at[names.index(part)]
@@ -327,6 +327,14 @@ def set_key(keys: dict[str, Any], path: Path, value: Any, *, new: bool = False) 
         if not isinstance(at, dict | list):
             raise KeyError(f"is part of {part}, which is no table: {toml_text(at)}")
     return found
+
+
+def _names(tables: Sequence[Any], table: str) -> list[Any]:
+    """Return the names of a list of tables; by default job1, job2 and so on."""
+    return [
+        each.get("name", f"{table}{number}") if isinstance(each, dict) else None
+        for number, each in enumerate(tables, 1)
+    ]
 
 
 def _tables_copied(value: Any) -> Any:

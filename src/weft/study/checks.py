@@ -102,10 +102,18 @@ class Files:
         parts.append(part)
         if len(parts) == 1:
             return text
-        return "".join(
-            path if "." in each and (path := self.find(each)) and os.path.isfile(path) else each
-            for each in parts
-        )
+        for at, each in enumerate(parts):
+            before = parts[at - 2].strip() if at > 1 else ""
+            if "." in each or before == "file" or _names_file(before, ""):
+                path = self.find(each)
+                if path and os.path.isfile(path):
+                    parts[at] = path
+        return "".join(parts)
+
+
+def _names_file(option: str, needs: str) -> bool:
+    """Return whether an option of a spec is the name of a file."""
+    return option in ("path", "flows", "paths", needs) or option.endswith("_file")
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -137,8 +145,10 @@ def _bind(registry: Registry, text: str) -> None:
     registry.bind(*registry.parse(text))
 
 
-def check_specs(registry: Registry, texts: Iterable[str] | None, *path: str | int) -> None:
-    """Check specs of a registry; equal ones are refused.
+def check_specs(
+    registry: Registry, texts: Iterable[str] | None, files: Files, *path: str | int
+) -> None:
+    """Check specs of a registry, and that the files exist that they name; refuse equal ones.
 
     Raises
     ------
@@ -146,12 +156,12 @@ def check_specs(registry: Registry, texts: Iterable[str] | None, *path: str | in
         If one is wrong.
     """
     for number, text in enumerate(texts or ()):
-        check_with((*path, number), _bind, registry, text)
+        check_spec(registry, text, files, *path, number)
     check_distinct(texts or (), *path)
 
 
-def check_spec(registry: Registry, text: str, *path: str | int) -> None:
-    """Check a spec of a registry.
+def check_spec(registry: Registry, text: str, files: Files, *path: str | int) -> None:
+    """Check a spec of a registry, and that the files exist that it names.
 
     Raises
     ------
@@ -159,6 +169,20 @@ def check_spec(registry: Registry, text: str, *path: str | int) -> None:
         If it is wrong.
     """
     check_with(path, _bind, registry, text)
+    for option, name in _named_files(registry, text):
+        if files.find(name) is None:
+            raise WrongKey(f"{text}: {option}: there is no file {name!r}", path)
+
+
+@lru_cache(65536)
+def _named_files(registry: Registry, text: str) -> tuple[tuple[str, str], ...]:
+    """Return the options of a spec that are names of files, and these names."""
+    entry, given = registry.parse(text)
+    return tuple(
+        (option, str(value))
+        for option, value in registry.bind(entry, given).items()
+        if _names_file(option, entry.facts.get("needs", "")) and isinstance(value, str | Path)
+    )
 
 
 def check_distinct(values: Iterable[Any], *path: str | int) -> None:
@@ -205,7 +229,7 @@ def check_fabric(keys: Any, files: Files) -> None:
     check_file(files, fabric.names, "fabric", "names")
 
 
-def check_methods(keys: Any) -> None:
+def check_methods(keys: Any, files: Files) -> None:
     """Check the keys ``engine``, ``routing`` and ``level``.
 
     Raises
@@ -213,8 +237,8 @@ def check_methods(keys: Any) -> None:
     WrongKey
         If one is wrong.
     """
-    check_specs(engines, keys.engine, "engine")
-    check_specs(routings, keys.routing, "routing")
+    check_specs(engines, keys.engine, files, "engine")
+    check_specs(routings, keys.routing, files, "routing")
     check_distinct(keys.level, "level")
     if keys.routing and "flit" not in keys.level:
         raise WrongKey("routing requires level flit", ("routing",))
@@ -277,7 +301,7 @@ def check_job(job: Any, number: int, files: Files) -> None:
             else:
                 check_with(path, _without_options, text)
     check_distinct(job.workload, *where, "workload")
-    check_specs(placements, job.placement, *where, "placement")
+    check_specs(placements, job.placement, files, *where, "placement")
 
 
 def _without_options(text: str) -> None:

@@ -13,7 +13,7 @@ from weft.core.registry import did_you_mean
 from weft.report.study_data import Measure
 from weft.runs.listing import chosen_study
 from weft.runs.store import Store
-from weft.study.command_registry import command as commands
+from weft.study.command_registry import study_command as commands
 from weft.study.data import study_data
 
 #: Descriptions of the columns that every run has.

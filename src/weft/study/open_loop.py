@@ -93,10 +93,10 @@ class OpenLoopKeys(OpenLoopRuns):
             If one is wrong.
         """
         check_fabric(self, files)
-        check_methods(self)
+        check_methods(self, files)
         check_distinct(self.sharing, "sharing")
         check_policies([level for level in self.level if level != "flow"], self.policy)
-        check_spec(patterns, self.pattern, "pattern")
+        check_spec(patterns, self.pattern, files, "pattern")
         check_coefficients(self.coefficients, self.sharing, files)
 
     def methods(self) -> Iterator[dict[str, str]]:
@@ -140,8 +140,12 @@ class OpenLoopKeys(OpenLoopRuns):
         return changed
 
     def axes(self, method: Mapping[str, str]) -> dict[str, str]:
-        """Return the values of a combination that were given, not those that follow from others."""
-        return {name: value for name, value in method.items() if name in self.model_fields_set}
+        """Return the values of a combination, without a single policy or sharing model."""
+        return {
+            name: value
+            for name, value in method.items()
+            if name not in ("sharing", "policy") or len(getattr(self, name)) > 1
+        }
 
     def study(self, loaded: Loaded) -> Study:
         """Return the only configuration of these keys, ready to run.

@@ -9,6 +9,7 @@ from weft.runs.execute import Progress, execute
 from weft.runs.executors import Executor
 from weft.runs.store import PROGRESS, Store
 from weft.study.plan import Plan
+from weft.study.resolved import resolved
 
 
 def about(plan: Plan) -> dict[str, Any]:
@@ -22,7 +23,8 @@ def about(plan: Plan) -> dict[str, Any]:
         "title": study.title,
         "command": study.command.name,
         "file": str(study.path.resolve()),
-        "text": study.text,
+        "text": resolved(study),
+        "original": study.text,
         "axes": {name: list(values) for name, values in axes.items()},
         "baseline": study.baseline,
         "measures": list(study.study.measures),

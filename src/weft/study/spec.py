@@ -290,7 +290,7 @@ class StudyFile:
         for choice in itertools.product(*(range(len(axis.labels)) for axis in self.axes)):
             point: dict[str, str] = {}
             origin: dict[KeyPath, KeyPath] = {}
-            keys: dict[str, Any] = _copied(self.keys)
+            keys: dict[str, Any] = copied(self.keys)
             chosen: dict[str, Any] = {}
             for axis, at in zip(self.axes, choice, strict=True):
                 point |= zip(axis.names, axis.labels[at], strict=True)
@@ -419,12 +419,12 @@ def _unused(keys: Any) -> set[str]:
     }
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """Return a copy of tables and lists, which may then be changed."""
     if isinstance(value, Mapping):
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: copied(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_copied(each) for each in value]
+        return [copied(each) for each in value]
     return value
 
 

@@ -86,8 +86,8 @@ class CompareKeys(FabricKeys):
 def points(keys: CompareKeys, files: Files) -> list[Point]:
     """Return a run for each engine."""
     check_fabric(keys, files)
-    check_specs(engines, keys.engine, "engine")
-    check_specs(patterns, keys.pattern, "pattern")
+    check_specs(engines, keys.engine, files, "engine")
+    check_specs(patterns, keys.pattern, files, "pattern")
     common = keys.model_dump(mode="json", exclude_none=True)
     return [Point({"engine": each}, {**common, "engine": each}) for each in keys.engine]
 

@@ -61,7 +61,7 @@ _loaded = Loaded(most_routes=12)
 def points(keys: Simulation, files: Files) -> list[Point]:
     """Return the runs of an experiment; specs are checked as far as possible without running."""
     check_fabric(keys, files)
-    check_methods(keys)
+    check_methods(keys, files)
     check_distinct(keys.sharing, "sharing")
     check_policies(keys.level, keys.policy)
     check_coefficients(keys.coefficients, keys.sharing, files)
@@ -76,8 +76,11 @@ def points(keys: Simulation, files: Files) -> list[Point]:
             "engine": run.engine, "routing": run.routing, "level": run.level,
             "sharing": run.sharing, "policy": run.policy,
         }  # fmt: skip
-        # The usual policy follows from the engine, and the usual sharing model from the level.
-        given = {k: v for k, v in axes.items() if v is not None and k in keys.model_fields_set}
+        # A single policy or sharing model follows from the engine and the level.
+        for name in ("sharing", "policy"):
+            if len(getattr(keys, name) or ()) < 2:
+                axes[name] = None
+        given = {name: value for name, value in axes.items() if value is not None}
         given |= {"workload": run.workloads, "placement": run.placements}
         found.append(Point(given, _parameters(common, run)))
     return found
