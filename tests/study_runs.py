@@ -68,36 +68,36 @@ def register() -> None:
     """Register the command ``quick``."""
     from weft.experiment.spec import Part
     from weft.report.study_data import Measure
-    from weft.study.command_registry import Point, command
+    from weft.study.command_registry import Point, study_command
 
     class Quick(Part):
         number: int
         seconds: float = 0.0
 
-    def points(keys: Quick) -> list[Point]:
+    def points(keys: Quick, files: object) -> list[Point]:
         return [Point({"number": str(keys.number)}, keys.model_dump(mode="json"))]
 
-    command(
+    study_command(
         "quick",
         keys=Quick,
         points=points,
         measures=(Measure("number", "", "Number.", None), Measure("sum", "", "Sum.", None)),
-        tables=(),
-        seeded=lambda keys, seed: dict(keys),
-        paths=lambda keys, folder: keys,
+        tables={},
+        example={"number": 1},
+        seeded=lambda parameters, given, seed: dict(parameters),
     )(quick)
 
 
 @contextmanager
 def registered() -> Iterator[None]:
     """Let this process know the command for a while."""
-    from weft.study.command_registry import command
+    from weft.study.command_registry import study_command
 
     register()
     try:
         yield
     finally:
-        del command._entries["quick"]
+        del study_command._entries["quick"]
 
 
 def quick_file(folder: Path, runs: int, *, seconds: float = 0.0) -> Path:

@@ -87,7 +87,9 @@ def _unfinished_table(made: Summary) -> Table:
         table.add_row(
             escape(row["status"]),
             f"{row['runs']:,}",
-            escape((textwrap.shorten(row["reason"], MOST_LETTERS, placeholder=" ...") or "–") + more),
+            escape(
+                (textwrap.shorten(row["reason"], MOST_LETTERS, placeholder=" ...") or "–") + more
+            ),
             escape(row["where"] or "–"),
         )
     if made.unfinished.height > MOST_ROWS:
