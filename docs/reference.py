@@ -210,6 +210,7 @@ _SOURCES = {
     "weft.contention": "Contention model",
     "weft.experiment": "weft simulate",
     "weft.machine_room": "weft cost",
+    "weft.report.study_summary": "weft report",
     "weft.routing_keys": "Routing keys",
     "weft.sim.common": "Levels with time",
     "weft.sim.common.metrics": "Metrics",
