@@ -27,7 +27,7 @@ def test_prints_the_answer_first_and_writes_a_page(
     out = capsys.readouterr().out
     flat = " ".join(out.split())
     assert f"- Makespan (lower is better): {FABRICS[0]} · dfsssp is best on average" in flat
-    assert flat.index("is best on average") < flat.index("Best by each measure")
+    assert flat.index("is best on average") < flat.index("Best makespan")
     assert "does not fit │ 10 │ nue needs 2 lanes; the fabric has 1" in flat
     assert f"page: {page} (0." in out
     assert "<strong>" in page.read_text()

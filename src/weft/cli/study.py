@@ -13,24 +13,29 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.common import Whole, announced_compile
+from weft.cli.common import Whole, announced_compile, console
 from weft.cli.machine_output import emit
 from weft.cli.study_progress import Display, spent_text
 from weft.cli.study_progress import watch as show_progress
+from weft.cli.study_text import show_study
 from weft.core.errors import InputError
 from weft.core.pool import cores
 from weft.core.signals import ended_by
 from weft.core.words import clock_text
+from weft.report.study_summary import summary
 from weft.runs import shares, slurm
 from weft.runs.execute import Progress, counts
 from weft.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalProcesses
 from weft.runs.store import INDEX, Store
+from weft.study.data import study_data
 from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
 from weft.study.resolved import resolved
 from weft.study.schema import schema
 from weft.study.spec import StudyFile, read_study
 
+#: Largest number of runs whose summary is printed after a study.
+MOST_SHOWN = 20_000
 #: Exit status if a run has no complete result and fits.
 NOT_WHOLE = 1
 #: Options of which one says where and another what.
@@ -323,5 +328,8 @@ def _end(planned: Plan, store: Store, progress: Progress | None) -> int:
         print(f"weft: and {rest:,} other reasons, which the store has", file=sys.stderr)
     if progress is not None and progress.stopping:
         return _interrupted(progress)
+    if "complete" in statuses and len(planned.runs) <= MOST_SHOWN:
+        show_study(summary(study_data(store.folder, planned.study.name)), console())
+        print(f"more: weft report {shlex.quote(str(store.folder))} --out report.html")
     fine = {"complete", "does not fit"}
     return 0 if set(statuses) <= fine and "complete" in statuses else NOT_WHOLE

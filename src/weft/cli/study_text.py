@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+import polars as pl
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -52,18 +53,16 @@ def show_study(made: Summary, out: Console) -> None:
 
 
 def _best_table(made: Summary) -> Table:
-    table = Table(title="Best by each measure", title_justify="left", caption_justify="left")
-    for name in ("measure", "under", "best", "mean ± 95 %", "next", "next / best", "significant"):
+    # The main measure: a terminal is too small for all.
+    main = made.data.measures[0].name
+    rows = made.best.filter(pl.col("measure") == main)
+    scale = shown(made, made.data.measures[0])
+    table = Table(title=f"Best {scale.label}", title_justify="left", caption_justify="left")
+    for name in ("under", "best", "mean ± 95 %", "next", "next / best", "significant"):
         right = name in ("mean ± 95 %", "next / best")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
-    scales = {measure.name: shown(made, measure) for measure in made.data.measures}
-    last = None
-    for row in made.best.head(MOST_ROWS).iter_rows(named=True):
-        scale = scales[row["measure"]]
-        if last not in (None, row["measure"]):
-            table.add_section()
+    for row in rows.head(MOST_ROWS).iter_rows(named=True):
         cells = (
-            scale.label if row["measure"] != last else "",
             row["under"] or "average",
             "no choice has all results" if row["best"] is None else row["best"],
             with_interval(row["mean"], row["ci95"], scale),
@@ -71,10 +70,11 @@ def _best_table(made: Summary) -> Table:
             ratio_text(row),
             "–" if row["runner_up"] is None else verdict(row),
         )
-        last = row["measure"]
         table.add_row(*map(escape, cells))
-    if made.best.height > MOST_ROWS:
-        table.caption = f"{made.best.height - MOST_ROWS:,} more rows are in the report."
+    hidden = [f"{rows.height - MOST_ROWS:,} more rows"] * (rows.height > MOST_ROWS)
+    hidden += ["the other measures"] * (made.best.height > rows.height)
+    if hidden:
+        table.caption = f"{' and '.join(hidden)}: weft report with --out, or --measure NAME"
     return table
 
 

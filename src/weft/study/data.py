@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from weft.core.errors import WeftError
+from weft.experiment.spec import FaultsPart
+from weft.fabrics import Fabric
+from weft.fabrics.load import fabric as load_fabric
 from weft.report.study_data import Measure, StudyData
 from weft.runs.listing import chosen_study
 from weft.runs.store import Store
@@ -72,12 +77,27 @@ def study_data(
         baseline=about["baseline"],
         table=lambda key, table: _table(folder, key, table),
         versions=dict(Counter(run.build for run in runs.values())),
+        fabric=lambda key: _fabric(runs[key].parameters) if key in runs else None,
     )
 
 
 def _table(folder: str | Path, key: str, name: str) -> pl.DataFrame | None:
     with Store(folder) as store:
         return store.table(key, name)
+
+
+def _fabric(parameters: Mapping[str, Any]) -> Fabric | None:
+    """Return the fabric of a run; None if it has none, or its files have gone."""
+    source, faults = parameters.get("fabric"), parameters.get("faults")
+    if not isinstance(source, dict):
+        return None
+    try:
+        return load_fabric(
+            source["source"], format=source.get("format"), names=source.get("names"),
+            faults=FaultsPart(**(faults or {})).instance,
+        )  # fmt: skip
+    except WeftError:
+        return None
 
 
 def _number(value: Any) -> float | None:
