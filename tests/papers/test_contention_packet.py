@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -69,13 +71,12 @@ def test_late_credits_keep_an_adapter_below_its_rate() -> None:
 
 
 def test_starts_differ_and_are_not_part_of_the_times() -> None:
-    fabric, routes = packet.one_switch(5)
-    apart = ([0, 2], [1, 3])
-    (alone,) = packet.packet_times(([0], [1]), 1 << 16, packet.Variant("x"), fabric, routes)
     late = packet.Variant("late", start_ns=1e5)
-    assert packet.packet_times(apart, 1 << 16, late, fabric, routes) == pytest.approx([alone] * 2)
-    shared = packet.packet_times(([0, 2], [1, 1]), 1 << 16, late, fabric, routes)
-    assert shared.max() < 2 * alone
+    (apart, shared), alpha = packet.measure([([0, 2], [1, 3]), ([0, 2], [1, 1])], late, 5, 1 << 16)
+    _, alone = packet.measure([], packet.Variant("x"), 5, 1 << 16)
+    assert alpha == pytest.approx(alone)
+    assert apart.time_s == pytest.approx([alone * (1 << 16)] * 2)
+    assert shared.time_s.max() < 2 * alone * (1 << 16)
 
 
 def test_the_study_reports_errors_by_variant_and_size(
@@ -104,13 +105,14 @@ def test_the_study_reports_errors_by_variant_and_size(
 
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_an_interrupt_leaves_the_variants_that_are_done(monkeypatch, number: int) -> None:
-    def measure(graphs, variant, *more, **options):
-        if variant is packet.VARIANTS[number]:
+    @functools.wraps(packet.packet_times)
+    def times(shared, case, watch):
+        if case.variant == packet.VARIANTS[number]:
             raise KeyboardInterrupt
-        return measured(graphs, variant, *more, **options)
+        return real(shared, case, watch)
 
-    measured = packet.measure
-    monkeypatch.setattr(packet, "measure", measure)
+    real = packet.packet_times
+    monkeypatch.setattr(packet, "packet_times", times)
     study = contention_model(edges=2, graphs=2, shapes=2, packet_graphs=3)
     printed = f"{number} of {len(packet.VARIANTS)} variants"
     assert study.partial == printed

@@ -23,7 +23,6 @@ import weft
 from weft.core.errors import InputError
 from weft.papers.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
 from weft.papers.kns import machine
-from weft.papers.kns import runs as kns_runs
 from weft.papers.kns.benchmarks import (
     BENCHMARKS,
     METRICS,
@@ -50,10 +49,11 @@ from weft.papers.kns.runs import (
     Run,
     Setting,
     measure,
-    measure_all,
     study_runs,
 )
 from weft.papers.kns.study import CLAIMS, KnsStudy, kns_infiniband
+from weft.runs.execute import Progress
+from weft.runs.typed import IN_MEMORY, Results
 from weft.sim.static.loads import link_loads
 from weft.workload import Kind, load_workload
 
@@ -722,34 +722,33 @@ def test_the_number_of_processes_does_not_matter(study: KnsStudy) -> None:
         for run in study_runs((1,), SMALL[:1], seeds=(1,), beyond=False, choices=False)
         if run.network == KNS
     ]
-    parallel = measure_all(runs, PACKETS, processes=2)
-    assert parallel == [measure(PACKETS, run) for run in runs]
+    parallel = IN_MEMORY.of("kns", measure, PACKETS, runs, processes=2)
+    assert parallel == {run: measure(PACKETS, run) for run in runs}
 
 
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def tell(watch: kns_runs.Watch, done: int, runs: int) -> None:
-        if done >= number:
+def interrupted_at(number: int) -> Results:
+    def watch(progress: Progress) -> None:
+        if sum(progress.done.values()) >= number:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(kns_runs.Watch, "__call__", tell)
+    return Results(watch=watch)
 
 
-def test_an_interrupt_ends_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupt_at(monkeypatch, 2)
+def test_an_interrupt_ends_the_workers() -> None:
     runs = study_runs((1,), ("pingpong-latency", "hpcg"), seeds=(1,), beyond=False, choices=False)
-    actual = [each.run for each in measure_all(runs, FLOWS, processes=2)]
+    actual = list(interrupted_at(2).of("kns", measure, FLOWS, runs, processes=2))
     assert 2 <= len(actual) < len(runs)
     assert actual == [run for run in runs if run in actual]
     assert not multiprocessing.active_children()
 
 
-def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_path) -> None:
+def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, tmp_path) -> None:
     # All runs of natural-ring-latency end, then one run of pingpong-latency.
     num_runs = study.runs.filter(pl.col("benchmark") == "natural-ring-latency").height + 1
-    interrupt_at(monkeypatch, num_runs)
     actual = kns_infiniband(
-        ranks_per_node=(1,), benchmarks=SMALL, placements=2, processes=1, out=tmp_path
-    )
+        ranks_per_node=(1,), benchmarks=SMALL, placements=2, processes=1, out=tmp_path,
+        results=interrupted_at(num_runs),
+    )  # fmt: skip
     assert (study.partial, actual.partial) == ("", f"{num_runs} of {study.asked} runs")
     assert_frame_equal(
         actual.runs,
@@ -778,10 +777,10 @@ def test_an_interrupt_leaves_a_partial_study(study: KnsStudy, monkeypatch, tmp_p
     assert_frame_equal(pl.read_parquet(tmp_path / "results.parquet"), actual.results)
 
 
-def test_an_interrupt_before_any_run_is_raised(monkeypatch, tmp_path) -> None:
-    interrupt_at(monkeypatch, 0)
+def test_an_interrupt_before_any_run_is_raised(tmp_path) -> None:
+    options = {"ranks_per_node": (1,), "benchmarks": SMALL, "processes": 1, "out": tmp_path}
     with pytest.raises(KeyboardInterrupt):
-        kns_infiniband(ranks_per_node=(1,), benchmarks=SMALL, processes=1, out=tmp_path)
+        kns_infiniband(**options, results=interrupted_at(0))
     assert not list(tmp_path.iterdir())
 
 
@@ -789,17 +788,17 @@ def test_an_interrupt_before_any_run_is_raised(monkeypatch, tmp_path) -> None:
 SIGNALLED = """
 import os, sys
 from weft.cli import main
-from weft.papers.kns import runs
+from weft.cli.study_progress import Display
 
 number = int(sys.argv.pop(1))
 told = []
 
-def tell(watch, done, all_of):
-    if done >= 3 and not told:
-        told.append(done)
+def update(display, progress):
+    if progress.done.get("complete", 0) >= 3 and not told:
+        told.append(progress)
         os.killpg(0, number)
 
-runs.Watch.__call__ = tell
+Display.update = update
 raise SystemExit(main(sys.argv[1:]))
 """
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import importlib
 from collections import Counter
 from itertools import pairwise
@@ -224,14 +225,16 @@ def test_an_interrupt_leaves_the_seeds_that_are_done(
 ) -> None:
     calls = []
 
+    study = importlib.import_module("weft.papers.multipath.study")
+    one = study._measure
+
+    @functools.wraps(one)
     def measure(*arguments: object) -> object:
         if len(calls) == runs:
             raise KeyboardInterrupt
         calls.append(arguments)
         return one(*arguments)
 
-    study = importlib.import_module("weft.papers.multipath.study")
-    one = study._measure
     options = {"flows": 20, "k": (4, 6), "processes": 1}
     monkeypatch.setattr(study, "_measure", measure)
     if seeds is None:

@@ -30,12 +30,12 @@ from weft.papers.qsnet.runs import (
     Run,
     fabric_of,
     measure,
-    measure_all,
     study_runs,
     workload_of,
 )
 from weft.papers.qsnet.study import made, qsnet_evaluation
 from weft.papers.qsnet.verdicts import CLAIMS, PRINTED, Evidence
+from weft.runs.typed import Results
 from weft.sim.common.congestion_matrix import congestion_matrix
 from weft.workload.sources import transfers
 
@@ -307,11 +307,11 @@ def test_the_result_does_not_depend_on_the_processes() -> None:
 
 
 def test_runs_of_several_figures_are_simulated_once() -> None:
-    seen: list[int] = []
-    runs = [Run(figure, "hot", 4, short=True) for figure in ("16", "x")]
-    measured = measure_all(runs, 1, lambda _, tasks: seen.append(tasks))
-    assert set(seen) == {1}
-    assert [each.run for each in measured] == runs
+    seen: set[int] = set()
+    results = Results(watch=lambda progress: seen.add(progress.runs))
+    qsnet_evaluation(seeds=2, figures=("9", "10"), quick=True, processes=1, results=results)
+    runs = study_runs(("9", "10"), range(2), choices=False, quick=True)
+    assert seen == {len({replace(run, figure="") for run in runs})}
 
 
 @pytest.mark.parametrize(

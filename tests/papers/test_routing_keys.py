@@ -42,11 +42,11 @@ from weft.papers.routing_keys.runs import (
     _routes_of,
     jobs_of,
     measure,
-    measure_all,
     study_runs,
 )
 from weft.papers.routing_keys.study import FIGURES, made, routing_keys
 from weft.papers.routing_keys.verdicts import CLAIMS, Evidence
+from weft.runs.typed import Results
 from weft.sim.static.loads import link_loads
 from weft.workload.jobs import combine
 
@@ -188,10 +188,13 @@ def test_phases_that_wait_for_their_key_take_the_latency_longer() -> None:
 
 
 def test_runs_of_several_figures_are_simulated_once() -> None:
-    seen: list[int] = []
+    seen: set[int] = set()
     runs = [replace(ONE, figure=figure, policy="dmodk") for figure in ("6", "keys")]
-    measured = measure_all(runs, 1, lambda _, tasks: seen.append(tasks))
-    assert set(seen) == {1}
+    known = Results(watch=lambda progress: seen.add(progress.runs)).of(
+        "routing-keys", measure, None, runs, 1, alone=lambda run: replace(run, figure="")
+    )
+    measured = list(known.values())
+    assert seen == {1}
     assert [each.run for each in measured] == runs
     assert measured[0].worst_us == measured[1].worst_us
 

@@ -12,22 +12,31 @@ import cyclopts
 
 from weft.cli.common import Whole, announced_compile, check_folder
 from weft.cli.machine_output import emit
+from weft.cli.study_progress import Display
 from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
 from weft.core.registry import Entry, convert
 from weft.core.signals import ended_by
 from weft.papers import paper
+from weft.runs.typed import Results
 
 #: Type of a study's option -> type on the command line. Other options are text; a list has commas.
 _KINDS: dict[Any, Any] = {
     bool: bool, int: Whole, int | None: Whole | None, float: float, Path | None: Path | None,
 }  # fmt: skip
 
+#: The option that every study has, and its help.
+_STORE = Parameter("store", Parameter.KEYWORD_ONLY, default=None)
+_OF_STORE = (
+    "Folder that keeps the result of each run as soon as it is known. Runs that it has are not "
+    "computed again, also after an interrupt or with more seeds."
+)
+
 
 def _command(entry: Entry) -> Callable[..., int]:
     """Return the command of a study, with the options of its function and their help."""
 
-    def command(**given: Any) -> int:
+    def command(store: Path | None = None, **given: Any) -> int:
         hints = get_type_hints(entry.function, include_extras=True)
         arguments = {
             name: convert(value, hints[name], _flag(name))
@@ -36,8 +45,8 @@ def _command(entry: Entry) -> Callable[..., int]:
         }
         check_folder("--out", arguments.get("out"))
         bound = paper.bind(entry, arguments)
-        with announced_compile():
-            study = entry.function(**bound)
+        with announced_compile(), Display() as display:
+            study = entry.function(**bound, results=Results(store, display.update, _say))
         claims = getattr(study, "claims_frame", None)
         emit(text=study.text, files=study.files, **({} if claims is None else {"claims": claims}))
         sys.stdout.write(study.text().rstrip("\n") + "\n")
@@ -52,13 +61,20 @@ def _command(entry: Entry) -> Callable[..., int]:
     texts = meanings(entry.explanation)
     hints = get_type_hints(entry.function, include_extras=True)
     options = [
-        _option(name, option, hints[name], texts.get(name, ""))
-        for name, option in entry.options.items()
+        *(
+            _option(name, option, hints[name], texts.get(name, ""))
+            for name, option in entry.options.items()
+        ),
+        _option("store", _STORE, Path | None, _OF_STORE),
     ]
     command.__signature__ = Signature(options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
     command.__doc__ = sections(entry.explanation)[0][1]
     return command
+
+
+def _say(text: str) -> None:
+    print(f"weft: {text}", file=sys.stderr)
 
 
 def _flag(name: str) -> str:

@@ -3,11 +3,14 @@
 A study is added by a file with one function::
 
     @paper("multipath-ecmp")
-    def multipath_ecmp(*, seeds: int = 30, out: Path | None = None) -> Study: ...
+    def multipath_ecmp(
+        *, seeds: int = 30, results: Results = IN_MEMORY, out: Path | None = None
+    ) -> Study: ...
 
-Its parameters are the options of the study. If `out` is given, the function writes figures and
-tables to that folder, and the result lists the files. On a KeyboardInterrupt the function returns
-the results so far, or raises the interrupt if there are none.
+Its parameters are the options of the study, but for `results`, which computes all runs of the study
+and may keep them in a store (`weft.runs.typed.Results`). If `out` is given, the function writes
+figures and tables to that folder, and the result lists the files. On a KeyboardInterrupt the
+function returns the results so far, or raises the interrupt if there are none.
 `weft.papers.reported_study.ReportedStudy` makes text and files from parts, tables and figures.
 """
 
@@ -18,7 +21,7 @@ from typing import Protocol
 
 from weft.core.registry import Registry
 
-paper = Registry("paper", "weft.papers", "weft.papers")
+paper = Registry("paper", "weft.papers", "weft.papers", pipeline=("results",))
 
 
 class Study(Protocol):

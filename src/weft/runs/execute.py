@@ -101,7 +101,7 @@ def execute(
     keep: Callable[[Task, Packed, float, int], None],
     limits: Limits,
     progress: Progress,
-    file: Path,
+    file: Path | None,
     watch: Callable[[Progress], None],
 ) -> bool:
     """Run tasks and keep each result as soon as it is known.
@@ -122,7 +122,7 @@ def execute(
     progress
         Progress, which is updated.
     file
-        File to which the progress is written now and then.
+        File to which the progress is written now and then; None to write none.
     watch
         Function that is called after each run.
 
@@ -144,11 +144,15 @@ def execute(
         while not progress.stopping and (task := next(waiting, None)) is not None:
             yield task
 
+    def write() -> None:
+        if file is not None:
+            progress.write(file)
+
     def tell() -> None:
         nonlocal written
         if time.monotonic() - written >= _WRITE_S:
             written = time.monotonic()
-            progress.write(file)
+            write()
         watch(progress)
 
     with executor, held_signals() as raise_held:
@@ -176,7 +180,7 @@ def execute(
             raise
         finally:
             progress.ended = True
-            progress.write(file)
+            write()
     return not progress.stopping
 
 

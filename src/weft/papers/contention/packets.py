@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,7 +22,6 @@ from weft.contention import INFINIBAND, PenaltyModel, predict
 from weft.contention.calibration import (
     COEFFICIENTS,
     ERROR_COLUMNS,
-    Calibration,
     errors_by_edge,
     errors_by_size,
     fit,
@@ -29,10 +29,10 @@ from weft.contention.calibration import (
 from weft.contention.measurements import Measurement
 from weft.contention.shapes import all_shapes
 from weft.core.columns import Column, frame_of_rows
-from weft.core.pool import run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routes import Routes, TableRoutes, VirtualLanes
+from weft.runs.typed import Results
 from weft.sim.packet import Hardware
 from weft.sim.simulate import simulate
 from weft.workload import Workload, WorkloadBuilder
@@ -198,6 +198,7 @@ class PacketComparison:
         }
 
 
+@lru_cache(maxsize=8)
 def one_switch(nodes: int, lanes: int = 1) -> tuple[Fabric, Routes]:
     """Return one switch with hosts, and routes that assign lanes to destinations cyclically."""
     fabric = build(f"xgft:1;{nodes};1,rate={RATE_GBPS:g}")
@@ -209,9 +210,8 @@ def one_switch(nodes: int, lanes: int = 1) -> tuple[Fabric, Routes]:
     )
 
 
-def processes(graph: Graph, size_bytes: int, start_ns: NDArray[np.float64]) -> Workload:
+def processes(edges: int, size_bytes: int, start_ns: NDArray[np.float64]) -> Workload:
     """Return a workload with two ranks per communication: even ranks send, odd ranks receive."""
-    edges = len(graph[0])
     builder = WorkloadBuilder(2 * edges)
     for edge in range(edges):
         if start_ns[edge]:
@@ -221,32 +221,66 @@ def processes(graph: Graph, size_bytes: int, start_ns: NDArray[np.float64]) -> W
     return builder.build()
 
 
-def packet_times(
-    graph: Graph,
-    size_bytes: int,
-    variant: Variant,
-    fabric: Fabric,
-    routes: Routes,
-    watch: Watch = lambda _: None,
-) -> NDArray[np.float64]:
-    """Return the seconds from each communication's start to its arrival, float64 [edges].
+@dataclass(frozen=True)
+class Case:
+    """One run: a graph on a switch.
 
-    Random start times depend only on the graph and on `variant.start_ns`. `watch` is called at
-    intervals; an exception that it raises ends the run.
+    Parameters
+    ----------
+    variant
+        Hardware and protocol.
+    sources, destinations
+        Nodes of each communication.
+    nodes
+        Number of hosts of the switch.
+    size_bytes
+        Size of every message.
     """
-    edges = len(graph[0])
-    random = np.random.default_rng([edges, *graph[0], *graph[1]])
+
+    variant: Variant
+    sources: tuple[int, ...]
+    destinations: tuple[int, ...]
+    nodes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Times:
+    """Result of a run: s from each communication's start to its arrival, float64 [edges]."""
+
+    time_s: NDArray[np.float64]
+
+
+def packet_times(_: None, case: Case, watch: Watch = lambda _: None) -> Times:
+    """Return the times of a graph.
+
+    Random start times depend only on the graph and on `start_ns` of the variant. `watch` is called
+    at intervals; an exception that it raises ends the run.
+    """
+    variant, edges = case.variant, len(case.sources)
+    fabric, routes = one_switch(case.nodes, variant.lanes)
+    random = np.random.default_rng([edges, *case.sources, *case.destinations])
     start_ns = np.round(random.random(edges) * variant.start_ns, 3)
-    placement = np.ravel(np.stack(graph, 1))
+    placement = np.ravel(np.stack((case.sources, case.destinations), 1))
     result = simulate(
-        fabric, routes, processes(graph, size_bytes, start_ns), placement,
-        hardware=variant.hardware, eager_bytes=size_bytes if variant.eager else 0, progress=watch,
-        level="packet",
+        fabric, routes, processes(edges, case.size_bytes, start_ns), placement,
+        hardware=variant.hardware, eager_bytes=case.size_bytes if variant.eager else 0,
+        progress=watch, level="packet",
     )  # fmt: skip
     if not result.complete:
         raise KeyboardInterrupt  # only an interrupt ends a run early
     arrived: NDArray[np.float64] = result.arrived_ns[result.workload.messages]
-    return (arrived - start_ns) * 1e-9
+    return Times((arrived - start_ns) * 1e-9)
+
+
+def cases(
+    graphs: Sequence[Graph], variant: Variant, nodes: int, size_bytes: int = SIZE_BYTES
+) -> list[Case]:
+    """Return the runs of graphs, and last that of one communication alone."""
+    return [
+        Case(variant, tuple(sources), tuple(destinations), nodes, size_bytes)
+        for sources, destinations in (*graphs, ([0], [1]))
+    ]
 
 
 def measure(
@@ -254,7 +288,7 @@ def measure(
     variant: Variant,
     nodes: int,
     size_bytes: int = SIZE_BYTES,
-    watch: Watch = lambda _: None,
+    times: Callable[[Case], Times] = lambda case: packet_times(None, case),
 ) -> tuple[list[Measurement], float]:
     """Return the times of graphs, and the time per byte of one communication alone, in s.
 
@@ -268,23 +302,19 @@ def measure(
         Number of hosts of the switch.
     size_bytes
         Size of every message.
-    watch
-        As in `packet_times`.
+    times
+        Function that returns the result of a run; by default it is computed.
     """
-    fabric, routes = one_switch(nodes, variant.lanes)
-
-    def times(graph: Graph) -> NDArray[np.float64]:
-        return packet_times(graph, size_bytes, variant, fabric, routes, watch)
-
+    *runs, alone = cases(graphs, variant, nodes, size_bytes)
     measured = [
         Measurement(
             " ".join(f"{a}->{b}" for a, b in zip(*graph, strict=True)) + f" ({number})",
             np.array(graph[0]), np.array(graph[1]),
-            np.full(len(graph[0]), size_bytes), times(graph),
+            np.full(len(graph[0]), size_bytes), times(run).time_s,
         )
-        for number, graph in enumerate(graphs)
+        for number, (graph, run) in enumerate(zip(graphs, runs, strict=True))
     ]  # fmt: skip
-    return measured, float(times(([0], [1]))[0]) / size_bytes
+    return measured, float(times(alone).time_s[0]) / size_bytes
 
 
 def maxmin_times(graphs: Sequence[Graph], nodes: int) -> NDArray[np.float64]:
@@ -296,7 +326,7 @@ def maxmin_times(graphs: Sequence[Graph], nodes: int) -> NDArray[np.float64]:
     times = []
     for graph in graphs:
         placement = np.ravel(np.stack(graph, 1))
-        work = processes(graph, SIZE_BYTES, np.zeros(len(graph[0])))
+        work = processes(len(graph[0]), SIZE_BYTES, np.zeros(len(graph[0])))
         result = simulate(
             fabric, routes, work, placement, latency_ns=0.0, switch_latency_ns=0.0, eager_bytes=0
         )
@@ -317,19 +347,10 @@ def _variant_row(
     ]  # fmt: skip
 
 
-def calibrated(
-    variant: Variant, nodes: int, watch: Watch = lambda _: None
-) -> tuple[Calibration, list[Measurement], float]:
-    """Fit the coefficients to all graphs of up to `FIT_EDGES` edges.
-
-    Return the coefficients, the times of the graphs, and the time per byte. The time per byte is
-    that of one communication alone and is not fitted.
-    """
-    shapes: list[Graph] = [
-        ([a for a, _ in shape], [b for _, b in shape]) for shape in all_shapes(FIT_EDGES)
-    ]
-    measured, alpha = measure(shapes, variant, nodes, watch=watch)
-    return fit(measured, fit_bandwidth=False), measured, alpha
+@cache
+def _fitted_graphs() -> list[Graph]:
+    """Return all graphs of up to `FIT_EDGES` communications."""
+    return [([a for a, _ in shape], [b for _, b in shape]) for shape in all_shapes(FIT_EDGES)]
 
 
 def _mean_and_max(
@@ -339,14 +360,17 @@ def _mean_and_max(
     return float(error.mean()), float(error.max())
 
 
+def _nodes_of(graph: Graph) -> int:
+    return max(max(each) for each in graph) + 1
+
+
 def _measured_rows(
-    figure_4: Mapping[str, Graph], variant: Variant, watch: Watch
+    figure_4: Mapping[str, Graph], variant: Variant, times: Callable[[Case], Times]
 ) -> list[list[object]]:
     """Return rows with the paper's measured times and those of the packet level."""
     rows: list[list[object]] = []
     for name, graph in figure_4.items():
-        nodes = max(max(each) for each in graph) + 1
-        (result,), alpha = measure([graph], variant, nodes, MEASURED_BYTES, watch)
+        (result,), alpha = measure([graph], variant, _nodes_of(graph), MEASURED_BYTES, times)
         ours = result.time_s / (alpha * MEASURED_BYTES)
         model = predict(*graph, 1.0, 0.0, 1.0)
         for edge, seconds in enumerate(MEASURED_4[name]):
@@ -361,13 +385,11 @@ def _measured_rows(
 
 
 def compare(
-    graphs: Sequence[Graph],
-    nodes: int,
-    figure_4: Mapping[str, Graph],
+    graphs: Sequence[Graph], nodes: int, figure_4: Mapping[str, Graph], results: Results
 ) -> PacketComparison:
     """Compute the model's errors on random graphs for `VARIANTS`, and fit coefficients for `TOLD`.
 
-    After a KeyboardInterrupt the result contains the variants completed so far.
+    After an interrupt the result contains the variants completed so far.
 
     Parameters
     ----------
@@ -377,69 +399,58 @@ def compare(
         Number of hosts of the switch; increased to `FIT_EDGES` + 1 if smaller.
     figure_4
         The paper's graphs whose measured times are in `MEASURED_4`.
+    results
+        Where the results of runs are kept.
     """
     nodes = max(nodes, FIT_EDGES + 1)
-    shared = _Shared(graphs, nodes, figure_4, maxmin_times(graphs, nodes))
-    results = [each for each in run_all(_compared, shared, VARIANTS, 1)[0] if each is not None]
-    details = [more for _, more in results if more is not None]
+    needed = {variant: cases(graphs, variant, nodes) for variant in VARIANTS}
+    for variant in TOLD:
+        needed[variant] += cases(_fitted_graphs(), variant, nodes)
+        for graph in figure_4.values():
+            needed[variant] += cases([graph], variant, _nodes_of(graph), MEASURED_BYTES)
+    runs = [case for each in needed.values() for case in each]
+    known = results.of("contention-model", packet_times, None, runs, processes=1)
+    times = known.__getitem__
+    maxmin = maxmin_times(graphs, nodes)
+    variants: list[list[object]] = []
+    errors = [frame_of_rows(PACKET_ERROR_COLUMNS, [])]
+    measured: list[list[object]] = []
+    coefficients: list[list[object]] = []
+    fitted: list[list[object]] = []
+    for variant in VARIANTS:
+        if not all(case in known for case in needed[variant]):
+            continue
+        name = variant.name
+        random, alpha = measure(graphs, variant, nodes, times=times)
+        variants.append(_variant_row(variant, random, alpha, maxmin))
+        if variant not in TOLD:
+            continue
+        by_size = errors_by_size(random, INFINIBAND, alpha)
+        errors.append(by_size.select(pl.lit(name).alias("variant"), pl.all()))
+        measured += _measured_rows(figure_4, variant, times)
+        small, small_alpha = measure(_fitted_graphs(), variant, nodes, times=times)
+        # The time per byte is that of one communication alone and is not fitted.
+        calibration = fit(small, fit_bandwidth=False)
+        model, uncertainty = calibration.model, calibration.uncertainty
+        coefficients += [
+            [name, each, getattr(model, each), uncertainty[each], getattr(INFINIBAND, each)]
+            for each in COEFFICIENTS
+        ]
+        fitted += [
+            [
+                name, which, *_mean_and_max(tested, INFINIBAND, per_byte),
+                *_mean_and_max(tested, model, per_byte),
+            ]
+            for which, tested, per_byte in (
+                (f"all of up to {FIT_EDGES}", small, small_alpha),
+                ("random", random, alpha),
+            )
+        ]  # fmt: skip
     return PacketComparison(
         len(graphs),
-        frame_of_rows(VARIANT_COLUMNS, [row for row, _ in results]),
-        pl.concat([frame_of_rows(PACKET_ERROR_COLUMNS, []), *(each.errors for each in details)]),
-        frame_of_rows(PACKET_MEASURED_COLUMNS, [row for each in details for row in each.measured]),
-        frame_of_rows(PACKET_FIT_COLUMNS, [row for each in details for row in each.coefficients]),
-        frame_of_rows(PACKET_FITTED_COLUMNS, [row for each in details for row in each.fitted]),
-    )
-
-
-class _Shared(NamedTuple):
-    """Arguments of `compare`, and the times under max-min fairness."""
-
-    graphs: Sequence[Graph]
-    nodes: int
-    figure_4: Mapping[str, Graph]
-    maxmin: NDArray[np.float64]
-
-
-class _Details(NamedTuple):
-    """Rows of a variant in `TOLD` for all tables but the first."""
-
-    errors: pl.DataFrame
-    measured: list[list[object]]
-    coefficients: list[list[object]]
-    fitted: list[list[object]]
-
-
-def _compared(
-    shared: _Shared, variant: Variant, watch: Watch
-) -> tuple[list[object], _Details | None]:
-    """Return the row of a variant in the first table, and its details if it is in `TOLD`."""
-    measured, alpha = measure(shared.graphs, variant, shared.nodes, watch=watch)
-    row = _variant_row(variant, measured, alpha, shared.maxmin)
-    if variant not in TOLD:
-        return row, None
-    by_size = errors_by_size(measured, INFINIBAND, alpha)
-    calibration, small, small_alpha = calibrated(variant, shared.nodes, watch)
-    coefficients: list[list[object]] = [
-        [
-            variant.name, name, getattr(calibration.model, name), calibration.uncertainty[name],
-            getattr(INFINIBAND, name),
-        ]
-        for name in COEFFICIENTS
-    ]  # fmt: skip
-    fitted: list[list[object]] = [
-        [
-            variant.name, which, *_mean_and_max(cases, INFINIBAND, per_byte),
-            *_mean_and_max(cases, calibration.model, per_byte),
-        ]
-        for which, cases, per_byte in (
-            (f"all of up to {FIT_EDGES}", small, small_alpha),
-            ("random", measured, alpha),
-        )
-    ]  # fmt: skip
-    return row, _Details(
-        by_size.select(pl.lit(variant.name).alias("variant"), pl.all()),
-        _measured_rows(shared.figure_4, variant, watch),
-        coefficients,
-        fitted,
+        frame_of_rows(VARIANT_COLUMNS, variants),
+        pl.concat(errors),
+        frame_of_rows(PACKET_MEASURED_COLUMNS, measured),
+        frame_of_rows(PACKET_FIT_COLUMNS, coefficients),
+        frame_of_rows(PACKET_FITTED_COLUMNS, fitted),
     )

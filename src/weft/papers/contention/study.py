@@ -32,6 +32,7 @@ from weft.papers.contention.report import (
     Printed,
 )
 from weft.papers.paper_registry import paper
+from weft.runs.typed import IN_MEMORY, Results
 
 Edges = tuple[tuple[int, int], ...]
 
@@ -59,6 +60,7 @@ def contention_model(
     shapes: int = 5,
     packet_graphs: int = 0,
     seed: int = 0,
+    results: Results = IN_MEMORY,
     out: Path | None = None,
 ) -> ContentionStudy:
     """Contention graphs and penalty coefficients on InfiniBand (Martinasso and Mehaut 2011).
@@ -81,6 +83,8 @@ def contention_model(
         variants of adapters and switches; 200 graphs take about a minute.
     seed
         Seed of the random graphs.
+    results
+        Where the results of runs are kept, and who is told of the progress.
     out
         Folder for the figure and tables; without it no files are written.
 
@@ -108,7 +112,7 @@ def contention_model(
     if out is not None:
         make_folder(out)  # fails before the computation
     times = _random_times(edges, graphs, nodes, seed)
-    packets = _packets(packet_graphs, nodes, seed)
+    packets = _packets(packet_graphs, nodes, seed, results)
     return ContentionStudy(
         parameters={
             "edges": edges, "graphs": graphs, "nodes": nodes, "shapes": shapes,
@@ -236,7 +240,9 @@ def _random_times(edges: int, graphs: int, nodes: int, seed: int) -> pl.DataFram
     return frame_of_rows(TIME_COLUMNS, rows)
 
 
-def _packets(graphs: int, nodes: int, seed: int) -> packet.PacketComparison | None:
+def _packets(
+    graphs: int, nodes: int, seed: int, results: Results
+) -> packet.PacketComparison | None:
     if not graphs:
         return None
     sizes = MOST_PACKET_EDGES - 1
@@ -245,7 +251,7 @@ def _packets(graphs: int, nodes: int, seed: int) -> packet.PacketComparison | No
         for number in range(graphs)
     ]
     figure_4 = {graph: _ends(edges) for graph, edges in FIGURE_4.items()}
-    return packet.compare(drawn, nodes, figure_4)
+    return packet.compare(drawn, nodes, figure_4, results)
 
 
 def _distinct(times: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Runs of the KNS study: their list, one run, and all runs over several processes."""
+"""Runs of the KNS study: their list, and one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.core.pool import cores, run_all
 from weft.papers.kns import machine
 from weft.papers.kns.benchmarks import (
     BENCHMARKS,
@@ -19,7 +18,6 @@ from weft.papers.kns.benchmarks import (
     most_at_once,
 )
 from weft.papers.kns.machine import Engines, Placement
-from weft.papers.progress import Watch
 from weft.sim.simulate import simulate
 from weft.workload import Workload
 
@@ -179,6 +177,15 @@ def study_runs(
     return tuple(runs)
 
 
+def begin_order(run: Run) -> tuple[int, int, str]:
+    """Return the key by which runs are sorted before they begin.
+
+    The longest are first. Runs of one workload are adjacent, so that a process builds it once.
+    """
+    slow = _SLOW_FIRST.index(run.benchmark) if run.benchmark in _SLOW_FIRST else len(_SLOW_FIRST)
+    return -run.ranks_per_node, slow, run.benchmark
+
+
 @lru_cache(maxsize=4)
 def _workload(benchmark: str, variant: str, ranks_per_node: int, full: bool) -> Workload:
     ranks = machine.HOSTS * ranks_per_node
@@ -247,35 +254,3 @@ def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _:
         max(most_at_once(work, part[0]) for part in parts),
         every_pair_alike(work),
     )
-
-
-def measure_all(
-    runs: Sequence[Run], setting: Setting, processes: int | None = None
-) -> list[Measured]:
-    """Simulate all runs; the result does not depend on the number of processes.
-
-    After a KeyboardInterrupt only the complete runs are returned, in the order of `runs`.
-
-    Parameters
-    ----------
-    runs, setting
-        The runs and their parameters.
-    processes
-        Number of worker processes; by default one per core.
-
-    Raises
-    ------
-    InputError
-        If worker processes ended unexpectedly.
-    """
-    # Runs of one workload are adjacent, so that a process builds it once.
-    slow = {name: index for index, name in enumerate(_SLOW_FIRST)}
-    tasks = sorted(
-        runs,
-        key=lambda run: (
-            -run.ranks_per_node, slow.get(run.benchmark, len(slow)), run.benchmark
-        ),
-    )  # fmt: skip
-    measured, _ = run_all(measure, setting, tasks, processes or cores(), Watch())
-    results = {each.run: each for each in measured if each is not None}
-    return [results[run] for run in runs if run in results]

@@ -21,8 +21,9 @@ from weft.papers.kns.evidence import Evidence, every_choice, hold
 from weft.papers.kns.frames import lanes_frame, results_frame, runs_frame
 from weft.papers.kns.machine import CORES, Engines, check_ranks
 from weft.papers.kns.report import KnsStudy
-from weft.papers.kns.runs import Level, Setting, measure_all, study_runs
+from weft.papers.kns.runs import Level, Setting, begin_order, measure, study_runs
 from weft.papers.paper_registry import paper
+from weft.runs.typed import IN_MEMORY, Results
 
 CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
 
@@ -40,6 +41,7 @@ def kns_infiniband(
     beyond: bool = True,
     full: bool = False,
     processes: int | None = None,
+    results: Results = IN_MEMORY,
     out: Path | None = None,
 ) -> KnsStudy:
     """The KNS topology and Hybrid-DOR on InfiniBand, compared with a slimmed fat tree.
@@ -71,6 +73,8 @@ def kns_infiniband(
         Whether to use larger sizes, with about 15 times as many packets.
     processes
         Number of worker processes; by default one per core. The result does not depend on it.
+    results
+        Where the results of runs are kept, and who is told of the progress.
     out
         Folder for figures and tables; without it no files are written.
 
@@ -88,7 +92,9 @@ def kns_infiniband(
         ranks_per_node, chosen, seeds=range(seed, seed + placements), beyond=beyond,
         choices=choices, full=full,
     )  # fmt: skip
-    measured = measure_all(runs, Setting(level, engines, full), processes)
+    setting = Setting(level, engines, full)
+    known = results.of("kns-infiniband", measure, setting, runs, processes, first=begin_order)
+    measured = list(known.values())
     if not measured:
         raise KeyboardInterrupt
     return KnsStudy(

@@ -24,7 +24,7 @@ from weft.core.arguments import whole_number
 from weft.core.columns import frame_of_rows
 from weft.core.errors import InputError
 from weft.core.files import make_folder
-from weft.core.pool import check_processes, cores, run_all
+from weft.core.pool import check_processes
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.papers.claims import hold
@@ -35,6 +35,7 @@ from weft.papers.multipath.verdicts import CLAIMS
 from weft.papers.paper_registry import paper
 from weft.routes import Routes
 from weft.routing import route
+from weft.runs.typed import IN_MEMORY, Results
 from weft.sim.common.metrics import link_tiers
 from weft.sim.static.loads import link_loads
 from weft.sim.static.multipath import HashName, Scheme, multipath_loads
@@ -104,6 +105,7 @@ def multipath_ecmp(
     hash: HashName = "md5",
     first_seed: int = 0,
     processes: int | None = None,
+    results: Results = IN_MEMORY,
     out: Path | None = None,
 ) -> StudyResult:
     """ECMP, flowlets, e-ECMP and flowlet-based e-ECMP on fat trees (Kenzi 2026).
@@ -126,6 +128,8 @@ def multipath_ecmp(
     processes
         Number of worker processes; by default one per core if the study is large, else one. The
         result does not depend on it.
+    results
+        Where the results of runs are kept, and who is told of the progress.
     out
         Folder for figures and tables; without it no files are written.
 
@@ -147,7 +151,11 @@ def multipath_ecmp(
         for seed in range(first_seed, first_seed + seeds)
         for size, before in traffics
     ]
-    samples = _measure_all(tasks, processes)
+    if processes is None and _walks(tasks) < _WALKS_WORTH_PROCESSES:
+        processes = 1
+    known = results.of("multipath-ecmp", _measure, None, tasks, processes)
+    incomplete = {task.seed for task in tasks if task not in known}
+    samples = {task: each for task, each in known.items() if task.seed not in incomplete}
     done = tuple(dict.fromkeys(task.seed for task in samples))
     if len(done) < 2:
         raise KeyboardInterrupt
@@ -233,6 +241,11 @@ class _Sample:
     metrics: dict[str, NDArray[np.float64]]
     links: dict[str, int]
     cdf_loads: dict[str, NDArray[np.float64]]
+
+
+def _walks(tasks: Sequence[_Task]) -> int:
+    """Return the number of path walks."""
+    return sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
 
 
 def _splits(
@@ -350,20 +363,6 @@ def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
         {basis: loads[basis].shape[1] for basis in BASES},
         {basis: loads[basis][rows] for basis in BASES},
     )
-
-
-def _measure_all(tasks: Sequence[_Task], processes: int | None) -> dict[_Task, _Sample]:
-    """Return the samples of the tasks; after an interrupt only those of complete seeds."""
-    if processes is None:
-        walks = sum(task.flows * max(q * e for q, e in task.splits) for task in tasks)
-        processes = cores() if walks > _WALKS_WORTH_PROCESSES else 1
-    results, _ = run_all(_measure, None, tasks, processes)
-    incomplete = {task.seed for task, sample in zip(tasks, results, strict=True) if sample is None}
-    return {
-        task: sample
-        for task, sample in zip(tasks, results, strict=True)
-        if sample is not None and task.seed not in incomplete
-    }
 
 
 # -- frames ------------------------------------------------------------------------------------

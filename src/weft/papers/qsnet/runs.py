@@ -1,4 +1,4 @@
-"""Runs of the QsNET study: their list, and their simulation in several processes."""
+"""Runs of the QsNET study: their list, and one run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.pool import cores, run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.sim.flit.adapter import Adapter
@@ -428,28 +427,3 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     sources = len(np.unique(moved.source))
     waits = result.wait_ns if run.is_permutation else none
     return Measured(run, float(by_source.sum() / sources), waits)
-
-
-def measure_all(
-    runs: Sequence[Run], processes: int | None, done: Callable[[int, int], None]
-) -> list[Measured]:
-    """Simulate all runs; the result does not depend on the number of processes.
-
-    After a KeyboardInterrupt only the complete runs are returned, in the order of `runs`.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    processes
-        Number of worker processes; by default one per core.
-    done
-        As for `run_all`.
-    """
-    # A run that is in several figures is simulated once.
-    alone = {run: replace(run, figure="") for run in runs}
-    # All points with the first seed, then with the second one: an interrupt leaves whole seeds.
-    tasks = sorted(dict.fromkeys(alone.values()), key=lambda run: (run.choice != PAPER, run.seed))
-    measured, _ = run_all(measure, None, tasks, processes or cores(), done)
-    results = {each.run: each for each in measured if each is not None}
-    return [replace(results[alone[run]], run=run) for run in runs if alone[run] in results]

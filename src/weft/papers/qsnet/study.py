@@ -9,6 +9,7 @@ that the paper describes, to see what they cause.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft.papers.claims import hold
 from weft.papers.paper_registry import paper
-from weft.papers.progress import Watch
 from weft.papers.qsnet.frames import (
     matrices_frame,
     nodes_frame,
@@ -35,10 +35,11 @@ from weft.papers.qsnet.runs import (
     PAPER,
     Measured,
     Run,
-    measure_all,
+    measure,
     study_runs,
 )
 from weft.papers.qsnet.verdicts import CLAIMS, Evidence
+from weft.runs.typed import IN_MEMORY, Results
 
 
 @paper("qsnet", aliases=("quadrics",))
@@ -50,6 +51,7 @@ def qsnet_evaluation(
     quick: bool = False,
     seed: int = 0,
     processes: int | None = None,
+    results: Results = IN_MEMORY,
     out: Path | None = None,
 ) -> QsNetStudy:
     """Quadrics network QsNET on 4 to 64 nodes: pings, patterns, hot spots and I/O traffic.
@@ -71,6 +73,8 @@ def qsnet_evaluation(
         First seed; the others follow it.
     processes
         Number of worker processes; by default one per core. The result does not depend on it.
+    results
+        Where the results of runs are kept, and who is told of the progress.
     out
         Folder for figures and tables; without it no files are written.
 
@@ -87,7 +91,12 @@ def qsnet_evaluation(
         make_folder(out)  # fails before the computation
     varied = choices and not quick
     runs = study_runs(figures, range(seed, seed + seeds), choices=varied, quick=quick)
-    measured = measure_all(runs, processes, Watch())
+    known = results.of(
+        "qsnet", measure, None, runs, processes, alone=lambda run: replace(run, figure=""),
+        # All points with the first seed, then with the second one: an interrupt leaves whole seeds.
+        first=lambda run: (run.choice != PAPER, run.seed),
+    )  # fmt: skip
+    measured = list(known.values())
     if not measured:
         raise KeyboardInterrupt
     options = {"seeds": seeds, "figures": figures, "choices": varied, "quick": quick, "seed": seed}

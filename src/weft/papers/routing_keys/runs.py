@@ -1,4 +1,4 @@
-"""Runs of the Routing Keys study: their list, and their simulation in several processes."""
+"""Runs of the Routing Keys study: their list, and one run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.pool import cores, run_all
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routes import Routes
@@ -396,31 +395,3 @@ def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) ->
     calculation = np.add.reduceat(longest, mix.first_phase[:-1])
     spent = (end - mix.start_ns - calculation) / 1e3
     return Measured(run, float(spent.max()), float(spent.mean()), int(result.packets.sum()))
-
-
-def measure_all(
-    runs: Sequence[Run], processes: int | None, done: Callable[[int, int], None]
-) -> list[Measured]:
-    """Simulate all runs; the result does not depend on the number of processes.
-
-    After a KeyboardInterrupt only the complete runs are returned, in the order of `runs`.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    processes
-        Number of worker processes; by default one per core.
-    done
-        As for `run_all`.
-    """
-    # A run that is in several figures is simulated once.
-    alone = {run: replace(run, figure="") for run in runs}
-    # The longest runs first, and runs on one fabric together.
-    tasks = sorted(
-        dict.fromkeys(alone.values()),
-        key=lambda run: (-len(run.tree), -run.iterations, run.missing, run.seed),
-    )
-    measured, _ = run_all(measure, None, tasks, processes or cores(), done)
-    results = {each.run: each for each in measured if each is not None}
-    return [replace(results[alone[run]], run=run) for run in runs if alone[run] in results]

@@ -10,22 +10,23 @@ matters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
 from weft.core.files import make_folder
-from weft.core.pool import check_processes, cores, run_all
+from weft.core.pool import check_processes
 from weft.core.registry import did_you_mean
 from weft.papers.claims import hold
 from weft.papers.paper_registry import paper
-from weft.papers.progress import Watch
 from weft.papers.routing_keys import contention
 from weft.papers.routing_keys.frames import contention_frame, runs_frame, summary_frame
 from weft.papers.routing_keys.report import KeyStudy
-from weft.papers.routing_keys.runs import CHOICES, PAPER, Measured, Run, measure_all, study_runs
+from weft.papers.routing_keys.runs import CHOICES, PAPER, Measured, Run, measure, study_runs
 from weft.papers.routing_keys.verdicts import CLAIMS, Evidence
+from weft.runs.typed import IN_MEMORY, Results
 
 FIGURES = ("4", "6", "7", "8", "9", "latency", "keys", "lmc", "placement", "faults")
 #: Hosts of the largest network of figure 4, by default and in a quick study.
@@ -42,6 +43,7 @@ def routing_keys(
     quick: bool = False,
     seed: int = 0,
     processes: int | None = None,
+    results: Results = IN_MEMORY,
     out: Path | None = None,
 ) -> KeyStudy:
     """Routing keys (ARK, NRK) on folded Clos networks, compared with D-mod-K and CONGA.
@@ -68,6 +70,8 @@ def routing_keys(
         First seed; the others follow it.
     processes
         Number of worker processes; by default one per core. The result does not depend on it.
+    results
+        Where the results of runs are kept, and who is told of the progress.
     out
         Folder for figures and tables; without it no files are written.
 
@@ -92,12 +96,17 @@ def routing_keys(
     ]
     runs = study_runs(figures, numbers, choices=choices and not quick, quick=quick)
     # Large networks first, so that processes end at about the same time.
-    loads, whole = run_all(
-        contention.measure, None, sizes[::-1], processes or cores(), Watch() if sizes else None
-    )
-    known = dict(zip(sizes[::-1], loads, strict=True))
-    flows = {size: each for size in sizes if (each := known[size]) is not None}
-    measured = measure_all(runs, processes, Watch()) if whole and runs else []
+    flows = results.of(
+        "routing-keys-sizes", contention.measure, None, sizes, processes,
+        first=lambda size: -size.radix,
+    )  # fmt: skip
+    # The longest runs first, and runs on one fabric together.
+    known = results.of(
+        "routing-keys", measure, None, runs if len(flows) == len(sizes) else (), processes,
+        first=lambda run: (-len(run.tree), -run.iterations, run.missing, run.seed),
+        alone=lambda run: replace(run, figure=""),
+    )  # fmt: skip
+    measured = list(known.values())
     if not flows and not measured:
         raise KeyboardInterrupt
     options = {
