@@ -252,7 +252,7 @@ def test_a_failed_run_does_not_stop_the_others_of_a_store(tmp_path: Path) -> Non
         Results().of("s", make, {"low": 1.0}, [replace(JOB, name="fault")], 1)
 
 
-def test_a_task_that_json_does_not_describe_is_refused() -> None:
-    job = replace(JOB, part=Part(float("nan")))
-    with pytest.raises(TypeError, match="JSON does not describe Job"):
-        Results().of("s", make, {"low": 1.0}, [job], 1)
+def test_data_that_json_does_not_describe_is_refused() -> None:
+    shared: dict[Any, float] = {1: 1.0}
+    with pytest.raises(TypeError, match=r"JSON does not describe \{1: 1.0\}"):
+        Results().of("s", make, shared, [JOB], 1)

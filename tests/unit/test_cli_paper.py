@@ -12,6 +12,7 @@ import pytest
 from weft.cli import main, paper
 from weft.core.registry import Entry
 from weft.papers import paper as papers
+from weft.runs.typed import Results
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -64,8 +65,10 @@ def options_of_study(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     real = papers["kns-infiniband"].function
 
     @functools.wraps(real)
-    def study(**chosen: Any) -> Made:
+    def study(results: Results, **chosen: Any) -> Made:
         options.update(chosen)
+        if results.store is not None:
+            options["store"] = results.store
         return Made()
 
     entry = papers["kns-infiniband"]
@@ -84,6 +87,7 @@ def options_of_study(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (("--ranks-per-node", "1,8", "--seed", "0"), {"ranks_per_node": (1, 8), "seed": 0}),
         (("--benchmarks", "ebb,ptrans"), {"benchmarks": ("ebb", "ptrans")}),
         (("--level=flow", "--out", "x/y"), {"level": "flow", "out": Path("x/y")}),
+        (("--store", "x/z"), {"store": Path("x/z")}),
     ],
 )
 def test_options_reach_the_study(
@@ -103,6 +107,8 @@ def test_options_reach_the_study(
         (("kns", "all"), "weft paper kns: unexpected argument 'all'"),
         (("multipath-ecmp", "--seeds", "none"), "--seeds: 'none' does not fit: expected a whole"),
         (("kns", "--out", ""), "--out: expected a path, not an empty text"),
+        (("kns", "--store", ""), "--store: expected a path, not an empty text"),
+        (("multipath-ecmp", "--store", __file__), "test_cli_paper.py: cannot be written to"),
         (("contention-model", "--edges", "0"), "edges must be 1 to 200, not 0"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import cyclopts
 
 from weft.cli.common import Whole, announced_compile, check_folder
-from weft.cli.machine_output import emit
+from weft.cli.machine_output import emit, given
 from weft.cli.study_progress import Display
 from weft.core.docstrings import meanings, sections
 from weft.core.errors import InputError
@@ -36,11 +36,11 @@ _OF_STORE = (
 def _command(entry: Entry) -> Callable[..., int]:
     """Return the command of a study, with the options of its function and their help."""
 
-    def command(store: Path | None = None, **given: Any) -> int:
+    def command(store: Path | None = None, **chosen: Any) -> int:
         hints = get_type_hints(entry.function, include_extras=True)
         arguments = {
             name: convert(value, hints[name], _flag(name))
-            for name, value in given.items()
+            for name, value in chosen.items()
             if value is not None
         }
         check_folder("--out", arguments.get("out"))
@@ -74,7 +74,8 @@ def _command(entry: Entry) -> Callable[..., int]:
 
 
 def _say(text: str) -> None:
-    print(f"weft: {text}", file=sys.stderr)
+    if not given("--quiet"):
+        print(f"weft: {text}", file=sys.stderr)
 
 
 def _flag(name: str) -> str:

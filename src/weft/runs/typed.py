@@ -178,7 +178,8 @@ class Results:
         except _Failed:
             pass
         for packed in failed:
-            more = f"\n{packed.details}" if packed.details else ""
+            # A store shows the details of its runs.
+            more = f"\n{packed.details}" if packed.details and store is None else ""
             raise InputError(f"a run failed: {packed.reason}{more}")
 
 
@@ -209,7 +210,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def _json(kind: Any, value: Any) -> Any:
     """Return a value of a type as JSON."""
     adapter = _adapter(kind)
-    described = adapter.dump_python(value, mode="json")
+    described = adapter.dump_python(value, mode="json", warnings=False)
     if adapter.validate_python(described) != value:
         raise TypeError(f"JSON does not describe {value!r}")
     return described
