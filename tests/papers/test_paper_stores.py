@@ -230,6 +230,21 @@ def test_what_determines_a_run_counts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert computed({"low": 1.0}, JOB) == 1
 
 
+def test_a_list_of_runs_shows_what_varies(tmp_path: Path) -> None:
+    jobs = [JOB, replace(JOB, part=Part(0.2)), replace(JOB, seed=1)]
+    Results(tmp_path).of("s", make, {"low": 1.0}, jobs, 1)
+    with Store(tmp_path) as store:
+        members = store.members("s")
+        assert [each.point for each in members] == [
+            {"part.share": x} for x in ("0.1", "0.2", "0.1")
+        ]
+        assert [each.seed for each in members] == [0, 0, 1]
+        about = store.studies()["s"]
+        assert (about["axes"], about["seeds"]) == ({"part.share": ["0.1", "0.2"]}, [0, 1])
+        first, *_ = store.run(members[0].key).measures  # type: ignore[union-attr]
+        assert first == "number"
+
+
 def test_a_damaged_table_is_computed_again(tmp_path: Path) -> None:
     Results(tmp_path).of("s", make, {"low": 1.0}, [JOB], 1)
     path = next(tmp_path.glob("tables/*/*.float64.*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,6 @@ from weft.papers import paper
 from weft.papers.claim_report import CHOICE_COLUMNS
 from weft.papers.claims import ClaimResult, Verdict, hold
 from weft.papers.routing_keys import contention
-from weft.papers.routing_keys import runs as key_runs
 from weft.papers.routing_keys.contention import METHODS, Size, traffic
 from weft.papers.routing_keys.frames import (
     CONTENTION_COLUMNS,
@@ -46,6 +46,7 @@ from weft.papers.routing_keys.runs import (
 )
 from weft.papers.routing_keys.study import FIGURES, made, routing_keys
 from weft.papers.routing_keys.verdicts import CLAIMS, Evidence
+from weft.runs.execute import Progress
 from weft.runs.typed import Results
 from weft.sim.static.loads import link_loads
 from weft.workload.jobs import combine
@@ -328,24 +329,27 @@ def test_text_and_files(small: KeyStudy, tmp_path: Path) -> None:
     assert "partial, 3 of 9 runs" in replace(small, done=3, asked=9).text()
 
 
-def test_the_result_does_not_depend_on_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"seeds": 2, "figures": ("4",), "quick": True, "hosts": 400}
-    one = routing_keys(processes=1, **options)  # type: ignore[arg-type]
-    two = routing_keys(processes=2, **options)  # type: ignore[arg-type]
+def test_the_result_does_not_depend_on_the_processes() -> None:
+    options: dict[str, Any] = {"seeds": 2, "figures": ("4",), "quick": True, "hosts": 400}
+    one = routing_keys(processes=1, **options)
+    two = routing_keys(processes=2, **options)
     assert_frame_equal(one.contention, two.contention)
     assert one.text() == two.text()
     assert [claim.id for claim in one.claims] == ["low-contention"]
 
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+    def stopped(name: str) -> Results:
+        def watch(progress: Progress) -> None:
+            if progress.study == name:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(key_runs, "measure", stop)
-    part = routing_keys(processes=1, **{**options, "figures": ("4", "6")})  # type: ignore[arg-type]
+        return Results(watch=watch)
+
+    options["processes"] = 1
+    part = routing_keys(**{**options, "figures": ("4", "6")}, results=stopped("routing-keys"))
     assert part.partial.startswith("4 of ")
     assert_frame_equal(part.contention, one.contention)
-    monkeypatch.setattr(contention, "measure", stop)
     with pytest.raises(KeyboardInterrupt):
-        routing_keys(processes=1, **options)  # type: ignore[arg-type]
+        routing_keys(**options, results=stopped("routing-keys-sizes"))
 
 
 @pytest.mark.parametrize(

@@ -223,13 +223,17 @@ def perform_typed(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -
     given = _adapter(task).validate_python(parameters["task"])
     result = run(_adapter(shared).validate_python(parameters["shared"]), given, watch)
     measures: dict[str, Value] = {}
+    described: set[str] = set()
     arrays: dict[str, list[tuple[str, Any]]] = {}
     for name, value in _leaves(result, type(given)):
         if isinstance(value, np.ndarray):
             measures[name] = f"{value.dtype.name} {'x'.join(map(str, value.shape))}"
             arrays.setdefault(value.dtype.name, []).append((name, value.ravel()))
+            described.add(name)
         else:
             measures[name] = value
+    # Descriptions of arrays are last, so that lists of runs show numbers.
+    measures = dict(sorted(measures.items(), key=lambda each: each[0] in described))
     return RunResult(measures, {kind: _table(each) for kind, each in arrays.items()})
 
 
@@ -240,22 +244,37 @@ def _listed(
     study: str, common: Mapping[str, Any], job_of: Mapping[Any, Task], key_of: Mapping[Any, str]
 ) -> tuple[dict[str, Any], list[Member]]:
     """Return the description of a study, and its list of runs."""
-    members = []
+    points = [dict(_texts(job.parameters["task"])) for job in job_of.values()]
     axes: dict[str, dict[str, None]] = {}
-    for number, (task, job) in enumerate(job_of.items(), 1):
-        values = {**job.parameters["task"]}
-        seed = values.pop("seed", None)
-        point = {name: value if isinstance(value, str) else json.dumps(value)
-                 for name, value in values.items()}  # fmt: skip
-        for name, value in point.items():
-            axes.setdefault(name, {})[value] = None
-        members.append(Member(number, key_of[task], seed, point))
+    for point in points:
+        for name, text in point.items():
+            axes.setdefault(name, {})[text] = None
+    varied = {name: list(texts) for name, texts in axes.items() if len(texts) > 1}
+    varied.pop("seed", None)
+    members = [
+        Member(
+            number, key_of[task], getattr(task, "seed", None),
+            {name: text for name, text in point.items() if name in varied},
+        )
+        for number, (task, point) in enumerate(zip(job_of, points, strict=True), 1)
+    ]  # fmt: skip
     about = {
         "title": study, "command": f"paper {study}", "file": "", "text": json.dumps(common),
-        "axes": {name: list(values) for name, values in axes.items()}, "baseline": {},
+        "axes": varied, "baseline": {},
         "measures": [], "seeds": sorted({each.seed for each in members if each.seed is not None}),
     }  # fmt: skip
     return about, members
+
+
+def _texts(values: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted name and the text of each scalar, and of each list of scalars."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _texts(value, f"{start}{name}.")
+        elif not isinstance(value, list):
+            yield start + name, value if isinstance(value, str) else json.dumps(value)
+        elif not any(isinstance(each, list | dict) for each in value):
+            yield start + name, " ".join(map(str, value))
 
 
 # -- results ---------------------------------------------------------------------------------------
