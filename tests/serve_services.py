@@ -18,6 +18,7 @@ from weft.fabrics import Fabric
 from weft.service import makers, models
 from weft.service.access import Access, Limits
 from weft.service.http import application_of
+from weft.service.keeper import Keeper
 from weft.service.service import Rules, Service
 from weft.service.store import Store
 
@@ -67,6 +68,13 @@ class Time:
 def without_processes(patch: pytest.MonkeyPatch) -> None:
     """Let services work without processes of their own."""
     patch.setattr("weft.service.service.Worker", InProcess)
+    patch.setattr("weft.service.keeper.Worker", InProcess)
+
+
+def tick(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Set the time between two looks at leases and at the subnet."""
+    patch.setattr("weft.service.service.TICK_S", seconds)
+    patch.setattr("weft.service.keeper.TICK_S", seconds)
 
 
 def opened(path: Path, rules: Rules | None = None) -> Store:
@@ -140,7 +148,7 @@ def served(
         access = Access(store.tokens(), required=required, limits=limits, hosts=hosts)
         access.add("", ROOT)
         service = Service(the_fabric(), store, SETTINGS, rules or Rules())
-        app = application_of(service, access)
+        app = application_of(Keeper(service), access)
         with asyncio.Runner() as runner:
             life = app.router.lifespan_context(app)
             runner.run(life.__aenter__())

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.serve_services import ROOT, Caller, Time, served, without_processes
+from tests.serve_services import ROOT, Caller, Time, served, tick, without_processes
 
 from weft.service import models
 from weft.service.service import Rules
@@ -56,7 +56,7 @@ class ServiceModel(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         without_processes(self.patch)
-        self.patch.setattr("weft.service.service._TICK_S", TICK_S)
+        tick(self.patch, TICK_S)
         self.clock = Time(self.patch)
         self.folder = tempfile.TemporaryDirectory()
         self.stack = ExitStack()

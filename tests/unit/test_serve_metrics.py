@@ -24,6 +24,7 @@ from weft.core.errors import WeftError
 from weft.service import makers
 from weft.service.access import Access, Limits
 from weft.service.http import application_of
+from weft.service.keeper import Keeper
 from weft.service.service import Rules, Service
 from weft.service.store import Store, StoreFailed, hashed
 
@@ -39,7 +40,7 @@ def served(
     store = Store(folder / "store.sqlite", FABRIC.digest, {})
     service = Service(FABRIC, store, makers.Settings(), Rules())
     access = Access(tokens or {}, required=tokens is not None, limits=Limits(body_bytes=4000))
-    app = application_of(service, access)
+    app = application_of(Keeper(service), access)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -192,10 +193,11 @@ class Subnet:
 
 def test_loads_of_tables_are_counted(running: tuple[Service, httpx.Client]) -> None:
     service, client = running
-    service.installer = subnet = cast(Any, Subnet())
-    assert asyncio.run(service._install()) is None
+    subnet = cast(Any, Subnet())
+    keeper = Keeper(service, subnet)
+    assert asyncio.run(keeper._install()) is None
     subnet.wrong = "OpenSM does not run"
-    assert str(asyncio.run(service._install())) == subnet.wrong
+    assert str(asyncio.run(keeper._install())) == subnet.wrong
     now = values(client)
     assert now["weft_table_load_seconds_count"] == 1
     assert now["weft_table_load_seconds_sum"] == pytest.approx(0.7)
@@ -204,7 +206,7 @@ def test_loads_of_tables_are_counted(running: tuple[Service, httpx.Client]) -> N
     assert now["weft_table_load_failures_total"] == 1
     assert now["weft_problem subnet"] == 1
     assert client.get("/v1/state").json()["subnet"]["reloads"] == 1
-    service.installer = None
+    keeper._makers.close()
 
 
 def test_the_formats_of_prometheus(running: tuple[Service, httpx.Client]) -> None:

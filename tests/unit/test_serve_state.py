@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from weft.service.page import StateReader
+from weft.service.service import Subnet
 
 
 class Made:
@@ -16,7 +17,7 @@ class Made:
 
     def __init__(self, build_s: float = 0.0) -> None:
         self.service: Any = SimpleNamespace(
-            version=3, problems={}, missing=(), reloads=0, stored=nullcontext
+            version=3, problems={}, subnet=Subnet(), stored=nullcontext
         )
         self.count = 0
         self.build_s = build_s
@@ -55,10 +56,14 @@ def test_changes_without_an_event_end_the_wait() -> None:
     made = Made()
 
     async def run() -> None:
-        for name, value in (("missing", (4,)), ("reloads", 1), ("problems", {"clock": "late"})):
+        service = made.service
+        for where, name, value in (
+            (service.subnet, "missing", (4,)), (service.subnet, "reloads", 1),
+            (service, "problems", {"clock": "late"}),
+        ):  # fmt: skip
             waiting = asyncio.create_task(made.wait(3))
             await asyncio.sleep(0.15)
-            setattr(made.service, name, value)
+            setattr(where, name, value)
             assert await asyncio.wait_for(waiting, 2) == f"3 {made.count}"
         assert made.count == 3
 

@@ -22,6 +22,7 @@ from tests.serve_services import (
     opened,
     served,
     the_fabric,
+    tick,
     without_processes,
 )
 
@@ -349,7 +350,7 @@ def test_a_full_disk_changes_nothing_and_is_over_when_there_is_space(
 def test_keys_that_are_made_while_the_disk_is_full_are_offered_later(
     tmp_path: Path, clock: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.service.service._TICK_S", 0.01)
+    tick(monkeypatch, 0.01)
     with served(tmp_path / "store") as (caller, service):
         real, tries = service.store.record, []
 

@@ -11,15 +11,16 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from tests.serve_services import opened, the_fabric, without_processes
+from tests.serve_services import opened, the_fabric, tick, without_processes
 
 from weft.core.errors import NotApplicable, WeftError
 from weft.routing_keys.alternatives import InstalledKey
 from weft.service import makers
 from weft.service.installer import Seen
+from weft.service.keeper import Keeper
 from weft.service.ledger import KeyState, Refused
 from weft.service.service import Rules, Service
-from weft.service.store import StoreFailed
+from weft.service.store import Store, StoreFailed
 
 
 class Subnet:
@@ -62,25 +63,29 @@ async def until(true: Any) -> None:
     raise AssertionError("it did not happen")
 
 
+def keeper_on(store: Store, subnet: Subnet) -> Keeper:
+    service = Service(the_fabric(), store, makers.Settings(lmc=4), Rules())
+    return Keeper(service, cast(Any, subnet))
+
+
 def run(path: Path, patch: pytest.MonkeyPatch, story: Any) -> None:
     without_processes(patch)
-    patch.setattr("weft.service.service._TICK_S", 0.02)
-    patch.setattr("weft.service.service._RETRY_S", 0.1, raising=False)
+    tick(patch, 0.02)
+    patch.setattr("weft.service.keeper._RETRY_S", 0.1)
 
     async def whole() -> None:
         subnet = Subnet()
         with closing(opened(path)) as store:
-            service = Service(
-                the_fabric(), store, makers.Settings(lmc=4), Rules(), cast(Any, subnet)
-            )
-            await service.start()
+            keeper = keeper_on(store, subnet)
+            service = keeper.service
+            await keeper.start()
             try:
                 await service.announce("a", [0, 4, 8, 12], [("p", [(0, 1)]), ("q", [(2, 3)])], None)
                 phases = service.ledger.applications["a"].phases
                 await until(lambda: all(p.state is KeyState.READY for p in phases.values()))
-                await story(service, subnet)
+                await story(keeper, subnet)
             finally:
-                await service.stop()
+                await keeper.stop()
 
     asyncio.run(whole())
 
@@ -94,12 +99,13 @@ def cable_of(service: Service, phase: str = "p") -> int:
 def test_an_application_that_leaves_as_its_cable_dies_does_not_end_the_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         cable = cable_of(service)
         leaves = asyncio.create_task(service.leave("a"))
         await asyncio.sleep(0)  # it waits for its turn
         subnet.seen = Seen((cable,), restarted=False)
-        await service._look()
+        await keeper._look()
         await leaves
         assert subnet.loads[-1] == ([], (cable,))
 
@@ -109,7 +115,8 @@ def test_an_application_that_leaves_as_its_cable_dies_does_not_end_the_watch(
 def test_a_withdrawal_that_could_not_be_stored_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         real, tries = service.store.record, []
 
         def record(batch: Any, tokens: Any = None) -> None:
@@ -133,7 +140,8 @@ def test_a_withdrawal_that_could_not_be_stored_is_tried_again(
 def test_tables_that_could_not_be_loaded_are_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         subnet.wrong = 2
         subnet.seen = Seen((), restarted=True)
         await until(lambda: service.problems.get("subnet"))
@@ -145,7 +153,8 @@ def test_tables_that_could_not_be_loaded_are_tried_again(
 def test_other_lids_withdraw_the_keys_of_their_hosts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         await service.announce("b", [1, 5], [("p", [(0, 1)])], None)
         other = service.ledger.applications["b"].phases["p"]
         await until(lambda: other.state is KeyState.READY)
@@ -154,8 +163,8 @@ def test_other_lids_withdraw_the_keys_of_their_hosts(
         mine = service.ledger.applications["a"].phases
         await until(lambda: all(phase.generation == 2 for phase in mine.values()))
         assert other.generation == 1
-        assert service.base_lid is not None
-        assert service.base_lid[12] == 960
+        assert service.subnet.base_lid is not None
+        assert service.subnet.base_lid[12] == 960
 
     run(tmp_path / "s", monkeypatch, story)
 
@@ -163,7 +172,8 @@ def test_other_lids_withdraw_the_keys_of_their_hosts(
 def test_keys_are_not_offered_on_a_cable_that_dies_between_two_offers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         # The cable of each key that will be made dies while the first of them is stored.
         install = subnet.install
         dead: list[int] = []
@@ -179,7 +189,7 @@ def test_keys_are_not_offered_on_a_cable_that_dies_between_two_offers(
 
         def record(batch: Any, tokens: Any = None) -> None:
             if any(getattr(event, "phase", "") == "r0" for event, _ in batch) and dead:
-                service.missing = (dead[0],)  # `_look` sets this before it waits
+                service.subnet.missing = (dead[0],)  # `_look` sets this before it waits
             real(batch, tokens)
 
         monkeypatch.setattr(subnet, "install", installed)
@@ -196,9 +206,10 @@ def test_keys_are_not_offered_on_a_cable_that_dies_between_two_offers(
 def test_keys_that_are_refused_do_not_fail_those_of_other_applications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         subnet.refused = {"bad"}
-        async with service._installing:
+        async with keeper._installing:
             # While the first one waits, the other two are announced, and then made together.
             await service.announce("x", [3, 7], [("first", [(0, 1)])], None)
             await asyncio.sleep(0.1)
@@ -217,7 +228,8 @@ def test_keys_that_are_refused_do_not_fail_those_of_other_applications(
 def test_keys_that_failed_with_a_load_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         subnet.wrong = 1
         await service.announce("b", [1, 5], [("p", [(0, 1)])], None)
         phase = service.ledger.applications["b"].phases["p"]
@@ -230,7 +242,8 @@ def test_keys_that_failed_with_a_load_are_made_again(
 def test_grants_wait_until_tables_are_compared_after_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def first(service: Service, subnet: Subnet) -> None:
+    async def first(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
         await service.give_back("a", (await service.request("a", "p", None, 0)).granted.phase)
 
     run(tmp_path / "s", monkeypatch, first)
@@ -239,9 +252,9 @@ def test_grants_wait_until_tables_are_compared_after_a_start(
         subnet = Subnet()
         subnet.wrong = 1
         with closing(opened(tmp_path / "s")) as store:
-            rules = Rules()
-            service = Service(the_fabric(), store, makers.Settings(lmc=4), rules, cast(Any, subnet))
-            await service.start()
+            keeper = keeper_on(store, subnet)
+            service = keeper.service
+            await keeper.start()
             try:
                 assert service.ledger.applications["a"].phases["p"].state is KeyState.READY
                 with pytest.raises(Refused, match="have not been compared"):
@@ -250,29 +263,30 @@ def test_grants_wait_until_tables_are_compared_after_a_start(
                 assert granted.phase == "p"
                 assert subnet.loads
             finally:
-                await service.stop()
+                await keeper.stop()
 
     without_processes(monkeypatch)
-    monkeypatch.setattr("weft.service.service._TICK_S", 0.02)
-    monkeypatch.setattr("weft.service.service._RETRY_S", 0.1)
+    tick(monkeypatch, 0.02)
+    monkeypatch.setattr("weft.service.keeper._RETRY_S", 0.1)
     asyncio.run(again())
 
 
 def test_an_error_in_the_code_fails_the_keys_and_not_the_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story(service: Service, subnet: Subnet) -> None:
-        real = service._makers.run
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
+        real = keeper._makers.run
 
         async def broken(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(service._makers, "run", broken)
+        monkeypatch.setattr(keeper._makers, "run", broken)
         await service.announce("b", [1, 5], [("p", [(0, 1)])], None)
         phase = service.ledger.applications["b"].phases["p"]
         await until(lambda: phase.state is KeyState.FAILED)
         assert "its log has the details" in phase.reason
-        monkeypatch.setattr(service._makers, "run", real)
+        monkeypatch.setattr(keeper._makers, "run", real)
         await service.announce("c", [2, 6], [("p", [(0, 1)])], None)
         await until(lambda: service.ledger.applications["c"].phases["p"].state is KeyState.READY)
 

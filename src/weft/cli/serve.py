@@ -147,6 +147,7 @@ def serve_command(
     from weft.service.access import ADMINISTRATOR, MONITOR, Access, Limits
     from weft.service.ibsim import add_cables
     from weft.service.installer import Attachment, Installer
+    from weft.service.keeper import Keeper
     from weft.service.models import LONGEST_S
     from weft.service.service import Rules, Service
     from weft.service.store import Store
@@ -222,20 +223,20 @@ def serve_command(
         ]
 
         async def run() -> None:
-            service = Service(loaded, opened, settings, rules, installer)
-            app = http.application_of(service, access)
+            keeper = Keeper(Service(loaded, opened, settings, rules), installer)
+            app = http.application_of(keeper, access)
             if subnet is not None:
                 add_cables(app, access, subnet)
             config = server_config(app, tls_cert, tls_key)
             try:
-                await service.start()
+                await keeper.start()
                 print(
                     f"weft: {loaded.name}, {loaded.num_hosts:,} hosts, {', '.join(said)}",
                     file=sys.stderr,
                 )
                 await uvicorn.Server(config).serve([stream])
             finally:
-                await service.stop()
+                await keeper.stop()
 
         allow_many()
         # The loop that uvicorn would choose: uvloop where it is installed.

@@ -15,6 +15,7 @@ from weft.service import models, page
 from weft.service.access import Access, LimitMiddleware
 from weft.service.direct import Call, DirectCalls
 from weft.service.errors import handle_errors
+from weft.service.keeper import Keeper
 from weft.service.metrics import add_metrics
 from weft.service.service import Service
 from weft.service.views import (
@@ -40,16 +41,17 @@ def _json(text: str, status: int = 200) -> Response:
     return Response(text, status, media_type="application/json")
 
 
-def application_of(service: Service, access: Access) -> FastAPI:
-    """Return the web application of a service."""
+def application_of(keeper: Keeper, access: Access) -> FastAPI:
+    """Return the web application of a service and the keeper of its keys."""
+    service = keeper.service
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await service.start()
+        await keeper.start()
         try:
             yield
         finally:
-            await service.stop()
+            await keeper.stop()
 
     app = FastAPI(
         title="weft routing-key scheduler",

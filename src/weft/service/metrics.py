@@ -56,7 +56,7 @@ class _State(Collector):
         )  # fmt: skip
         yield _gauge(
             "weft_missing_cables", "Cables of the fabric that the subnet manager does not see.",
-            "", {"": len(service.missing)},
+            "", {"": len(service.subnet.missing)},
         )  # fmt: skip
         yield _gauge(
             "weft_problem", "Whether there is a problem, which /v1/health describes.", "kind",

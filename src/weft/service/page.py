@@ -86,7 +86,7 @@ class StateReader:
         """Return a value that is another one after every change of the state."""
         service = self._service
         problems = tuple(service.problems.values())
-        return (service.version, problems, service.missing, service.reloads)
+        return (service.version, problems, service.subnet.missing, service.subnet.reloads)
 
     async def read(self) -> str:
         """Return the present state."""

@@ -1,7 +1,7 @@
 """The service: it gives events a time and an order, stores what they change, and answers.
 
 One task handles all events in batches: it passes them to the ledger, commits the batch, and only
-then answers. Keys are made in other processes meanwhile.
+then answers. `weft.service.keeper` makes and installs the keys meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError, NotApplicable, WeftError
+from weft.core.errors import WeftError
 from weft.fabrics import Fabric
 from weft.kernels.keys.assignment import best_alternative
 from weft.routing_keys.alternatives import InstalledKey
@@ -30,7 +30,6 @@ from weft.routing_keys.network import key_network
 from weft.service import makers
 from weft.service.clock import Clock
 from weft.service.counters import Counters
-from weft.service.installer import Installer
 from weft.service.ledger import (
     BASE,
     Announced,
@@ -58,9 +57,7 @@ T = TypeVar("T")
 ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
 log = logging.getLogger("weft.serve")
 #: Seconds between two searches for expired leases, and for changes of the subnet.
-_TICK_S = 0.5
-#: Seconds after which tables that could not be loaded are tried again.
-_RETRY_S = 10.0
+TICK_S = 0.5
 #: Largest number of events in one transaction.
 _BATCH = 256
 #: Changes of an application that are remembered for clients that wait for them.
@@ -93,6 +90,32 @@ class Rules:
     most_applications: int = 1000
     make_limit_s: float = 3600.0
     answer_limit_s: float = 60.0
+
+
+@dataclass
+class Subnet:
+    """What is known of the subnet, which the keeper of keys says.
+
+    Parameters
+    ----------
+    managed
+        Whether tables are installed by a subnet manager.
+    missing
+        Cables of the fabric that it does not see.
+    base_lid
+        int [hosts]: base LIDs; None if not managed.
+    proved
+        Whether its tables have been compared since the start; grants wait for that.
+    reloads, last_reload_s
+        Number of times that tables were loaded, and seconds that the last took.
+    """
+
+    managed: bool = False
+    missing: tuple[int, ...] = ()
+    base_lid: NDArray[np.integer[Any]] | None = None
+    proved: bool = True
+    reloads: int = 0
+    last_reload_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -162,8 +185,6 @@ class Service:
         How keys are made.
     rules
         Further settings.
-    installer
-        Where tables are installed; None without a subnet manager.
     """
 
     def __init__(
@@ -172,23 +193,16 @@ class Service:
         store: Store,
         settings: makers.Settings,
         rules: Rules,
-        installer: Installer | None = None,
     ) -> None:
         self.fabric = fabric
         self.network = key_network(fabric)
         self.store = store
         self.settings = settings
         self.rules = rules
-        self.installer = installer
         self.counters = Counters()
         #: Text for the user about the clock, the store or the subnet; empty if all is well.
         self.problems: dict[str, str] = {}
-        self.missing: tuple[int, ...] = ()
-        #: Number of times that tables were loaded, and seconds that the last took.
-        self.reloads = 0
-        self.last_reload_s: float | None = None
-        #: int [hosts]: base LIDs in the subnet; None without a subnet manager.
-        self.base_lid: NDArray[np.integer[Any]] | None = None
+        self.subnet = Subnet()
         self.changed = asyncio.Condition()
         self.changes: dict[str, deque[Change]] = {}
         #: Number of the last event that is stored.
@@ -196,23 +210,13 @@ class Service:
         self._queue: asyncio.Queue[_Command] = asyncio.Queue()
         #: Held while the ledger is ahead of the store.
         self._storing = asyncio.Lock()
-        #: Applications with keys that are not ready.
-        self._unmade: asyncio.Queue[str] = asyncio.Queue()
+        #: Applications with keys that are not ready, for the keeper.
+        self.unmade: asyncio.Queue[str] = asyncio.Queue()
         self._disk = ThreadPoolExecutor(1, "weft-store")
-        # Long work on the keys of one application does not hold up the next application.
         self._answers = Worker("reads phases", makers.initialise, fabric, settings)
-        self._makers = Worker("makes keys", makers.initialise, fabric, settings)
         self._stale = False
         self._renew_all = True  # clients could not renew while the service was down
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._installing = asyncio.Lock()
-        #: Whether keys or tables are not yet those of what OpenSM sees, and when to try again.
-        self._unsettled = False
-        self._try_again = 0.0
-        #: Whether keys with flows on the base routes are yet to be withdrawn, since these changed.
-        self._base_changed = False
-        #: Whether OpenSM's tables have been compared since the start; grants wait for that.
-        self._proved = installer is None
         self._recover()
         self._clock = Clock(self.ledger.now_ns)
 
@@ -228,20 +232,15 @@ class Service:
         self._stale = False
 
     async def start(self) -> None:
-        """Start the tasks: events, leases, keys that are not made yet, and the subnet."""
+        """Start to handle events and to end leases."""
         # The first decision would wait until its compiled code is loaded.
         none = np.zeros(0, dtype=np.int32)
         best_alternative(
             np.zeros(2, dtype=np.int64), none, none, self.ledger.loads, self.network.weight, True
         )
-        self._spawn(self._write())
+        self.spawn(self._write())
         await self._look_at_clock()
-        if self.installer is not None:
-            await self._attach()
-            self._spawn(self._watch())
-        self._spawn(self._tick())
-        self._spawn(self._keep_making())
-        self._make_missing()
+        self.spawn(self._tick())
 
     async def stop(self) -> None:
         """End the tasks and processes; the state is in the store."""
@@ -249,12 +248,10 @@ class Service:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._answers.close()
-        self._makers.close()
-        if self.installer is not None:
-            self.installer.close()
         self._disk.shutdown()
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run a task until the service stops; an error in it is logged."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
 
@@ -363,7 +360,7 @@ class Service:
             changes: list[tuple[str, ChangeKind, str, str]]
             match event:
                 case Announced():
-                    self._unmade.put_nowait(event.application)
+                    self.unmade.put_nowait(event.application)
                     continue
                 case Made():
                     changes = [(event.application, "ready", event.phase, "")]
@@ -392,7 +389,7 @@ class Service:
     async def _tick(self) -> None:
         """End leases."""
         while True:
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(TICK_S)
             with contextlib.suppress(WeftError):  # recorded, and tried again
                 await self._look_at_clock()
                 now_ns = self._now_ns()
@@ -490,7 +487,7 @@ class Service:
             free,
             phases,
             workload,
-            self.missing,
+            self.subnet.missing,
             limit_s=self.rules.answer_limit_s,
         )
         return found
@@ -508,13 +505,14 @@ class Service:
 
         def event(now_ns: int) -> Event:
             # Another one may have come under the same name while the event waited.
-            if asked is not None and not self._is_here(asked):
+            if asked is not None and not self.is_here(asked):
                 raise Refused("unknown_application", f"application {application} has left")
             return make(now_ns)
 
         return event
 
-    def _is_here(self, application: Application) -> bool:
+    def is_here(self, application: Application) -> bool:
+        """Return whether an application has not left."""
         # Times of events are unique: this says whether it is the same application.
         known = self.ledger.applications.get(application.name)
         return known is not None and known.since_ns == application.since_ns
@@ -547,7 +545,7 @@ class Service:
         def make(now_ns: int) -> Event:
             if again and (application, phase) in self.ledger.grants:
                 return Renewed(now_ns, application)
-            if not self._proved:
+            if not self.subnet.proved:
                 raise Refused(
                     "not_ready",
                     "the tables of OpenSM have not been compared since the service started; "
@@ -575,7 +573,7 @@ class Service:
             def decided() -> bool:
                 known = self.ledger.applications.get(application)
                 at = known.phases.get(phase) if known is not None else None
-                return self._proved and (at is None or at.state is not KeyState.MAKING)
+                return self.subnet.proved and (at is None or at.state is not KeyState.MAKING)
 
             await self._wait(decided, left_s)
 
@@ -639,306 +637,14 @@ class Service:
         asked = self.ledger.application(application)
 
         def found() -> list[Change]:
-            known = self.changes.get(application, ()) if self._is_here(asked) else ()
+            known = self.changes.get(application, ()) if self.is_here(asked) else ()
             return [change for change in known if change.number > after]
 
         def over() -> bool:
-            return bool(found()) or not self._is_here(asked)
+            return bool(found()) or not self.is_here(asked)
 
         await self._wait(over, wait_s)
         return found()
-
-    # -- keys --------------------------------------------------------------------------------
-
-    def _make_missing(self) -> None:
-        """Make all keys that are not ready, for example after a restart."""
-        for name, application in self.ledger.applications.items():
-            if any(phase.state is not KeyState.READY for phase in application.phases.values()):
-                self._unmade.put_nowait(name)
-
-    async def _keep_making(self) -> None:
-        """Make and install the keys of applications, all that wait at once."""
-        while True:
-            names = {await self._unmade.get()}
-            while not self._unmade.empty():
-                names.add(self._unmade.get_nowait())
-            try:
-                done = await self._make(sorted(names))
-            except WeftError:  # recorded; the tables may be there, but nothing was offered
-                await asyncio.sleep(_TICK_S)
-                done = False
-            except Exception:
-                log.exception("keys could not be made")
-                await self._give_up(names)
-                done = True
-            for name in () if done else names:
-                self._unmade.put_nowait(name)
-
-    async def _make(self, names: Sequence[str]) -> bool:
-        """Make, install and offer the keys of applications that are not ready.
-
-        Returns
-        -------
-        bool
-            False if cables died or came back meanwhile, so that it has to be done again.
-        """
-        missing = self.missing
-        made: list[tuple[Application, makers.MadeKey]] = []
-        failed: list[tuple[Application, str, str]] = []
-        for name in names:
-            application = self.ledger.applications.get(name)
-            if application is None:
-                continue
-            wanted = {
-                phase.name: (phase.sources, phase.destinations)
-                for phase in application.phases.values()
-                if phase.state is not KeyState.READY
-            }
-            try:
-                results = await self._makers.run(
-                    makers.make,
-                    wanted,
-                    missing,
-                    makers.seed_of(name),
-                    [phase.key for phase in application.phases.values() if phase.key is not None],
-                    limit_s=self.rules.make_limit_s,
-                )
-            except WeftError as error:
-                results = [(phase, str(error)) for phase in wanted]
-            for each in results:
-                if isinstance(each, makers.MadeKey):
-                    made.append((application, each))
-                else:
-                    failed.append((application, *each))
-        # The lock also covers the offer: the next installation includes only keys of the ledger.
-        async with self._installing:
-            if made and self.installer is not None and missing == self.missing:
-                made, refused = await self._install_keys(made)
-                failed += refused
-            if missing != self.missing:
-                return False
-            await self._offer(missing, made, failed)
-        return missing == self.missing
-
-    async def _install_keys(
-        self, made: list[tuple[Application, makers.MadeKey]]
-    ) -> tuple[list[tuple[Application, makers.MadeKey]], list[tuple[Application, str, str]]]:
-        """Install keys; if that fails, those of one application after the other.
-
-        Returns
-        -------
-        made, failed
-            Keys that are in the tables now, and phases without, with the reason.
-        """
-        error = await self._install([each.key for _, each in made])
-        if error is None:
-            return made, []
-        names = dict.fromkeys(application.name for application, _ in made)
-        done: list[tuple[Application, makers.MadeKey]] = []
-        failed: list[tuple[Application, str, str]] = []
-        for name in names:
-            mine = [each for each in made if each[0].name == name]
-            if len(names) > 1:
-                error = await self._install([each.key for _, each in [*done, *mine]])
-            if error is None:
-                done += mine
-                continue
-            failed += [(application, each.phase, str(error)) for application, each in mine]
-            if not isinstance(error, NotApplicable | InputError):
-                # Not a matter of these keys: tried again with the next look at the subnet.
-                self._unsettled, self._try_again = True, time.monotonic() + _RETRY_S
-        return done, failed
-
-    async def _give_up(self, names: Iterable[str]) -> None:
-        """Record that the keys of applications cannot be made because of an error in the code."""
-        reason = "an error in weft serve; its log has the details"
-        failed = [
-            (application, phase.name, reason)
-            for application in self.ledger.applications.values()
-            for phase in application.phases.values()
-            if application.name in names and phase.state is KeyState.MAKING
-        ]
-        with contextlib.suppress(WeftError):
-            await self._offer(self.missing, [], failed)
-
-    async def _offer(
-        self,
-        missing: tuple[int, ...],
-        made: Sequence[tuple[Application, makers.MadeKey]],
-        failed: Sequence[tuple[Application, str, str]],
-    ) -> None:
-        """Record keys as ready or failed, unless cables or the application have left meanwhile."""
-        events: list[tuple[Application, Callable[[int], Event]]] = [
-            (
-                application,
-                partial(
-                    Made, application=application.name, phase=each.phase, key=each.key,
-                    base=each.base,
-                ),
-            )
-            for application, each in made
-        ]  # fmt: skip
-        events += [
-            (application, partial(Failed, application=application.name, phase=phase, reason=reason))
-            for application, phase, reason in failed
-        ]
-        for application, event in events:
-            # Decided in the event's turn, since earlier events may wait, too.
-            def still(
-                now_ns: int,
-                application: Application = application,
-                event: Callable[[int], Event] = event,
-            ) -> Event | None:
-                same = self._is_here(application) and missing == self.missing
-                return event(now_ns) if same else None
-
-            with contextlib.suppress(Refused):
-                await self.do(still)
-
-    # -- the subnet --------------------------------------------------------------------------
-
-    async def _attach(self) -> None:
-        """Learn the LIDs and missing cables of the subnet, and load the tables of ready keys."""
-        assert self.installer is not None
-        self.base_lid = await self.installer.lids()
-        seen = await self.installer.look()
-        self.missing = seen.missing if seen is not None else ()
-        self._base_changed = bool(self.missing)
-        if self.missing:
-            await self._withdraw(self._missing_text())
-        async with self._installing:
-            await self._settle()
-
-    async def _watch(self) -> None:
-        """Watch the subnet."""
-        while True:
-            await asyncio.sleep(_TICK_S)
-            with contextlib.suppress(StoreFailed):  # recorded, and tried again
-                await self._look()
-
-    async def _withdraw(self, reason: str, lids: NDArray[np.bool_] | None = None) -> None:
-        """Withdraw the keys that can no longer be used; see `_affected`."""
-
-        def event(now_ns: int) -> Event | None:
-            keys = self._affected(self.missing, lids)
-            return Withdrawn(now_ns, keys, reason) if keys else None
-
-        await self.do(event)
-        self._base_changed = False
-
-    def _missing_text(self) -> str:
-        names = [self.fabric.cable_name(cable) for cable in self.missing]
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"cables without connection: {', '.join(names[:5])}{more}"
-
-    async def _settle(self) -> bool:
-        """Load the tables of all ready keys; return whether OpenSM has exactly these."""
-        self._unsettled = await self._install() is not None
-        self._try_again = time.monotonic() + _RETRY_S
-        if not self._unsettled and not self._proved:
-            self._proved = True
-            async with self.changed:
-                self.changed.notify_all()
-        return not self._unsettled
-
-    async def _install(self, more: Sequence[InstalledKey] = ()) -> WeftError | None:
-        """Load the tables of all ready keys, and of some that are not ready yet.
-
-        Returns
-        -------
-        WeftError or None
-            Why this failed; None if OpenSM has exactly these tables.
-        """
-        assert self.installer is not None
-        ready = [
-            phase.key
-            for application in self.ledger.applications.values()
-            for phase in application.phases.values()
-            if phase.key is not None
-        ]
-        try:
-            loaded = await self.installer.install([*ready, *more], self.missing)
-        except WeftError as error:
-            self.problems["subnet"] = str(error)
-            self.counters.failed_loads.inc()
-            log.error("%s", error)
-            return error
-        self.problems.pop("subnet", None)
-        self.reloads += 1
-        self.last_reload_s = loaded.total_s
-        self.counters.load_s.observe(loaded.total_s)
-        return None
-
-    async def _look(self) -> None:
-        """Look for cables that died or came back; if there are any, replace keys and tables."""
-        assert self.installer is not None
-        try:
-            seen = await self.installer.look()
-        except WeftError as error:
-            if self.problems.get("subnet") != str(error):
-                log.error("%s", error)
-            self.problems["subnet"] = str(error)
-            return
-        again = self._unsettled and time.monotonic() >= self._try_again
-        if seen is None and not again:
-            return
-        try:
-            lids = await self.installer.lids()
-        except WeftError as error:
-            self.problems["subnet"] = str(error)
-            self._unsettled = True
-            return
-        before = lids if self.base_lid is None else self.base_lid
-        moved = before != lids
-        if seen is not None:
-            same = seen.missing == self.missing and not seen.restarted and not moved.any()
-            if same and not again:
-                return
-            self._base_changed |= seen.missing != self.missing
-            self.missing = seen.missing
-        self._unsettled = True
-        start = time.monotonic()
-        text = self._missing_text() if self.missing else "all cables are connected"
-        if seen is not None:
-            log.warning(
-                "OpenSM has %s: %s", "restarted" if seen.restarted else "a changed subnet", text
-            )
-        if moved.any():
-            text = f"{int(moved.sum())} hosts have other LIDs; {text}"
-        await self._withdraw(text, moved)
-        self.base_lid = lids
-        async with self._installing:
-            settled = await self._settle()
-        if settled:
-            seconds = time.monotonic() - start
-            log.warning("all pairs of hosts have routes again after %.2f s", seconds)
-        self._make_missing()
-
-    def _affected(
-        self, missing: tuple[int, ...], moved: NDArray[np.bool_] | None = None
-    ) -> tuple[tuple[str, str], ...]:
-        """Return the ready keys whose paths, or LIDs of whose hosts (`moved`), have changed."""
-        dead = np.zeros(self.fabric.num_links, dtype=np.bool_)
-        for cable in missing:
-            dead[2 * cable : 2 * cable + 2] = True
-        at_host = self.fabric.graph.destination_link
-        affected = []
-        for application in self.ledger.applications.values():
-            ends = self.fabric.host_endpoint[application.hosts]
-            lost = bool(dead[at_host[ends[ends >= 0]]].any())
-            lost |= moved is not None and bool(moved[application.hosts].any())
-            for phase in application.phases.values():
-                key = phase.key
-                if key is None:
-                    continue
-                # Flows without a LID of their own follow the base routes.
-                on_base = (key.lid_offset == 0) & (
-                    np.diff(key.offset).reshape(key.lid_offset.shape) > 0
-                )
-                on_base &= self._base_changed
-                if lost or dead[key.link].any() or on_base.any():
-                    affected.append((application.name, phase.name))
-        return tuple(affected)
 
 
 def _empty(event: Event, answer: Answer) -> bool:

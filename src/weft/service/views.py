@@ -96,7 +96,7 @@ def paths_json(
 
     It is a list of `models.Path`; for many flows those would take several times as long.
     """
-    of, lids = application.phases[phase], service.base_lid
+    of, lids = application.phases[phase], service.subnet.base_lid
     rank = np.zeros(service.fabric.num_hosts, dtype=np.int32)
     rank[application.hosts] = np.arange(len(application.hosts))
     bits = np.zeros(len(of.sources), dtype=np.uint8)
@@ -178,9 +178,9 @@ def state_of(service: Service) -> models.State:
         meetings=meetings(service, on_base=False),
         base_meetings=meetings(service, on_base=True),
         subnet=models.SubnetState(
-            manager="none" if service.installer is None else "opensm",
-            missing_cables=[service.fabric.cable_name(cable) for cable in service.missing],
-            reloads=service.reloads, last_reload_s=service.last_reload_s,
+            manager="opensm" if service.subnet.managed else "none",
+            missing_cables=[service.fabric.cable_name(cable) for cable in service.subnet.missing],
+            reloads=service.subnet.reloads, last_reload_s=service.subnet.last_reload_s,
             problem=service.problems.get("subnet", ""),
         ),
         problems=list(service.problems.values()),

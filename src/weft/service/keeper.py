@@ -1,0 +1,373 @@
+"""The keeper of keys: it makes the keys of applications, installs them, and watches the subnet.
+
+It tells the service (`weft.service.service`) by events; the service knows nothing of it. Keys are
+made in one process and installed by another meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable, WeftError
+from weft.routing_keys.alternatives import InstalledKey
+from weft.service import makers
+from weft.service.installer import Installer
+from weft.service.ledger import (
+    Application,
+    Event,
+    Failed,
+    KeyState,
+    Made,
+    Refused,
+    Withdrawn,
+)
+from weft.service.service import TICK_S, Service
+from weft.service.store import StoreFailed
+from weft.service.workers import Worker
+
+log = logging.getLogger("weft.serve")
+#: Seconds after which tables that could not be loaded are tried again.
+_RETRY_S = 10.0
+
+
+class Keeper:
+    """Keeps the keys of a service's applications in the subnet.
+
+    Parameters
+    ----------
+    service
+        The service.
+    installer
+        Where tables are installed; None without a subnet manager.
+    """
+
+    def __init__(self, service: Service, installer: Installer | None = None) -> None:
+        self.service = service
+        self.installer = installer
+        self._subnet = service.subnet
+        self._subnet.managed = installer is not None
+        self._subnet.proved = installer is None
+        # Long work on the keys of one application does not hold up the next application.
+        self._makers = Worker("makes keys", makers.initialise, service.fabric, service.settings)
+        self._installing = asyncio.Lock()
+        #: Whether keys or tables are not yet those of what OpenSM sees, and when to try again.
+        self._unsettled = False
+        self._try_again = 0.0
+        #: Whether keys with flows on the base routes are yet to be withdrawn, since these changed.
+        self._base_changed = False
+
+    async def start(self) -> None:
+        """Start the service, the making of keys that are not made yet, and the watch."""
+        await self.service.start()
+        if self.installer is not None:
+            await self._attach()
+            self.service.spawn(self._watch())
+        self.service.spawn(self._keep_making())
+        self._make_missing()
+
+    async def stop(self) -> None:
+        """End the service, and all tasks and processes; the state is in the store."""
+        await self.service.stop()
+        self._makers.close()
+        if self.installer is not None:
+            self.installer.close()
+
+    # -- keys --------------------------------------------------------------------------------
+
+    def _make_missing(self) -> None:
+        """Make all keys that are not ready, for example after a restart."""
+        for name, application in self.service.ledger.applications.items():
+            if any(phase.state is not KeyState.READY for phase in application.phases.values()):
+                self.service.unmade.put_nowait(name)
+
+    async def _keep_making(self) -> None:
+        """Make and install the keys of applications, all that wait at once."""
+        while True:
+            names = {await self.service.unmade.get()}
+            while not self.service.unmade.empty():
+                names.add(self.service.unmade.get_nowait())
+            try:
+                done = await self._make(sorted(names))
+            except WeftError:  # recorded; the tables may be there, but nothing was offered
+                await asyncio.sleep(TICK_S)
+                done = False
+            except Exception:
+                log.exception("keys could not be made")
+                await self._give_up(names)
+                done = True
+            for name in () if done else names:
+                self.service.unmade.put_nowait(name)
+
+    async def _make(self, names: Sequence[str]) -> bool:
+        """Make, install and offer the keys of applications that are not ready.
+
+        Returns
+        -------
+        bool
+            False if cables died or came back meanwhile, so that it has to be done again.
+        """
+        missing = self._subnet.missing
+        made: list[tuple[Application, makers.MadeKey]] = []
+        failed: list[tuple[Application, str, str]] = []
+        for name in names:
+            application = self.service.ledger.applications.get(name)
+            if application is None:
+                continue
+            wanted = {
+                phase.name: (phase.sources, phase.destinations)
+                for phase in application.phases.values()
+                if phase.state is not KeyState.READY
+            }
+            try:
+                results = await self._makers.run(
+                    makers.make,
+                    wanted,
+                    missing,
+                    makers.seed_of(name),
+                    [phase.key for phase in application.phases.values() if phase.key is not None],
+                    limit_s=self.service.rules.make_limit_s,
+                )
+            except WeftError as error:
+                results = [(phase, str(error)) for phase in wanted]
+            for each in results:
+                if isinstance(each, makers.MadeKey):
+                    made.append((application, each))
+                else:
+                    failed.append((application, *each))
+        # The lock also covers the offer: the next installation includes only keys of the ledger.
+        async with self._installing:
+            if made and self.installer is not None and missing == self._subnet.missing:
+                made, refused = await self._install_keys(made)
+                failed += refused
+            if missing != self._subnet.missing:
+                return False
+            await self._offer(missing, made, failed)
+        return missing == self._subnet.missing
+
+    async def _install_keys(
+        self, made: list[tuple[Application, makers.MadeKey]]
+    ) -> tuple[list[tuple[Application, makers.MadeKey]], list[tuple[Application, str, str]]]:
+        """Install keys; if that fails, those of one application after the other.
+
+        Returns
+        -------
+        made, failed
+            Keys that are in the tables now, and phases without, with the reason.
+        """
+        error = await self._install([each.key for _, each in made])
+        if error is None:
+            return made, []
+        names = dict.fromkeys(application.name for application, _ in made)
+        done: list[tuple[Application, makers.MadeKey]] = []
+        failed: list[tuple[Application, str, str]] = []
+        for name in names:
+            mine = [each for each in made if each[0].name == name]
+            if len(names) > 1:
+                error = await self._install([each.key for _, each in [*done, *mine]])
+            if error is None:
+                done += mine
+                continue
+            failed += [(application, each.phase, str(error)) for application, each in mine]
+            if not isinstance(error, NotApplicable | InputError):
+                # Not a matter of these keys: tried again with the next look at the subnet.
+                self._unsettled, self._try_again = True, time.monotonic() + _RETRY_S
+        return done, failed
+
+    async def _give_up(self, names: Iterable[str]) -> None:
+        """Record that the keys of applications cannot be made because of an error in the code."""
+        reason = "an error in weft serve; its log has the details"
+        failed = [
+            (application, phase.name, reason)
+            for application in self.service.ledger.applications.values()
+            for phase in application.phases.values()
+            if application.name in names and phase.state is KeyState.MAKING
+        ]
+        with contextlib.suppress(WeftError):
+            await self._offer(self._subnet.missing, [], failed)
+
+    async def _offer(
+        self,
+        missing: tuple[int, ...],
+        made: Sequence[tuple[Application, makers.MadeKey]],
+        failed: Sequence[tuple[Application, str, str]],
+    ) -> None:
+        """Record keys as ready or failed, unless cables or the application have left meanwhile."""
+        events: list[tuple[Application, Callable[[int], Event]]] = [
+            (
+                application,
+                partial(
+                    Made, application=application.name, phase=each.phase, key=each.key,
+                    base=each.base,
+                ),
+            )
+            for application, each in made
+        ]  # fmt: skip
+        events += [
+            (application, partial(Failed, application=application.name, phase=phase, reason=reason))
+            for application, phase, reason in failed
+        ]
+        for application, event in events:
+            # Decided in the event's turn, since earlier events may wait, too.
+            def still(
+                now_ns: int,
+                application: Application = application,
+                event: Callable[[int], Event] = event,
+            ) -> Event | None:
+                same = self.service.is_here(application) and missing == self._subnet.missing
+                return event(now_ns) if same else None
+
+            with contextlib.suppress(Refused):
+                await self.service.do(still)
+
+    # -- the subnet --------------------------------------------------------------------------
+
+    async def _attach(self) -> None:
+        """Learn the LIDs and missing cables of the subnet, and load the tables of ready keys."""
+        assert self.installer is not None
+        self._subnet.base_lid = await self.installer.lids()
+        seen = await self.installer.look()
+        self._subnet.missing = seen.missing if seen is not None else ()
+        self._base_changed = bool(self._subnet.missing)
+        if self._subnet.missing:
+            await self._withdraw(self._missing_text())
+        async with self._installing:
+            await self._settle()
+
+    async def _watch(self) -> None:
+        """Watch the subnet."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            with contextlib.suppress(StoreFailed):  # recorded, and tried again
+                await self._look()
+
+    async def _withdraw(self, reason: str, lids: NDArray[np.bool_] | None = None) -> None:
+        """Withdraw the keys that can no longer be used; see `_affected`."""
+
+        def event(now_ns: int) -> Event | None:
+            keys = self._affected(self._subnet.missing, lids)
+            return Withdrawn(now_ns, keys, reason) if keys else None
+
+        await self.service.do(event)
+        self._base_changed = False
+
+    def _missing_text(self) -> str:
+        names = [self.service.fabric.cable_name(cable) for cable in self._subnet.missing]
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        return f"cables without connection: {', '.join(names[:5])}{more}"
+
+    async def _settle(self) -> bool:
+        """Load the tables of all ready keys; return whether OpenSM has exactly these."""
+        self._unsettled = await self._install() is not None
+        self._try_again = time.monotonic() + _RETRY_S
+        if not self._unsettled and not self._subnet.proved:
+            self._subnet.proved = True
+            async with self.service.changed:
+                self.service.changed.notify_all()
+        return not self._unsettled
+
+    async def _install(self, more: Sequence[InstalledKey] = ()) -> WeftError | None:
+        """Load the tables of all ready keys, and of some that are not ready yet.
+
+        Returns
+        -------
+        WeftError or None
+            Why this failed; None if OpenSM has exactly these tables.
+        """
+        assert self.installer is not None
+        ready = [
+            phase.key
+            for application in self.service.ledger.applications.values()
+            for phase in application.phases.values()
+            if phase.key is not None
+        ]
+        try:
+            loaded = await self.installer.install([*ready, *more], self._subnet.missing)
+        except WeftError as error:
+            self.service.problems["subnet"] = str(error)
+            self.service.counters.failed_loads.inc()
+            log.error("%s", error)
+            return error
+        self.service.problems.pop("subnet", None)
+        self._subnet.reloads += 1
+        self._subnet.last_reload_s = loaded.total_s
+        self.service.counters.load_s.observe(loaded.total_s)
+        return None
+
+    async def _look(self) -> None:
+        """Look for cables that died or came back; if there are any, replace keys and tables."""
+        assert self.installer is not None
+        try:
+            seen = await self.installer.look()
+        except WeftError as error:
+            if self.service.problems.get("subnet") != str(error):
+                log.error("%s", error)
+            self.service.problems["subnet"] = str(error)
+            return
+        again = self._unsettled and time.monotonic() >= self._try_again
+        if seen is None and not again:
+            return
+        try:
+            lids = await self.installer.lids()
+        except WeftError as error:
+            self.service.problems["subnet"] = str(error)
+            self._unsettled = True
+            return
+        before = lids if self._subnet.base_lid is None else self._subnet.base_lid
+        moved = before != lids
+        if seen is not None:
+            same = seen.missing == self._subnet.missing and not seen.restarted and not moved.any()
+            if same and not again:
+                return
+            self._base_changed |= seen.missing != self._subnet.missing
+            self._subnet.missing = seen.missing
+        self._unsettled = True
+        start = time.monotonic()
+        text = self._missing_text() if self._subnet.missing else "all cables are connected"
+        if seen is not None:
+            log.warning(
+                "OpenSM has %s: %s", "restarted" if seen.restarted else "a changed subnet", text
+            )
+        if moved.any():
+            text = f"{int(moved.sum())} hosts have other LIDs; {text}"
+        await self._withdraw(text, moved)
+        self._subnet.base_lid = lids
+        async with self._installing:
+            settled = await self._settle()
+        if settled:
+            seconds = time.monotonic() - start
+            log.warning("all pairs of hosts have routes again after %.2f s", seconds)
+        self._make_missing()
+
+    def _affected(
+        self, missing: tuple[int, ...], moved: NDArray[np.bool_] | None = None
+    ) -> tuple[tuple[str, str], ...]:
+        """Return the ready keys whose paths, or LIDs of whose hosts (`moved`), have changed."""
+        dead = np.zeros(self.service.fabric.num_links, dtype=np.bool_)
+        for cable in missing:
+            dead[2 * cable : 2 * cable + 2] = True
+        at_host = self.service.fabric.graph.destination_link
+        affected = []
+        for application in self.service.ledger.applications.values():
+            ends = self.service.fabric.host_endpoint[application.hosts]
+            lost = bool(dead[at_host[ends[ends >= 0]]].any())
+            lost |= moved is not None and bool(moved[application.hosts].any())
+            for phase in application.phases.values():
+                key = phase.key
+                if key is None:
+                    continue
+                # Flows without a LID of their own follow the base routes.
+                on_base = (key.lid_offset == 0) & (
+                    np.diff(key.offset).reshape(key.lid_offset.shape) > 0
+                )
+                on_base &= self._base_changed
+                if lost or dead[key.link].any() or on_base.any():
+                    affected.append((application.name, phase.name))
+        return tuple(affected)
