@@ -14,6 +14,7 @@ import pytest
 from tests.serve_services import opened, the_fabric, tick, without_processes
 
 from weft.core.errors import NotApplicable, WeftError
+from weft.fabrics import LinkKind
 from weft.routing_keys.alternatives import InstalledKey
 from weft.service import makers
 from weft.service.installer import Seen
@@ -27,15 +28,22 @@ class Subnet:
     """Stands in for `Installer`."""
 
     lmc = 4
+    first: Seen | None = None
+    moved = -1
 
     def __init__(self) -> None:
-        self.seen: Seen | None = None
+        self.seen = self.first
+        self.unseen = ""
         self.base = np.arange(the_fabric().num_hosts) * 16 + 16
+        if self.moved >= 0:
+            self.base[self.moved] = 960
         self.wrong = 0
         self.refused: set[str] = set()
         self.loads: list[tuple[list[InstalledKey], tuple[int, ...]]] = []
 
     async def look(self) -> Seen | None:
+        if self.unseen:
+            raise WeftError(self.unseen)
         seen, self.seen = self.seen, None
         return seen
 
@@ -63,12 +71,12 @@ async def until(true: Any) -> None:
     raise AssertionError("it did not happen")
 
 
-def keeper_on(store: Store, subnet: Subnet) -> Keeper:
-    service = Service(the_fabric(), store, makers.Settings(lmc=4), Rules())
+def keeper_on(store: Store, subnet: Subnet, lmc: int = 4) -> Keeper:
+    service = Service(the_fabric(), store, makers.Settings(lmc=lmc), Rules())
     return Keeper(service, cast(Any, subnet))
 
 
-def run(path: Path, patch: pytest.MonkeyPatch, story: Any) -> None:
+def run(path: Path, patch: pytest.MonkeyPatch, story: Any, lmc: int = 4) -> None:
     without_processes(patch)
     tick(patch, 0.02)
     patch.setattr("weft.service.keeper._RETRY_S", 0.1)
@@ -76,11 +84,13 @@ def run(path: Path, patch: pytest.MonkeyPatch, story: Any) -> None:
     async def whole() -> None:
         subnet = Subnet()
         with closing(opened(path)) as store:
-            keeper = keeper_on(store, subnet)
+            keeper = keeper_on(store, subnet, lmc)
             service = keeper.service
             await keeper.start()
             try:
-                await service.announce("a", [0, 4, 8, 12], [("p", [(0, 1)]), ("q", [(2, 3)])], None)
+                if "a" not in service.ledger.applications:
+                    phases = [("p", [(0, 1)]), ("q", [(2, 3)])]
+                    await service.announce("a", [0, 4, 8, 12], phases, None)
                 phases = service.ledger.applications["a"].phases
                 await until(lambda: all(p.state is KeyState.READY for p in phases.values()))
                 await story(keeper, subnet)
@@ -135,6 +145,114 @@ def test_a_withdrawal_that_could_not_be_stored_is_tried_again(
         assert cable_of(service) != cable
 
     run(tmp_path / "s", monkeypatch, story)
+
+
+def test_a_cable_is_withdrawn_although_the_lids_could_not_be_read_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        cable = cable_of(keeper.service)
+        real, tries = subnet.lids, []
+
+        async def lids() -> Any:
+            tries.append(1)
+            if len(tries) == 1:
+                raise WeftError("guid2lid is being written")
+            return await real()
+
+        monkeypatch.setattr(subnet, "lids", lids)
+        subnet.seen = Seen((cable,), restarted=False)
+        await until(lambda: keeper.service.subnet.missing == (cable,))
+        await until(lambda: subnet.loads[-1][1] == (cable,))
+        await until(lambda: not keeper.service.problems)
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_a_look_that_fails_is_not_a_problem_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        subnet.unseen = "OpenSM discovered a cable that is not in the fabric"
+        await until(lambda: keeper.service.problems.get("subnet") == subnet.unseen)
+        subnet.unseen, subnet.seen = "", Seen((), restarted=False)
+        await until(lambda: not keeper.service.problems)
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_the_watch_goes_on_when_the_ledger_cannot_be_read_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service, tries = keeper.service, []
+
+        def broken(*_: object) -> None:
+            tries.append(1)
+            raise WeftError("input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(service.store, "load", broken)
+            service._stale = True
+            cable = cable_of(service)
+            subnet.seen = Seen((cable,), restarted=False)
+            await until(lambda: tries)
+        await until(lambda: subnet.loads[-1][1] == (cable,))
+        await until(lambda: service.ledger.applications["a"].phases["p"].generation == 2)
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_other_tables_than_those_loaded_hold_grants_up_and_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        before = len(subnet.loads)
+        subnet.wrong = 1
+        subnet.seen = Seen((), restarted=False, intact=False)
+        await until(lambda: keeper.service.problems)
+        with pytest.raises(Refused, match="have not been compared"):
+            await keeper.service.request("a", "p", None, 0)
+        granted, *_ = await keeper.service.request("a", "p", None, 5)
+        assert granted.generation == 1
+        assert len(subnet.loads) == before + 1
+
+    run(tmp_path / "s", monkeypatch, story)
+
+
+def test_a_restart_knows_cables_and_lids_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def generations(keeper: Keeper) -> list[int]:
+        return [p.generation for p in keeper.service.ledger.applications["a"].phases.values()]
+
+    async def dies(keeper: Keeper, subnet: Subnet) -> None:
+        # Without an LMC every flow takes the base routes, which change with each cable.
+        between = the_fabric().link_kind == LinkKind.SWITCH_SWITCH
+        cable = int(np.flatnonzero(between)[-1]) // 2
+        monkeypatch.setattr(Subnet, "first", Seen((cable,), restarted=False))
+        subnet.seen = subnet.first
+        await until(lambda: subnet.loads[-1][1] == (cable,))
+        await until(lambda: generations(keeper) == [2, 2])
+        await keeper.service.request("a", "p", None, 0)
+
+    async def same(keeper: Keeper, subnet: Subnet) -> None:
+        assert generations(keeper) == [2, 2]
+        assert set(keeper.service.ledger.grants) == {("a", "p")}
+        monkeypatch.setattr(Subnet, "first", None)
+
+    async def back(keeper: Keeper, subnet: Subnet) -> None:
+        await until(lambda: generations(keeper) == [3, 3])
+        assert not keeper.service.ledger.grants
+        await keeper.service.request("a", "p", None, 5)
+        monkeypatch.setattr(Subnet, "moved", 12)
+
+    async def elsewhere(keeper: Keeper, subnet: Subnet) -> None:
+        await until(lambda: generations(keeper) == [4, 4])
+        assert not keeper.service.ledger.grants
+
+    for story in (dies, same, back, elsewhere):
+        run(tmp_path / "s", monkeypatch, story, lmc=0)
 
 
 def test_tables_that_could_not_be_loaded_are_tried_again(

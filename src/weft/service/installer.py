@@ -58,10 +58,13 @@ class Seen:
         Cables of the fabric that it did not discover.
     restarted
         Whether it is another process than before.
+    intact
+        Whether the switches have the tables that were loaded last.
     """
 
     missing: tuple[int, ...]
     restarted: bool
+    intact: bool = True
 
 
 class Installer:

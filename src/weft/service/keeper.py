@@ -30,7 +30,6 @@ from weft.service.ledger import (
     Withdrawn,
 )
 from weft.service.service import TICK_S, Service
-from weft.service.store import StoreFailed
 from weft.service.workers import Worker
 
 log = logging.getLogger("weft.serve")
@@ -63,13 +62,15 @@ class Keeper:
         self._try_again = 0.0
         #: Whether keys with flows on the base routes are yet to be withdrawn, since these changed.
         self._base_changed = False
+        #: int [hosts]: base LIDs that OpenSM has now.
+        self._lids = np.zeros(0, dtype=np.int64)
 
     async def start(self) -> None:
         """Start the service, the making of keys that are not made yet, and the watch."""
         await self.service.start()
         if self.installer is not None:
             await self._attach()
-            self.service.spawn(self._watch())
+            self.service.spawn(self.service.every_tick(self._look))
         self.service.spawn(self._keep_making())
         self._make_missing()
 
@@ -232,33 +233,36 @@ class Keeper:
     async def _attach(self) -> None:
         """Learn the LIDs and missing cables of the subnet, and load the tables of ready keys."""
         assert self.installer is not None
-        self._subnet.base_lid = await self.installer.lids()
+        stored = self.service.store.subnet()
+        if stored is not None:
+            self._subnet.base_lid = np.array(stored.base_lid)
+        moved = await self._moved()
         seen = await self.installer.look()
         self._subnet.missing = seen.missing if seen is not None else ()
-        self._base_changed = bool(self._subnet.missing)
-        if self._subnet.missing:
-            await self._withdraw(self._missing_text())
+        self._base_changed = self._subnet.missing != (stored.missing if stored else ())
+        await self._withdraw(moved)
         async with self._installing:
             await self._settle()
 
-    async def _watch(self) -> None:
-        """Watch the subnet."""
-        while True:
-            await asyncio.sleep(TICK_S)
-            with contextlib.suppress(StoreFailed):  # recorded, and tried again
-                await self._look()
-
-    async def _withdraw(self, reason: str, lids: NDArray[np.bool_] | None = None) -> None:
+    async def _withdraw(self, moved: NDArray[np.bool_]) -> None:
         """Withdraw the keys that can no longer be used; see `_affected`."""
+        reason = self._missing_text()
+        if moved.any():
+            reason = f"{int(moved.sum())} hosts have other LIDs; {reason}"
 
         def event(now_ns: int) -> Event | None:
-            keys = self._affected(self._subnet.missing, lids)
+            keys = self._affected(self._subnet.missing, moved)
             return Withdrawn(now_ns, keys, reason) if keys else None
 
         await self.service.do(event)
+        self._subnet.base_lid = self._lids
+        # Only now: a restart in between withdraws the keys.
+        await self.service.remember(self._subnet.missing, self._lids)
         self._base_changed = False
 
     def _missing_text(self) -> str:
+        if not self._subnet.missing:
+            return "all cables are connected"
         names = [self.service.fabric.cable_name(cable) for cable in self._subnet.missing]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         return f"cables without connection: {', '.join(names[:5])}{more}"
@@ -307,38 +311,31 @@ class Keeper:
         try:
             seen = await self.installer.look()
         except WeftError as error:
-            if self.service.problems.get("subnet") != str(error):
-                log.error("%s", error)
-            self.service.problems["subnet"] = str(error)
+            self._cannot(error)
             return
-        again = self._unsettled and time.monotonic() >= self._try_again
+        start = time.monotonic()
+        if seen is not None:
+            self._base_changed |= seen.missing != self._subnet.missing
+            if seen.missing != self._subnet.missing or seen.restarted or not seen.intact:
+                self._unsettled, self._try_again = True, 0.0
+            self._subnet.missing = seen.missing
+            self._subnet.proved &= seen.intact
+        again = self._unsettled and start >= self._try_again
         if seen is None and not again:
             return
         try:
-            lids = await self.installer.lids()
+            moved = await self._moved()
         except WeftError as error:
-            self.service.problems["subnet"] = str(error)
-            self._unsettled = True
+            self._cannot(error)
             return
-        before = lids if self._subnet.base_lid is None else self._subnet.base_lid
-        moved = before != lids
-        if seen is not None:
-            same = seen.missing == self._subnet.missing and not seen.restarted and not moved.any()
-            if same and not again:
-                return
-            self._base_changed |= seen.missing != self._subnet.missing
-            self._subnet.missing = seen.missing
+        if not again and not moved.any():
+            return
         self._unsettled = True
-        start = time.monotonic()
-        text = self._missing_text() if self._subnet.missing else "all cables are connected"
         if seen is not None:
-            log.warning(
-                "OpenSM has %s: %s", "restarted" if seen.restarted else "a changed subnet", text
-            )
-        if moved.any():
-            text = f"{int(moved.sum())} hosts have other LIDs; {text}"
-        await self._withdraw(text, moved)
-        self._subnet.base_lid = lids
+            what = "has restarted" if seen.restarted else "has a changed subnet"
+            what = what if seen.intact else "has replaced the tables"
+            log.warning("OpenSM %s: %s", what, self._missing_text())
+        await self._withdraw(moved)
         async with self._installing:
             settled = await self._settle()
         if settled:
@@ -346,8 +343,23 @@ class Keeper:
             log.warning("all pairs of hosts have routes again after %.2f s", seconds)
         self._make_missing()
 
+    def _cannot(self, error: WeftError) -> None:
+        """Say why the subnet cannot be looked at; its tables are compared when it can."""
+        if self.service.problems.get("subnet") != str(error):
+            log.error("%s", error)
+        self.service.problems["subnet"] = str(error)
+        self._unsettled = True
+
+    async def _moved(self) -> NDArray[np.bool_]:
+        """Return which hosts have other LIDs than before, also before a restart."""
+        assert self.installer is not None
+        self._lids = await self.installer.lids()
+        before = self._lids if self._subnet.base_lid is None else self._subnet.base_lid
+        moved: NDArray[np.bool_] = self._lids != before
+        return moved
+
     def _affected(
-        self, missing: tuple[int, ...], moved: NDArray[np.bool_] | None = None
+        self, missing: tuple[int, ...], moved: NDArray[np.bool_]
     ) -> tuple[tuple[str, str], ...]:
         """Return the ready keys whose paths, or LIDs of whose hosts (`moved`), have changed."""
         dead = np.zeros(self.service.fabric.num_links, dtype=np.bool_)
@@ -358,7 +370,7 @@ class Keeper:
         for application in self.service.ledger.applications.values():
             ends = self.service.fabric.host_endpoint[application.hosts]
             lost = bool(dead[at_host[ends[ends >= 0]]].any())
-            lost |= moved is not None and bool(moved[application.hosts].any())
+            lost |= bool(moved[application.hosts].any())
             for phase in application.phases.values():
                 key = phase.key
                 if key is None:

@@ -240,7 +240,7 @@ class Service:
         )
         self.spawn(self._write())
         await self._look_at_clock()
-        self.spawn(self._tick())
+        self.spawn(self.every_tick(self._end_leases))
 
     async def stop(self) -> None:
         """End the tasks and processes; the state is in the store."""
@@ -291,6 +291,11 @@ class Service:
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait(_Command(make, view or (lambda answer: answer), done, token))
         return await done
+
+    async def remember(self, missing: tuple[int, ...], base_lid: NDArray[np.int64]) -> None:
+        """Store what the subnet is like; see `Store.remember`."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._disk, self.store.remember, missing, base_lid.tolist())
 
     def _now_ns(self) -> int:
         """Return the time of an event, which is later than that of the one before."""
@@ -386,16 +391,24 @@ class Service:
             async with self.changed:
                 self.changed.notify_all()
 
-    async def _tick(self) -> None:
-        """End leases."""
+    async def every_tick(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something again and again, also after it has failed."""
         while True:
             await asyncio.sleep(TICK_S)
-            with contextlib.suppress(WeftError):  # recorded, and tried again
-                await self._look_at_clock()
-                now_ns = self._now_ns()
-                over = any(grant.until_ns <= now_ns for grant in self.ledger.grants.values())
-                if over and not self._renew_all:
-                    await self.do(Expired)
+            try:
+                await step()
+            except WeftError:
+                pass  # recorded, and tried again
+            except Exception:
+                log.exception("a task of the service failed; it is tried again")
+
+    async def _end_leases(self) -> None:
+        """End the leases that are over."""
+        await self._look_at_clock()
+        now_ns = self._now_ns()
+        over = any(grant.until_ns <= now_ns for grant in self.ledger.grants.values())
+        if over and not self._renew_all:
+            await self.do(Expired)
 
     async def _look_at_clock(self) -> None:
         """Say how wrong the clock is; begin leases anew if clients could not renew in time."""

@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,6 +55,22 @@ CREATE TABLE granted (
 
 class StoreFailed(WeftError):
     """A change that could not be stored, so that it has not happened."""
+
+
+@dataclass(frozen=True)
+class StoredSubnet:
+    """The subnet for which keys are in use.
+
+    Parameters
+    ----------
+    missing
+        Cables of the fabric that are missing.
+    base_lid
+        Base LID of each host.
+    """
+
+    missing: tuple[int, ...]
+    base_lid: tuple[int, ...]
 
 
 class Store:
@@ -197,6 +214,31 @@ class Store:
                 raise
             raise StoreFailed(f"{self.path} cannot store a change: {error}") from None
         self.last = last
+
+    def remember(self, missing: Sequence[int], base_lid: Sequence[int]) -> None:
+        """Store the subnet for which keys are in use, as in `StoredSubnet`.
+
+        Raises
+        ------
+        StoreFailed
+            As `record`.
+        """
+        now = StoredSubnet(tuple(missing), tuple(base_lid))
+        try:
+            if now != self.subnet():
+                self._database.execute(
+                    "INSERT OR REPLACE INTO meta VALUES ('subnet', ?)", (json.dumps(asdict(now)),)
+                )
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{self.path} cannot store a change: {error}") from None
+
+    def subnet(self) -> StoredSubnet | None:
+        """Return what was last remembered."""
+        rows = self._database.execute("SELECT value FROM meta WHERE name = 'subnet'").fetchall()
+        if not rows:
+            return None
+        content = json.loads(rows[0][0])
+        return StoredSubnet(tuple(content["missing"]), tuple(content["base_lid"]))
 
     def _write(self, number: int, event: Event, answer: Answer) -> None:
         run = self._database.execute
