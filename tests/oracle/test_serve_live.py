@@ -21,8 +21,10 @@ from tests.serve_runs import serving
 import weft
 from weft.cli import main
 from weft.client import Client
-from weft.opensm.live.subnet import Subnet
+from weft.opensm.files.lfts import lft_dump
+from weft.opensm.live.subnet import Subnet, live
 from weft.routing_keys.tables import installed_tables
+from weft.service import installer
 from weft.service.makers import base_routes
 from weft.service.models import GrantSummary
 
@@ -237,3 +239,26 @@ def test_cables_of_a_simulated_subnet_are_unplugged_as_the_documentation_says(
                 headers={"Authorization": f"Bearer {token}"},
             )  # fmt: skip
             assert answer.status_code == status, answer.text
+
+
+def test_tables_that_somebody_else_loads_are_noticed() -> None:
+    fabric = weft.fabric("xgft:2;4,4;1,4")
+    ours, other = (
+        installed_tables(fabric, base_routes(fabric, (engine,)), [], 2, fabric)
+        for engine in ("dmodk", "updn")
+    )
+    with live(fabric, routes=ours) as subnet:
+        conf, pid = subnet.folder / "opensm.conf", str(subnet.manager.process.pid)
+        place = installer.Attachment(conf, pid, subnet.folder, None, 60)
+        installer._attach(fabric, place, ("dmodk",))
+        assert installer._look() == installer.Seen((), restarted=False)
+        installer._install([], ())
+        assert installer._look() is None
+        subnet.manager.sweep_again()
+        assert installer._look() == installer.Seen((), restarted=False)
+        text = lft_dump(fabric, other, lids=subnet.manager.lids())
+        subnet.manager.files.lfts.write_text(text)
+        subnet.manager.sweep_again()
+        assert installer._look() == installer.Seen((), restarted=False, intact=False)
+        installer._install([], ())
+        assert installer._look() is None

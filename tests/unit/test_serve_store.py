@@ -30,9 +30,11 @@ from weft.core.errors import InputError, WeftError
 from weft.service import makers
 from weft.service.ledger import (
     Announced,
+    Answer,
     Event,
     Expired,
     Failed,
+    Ledger,
     Left,
     Renewed,
     Requested,
@@ -279,6 +281,32 @@ def test_a_second_service_on_a_store_is_refused_by_whatever_name(path: Path) -> 
     assert "several names" in refusal(path)
 
 
+def test_a_lock_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store.lock").symlink_to("/dev/full")
+    assert refusal(tmp_path / "store").startswith("cannot be locked: ")
+
+
+def test_a_new_store_on_a_full_disk_is_refused_and_begins_when_there_is_space(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import resource, sys; from tests.unit.test_serve_store import opened\n"
+        "from pathlib import Path; from weft.core.errors import InputError\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))\n"
+        "try: opened(Path(sys.argv[2])).close()\n"
+        "except InputError as error: print(error.message); sys.exit(2)"
+    )
+    path = tmp_path / "store"
+    for size in (0, 2, 100, 4096, 9000, 30_000):
+        ran = subprocess.run(
+            [sys.executable, "-c", program, str(size), path], cwd=Path(__file__).parents[2],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (2, ""), size
+        assert "cannot be" in ran.stdout
+    opened(path).close()
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     if os.geteuid() == 0:  # modes do not stop root, but this folder takes no files
         folder = Path("/proc")
@@ -407,6 +435,99 @@ def test_a_ledger_that_cannot_be_read_again_is_tried_again(
     assert caller.refused("POST", f"{KEY}/done")[1] == "not_held"
     assert state_of(service.ledger) == before
     assert caller.call("POST", f"{KEY}/request").status_code == 200
+
+
+@pytest.mark.parametrize("where", ["handle", "view"])
+def test_an_error_in_the_code_undoes_its_event_and_no_other_of_the_batch(
+    running: tuple[Caller, Service], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    caller, service = running
+    real = Ledger._request
+
+    def request(ledger: Ledger, event: Requested) -> Answer:
+        answer = real(ledger, event)
+        if where == "handle" and event.phase == "q":
+            raise ZeroDivisionError
+        return answer
+
+    def view(answer: Answer) -> str:
+        assert where == "handle" or answer.granted[0].phase != "q"
+        return answer.granted[0].phase
+
+    monkeypatch.setattr(Ledger, "_request", request)
+    caller.place("b", ["h1", "h5"], p="ring")
+
+    async def ask(application: str, phase: str) -> str:
+        return await service.do(lambda now: Requested(now, application, phase, 10**10), view)
+
+    async def ask_all() -> list[Any]:
+        three = (ask("a", "p"), ask("a", "q"), ask("b", "p"))
+        return await asyncio.gather(*three, return_exceptions=True)
+
+    first, second, third = caller.wait(ask_all())
+    assert (first, third) == ("p", "p")
+    assert isinstance(second, ZeroDivisionError | AssertionError)
+    assert list(service.ledger.grants) == [("a", "p"), ("b", "p")]
+    stored = new_ledger()
+    service.store.load(stored)
+    assert state_of(stored) == state_of(service.ledger)
+
+
+def test_leases_begin_anew_although_the_ledger_could_not_be_read_at_first(
+    running: tuple[Caller, Service], clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, service = running
+    caller.call("POST", f"{KEY}/request", {"lease_s": 10})
+
+    def broken(*_: object) -> None:
+        raise WeftError("input/output error")
+
+    clock.wall_ns += 3600 * 10**9
+    with monkeypatch.context() as patch:
+        patch.setattr(service.store, "load", broken)
+        service._stale = True
+        caller.wait(asyncio.sleep(0.6))
+    caller.wait(asyncio.sleep(1.2))
+    assert set(service.ledger.grants) == {("a", "p")}
+
+
+def test_leases_still_end_after_an_error_in_the_code(
+    running: tuple[Caller, Service], clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, service = running
+    caller.call("POST", f"{KEY}/request", {"lease_s": 10})
+    real, tries = service._clock.problem, []
+
+    def problem() -> str:
+        tries.append(1)
+        return real() if len(tries) > 1 else str(1 // 0)
+
+    monkeypatch.setattr(service._clock, "problem", problem)
+    clock.pass_s(11)
+    caller.wait(asyncio.sleep(1.2))
+    assert not service.ledger.grants
+
+
+def test_a_lease_that_is_renewed_as_it_ends_goes_on_or_is_said_to_be_over(
+    running: tuple[Caller, Service], clock: Time
+) -> None:
+    caller, service = running
+    caller.call("POST", f"{KEY}/request", {"lease_s": 10})
+
+    async def both(*events: Any) -> list[Answer]:
+        return await asyncio.gather(*(service.do(event) for event in events))
+
+    def renew(now: int) -> Renewed:
+        return Renewed(now, "a")
+
+    (grant,) = service.ledger.grants.values()
+    clock.wall_ns = clock.steady_ns = grant.until_ns
+    renewed, over = caller.wait(both(renew, Expired))
+    assert (len(renewed.granted), over.ended) == (1, ())
+    (grant,) = service.ledger.grants.values()
+    clock.wall_ns = clock.steady_ns = grant.until_ns
+    over, renewed = caller.wait(both(Expired, renew))
+    assert (len(over.ended), renewed.granted) == (1, ())
 
 
 def test_a_restart_keeps_grants_and_begins_their_leases_anew(tmp_path: Path, clock: Time) -> None:

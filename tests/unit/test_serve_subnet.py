@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from tests.serve_services import opened, the_fabric, tick, without_processes
 
-from weft.core.errors import NotApplicable, WeftError
+from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import LinkKind
 from weft.routing_keys.alternatives import InstalledKey
-from weft.service import makers
+from weft.service import installer, makers
 from weft.service.installer import Seen
 from weft.service.keeper import Keeper
 from weft.service.ledger import KeyState, Refused
@@ -409,3 +409,34 @@ def test_an_error_in_the_code_fails_the_keys_and_not_the_task(
         await until(lambda: service.ledger.applications["c"].phases["p"].state is KeyState.READY)
 
     run(tmp_path / "s", monkeypatch, story)
+
+
+def test_a_restart_of_opensm_is_seen_when_its_first_sweep_ends() -> None:
+    manager = SimpleNamespace(
+        process=SimpleNamespace(pid=1, ended=lambda: ""), changed=lambda: True,
+        intact=lambda: True, present=the_fabric,
+    )  # fmt: skip
+    worker = installer._Worker(
+        the_fabric(), cast(Any, SimpleNamespace(manager=lambda _: manager)), ()
+    )
+    assert worker.look() == Seen((), restarted=False)
+    manager.process.pid, manager.changed = 2, lambda: False
+    assert worker.look() is None
+    manager.changed = lambda: True
+    assert worker.look() == Seen((), restarted=True)
+    assert worker.look() == Seen((), restarted=False)
+
+
+def test_a_process_that_replaces_one_that_died_waits_for_opensm() -> None:
+    running: list[object] = []
+
+    def manager(_: object) -> object:
+        if not running:
+            raise InputError("OpenSM does not run")
+        return SimpleNamespace(process=SimpleNamespace(pid=1, ended=lambda: "it has ended"))
+
+    installer._attach(the_fabric(), cast(Any, SimpleNamespace(manager=manager)), ())
+    for message in ("OpenSM does not run", "OpenSM does not run: it has ended"):
+        with pytest.raises(WeftError, match=f"{message}$"):
+            installer._look()
+        running.append(1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -150,26 +150,28 @@ class _Worker:
         """Return what OpenSM sees; None if it has not swept since."""
         if ended := self.manager.process.ended():
             raise WeftError(f"OpenSM does not run: {ended}")
-        restarted = self._pid != self.manager.process.pid
-        self._pid = self.manager.process.pid
         if not self.manager.changed():
             return None
+        intact, pid = self.manager.intact(), self.manager.process.pid
         seen = np.zeros(self.fabric.num_links, dtype=np.bool_)
         seen[links_in(self.manager.present(), self.fabric)] = True
-        return Seen(tuple(np.flatnonzero(~seen[0::2]).tolist()), restarted)
+        # Only now: all that is seen is returned once.
+        restarted, self._pid = self._pid != pid, pid
+        return Seen(tuple(np.flatnonzero(~seen[0::2]).tolist()), restarted, intact)
 
 
-_worker: _Worker | None = None
+_make: Callable[[], _Worker] | None = None
 
 
 def _attach(fabric: Fabric, attachment: Attachment, engines: tuple[str, ...]) -> None:
-    global _worker  # noqa: PLW0603 - one per process
-    _worker = _Worker(fabric, attachment, engines)
+    global _make  # noqa: PLW0603 - one per process
+    # Not at once, since OpenSM may not run when a process replaces one that died.
+    _make = cache(lambda: _Worker(fabric, attachment, engines))
 
 
 def _here() -> _Worker:
-    assert _worker is not None  # set by `_attach`
-    return _worker
+    assert _make is not None  # set by `_attach`
+    return _make()
 
 
 def _look() -> Seen | None:

@@ -315,11 +315,13 @@ class Keeper:
             return
         start = time.monotonic()
         if seen is not None:
-            self._base_changed |= seen.missing != self._subnet.missing
-            if seen.missing != self._subnet.missing or seen.restarted or not seen.intact:
+            other_cables = seen.missing != self._subnet.missing
+            if other_cables or seen.restarted or not seen.intact:
                 self._unsettled, self._try_again = True, 0.0
+            self._base_changed |= other_cables
             self._subnet.missing = seen.missing
-            self._subnet.proved &= seen.intact
+            # Entries that lead to a cable are gone with it; only the keys on it are withdrawn.
+            self._subnet.proved &= seen.intact or other_cables
         again = self._unsettled and start >= self._try_again
         if seen is None and not again:
             return

@@ -32,6 +32,7 @@ from weft.opensm.live.sweep_log import GIVEN_UP, START, Mark, SweepLog
 from weft.opensm.live.verify import (
     compare_cables,
     compared,
+    differences,
     lids_of,
     unknown_cables,
     verify_tables,
@@ -142,6 +143,8 @@ class Manager:
         #: What the last dumps contain, and the tables in them, if they have been read.
         self._view: _View | None = None
         self._held: tuple[Fabric, TableRoutes] | None = None
+        #: The tables that `load` loaded last.
+        self._loaded: tuple[Fabric, TableRoutes] | None = None
 
     @classmethod
     def from_conf(
@@ -213,6 +216,23 @@ class Manager:
             raise InputError(unknown_cables(self.fabric, view.unknown))
         self._changed = False
         return view.fabric
+
+    def intact(self) -> bool:
+        """Return whether OpenSM programmed the tables that `load` loaded last in its last sweep.
+
+        It did not if somebody replaced the file, or if another engine took the place of ``file``.
+        The result is true before the first `load`.
+
+        Raises
+        ------
+        WeftError
+            If OpenSM's dumps cannot be read.
+        """
+        if self._loaded is None:
+            return True
+        view, programmed = self._look(), self._tables()
+        wanted = _moved(self._loaded[1], self._loaded[0], view.fabric)
+        return not len(differences(view.fabric, view.lids, wanted, programmed))
 
     def _look(self) -> _View:
         """Return what the last dumps contain."""
@@ -392,6 +412,7 @@ class Manager:
         except WeftError as failure:
             state = self._go_back(view, before, previous, backup)
             raise WeftError(f"{failure}; {state}") from None
+        self._loaded = view.fabric, tables
         return Loaded(entries, len(steps), sweep_s, time.monotonic() - begin)
 
     def _checked(self, fabric: Fabric, routes: Routes, view: _View) -> TableRoutes:
