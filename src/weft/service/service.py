@@ -304,27 +304,36 @@ class Service:
     async def _write(self) -> None:
         """Handle events, batch by batch."""
         loop = asyncio.get_running_loop()
+        waiting: deque[_Command] = deque()
         while True:
-            commands = [await self._queue.get()]
-            while len(commands) < _BATCH and not self._queue.empty():
-                commands.append(self._queue.get_nowait())
+            if not waiting:
+                waiting.append(await self._queue.get())
+            while len(waiting) < _BATCH and not self._queue.empty():
+                waiting.append(self._queue.get_nowait())
             batch: list[tuple[Event, Answer]] = []
             tokens: dict[str, str] = {}
             results: list[tuple[_Command, Any, Exception | None]] = []
+            broken = False
             async with self._storing:
-                for command in commands:
+                while waiting and not broken:
+                    command = waiting.popleft()
                     try:
                         if self._stale:
                             self._recover()
                         event = command.make(self._now_ns())
                         answer = Answer() if event is None else self.ledger.handle(event)
+                        results.append((command, command.view(answer), None))
                         if event is not None and not _empty(event, answer):
                             batch.append((event, answer))
                         if command.token is not None:
                             tokens[command.token[0]] = command.token[1]
-                        results.append((command, command.view(answer), None))
-                    except Exception as error:  # it is raised to whoever asked
+                    except Refused as refusal:  # it is raised to whoever asked
+                        results.append((command, None, refusal))
+                    except Exception as error:
+                        # The event may have changed a part of the ledger. Those before it are stored,
+                        # and the ledger is read again for those after it.
                         results.append((command, None, error))
+                        broken = True
                 if batch or tokens:
                     try:
                         with self.counters.commit_s.time():
@@ -334,10 +343,12 @@ class Service:
                         log.error("%s", error, exc_info=not isinstance(error, StoreFailed))
                         self.problems["store"] = str(error)
                         self._stale = True  # the ledger is ahead of the store
-                        results = [(command, None, error) for command in commands]
+                        results = [(command, None, error) for command, *_ in results]
                         batch = []
-                        with contextlib.suppress(WeftError):  # tried again before the next event
-                            self._recover()
+                if self._stale or broken:
+                    self._stale = True
+                    with contextlib.suppress(WeftError):  # tried again before the next event
+                        self._recover()
             for command, result, failure in results:
                 if command.done.cancelled():
                     continue
@@ -425,7 +436,10 @@ class Service:
                 *(self.do(partial(Renewed, application=name)) for name in sorted(names)),
                 return_exceptions=True,
             )
-            self._renew_all = any(isinstance(each, StoreFailed) for each in found)
+            # An application that has left since needs no renewal.
+            self._renew_all = any(
+                isinstance(each, Exception) and not isinstance(each, Refused) for each in found
+            )
 
     # -- applications ------------------------------------------------------------------------
 

@@ -372,20 +372,23 @@ def _locked(path: Path) -> IO[Any]:
     """Lock a store, or refuse it."""
     lock = path.with_name(f"{path.name}.lock")
     try:
-        stream = open(lock, "a+", opener=_private)  # noqa: SIM115 - held while the store is open
+        # Held while the store is open.
+        stream = open(lock, "ab+", buffering=0, opener=_private)  # noqa: SIM115
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=path) from None
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        stream.truncate(0)
+        stream.write(f"{os.getpid()}\n".encode())
+    except BlockingIOError:
         stream.seek(0)
-        owner = stream.read().strip()
+        owner = stream.read().decode(errors="replace").strip()
         stream.close()
         who = f" (process {owner})" if owner else ""
         raise InputError(f"is in use by another weft serve{who}", file=path) from None
-    stream.truncate(0)
-    stream.write(f"{os.getpid()}\n")
-    stream.flush()
+    except OSError as error:
+        stream.close()
+        raise InputError(f"cannot be locked: {error.strerror}", file=path) from None
     return stream
 
 
