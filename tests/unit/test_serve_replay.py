@@ -265,7 +265,7 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nothing", SPEC], "nothing: cannot be read: No such file"),
         (["text", SPEC], "text:1: is not a line of a log of weft serve"),
-        (["part", SPEC], "part: event 1 of the log contradicts the events before it: there is no"),
+        (["part", SPEC], "part: event 1 of the log contradicts the fabric or the events before it"),
         (["s.sqlite", "xgft:2;4,4;1,2"], "s.sqlite: is the store of another fabric"),
         (
             ["s.sqlite", SPEC, "--criterion", "variance"],

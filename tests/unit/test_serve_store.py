@@ -41,7 +41,7 @@ from weft.service.ledger import (
     Returned,
     Withdrawn,
 )
-from weft.service.log import pack_key, read_log, replay, unpack_key
+from weft.service.log import pack, pack_key, read_event, read_log, replay, unpack, unpack_key
 from weft.service.service import Service
 from weft.service.store import Store, StoreFailed, hashed
 
@@ -140,6 +140,9 @@ def test_the_log_replays_in_another_process(path: Path, tmp_path: Path) -> None:
     [
         "nonsense", "[]", "{}", '{"decision":{}}', '{"decision":{},"event":"done"}',
         '{"decision":{},"event":"requested","time_ns":1}',
+        '{"decision":{},"event":"left","time_ns":"1","application":"a"}',
+        '{"decision":{},"event":"left","time_ns":1,"application":["a"]}',
+        '{"decision":{},"event":"withdrawn","time_ns":1,"keys":[["a"]],"reason":""}',
         '{"decision":{},"event":"made","time_ns":1,"application":"a","phase":"p"}',
         '{"decision":{},"paths":{"key":"eJw=","base":"eJw="},"event":"made","time_ns":1,'
         '"application":"a","phase":"p"}',
@@ -161,6 +164,24 @@ def test_a_line_that_is_not_of_a_log_is_one_error(tmp_path: Path, text: str) -> 
 def test_a_key_is_packed_and_unpacked() -> None:
     key = made(1, "a", "p").key
     assert pack_key(unpack_key("p", pack_key(key))) == pack_key(key)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("sources", lambda a: a[:-1]), ("destinations", lambda a: a.astype(float)),
+        ("link", lambda a: a - 100), ("link", lambda a: a[:-1]), ("offset", lambda a: a[:-1]),
+        ("offset", lambda a: a[::-1]), ("lid_offset", lambda a: a[0]),
+        ("lid_offset", lambda a: a[:-1]), ("lid_offset", lambda a: a[:0]),
+    ],
+)  # fmt: skip
+def test_arrays_that_are_no_key_are_one_error(name: str, change: Any) -> None:
+    event = made(1, "a", "p")
+    arrays = unpack(pack_key(event.key))
+    arrays[name] = change(arrays[name])
+    content = {"event": "made", "time_ns": 1, "application": "a", "phase": "p"}
+    with pytest.raises(InputError, match="not an event"):
+        read_event(content, pack(arrays), pack_key(event.base))
 
 
 def test_the_token_of_an_application_ends_with_it_in_the_same_batch(tmp_path: Path) -> None:
@@ -292,18 +313,17 @@ def test_a_new_store_on_a_full_disk_is_refused_and_begins_when_there_is_space(
     program = (
         "import resource, sys; from tests.unit.test_serve_store import opened\n"
         "from pathlib import Path; from weft.core.errors import InputError\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))\n"
-        "try: opened(Path(sys.argv[2])).close()\n"
-        "except InputError as error: print(error.message); sys.exit(2)"
+        "for size in sys.argv[2:]:\n"
+        "  resource.setrlimit(resource.RLIMIT_FSIZE, (int(size), -1))\n"
+        "  try: opened(Path(sys.argv[1])).close()\n"
+        "  except InputError as error: print(error.message)"
     )
-    path = tmp_path / "store"
-    for size in (0, 2, 100, 4096, 9000, 30_000):
-        ran = subprocess.run(
-            [sys.executable, "-c", program, str(size), path], cwd=Path(__file__).parents[2],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert (ran.returncode, ran.stderr) == (2, ""), size
-        assert "cannot be" in ran.stdout
+    path, sizes = tmp_path / "store", (0, 2, 100, 4096, 9000, 30_000)
+    ran = subprocess.run(
+        [sys.executable, "-c", program, path, *map(str, sizes)], cwd=Path(__file__).parents[2],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert len(ran.stdout.splitlines()) == ran.stdout.count("cannot be ") == len(sizes)
     opened(path).close()
 
 

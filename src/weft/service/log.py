@@ -44,9 +44,29 @@ def pack_key(key: InstalledKey) -> bytes:
 
 
 def unpack_key(name: str, data: bytes) -> InstalledKey:
-    """Return the key whose paths `pack_key` packed."""
+    """Return the key whose paths `pack_key` packed.
+
+    Raises
+    ------
+    ValueError, LookupError
+        If the bytes are not those of a key.
+    """
     arrays = unpack(data)
-    return InstalledKey(name, *(arrays[each] for each in _ARRAYS))
+    key = InstalledKey(name, *(arrays[each] for each in _ARRAYS))
+    flows = (key.sources, key.destinations, *key.lid_offset)
+    every = (*flows, key.offset, key.link)
+    if (
+        key.lid_offset.ndim != 2
+        or any(each.ndim != 1 or each.dtype.kind not in "iu" for each in every)
+        or any(len(each) != len(key.sources) for each in flows)
+        or len(key.offset) != key.lid_offset.size + 1
+        or (key.offset[0], key.offset[-1]) != (0, len(key.link))
+        or (np.diff(key.offset) < 0).any()
+        or (key.link < 0).any()
+        or not len(key.lid_offset)
+    ):
+        raise ValueError("is not a key")
+    return key
 
 
 def packed(event: Event) -> tuple[bytes | None, bytes | None]:
@@ -120,6 +140,9 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
     try:
         if kind is None:
             raise TypeError
+        for each in fields(kind):
+            if each.type in ("int", "str") and type(rest[each.name]).__name__ != each.type:
+                raise TypeError
         if kind is Made:
             if key is None or base is None:
                 raise TypeError
@@ -127,12 +150,15 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
             rest["base"] = unpack_key(rest["phase"], base)
         elif kind is Announced:
             rest["hosts"] = tuple(rest["hosts"])
-            if key is None:
+            if key is None or any(type(host) is not int for host in rest["hosts"]):
                 raise TypeError
             flows = unpack(key)
-            rest["phases"] = {name: flows[f"{at}"] for at, name in enumerate(rest["phases"])}
+            rest["phases"] = {str(name): flows[f"{at}"] for at, name in enumerate(rest["phases"])}
+            for ends in flows.values():
+                if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
+                    raise TypeError
         elif kind is Withdrawn:
-            rest["keys"] = tuple((application, phase) for application, phase in rest["keys"])
+            rest["keys"] = tuple((str(name), str(phase)) for name, phase in rest["keys"])
         event: Event = kind(**rest)
     except (TypeError, LookupError, ValueError, EOFError, zlib.error, zipfile.BadZipFile):
         raise InputError("is not an event of a log of weft serve") from None

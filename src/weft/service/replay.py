@@ -269,10 +269,10 @@ def replay(
                 course.add(each, event.time_ns - ledger.now_ns)
         try:
             answer = ledger.handle(event)
-        except Refused as refusal:
+        except (Refused, LookupError) as error:  # a link that the fabric does not have
             raise InputError(
-                f"event {events} of the log contradicts the events before it: {refusal.message}; "
-                "a log must begin with the first event of its store"
+                f"event {events} of the log contradicts the fabric or the events before it: "
+                f"{error}; a log begins with the first event of a store"
             ) from None
         different += answer_json(answer) != decision
         for other in others.values():
