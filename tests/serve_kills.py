@@ -23,6 +23,8 @@ from weft.service.log import read_log, replay
 FABRIC = "xgft:2;4,4;1,4"
 HOLDERS = 4
 PHASES = [f"p{number}" for number in range(4)]
+#: The log begins anew again and again during a run.
+KEEP_LOG_S = 5.0
 #: Leases do not end during a run.
 LEASE_S = 86400.0
 Answer = tuple[int, Any]
@@ -78,6 +80,7 @@ class Process:
         self.output = store.parent / "output"
         self.output.touch()
         arguments = ["serve", FABRIC, "--store", str(store), "--port", str(port), "--tokens"]
+        arguments += ["--keep-log", str(KEEP_LOG_S / 86400)]
         self.pid = starter.start(arguments, self.output)
         starter.last = [self.pid]
         self.port = port
@@ -325,7 +328,7 @@ def _run_kills(
         placer.check(set(present))
         _check_database(store)
         if number % 50 == 49 or number == kills - 1:
-            events = _check_replay(folder, store, administrator)
+            events, last = _check_replay(folder, store, administrator)
     assert service.said().count("The administrator's token") == 1
     service.kill(group=False)
     for each in (administrator, placer.client, *(holder.client for holder in holders)):
@@ -337,7 +340,7 @@ def _run_kills(
         time.sleep(0.1)
     assert not left, f"processes are left: {left}"
     return {
-        "kills": len(sessions), "events": events,
+        "kills": len(sessions), "events": last, "in the log": events,
         "answers": sum(each.answers for each in holders),
         "answers lost": sum(each.lost for each in holders) + placer.lost,
         "placed": placer.placed, "placements asked": placer.count,
@@ -358,10 +361,11 @@ def _check_database(store: Path) -> None:
     reader.close()
 
 
-def _check_replay(folder: Path, store: Path, administrator: Client) -> int:
+def _check_replay(folder: Path, store: Path, administrator: Client) -> tuple[int, int]:
     """Replay the log; compare decisions and the state that they lead to with the service's."""
-    lines, last = [], 0
+    lines: list[str] = []
     while True:
+        last = json.loads(lines[-1])["number"] if lines else 0
         with_token = {"Authorization": f"Bearer {administrator.token}"}
         connection = http.client.HTTPConnection("127.0.0.1", administrator.port, timeout=60)
         connection.request("GET", f"/v1/log?after={last}&limit=10000", headers=with_token)
@@ -369,13 +373,12 @@ def _check_replay(folder: Path, store: Path, administrator: Client) -> int:
         connection.close()
         if not text:
             break
-        lines.append(text)
-        last += text.count("\n")
+        lines += text.splitlines(keepends=True)
     log = folder / "log.jsonl"
     log.write_text("".join(lines))
     ledger = Ledger(key_network(fabric(FABRIC)))
     events, different = replay(ledger, read_log(log))
-    assert (events, different) == (last, 0)
+    assert (events, different) == (len(lines), 0)
     reader = sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)
     stored = reader.execute("SELECT * FROM granted ORDER BY application, phase").fetchall()
     keys = reader.execute("SELECT application, phase, state, generation FROM key").fetchall()
@@ -393,4 +396,4 @@ def _check_replay(folder: Path, store: Path, administrator: Client) -> int:
         assert known.generation <= generation
         assert known.state.value == state or state == "ready"
     assert {name for name, *_ in keys} == set(ledger.applications)
-    return events
+    return events, last

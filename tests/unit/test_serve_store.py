@@ -36,13 +36,16 @@ from weft.service.ledger import (
     Failed,
     Ledger,
     Left,
+    Refused,
     Renewed,
     Requested,
     Returned,
     Withdrawn,
 )
 from weft.service.log import pack, pack_key, read_event, read_log, replay, unpack, unpack_key
-from weft.service.service import Service
+from weft.service.replay import recorded
+from weft.service.replay import replay as whole_replay
+from weft.service.service import Rules, Service
 from weft.service.store import Store, StoreFailed, hashed
 
 KEY = "/v1/applications/a/keys/p"
@@ -105,6 +108,56 @@ def test_the_log_replays_byte_for_byte(path: Path, tmp_path: Path) -> None:
     second.record([(event, answer) for event, answer in handled(new_ledger(), *history())])
     assert [line for _, line in second.log()] == lines
     second.close()
+
+
+@pytest.mark.parametrize("first", range(0, 20, 3))
+def test_a_log_that_begins_with_a_snapshot_replays_byte_for_byte(
+    tmp_path: Path, first: int
+) -> None:
+    store, ledger = opened(tmp_path / "store"), new_ledger()
+    begins = [first, first + 4, first + 9]
+    for at, event in enumerate(history()):
+        if at in begins:
+            store.record(handled(ledger, ledger.snapshot(event.time_ns)))
+        before = [line for _, line in store.log()]
+        while store.trim(most=2):
+            pass
+        assert [line for _, line in store.log()] == before  # only what is not part of it goes
+        store.record(handled(ledger, event))
+    log = tmp_path / "log"
+    lines = list(store.log())
+    log.write_text("".join(f"{line}\n" for _, line in lines))
+    again = new_ledger()
+    assert replay(again, read_log(log)) == (len(lines), 0)
+    assert state_of(again) == state_of(ledger)
+    written = [begin for begin in begins if begin < len(history())]
+    if len(written) > 1:  # the last snapshot and all since the one before
+        kinds = [json.loads(line)["event"] for _, line in lines]
+        start = kinds.index("snapshot")
+        assert set(kinds[:start]) <= {"announced", "made"}
+        assert len(kinds) - start == len(history()) - written[-2] + 2
+        assert len(store._database.execute("SELECT number FROM event").fetchall()) == len(lines)
+    store.close()
+    store, loaded = opened(tmp_path / "store"), new_ledger()
+    store.load(loaded)
+    store.close()
+    assert state_of(loaded) == state_of(ledger)
+
+
+def test_a_snapshot_of_another_state_is_refused(path: Path, tmp_path: Path) -> None:
+    store, ledger = opened(path), new_ledger()
+    store.load(ledger)
+    store.record(handled(ledger, ledger.snapshot(20)))
+    lines = [line for _, line in store.log()]
+    store.close()
+    log = tmp_path / "log"
+    # An event before it is lost.
+    log.write_text("".join(f"{line}\n" for line in lines if '"time_ns":16' not in line))
+    with pytest.raises(Refused, match="not that of the snapshot"):
+        replay(new_ledger(), read_log(log))
+    log.write_text(lines[-1])
+    with pytest.raises(Refused, match="there is no application"):
+        replay(new_ledger(), read_log(log))
 
 
 def test_a_changed_decision_is_noticed(path: Path, tmp_path: Path) -> None:
@@ -234,8 +287,10 @@ def changed(path: Path, *statements: str) -> None:
 
 
 def test_a_later_version_is_refused(path: Path) -> None:
-    changed(path, "UPDATE meta SET value = '2' WHERE name = 'version'")
-    assert refusal(path) == "is a store of version 2; this weft knows version 1"
+    changed(path, "UPDATE meta SET value = '3' WHERE name = 'version'")
+    assert refusal(path) == "is a store of version 3; this weft knows version 2"
+    with pytest.raises(InputError, match="is a store of version 3; this weft knows version 2"):
+        recorded(path)
 
 
 @pytest.mark.parametrize("table", ["other (x)", "meta (x)", "meta (name, value)"])
@@ -588,6 +643,29 @@ def test_a_client_that_vanishes_gives_its_keys_back_and_one_that_renews_does_not
     changes = caller.call("GET", "/v1/applications/b/changes").json()["changes"]
     assert [each["kind"] for each in changes] == ["ready", "expired"]
     assert caller.refused("POST", "/v1/applications/b/keys/p/done")[1] == "not_held"
+
+
+def test_the_log_begins_anew_when_it_is_old(tmp_path: Path, clock: Time) -> None:
+    def kinds() -> list[str]:
+        return [json.loads(line)["event"] for _, line in service.store.log()]
+
+    with served(tmp_path / "store", Rules(keep_log_s=3600)) as (caller, service):
+        caller.place("a", ["h0", "h4"], p="ring")
+        for hours in (0.9, 0.2, 0.9, 0.2):
+            caller.call("POST", f"{KEY}/request", {"lease_s": 10**6})
+            caller.call("POST", f"{KEY}/done")
+            clock.pass_s(hours * 3600)
+            caller.wait(asyncio.sleep(0.7))
+        caller.call("POST", f"{KEY}/request", {"lease_s": 10**6})
+        one = ["requested", "returned"]
+        assert kinds() == ["announced", "made", "snapshot", *one, *one, "snapshot", "requested"]
+        numbers = [number for number, _ in service.store.log()]
+        assert numbers == [1, 2, *range(7, 14)]
+        # Whoever knows the log up to a line gets what is after it.
+        lines = caller.call("GET", "/v1/log", params={"after": 11}).text.splitlines()
+        assert [json.loads(line)["number"] for line in lines] == [12, 13]
+        found = whole_replay(the_fabric(), recorded(service.store.path).lines, ("fixed",))
+    assert (found.events, found.different, found.requests) == (9, 0, 3)
 
 
 # -- clocks ------------------------------------------------------------------------------------

@@ -12,5 +12,6 @@ pytestmark = pytest.mark.slow
 
 def test_nothing_is_lost_and_nothing_invented(tmp_path: Path) -> None:
     counts = run_kills(tmp_path, 300, seed=2, fork=True)
+    assert counts["in the log"] < counts["events"]
     assert counts["kills"] >= 300
     assert counts["answers lost"] > 300

@@ -97,6 +97,13 @@ def serve_command(
     lease: Annotated[
         float, Parameter(help="Seconds after which a grant ends unless it is renewed.")
     ] = 300.0,
+    keep_log: Annotated[
+        float | None,
+        Parameter(
+            help="Days of events that the log has at least; after as many again they are removed. "
+            "Default: all events are kept."
+        ),
+    ] = None,
     seed: Annotated[Whole, Parameter(help="Seed of the random choices when keys are made.")] = 0,
     tokens: Annotated[bool, Parameter(help="Require tokens, also on a loopback address.")] = False,
     new_admin_token: Annotated[
@@ -169,6 +176,8 @@ def serve_command(
         )
     if not 0 < lease <= LONGEST_S:
         raise InputError(f"--lease must be above 0 s and at most {LONGEST_S:,.0f} s, not {lease:g}")
+    if keep_log is not None and not 0 < keep_log < float("inf"):
+        raise InputError(f"--keep-log must be above 0 days, not {keep_log:g}")
     if not 0 <= max_rate < float("inf"):
         raise InputError(f"--max-rate must be at least 0, not {max_rate:g}")
     required = tokens or not loopback
@@ -183,7 +192,10 @@ def serve_command(
     if lmc is not None and not 1 <= lmc <= most:
         raise InputError(f"--lmc must be 1 to {most} on {loaded.name}, not {lmc}")
     opened = Store(store, loaded.digest, {"criterion": criterion, "while_missing": while_missing})
-    rules = Rules(criterion, while_missing, lease, max_applications)
+    rules = Rules(
+        criterion, while_missing, lease, max_applications,
+        keep_log_s=None if keep_log is None else keep_log * 86400,
+    )  # fmt: skip
     with closing(opened), ExitStack() as stack:
         installer = subnet = None
         if ibsim:

@@ -160,11 +160,6 @@ class Left:
     application: str
 
 
-Event = (
-    Announced | Made | Failed | Requested | Returned | Renewed | Expired | Withdrawn | Left
-)  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Granted:
     """A key in use.
@@ -188,6 +183,33 @@ class Granted:
     since_ns: int
     lease_ns: int
     until_ns: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The whole state, together with the `Announced` and `Made` events of what is there.
+
+    A log can begin with these events and a snapshot. Among other events it changes nothing.
+
+    Parameters
+    ----------
+    time_ns
+        Time of the event.
+    keys
+        Application, phase, state, reason and generation of each key.
+    grants
+        The grants, in their order.
+    """
+
+    time_ns: int
+    keys: tuple[tuple[str, str, KeyState, str, int], ...]
+    grants: tuple[Granted, ...]
+
+
+Event = (
+    Announced | Made | Failed | Requested | Returned | Renewed | Expired | Withdrawn | Left
+    | Snapshot
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -267,6 +289,8 @@ class Ledger:
             network, choice="installed", criterion=criterion, keep_log=False
         )
         self._taken: dict[int, str] = {}
+        #: Whether there were other events than those before the snapshot that begins a log.
+        self._begun = False
 
     @property
     def loads(self) -> NDArray[np.int32]:
@@ -290,6 +314,7 @@ class Ledger:
             )
         answer = self._handle(event)
         self.now_ns = event.time_ns
+        self._begun |= not isinstance(event, Announced | Made)
         return answer
 
     def _handle(self, event: Event) -> Answer:
@@ -321,6 +346,12 @@ class Ledger:
                 return self._withdraw(event)
             case Left():
                 return self._leave(event)
+            case Snapshot():
+                if event != self.snapshot(event.time_ns):
+                    if self._begun:
+                        raise Refused("other_state", "the state is not that of the snapshot")
+                    self.restore(event.keys, event.grants)
+                return Answer()
 
     def _announce(self, event: Announced) -> Answer:
         self.check_new(event.application, event.hosts)
@@ -487,22 +518,44 @@ class Ledger:
 
     # -- recovery ----------------------------------------------------------------------------
 
-    def restore(self, granted: Granted) -> None:
-        """Put back a grant that was made before a restart.
+    def snapshot(self, time_ns: int) -> Snapshot:
+        """Return the event that brings a ledger with the same applications into this state."""
+        keys = tuple(
+            (name, phase.name, phase.state, phase.reason, phase.generation)
+            for name, application in self.applications.items()
+            for phase in application.phases.values()
+        )
+        return Snapshot(time_ns, keys, tuple(self.grants.values()))
+
+    def restore(
+        self, keys: Iterable[tuple[str, str, str, str, int]], grants: Iterable[Granted]
+    ) -> None:
+        """Bring a ledger in which applications were announced and keys made into a known state.
+
+        Parameters
+        ----------
+        keys, grants
+            As in `Snapshot`.
 
         Raises
         ------
-        Refused
-            If the grant contradicts the state.
+        Refused, InputError
+            If they contradict the ledger.
         """
-        at = (granted.application, granted.phase)
-        phase = self.phase(*at)
-        if at in self.grants:
-            raise Refused("in_use", f"the key of phase {granted.phase} is granted twice")
-        if granted.alternative != BASE:
-            self._scheduler.restore(scheduler_name(*at), granted.alternative)
-            self._add_base(phase, 1)
-        self.grants[at] = granted
+        for application, name, state, reason, generation in keys:
+            phase = self.phase(application, name)
+            if (phase.state is KeyState.READY) != (state == KeyState.READY):
+                raise Refused("other_state", f"the key of phase {name} of {application} is {state}")
+            phase.state, phase.reason, phase.generation = KeyState(state), reason, generation
+        for granted in grants:
+            at = (granted.application, granted.phase)
+            phase = self.phase(*at)
+            if at in self.grants:
+                raise Refused("in_use", f"the key of phase {granted.phase} is granted twice")
+            if granted.alternative != BASE:
+                self._scheduler.restore(scheduler_name(*at), granted.alternative)
+                self._add_base(phase, 1)
+            self.grants[at] = granted
 
 
 def scheduler_name(application: str, phase: str) -> str:

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.routing_keys.alternatives import InstalledKey
-from weft.service.ledger import Announced, Answer, Event, Ledger, Made, Withdrawn
+from weft.service.ledger import (
+    Announced,
+    Answer,
+    Event,
+    Granted,
+    KeyState,
+    Ledger,
+    Made,
+    Snapshot,
+    Withdrawn,
+)
 
 #: Classes of events by name.
 EVENTS = {each.__name__.lower(): each for each in get_args(Event)}
@@ -98,6 +108,8 @@ def event_json(event: Event) -> str:
             "time_ns": event.time_ns, "application": event.application, "hosts": event.hosts,
             "phases": list(event.phases),
         }  # fmt: skip
+    elif isinstance(event, Snapshot):
+        content = asdict(event)
     else:
         content = {each.name: getattr(event, each.name) for each in fields(event)}
     return json.dumps({"event": type(event).__name__.lower(), **content}, separators=(",", ":"))
@@ -108,11 +120,15 @@ def answer_json(answer: Answer) -> str:
     return json.dumps(asdict(answer), separators=(",", ":"))
 
 
-def line(event: str, answer: str, key: bytes | None = None, base: bytes | None = None) -> str:
+def line(
+    number: int, event: str, answer: str, key: bytes | None = None, base: bytes | None = None
+) -> str:
     """Return a line of the log.
 
     Parameters
     ----------
+    number
+        Number of the event.
     event, answer
         Texts of `event_json` and `answer_json`.
     key, base
@@ -124,7 +140,7 @@ def line(event: str, answer: str, key: bytes | None = None, base: bytes | None =
         if data is not None
     }
     arrays = f',"arrays":{json.dumps(texts)}' if texts else ""
-    return f'{{"decision":{answer}{arrays},{event[1:]}'
+    return f'{{"number":{number},"decision":{answer}{arrays},{event[1:]}'
 
 
 def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -> Event:
@@ -140,9 +156,7 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
     try:
         if kind is None:
             raise TypeError
-        for each in fields(kind):
-            if each.type in ("int", "str") and type(rest[each.name]).__name__ != each.type:
-                raise TypeError
+        _check_types(kind, rest)
         if kind is Made:
             if key is None or base is None:
                 raise TypeError
@@ -159,10 +173,25 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
                     raise TypeError
         elif kind is Withdrawn:
             rest["keys"] = tuple((str(name), str(phase)) for name, phase in rest["keys"])
+        elif kind is Snapshot:
+            rest["keys"] = tuple(
+                (str(name), str(phase), KeyState(state), str(reason), int(generation))
+                for name, phase, state, reason, generation in rest["keys"]
+            )
+            for each in rest["grants"]:
+                _check_types(Granted, each)
+            rest["grants"] = tuple(Granted(**each) for each in rest["grants"])
         event: Event = kind(**rest)
     except (TypeError, LookupError, ValueError, EOFError, zlib.error, zipfile.BadZipFile):
         raise InputError("is not an event of a log of weft serve") from None
     return event
+
+
+def _check_types(kind: type[Any], values: dict[str, Any]) -> None:
+    """Check the types of numbers and texts; raise `TypeError` or `LookupError`."""
+    for each in fields(kind):
+        if each.type in ("int", "str") and type(values[each.name]).__name__ != each.type:
+            raise TypeError
 
 
 def read_log(path: str | Path) -> Iterator[tuple[Event, str]]:
@@ -181,6 +210,7 @@ def read_line(text: str, path: str | Path, number: int) -> tuple[Event, str]:
     """Read a line of a log; file and number are for messages. See `read_log`."""
     try:
         content = json.loads(text)
+        content.pop("number", None)
         decision = content.pop("decision")
         arrays = {name: base64.b64decode(data) for name, data in content.pop("arrays", {}).items()}
         event = read_event(content, arrays.get("key"), arrays.get("base"))

@@ -29,12 +29,13 @@ from weft.service.ledger import (
     Left,
     Refused,
     Requested,
+    Snapshot,
     WhileMissing,
     scheduler_name,
 )
 from weft.service.log import answer_json, read_line, read_log
 from weft.service.makers import seed_of
-from weft.service.store import log_lines
+from weft.service.store import check_version, log_lines
 from weft.sim.simulate import simulate
 from weft.workload import WorkloadBuilder
 
@@ -81,6 +82,7 @@ def recorded(path: Path) -> Recorded:
         meta = dict(database.execute("SELECT name, value FROM meta"))
     except sqlite3.Error as error:
         raise InputError(f"cannot be read as a store of weft serve: {error}", file=path) from None
+    check_version(meta, path)
 
     def lines() -> Iterator[tuple[Event, str]]:
         try:
@@ -194,10 +196,14 @@ class _Other:
         for granted in answer.ended:
             if granted.alternative != BASE:
                 state.handle(Done(time_ns, scheduler_name(granted.application, granted.phase)))
-        if isinstance(event, Requested) and answer.granted[0].alternative != BASE:
-            name = scheduler_name(event.application, event.phase)
+        # A snapshot has the grants of before the log.
+        new = event.grants if isinstance(event, Snapshot) else answer.granted
+        for granted in new if isinstance(event, Requested | Snapshot) else ():
+            name = scheduler_name(granted.application, granted.phase)
+            if granted.alternative == BASE or name in state.granted:
+                continue
             if name not in state.keys:
-                key, columns = key_of(event.application, event.phase)
+                key, columns = key_of(granted.application, granted.phase)
                 state.handle(Place(time_ns, key, columns if state.choice == "installed" else ()))
             state.handle(Request(time_ns, name))
         if isinstance(event, Left):
@@ -223,7 +229,7 @@ def replay(
     fabric
         The whole fabric.
     log
-        Each event, and its decision as JSON, from the first event of a store on.
+        Each event, and its decision as JSON, from the first event of a store or log on.
     choices
         Rules as for `Scheduler`. Their keys are made from their flows on the whole fabric, as the
         service makes them, but without regard to LIDs.
@@ -272,7 +278,7 @@ def replay(
         except (Refused, LookupError) as error:  # a link that the fabric does not have
             raise InputError(
                 f"event {events} of the log contradicts the fabric or the events before it: "
-                f"{error}; a log begins with the first event of a store"
+                f"{error}; a log begins with the first event of a store or with a snapshot"
             ) from None
         different += answer_json(answer) != decision
         for other in others.values():

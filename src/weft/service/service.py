@@ -58,6 +58,8 @@ ChangeKind = Literal["ready", "failed", "withdrawn", "expired"]
 log = logging.getLogger("weft.serve")
 #: Seconds between two searches for expired leases, and for changes of the subnet.
 TICK_S = 0.5
+#: Seconds between the removal of two parts of an old log, in which events are stored.
+_BETWEEN_S = 0.05
 #: Largest number of events in one transaction.
 _BATCH = 256
 #: Changes of an application that are remembered for clients that wait for them.
@@ -82,6 +84,9 @@ class Rules:
         Time limit in seconds for the keys of an application.
     answer_limit_s
         Time limit in seconds for reading its phases, and for advice.
+    keep_log_s
+        Seconds after which the log begins anew; the log before is kept for as long again. None to
+        keep all of it.
     """
 
     criterion: Criterion = "max"
@@ -90,6 +95,7 @@ class Rules:
     most_applications: int = 1000
     make_limit_s: float = 3600.0
     answer_limit_s: float = 60.0
+    keep_log_s: float | None = None
 
 
 @dataclass
@@ -215,6 +221,8 @@ class Service:
         self._disk = ThreadPoolExecutor(1, "weft-store")
         self._answers = Worker("reads phases", makers.initialise, fabric, settings)
         self._stale = False
+        #: Whether events may be left that are not part of the log any more.
+        self._trimming = True
         self._renew_all = True  # clients could not renew while the service was down
         self._tasks: set[asyncio.Task[Any]] = set()
         self._recover()
@@ -241,6 +249,8 @@ class Service:
         self.spawn(self._write())
         await self._look_at_clock()
         self.spawn(self.every_tick(self._end_leases))
+        if self.rules.keep_log_s is not None:
+            self.spawn(self.every_tick(self._trim_log))
 
     async def stop(self) -> None:
         """End the tasks and processes; the state is in the store."""
@@ -420,6 +430,24 @@ class Service:
         over = any(grant.until_ns <= now_ns for grant in self.ledger.grants.values())
         if over and not self._renew_all:
             await self.do(Expired)
+
+    async def _trim_log(self) -> None:
+        """Begin the log anew when it is old, and remove what is not part of it any more."""
+        assert self.rules.keep_log_s is not None
+        loop = asyncio.get_running_loop()
+        if not self._trimming:
+            began_ns = await loop.run_in_executor(self._disk, self.store.snapshot_ns)
+            if self._now_ns() - began_ns < self.rules.keep_log_s * 1e9:
+                return
+
+            def event(now_ns: int) -> Event:
+                return self.ledger.snapshot(now_ns)
+
+            await self.do(event)
+            self._trimming = True
+        while self._trimming:
+            self._trimming = await loop.run_in_executor(self._disk, self.store.trim)
+            await asyncio.sleep(_BETWEEN_S)
 
     async def _look_at_clock(self) -> None:
         """Say how wrong the clock is; begin leases anew if clients could not renew in time."""

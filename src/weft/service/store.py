@@ -28,17 +28,22 @@ from weft.service.ledger import (
     Left,
     Made,
     Refused,
+    Snapshot,
     Withdrawn,
 )
 from weft.service.log import answer_json, event_json, line, packed, read_event
 
-#: Version of the tables below.
-VERSION = 1
+#: Version of the tables below. `kept` has, for the last two snapshots, their own numbers and those
+#: of the events with which they make up the state; "begin" in `meta` is the first of the two.
+VERSION = 2
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE token (name TEXT PRIMARY KEY, hash BLOB NOT NULL) STRICT;
 CREATE TABLE event (
     number INTEGER PRIMARY KEY, event TEXT NOT NULL, answer TEXT NOT NULL, key BLOB, base BLOB
+) STRICT;
+CREATE TABLE kept (
+    snapshot INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (snapshot, number)
 ) STRICT;
 CREATE TABLE application (name TEXT PRIMARY KEY, announced INTEGER NOT NULL) STRICT;
 CREATE TABLE key (
@@ -51,6 +56,10 @@ CREATE TABLE granted (
     until_ns INTEGER NOT NULL, PRIMARY KEY (application, phase)
 ) STRICT;
 """
+
+
+#: Number of the snapshot with which the log begins; 0 if it begins with the first event.
+_BEGIN = "(SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'begin')"
 
 
 class StoreFailed(WeftError):
@@ -141,12 +150,7 @@ class Store:
 
     def _check(self, digest: str, settings: dict[str, str]) -> None:
         meta = dict(self._database.execute("SELECT name, value FROM meta"))
-        version = meta.get("version", "none")
-        if version != str(VERSION):
-            raise InputError(
-                f"is a store of version {version}; this weft knows version {VERSION}",
-                file=self.path,
-            )
+        check_version(meta, self.path)
         if meta.get("fabric") != digest:
             raise InputError(
                 "is the store of another fabric; use another store, or the fabric that it was "
@@ -271,6 +275,15 @@ class Store:
                         "WHERE application = ? AND phase = ?",
                         (KeyState.MAKING, event.reason, application, phase),
                     )
+            case Snapshot():
+                (begin,) = run("SELECT coalesce(max(snapshot), 0) FROM kept").fetchone()
+                run("DELETE FROM kept WHERE snapshot < ?", (begin,))
+                run(
+                    "INSERT INTO kept SELECT ?1, ?1 UNION SELECT ?1, announced FROM application "
+                    "UNION SELECT ?1, made FROM key WHERE made IS NOT NULL",
+                    (number,),
+                )
+                run("INSERT OR REPLACE INTO meta VALUES ('begin', ?)", (str(begin),))
             case Left():
                 run("DELETE FROM key WHERE application = ?", (event.application,))
                 run("DELETE FROM application WHERE name = ?", (event.application,))
@@ -308,16 +321,11 @@ class Store:
             )
             for text, key, base in rows:
                 ledger.handle(read_event(json.loads(text), key, base))
-            rows = run("SELECT application, phase, state, reason, generation FROM key")
-            for application, name, state, reason, generation in rows:
-                phase = ledger.applications[application].phases[name]
-                if (phase.state is KeyState.READY) != (state == KeyState.READY):
-                    raise ValueError(f"the key of phase {name} of {application} is {state}")
-                phase.state, phase.reason = KeyState(state), reason
-                phase.generation = generation
             # In the order of the grants, in which a replay of the log has them.
-            for row in run("SELECT * FROM granted ORDER BY rowid"):
-                ledger.restore(Granted(*row))
+            ledger.restore(
+                run("SELECT application, phase, state, reason, generation FROM key").fetchall(),
+                [Granted(*row) for row in run("SELECT * FROM granted ORDER BY rowid")],
+            )
             last = run("SELECT event FROM event ORDER BY number DESC LIMIT 1").fetchone()
             if last is not None:
                 ledger.now_ns = json.loads(last[0])["time_ns"]
@@ -325,6 +333,37 @@ class Store:
             sqlite3.Error, LookupError, ValueError, TypeError, Refused, InputError
         ) as error:  # fmt: skip
             raise WeftError(f"{self.path} is damaged: {error}") from None
+
+    def snapshot_ns(self) -> float:
+        """Return the time of the last snapshot, or of the first event; infinite without events."""
+        row = self._database.execute(
+            "SELECT event FROM event WHERE number = coalesce((SELECT max(snapshot) FROM kept), "
+            "(SELECT min(number) FROM event))"
+        ).fetchone()
+        return float("inf") if row is None else float(json.loads(row[0])["time_ns"])
+
+    def trim(self, most: int = 1000) -> bool:
+        """Remove some events that do not belong to the log any more.
+
+        Returns
+        -------
+        bool
+            Whether there may be more.
+
+        Raises
+        ------
+        StoreFailed
+            As `record`.
+        """
+        try:
+            done = self._database.execute(
+                f"DELETE FROM event WHERE number IN (SELECT number FROM event WHERE number < "
+                f"{_BEGIN} AND number NOT IN (SELECT number FROM kept) ORDER BY number LIMIT ?)",
+                (most,),
+            )
+        except sqlite3.Error as error:
+            raise StoreFailed(f"{self.path} cannot store a change: {error}") from None
+        return done.rowcount == most
 
     def log(self, after: int = 0, limit: int = -1) -> Iterator[tuple[int, str]]:
         """Return the numbers and lines of the log after an event; for any thread.
@@ -355,12 +394,22 @@ def log_lines(
 ) -> Iterator[tuple[int, str]]:
     """Return the numbers and lines of the log of a database after an event."""
     rows = database.execute(
-        "SELECT number, event, answer, key, base FROM event WHERE number > ? ORDER BY number "
-        "LIMIT ?",
+        f"SELECT number, event, answer, key, base FROM event WHERE number > ? AND (number >= "
+        f"{_BEGIN} OR number IN (SELECT number FROM kept WHERE snapshot = {_BEGIN})) "
+        "ORDER BY number LIMIT ?",
         (after, limit),
     )
-    for number, event, answer, key, base in rows:
-        yield number, line(event, answer, key, base)
+    for number, *parts in rows:
+        yield number, line(number, *parts)
+
+
+def check_version(meta: Mapping[str, str], path: Path) -> None:
+    """Refuse a store whose `meta` has another version."""
+    version = meta.get("version", "none")
+    if version != str(VERSION):
+        raise InputError(
+            f"is a store of version {version}; this weft knows version {VERSION}", file=path
+        )
 
 
 def hashed(token: str) -> bytes:
