@@ -424,6 +424,8 @@ def test_a_port_in_use_is_refused_with_what_to_do(
     [
         (["--lease", "1e10"], "--lease must be above 0 s and at most 31,536,000 s, not 1e+10"),
         (["--lease", "nan"], "--lease must be above 0 s"),
+        (["--keep-log", "0"], "--keep-log must be above 0 days, not 0"),
+        (["--keep-log", "nan"], "--keep-log must be above 0 days, not nan"),
         (["--max-rate", "nan"], "--max-rate must be at least 0, not nan"),
         (["--max-rate", "-1"], "--max-rate must be at least 0, not -1"),
         (["--new-monitor-token"], "--new-monitor-token is of use only with --tokens"),

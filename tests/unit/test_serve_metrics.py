@@ -195,9 +195,9 @@ def test_loads_of_tables_are_counted(running: tuple[Service, httpx.Client]) -> N
     service, client = running
     subnet = cast(Any, Subnet())
     keeper = Keeper(service, subnet)
-    assert asyncio.run(keeper._install()) is None
+    assert asyncio.run(keeper._install([])) is None
     subnet.wrong = "OpenSM does not run"
-    assert str(asyncio.run(keeper._install())) == subnet.wrong
+    assert str(asyncio.run(keeper._install([]))) == subnet.wrong
     now = values(client)
     assert now["weft_table_load_seconds_count"] == 1
     assert now["weft_table_load_seconds_sum"] == pytest.approx(0.7)

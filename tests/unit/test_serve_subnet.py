@@ -39,6 +39,7 @@ class Subnet:
             self.base[self.moved] = 960
         self.wrong = 0
         self.refused: set[str] = set()
+        self.never = False
         self.loads: list[tuple[list[InstalledKey], tuple[int, ...]]] = []
 
     async def look(self) -> Seen | None:
@@ -54,7 +55,7 @@ class Subnet:
         if self.wrong:
             self.wrong -= 1
             raise WeftError("refused")
-        if any(key.name in self.refused for key in keys):
+        if self.never or any(key.name in self.refused for key in keys):
             raise NotApplicable("packets can deadlock")
         self.loads.append((list(keys), missing))
         return SimpleNamespace(total_s=0.1)
@@ -253,6 +254,28 @@ def test_a_restart_knows_cables_and_lids_of_before(
 
     for story in (dies, same, back, elsewhere):
         run(tmp_path / "s", monkeypatch, story, lmc=0)
+
+
+def test_routes_of_all_pairs_come_before_keys_that_do_not_fit_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        await keeper.service.announce("b", [1, 5], [("r", [(0, 1)])], None)
+        known = keeper.service.ledger.applications
+        phase, other = known["a"].phases["p"], known["b"].phases["r"]
+        await until(lambda: other.state is KeyState.READY)
+        cable = cable_of(keeper.service, "q")
+        subnet.refused = {"p"}
+        subnet.seen = Seen((cable,), restarted=False)
+        await until(lambda: phase.state is KeyState.FAILED and other.generation == 2)
+        assert ([], (cable,)) in subnet.loads
+        assert phase.reason == "packets can deadlock"
+        # Nothing is withdrawn for tables that cannot be loaded without keys either.
+        subnet.never, subnet.seen = True, Seen((), restarted=False)
+        await until(lambda: keeper.service.problems)
+        assert (other.state, other.generation) == (KeyState.READY, 2)
+
+    run(tmp_path / "s", monkeypatch, story)
 
 
 def test_tables_that_could_not_be_loaded_are_tried_again(

@@ -163,7 +163,8 @@ class Keeper:
         made, failed
             Keys that are in the tables now, and phases without, with the reason.
         """
-        error = await self._install([each.key for _, each in made])
+        ready = list(self._ready().values())
+        error = await self._install([*ready, *(each.key for _, each in made)])
         if error is None:
             return made, []
         names = dict.fromkeys(application.name for application, _ in made)
@@ -172,7 +173,7 @@ class Keeper:
         for name in names:
             mine = [each for each in made if each[0].name == name]
             if len(names) > 1:
-                error = await self._install([each.key for _, each in [*done, *mine]])
+                error = await self._install([*ready, *(each.key for _, each in [*done, *mine])])
             if error is None:
                 done += mine
                 continue
@@ -268,8 +269,23 @@ class Keeper:
         return f"cables without connection: {', '.join(names[:5])}{more}"
 
     async def _settle(self) -> bool:
-        """Load the tables of all ready keys; return whether OpenSM has exactly these."""
-        self._unsettled = await self._install() is not None
+        """Load the tables of all ready keys; return whether OpenSM has exactly these.
+
+        If the keys do not fit the routes that are left, all are withdrawn, since the routes of all
+        pairs come first.
+        """
+        ready = self._ready()
+        error = await self._install(list(ready.values()))
+        if isinstance(error, NotApplicable) and ready and await self._install([]) is None:
+            reason = str(error)
+
+            def event(now_ns: int) -> Event | None:
+                keys = tuple(self._ready())
+                return Withdrawn(now_ns, keys, reason) if keys else None
+
+            await self.service.do(event)
+            error = None
+        self._unsettled = error is not None
         self._try_again = time.monotonic() + _RETRY_S
         if not self._unsettled and not self._subnet.proved:
             self._subnet.proved = True
@@ -277,8 +293,17 @@ class Keeper:
                 self.service.changed.notify_all()
         return not self._unsettled
 
-    async def _install(self, more: Sequence[InstalledKey] = ()) -> WeftError | None:
-        """Load the tables of all ready keys, and of some that are not ready yet.
+    def _ready(self) -> dict[tuple[str, str], InstalledKey]:
+        """Return the ready keys by application and phase."""
+        return {
+            (application.name, phase.name): phase.key
+            for application in self.service.ledger.applications.values()
+            for phase in application.phases.values()
+            if phase.key is not None
+        }
+
+    async def _install(self, keys: Sequence[InstalledKey]) -> WeftError | None:
+        """Load the tables of some keys.
 
         Returns
         -------
@@ -286,14 +311,8 @@ class Keeper:
             Why this failed; None if OpenSM has exactly these tables.
         """
         assert self.installer is not None
-        ready = [
-            phase.key
-            for application in self.service.ledger.applications.values()
-            for phase in application.phases.values()
-            if phase.key is not None
-        ]
         try:
-            loaded = await self.installer.install([*ready, *more], self._subnet.missing)
+            loaded = await self.installer.install(keys, self._subnet.missing)
         except WeftError as error:
             self.service.problems["subnet"] = str(error)
             self.service.counters.failed_loads.inc()

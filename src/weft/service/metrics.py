@@ -45,7 +45,8 @@ class _State(Collector):
         )
         yield _gauge(
             "weft_contention_flows",
-            "Most flows of granted keys on a link between switches; the same on base routes.",
+            "Most flows of granted keys on a link between switches; the same on the base routes as "
+            "they were when each key was made.",
             "routes", {"keys": keys, "base": base},
         )  # fmt: skip
         yield _gauge("weft_applications", "Applications.", "", {"": len(ledger.applications)})
