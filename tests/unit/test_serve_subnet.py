@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tests.serve_ledgers import new_ledger
 from tests.serve_services import opened, the_fabric, tick, without_processes
 
 from weft.core.errors import InputError, NotApplicable, WeftError
@@ -19,7 +20,8 @@ from weft.routing_keys.alternatives import InstalledKey
 from weft.service import installer, makers
 from weft.service.installer import Seen
 from weft.service.keeper import Keeper
-from weft.service.ledger import KeyState, Refused
+from weft.service.ledger import BASE, KeyState, Refused
+from weft.service.log import read_log, replay
 from weft.service.service import Rules, Service
 from weft.service.store import Store, StoreFailed
 
@@ -72,20 +74,22 @@ async def until(true: Any) -> None:
     raise AssertionError("it did not happen")
 
 
-def keeper_on(store: Store, subnet: Subnet, lmc: int = 4) -> Keeper:
-    service = Service(the_fabric(), store, makers.Settings(lmc=lmc), Rules())
+def keeper_on(store: Store, subnet: Subnet, lmc: int = 4, rules: Rules | None = None) -> Keeper:
+    service = Service(the_fabric(), store, makers.Settings(lmc=lmc), rules or Rules())
     return Keeper(service, cast(Any, subnet))
 
 
-def run(path: Path, patch: pytest.MonkeyPatch, story: Any, lmc: int = 4) -> None:
+def run(
+    path: Path, patch: pytest.MonkeyPatch, story: Any, lmc: int = 4, rules: Rules | None = None
+) -> None:
     without_processes(patch)
     tick(patch, 0.02)
     patch.setattr("weft.service.keeper._RETRY_S", 0.1)
 
     async def whole() -> None:
         subnet = Subnet()
-        with closing(opened(path)) as store:
-            keeper = keeper_on(store, subnet, lmc)
+        with closing(opened(path, rules)) as store:
+            keeper = keeper_on(store, subnet, lmc, rules)
             service = keeper.service
             await keeper.start()
             try:
@@ -410,6 +414,30 @@ def test_grants_wait_until_tables_are_compared_after_a_start(
     tick(monkeypatch, 0.02)
     monkeypatch.setattr("weft.service.keeper._RETRY_S", 0.1)
     asyncio.run(again())
+
+
+def test_requests_fall_back_until_tables_are_compared_if_they_are_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
+        subnet.never, subnet.seen = True, Seen((), restarted=False, intact=False)
+        await until(lambda: keeper.service.problems)
+        granted, *contention = await service.request("a", "p", None, 0)
+        assert (granted.alternative, contention) == (BASE, [0, 0])
+        subnet.never = False
+        await until(lambda: not keeper.service.problems)
+        assert (await service.request("a", "q", None, 0))[0].alternative == 0
+        again = new_ledger("base")
+        service.store.load(again)
+        assert again.grants == service.ledger.grants
+
+    rules = Rules(while_missing="base")
+    run(tmp_path / "s", monkeypatch, story, rules=rules)
+    log = tmp_path / "log"
+    with closing(opened(tmp_path / "s", rules)) as store:
+        log.write_text("".join(f"{line}\n" for _, line in store.log()))
+    assert replay(new_ledger("base"), read_log(log))[1] == 0
 
 
 def test_an_error_in_the_code_fails_the_keys_and_not_the_task(

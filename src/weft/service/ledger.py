@@ -111,12 +111,15 @@ class Requested:
         Time of the event, and names.
     lease_ns
         Time after which the key is given back unless the application renews it.
+    installed
+        Whether the forwarding tables are known to have the made keys.
     """
 
     time_ns: int
     application: str
     phase: str
     lease_ns: int
+    installed: bool = True
 
 
 @dataclass(frozen=True)
@@ -420,7 +423,7 @@ class Ledger:
                 "in_use", f"{event.application} already holds the key of phase {event.phase}"
             )
         alternative = BASE
-        if phase.state is KeyState.READY:
+        if phase.state is KeyState.READY and event.installed:
             name = scheduler_name(*at)
             (grant,) = self._scheduler.handle(Request(float(event.time_ns), name))
             alternative = grant.alternative

@@ -190,7 +190,7 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
 def _check_types(kind: type[Any], values: dict[str, Any]) -> None:
     """Check the types of numbers and texts; raise `TypeError` or `LookupError`."""
     for each in fields(kind):
-        if each.type in ("int", "str") and type(values[each.name]).__name__ != each.type:
+        if each.type in ("int", "str", "bool") and type(values[each.name]).__name__ != each.type:
             raise TypeError
 
 

@@ -600,13 +600,14 @@ class Service:
         def make(now_ns: int) -> Event:
             if again and (application, phase) in self.ledger.grants:
                 return Renewed(now_ns, application)
-            if not self.subnet.proved:
+            proved = self.subnet.proved
+            if not proved and self.rules.while_missing == "wait":
                 raise Refused(
                     "not_ready",
-                    "the tables of OpenSM have not been compared since the service started; "
-                    "/v1/health says why",
+                    "the tables of OpenSM have not been compared since the service started, or "
+                    "since OpenSM replaced them; /v1/health says why",
                 )
-            return Requested(now_ns, application, phase, lease_ns)
+            return Requested(now_ns, application, phase, lease_ns, proved)
 
         def view(answer: Answer) -> Given:
             return next(self._given(each) for each in answer.granted if each.phase == phase)
