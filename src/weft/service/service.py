@@ -221,6 +221,8 @@ class Service:
         self._disk = ThreadPoolExecutor(1, "weft-store")
         self._answers = Worker("reads phases", makers.initialise, fabric, settings)
         self._stale = False
+        #: Time of the last snapshot, once it is known.
+        self._began_ns: int | None = None
         #: Whether events may be left that are not part of the log any more.
         self._trimming = True
         self._renew_all = True  # clients could not renew while the service was down
@@ -436,15 +438,17 @@ class Service:
         assert self.rules.keep_log_s is not None
         loop = asyncio.get_running_loop()
         if not self._trimming:
-            began_ns = await loop.run_in_executor(self._disk, self.store.snapshot_ns)
-            if self._now_ns() - began_ns < self.rules.keep_log_s * 1e9:
+            if self._began_ns is None:
+                self._began_ns = await loop.run_in_executor(self._disk, self.store.snapshot_ns)
+            first_ns = self._began_ns
+            if first_ns is None or self._now_ns() - first_ns < self.rules.keep_log_s * 1e9:
                 return
 
             def event(now_ns: int) -> Event:
                 return self.ledger.snapshot(now_ns)
 
             await self.do(event)
-            self._trimming = True
+            self._began_ns, self._trimming = None, True
         while self._trimming:
             self._trimming = await loop.run_in_executor(self._disk, self.store.trim)
             await asyncio.sleep(_BETWEEN_S)

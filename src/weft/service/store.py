@@ -334,13 +334,13 @@ class Store:
         ) as error:  # fmt: skip
             raise WeftError(f"{self.path} is damaged: {error}") from None
 
-    def snapshot_ns(self) -> float:
-        """Return the time of the last snapshot, or of the first event; infinite without events."""
+    def snapshot_ns(self) -> int | None:
+        """Return the time of the last snapshot, or of the first event; None without events."""
         row = self._database.execute(
             "SELECT event FROM event WHERE number = coalesce((SELECT max(snapshot) FROM kept), "
             "(SELECT min(number) FROM event))"
         ).fetchone()
-        return float("inf") if row is None else float(json.loads(row[0])["time_ns"])
+        return None if row is None else int(json.loads(row[0])["time_ns"])
 
     def trim(self, most: int = 1000) -> bool:
         """Remove some events that do not belong to the log any more.
