@@ -218,8 +218,8 @@ def test_other_tables_than_those_loaded_hold_grants_up_and_are_replaced(
         await until(lambda: keeper.service.problems)
         with pytest.raises(Refused, match="have not been compared"):
             await keeper.service.request("a", "p", None, 0)
-        granted, *_ = await keeper.service.request("a", "p", None, 5)
-        assert granted.generation == 1
+        given = await keeper.service.request("a", "p", None, 5)
+        assert given.granted.generation == 1
         assert len(subnet.loads) == before + 1
 
     run(tmp_path / "s", monkeypatch, story)
@@ -423,11 +423,11 @@ def test_requests_fall_back_until_tables_are_compared_if_they_are_to(
         service = keeper.service
         subnet.never, subnet.seen = True, Seen((), restarted=False, intact=False)
         await until(lambda: keeper.service.problems)
-        granted, *contention = await service.request("a", "p", None, 0)
-        assert (granted.alternative, contention) == (BASE, [0, 0])
+        given = await service.request("a", "p", None, 0)
+        assert (given.granted.alternative, given.base_contention) == (BASE, 0)
         subnet.never = False
         await until(lambda: not keeper.service.problems)
-        assert (await service.request("a", "q", None, 0))[0].alternative == 0
+        assert (await service.request("a", "q", None, 0)).granted.alternative == 0
         again = new_ledger("base")
         service.store.load(again)
         assert again.grants == service.ledger.grants

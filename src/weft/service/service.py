@@ -342,8 +342,8 @@ class Service:
                     except Refused as refusal:  # it is raised to whoever asked
                         results.append((command, None, refusal))
                     except Exception as error:
-                        # The event may have changed a part of the ledger. Those before it are stored,
-                        # and the ledger is read again for those after it.
+                        # The event may have changed a part of the ledger. Those before it are
+                        # stored, and the ledger is read again for those after it.
                         results.append((command, None, error))
                         broken = True
                 if batch or tokens:
