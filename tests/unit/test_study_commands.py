@@ -11,8 +11,11 @@ import pytest
 import weft
 from weft.advice.compare import compare
 from weft.machine_room import cost
+from weft.papers import paper
+from weft.routing_keys.key_set import workload_keys
 from weft.runs.executors import InProcess
 from weft.runs.store import Store
+from weft.sim.static.loads import flow_loads, host_flows
 from weft.study.data import study_data
 from weft.study.perform import perform
 from weft.study.plan import plan
@@ -124,6 +127,83 @@ seed = 2
     tornado = result.runs_table.filter(pl.col("pattern") == "tornado")
     expected = {row["engine"]: row["contention"] for row in tornado.iter_rows(named=True)}
     assert runs["contention_tornado"].to_list() == [expected[each] for each in runs["engine"]]
+
+
+def test_flits_measure_what_weft_flits_does(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        """command = "flits"
+fabric = "torus:4x4"
+routing = "dor"
+engine = "minhop"
+load = [0.1, 0.4]
+size = "1:0.5,4:0.5"
+measure = 500
+router.lanes = 8
+seed = 5
+""",
+    )
+    fabric = weft.fabric("torus:4x4")
+    table = weft.sweep_flits(
+        fabric, [weft.route(fabric, "minhop"), "dor"], loads=[0.1, 0.4],
+        load=weft.Load(size="1:0.5,4:0.5", measure=500, seed=5), router=weft.Router(lanes=8),
+    )  # fmt: skip
+    same(runs, table, ("accepted_load", "latency_mean_cycles", "hops", "packets", "settled"))
+
+
+def test_the_contention_of_keys_is_that_of_weft_keys(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        f'''command = "keys"
+fabric = "{FABRIC}"
+workload = "transpose"
+placement = "random:seed=1"
+engine = ["dmodk", "minhop"]
+''',
+    )
+    fabric = weft.fabric(FABRIC)
+    (key,) = workload_keys(fabric, weft.load_workload("transpose", 16), "random:seed=1").keys
+    assert runs["contention"].to_list() == [key.contention] * 2
+    flows = weft.traffic(16, "transpose")
+    hosts = weft.place(fabric, 16, "random:seed=1")
+    for row, engine in zip(runs.iter_rows(named=True), ("dmodk", "minhop"), strict=True):
+        routes = weft.route(fabric, engine)
+        ends = host_flows(fabric, hosts[flows.sources], hosts[flows.destinations])
+        loads = flow_loads(fabric, routes, ends).per_link
+        inner = fabric.forwards[fabric.link_from] & fabric.forwards[fabric.link_to]
+        assert row["engine_contention"] == loads[inner].max()
+
+
+def test_a_paper_has_the_verdicts_of_weft_paper(tmp_path: Path) -> None:
+    runs = runs_of(
+        tmp_path,
+        """command = "paper"
+paper = "multipath"
+options = { seeds = 2, k = [4, 8] }
+[study.product]
+options.flows = [100, 200]
+""",
+    )
+    assert runs["options.flows"].to_list() == ["100", "200"]
+    study = paper["multipath-ecmp"].function(seeds=2, flows=200, k=(4, 8), processes=1)
+    holding = int((study.claims_frame["verdict"] == "holds").sum())
+    assert runs["claims_hold"][1] == holding
+    assert runs["claims"][1] == len(study.claims_frame) > holding
+
+
+def test_predictions_are_those_of_weft_predict(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("a: 0 -> 1 1MB\nb: 0 -> 2 1MB\n")
+    runs = runs_of(
+        tmp_path,
+        """command = "predict"
+graph = "one.txt"
+bandwidth = "1GB/s"
+[study.product]
+coefficient.out_weight = [1, 0.75]
+""",
+    )
+    assert runs["last_completion_s"].to_list() == pytest.approx([0.002, 0.0015])
+    assert runs["mean_slowdown"].to_list() == pytest.approx([2, 1.5])
 
 
 def test_costs_are_those_of_weft_cost(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ def test_the_resolved_file_describes_the_same_runs(tmp_path: Path, text: str) ->
 
 @pytest.mark.parametrize("name", study_command.names())
 def test_the_resolved_file_of_every_command_has_its_defaults(tmp_path: Path, name: str) -> None:
+    (tmp_path / "graph.txt").write_text("a: 0 -> 1 1MiB")
     example = study_command[name].facts["example"]
     lines = [f"command = {toml_text(name)}"]
     lines += [f"{key} = {toml_text(value)}" for key, value in example.items()]

@@ -15,6 +15,7 @@ from typing import (
     Self,
     TypeAlias,
     get_args,
+    get_origin,
 )
 
 from pydantic import (
@@ -37,6 +38,7 @@ from weft.core.settings import (
     Truth,
     is_listed,
     pairs_of,
+    parts_of,
     settings,
 )
 from weft.core.units import Nanoseconds
@@ -130,8 +132,10 @@ def _key(item: Setting) -> tuple[Any, Any]:
             hint = hint if is_listed(item) else hint | None
     if item.option.compared:
         # The list of one default, or None if the default depends on other settings.
-        default = None if default is None else (default,)
-        hint = Annotated[tuple[hint, ...], BeforeValidator(listed), Field(min_length=1)]  # type: ignore[valid-type]
+        if not any(get_origin(part) is tuple for part in parts_of(hint)):
+            default = None if default is None else (default,)
+            hint = tuple[hint, ...]  # type: ignore[valid-type]
+        hint = Annotated[hint, BeforeValidator(listed), Field(min_length=1)]
         hint = hint | None if default is None else hint
     if item.field.endswith("_ns") and item.of("packet") and item.option.levels:
         hint = Annotated[hint, AfterValidator(_countable)]

@@ -64,22 +64,24 @@ class Files:
     def __init__(self, folder: Path, keys: Collection[str] = ()) -> None:
         self._folder = folder
         self._keys = frozenset(keys)
+        self._found: dict[str, str | None] = {}
         self._known: dict[tuple[str, bool], str] = {}
 
     def find(self, name: str) -> str | None:
         """Return the absolute path of an existing file or folder, or None."""
-        for path in (self._folder / name, Path(name)):
-            if path.exists():
-                return os.path.abspath(path)
-        return None
+        if name not in self._found:
+            paths = (os.path.join(self._folder, name), name)
+            self._found[name] = next((os.path.abspath(p) for p in paths if os.path.exists(p)), None)
+        return self._found[name]
 
     def absolute(self, value: Any, key: str = "") -> Any:
         """Return parameters with absolute paths in place of the names of files."""
-        if isinstance(value, str):
+        kind = type(value)
+        if kind is str:
             return self._text(value, key in self._keys)
-        if isinstance(value, Mapping):
+        if kind is dict:
             return {name: self.absolute(each, name) for name, each in value.items()}
-        if isinstance(value, list | tuple):
+        if kind is list:
             return [self.absolute(each, key) for each in value]
         return value
 
@@ -209,7 +211,8 @@ def check_file(files: Files, name: str | None, *path: str | int) -> None:
         If it does not.
     """
     if name is not None and files.find(name) is None:
-        raise WrongKey(f"{path[-1]}: there is no file {name!r}", path)
+        key = next(part for part in reversed(path) if isinstance(part, str))
+        raise WrongKey(f"{key}: there is no file {name!r}", path)
 
 
 def check_fabric(keys: Any, files: Files) -> None:
@@ -291,21 +294,31 @@ def check_job(job: Any, number: int, files: Files) -> None:
         path = (*where, "workload", at)
         if job.format is not None:
             check_file(files, text, *path)
-        elif files.find(text) is None:
-            options = {k: list(v) if isinstance(v, tuple) else v for k, v in job.options.items()}
-            if options:
-                try:
-                    check_workload(text, options)
-                except InputError as error:
-                    raise WrongKey(error.message, path) from None
-            else:
-                check_with(path, _without_options, text)
+        else:
+            check_workload_text(text, files, *path, options=job.options)
     check_distinct(job.workload, *where, "workload")
     check_specs(placements, job.placement, files, *where, "placement")
 
 
-def _without_options(text: str) -> None:
-    check_workload(text, {})
+def check_workload_text(
+    text: str, files: Files, *path: str | int, options: Mapping[str, Any] | None = None
+) -> None:
+    """Check a workload, a spec or the name of a file.
+
+    Raises
+    ------
+    WrongKey
+        If it is wrong.
+    """
+    if files.find(text) is not None:
+        return
+    if not options:
+        check_with(path, check_workload, text)
+        return
+    try:
+        check_workload(text, options)
+    except InputError as error:
+        raise WrongKey(error.message, path) from None
 
 
 # -- seeds -----------------------------------------------------------------------------------------

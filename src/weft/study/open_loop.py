@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from weft.core.errors import NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import settings
 from weft.experiment.run import Loaded
 from weft.experiment.spec import (
@@ -24,7 +24,7 @@ from weft.routes import Routes
 from weft.sim.options import RunSettings
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
-from weft.sim.sweep.settings import OWN, USUAL_ENGINE, Study
+from weft.sim.sweep.settings import OWN, USUAL_ENGINE, Study, loads_of
 from weft.study.checks import (
     Files,
     check_coefficients,
@@ -33,13 +33,31 @@ from weft.study.checks import (
     check_methods,
     check_policies,
     check_spec,
-    seeded,
 )
+from weft.study.checks import seeded as with_usual_seeds
 from weft.workload.patterns import pattern as patterns
 
 SweepLevel = Literal["packet", "flow", "flit"]
 _RUN = [item for item in RUN if item.field not in OWN]
 _TABLES = ("hardware", "router", "adapter")
+
+
+def as_loads(value: Any) -> Any:
+    """Convert FIRST:LAST:STEP, or numbers with commas, to a list of loads."""
+    if isinstance(value, str):
+        try:
+            return tuple(loads_of(value, "load"))
+        except InputError as error:
+            raise ValueError(error.message.partition(": ")[2]) from None
+    return (value,) if isinstance(value, int | float) else value
+
+
+def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Put a seed into parameters; destinations are drawn with the seed of the run."""
+    changed = with_usual_seeds(parameters, given, seed)
+    if draws_destinations(parameters["pattern"]):
+        changed["pattern"] = parameters["pattern"]
+    return changed
 
 
 class OpenLoopHead(Head):
@@ -128,16 +146,6 @@ class OpenLoopKeys(OpenLoopRuns):
         if method.get("sharing") != "penalty":
             keys.pop("coefficients", None)
         return {**keys, **method}
-
-    @staticmethod
-    def seeded(
-        parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int
-    ) -> dict[str, Any]:
-        """Put a seed into parameters; destinations are drawn with the seed of the run."""
-        changed = seeded(parameters, given, seed)
-        if draws_destinations(parameters["pattern"]):
-            changed["pattern"] = parameters["pattern"]
-        return changed
 
     def axes(self, method: Mapping[str, str]) -> dict[str, str]:
         """Return the values of a combination, without a single policy or sharing model."""

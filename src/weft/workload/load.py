@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from weft.core.errors import InputError
@@ -79,7 +80,7 @@ def load_workload(
     return pattern_workload(num_ranks, text, PATTERN_BYTES)
 
 
-def check_workload(spec: str, options: Mapping[str, Any]) -> None:
+def check_workload(spec: str, options: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Refuse the spec of a workload that is wrong for every number of ranks; make no workload.
 
     Parameters

@@ -186,7 +186,7 @@ def run_loads(
     result = outcomes[0] if isinstance(outcomes[0], FlitTraffic) else None
     rows: dict[Any, Any] = dict(zip(tasks, outcomes, strict=True))
     if result is not None:
-        rows = {tasks[0]: _measured(result)}
+        rows = {tasks[0]: measured(result)}
     interrupted = {"status": "interrupted", "reason": "the sweep was interrupted"}
     listed = [
         _settings(shared, number)
@@ -231,7 +231,7 @@ def _point(
     shared: _Shared, task: tuple[int, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
     """Run one load and return its columns."""
-    return _measured(_whole(shared, task, watch))
+    return measured(_whole(shared, task, watch))
 
 
 def _whole(shared: _Shared, task: tuple[int, float], watch: Callable[[Any], None]) -> FlitTraffic:
@@ -268,7 +268,7 @@ def _settings(shared: _Shared, number: int) -> dict[str, Any]:
     }
 
 
-def _measured(result: FlitTraffic) -> dict[str, Any]:
+def measured(result: FlitTraffic) -> dict[str, Any]:
     """Return the columns that a run measures."""
 
     def known(value: float) -> float | None:

@@ -17,7 +17,7 @@ from weft.sim.sweep.settings import LOAD_STEP
 from weft.study.checks import Files
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.measures import measures, values
-from weft.study.open_loop import OpenLoopKeys
+from weft.study.open_loop import OpenLoopKeys, seeded
 
 MEASURES = measures(
     SATURATION_COLUMNS,
@@ -61,7 +61,7 @@ def points(keys: SaturationKeys, files: Files) -> list[Point]:
     measures=MEASURES,
     tables={},
     files=("source", "names", "coefficients"),
-    seeded=SaturationKeys.seeded,
+    seeded=seeded,
     example={
         "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "resolution": 0.2, "measure": "20us",
         "pattern": "random-permutation",

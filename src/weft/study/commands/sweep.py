@@ -13,12 +13,12 @@ from weft.experiment.run import Loaded
 from weft.runs.task import RunResult
 from weft.sim.sweep import SWEEP_COLUMNS
 from weft.sim.sweep.loads import LOADS, run_load
-from weft.sim.sweep.settings import LOAD_STEP, loads_of
+from weft.sim.sweep.settings import LOAD_STEP
 from weft.sim.sweep.window_measures import table
 from weft.study.checks import Files, check_distinct
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.measures import measures, values
-from weft.study.open_loop import OpenLoopKeys
+from weft.study.open_loop import OpenLoopKeys, as_loads, seeded
 
 MEASURES = measures(
     SWEEP_COLUMNS,
@@ -35,16 +35,6 @@ MEASURES = measures(
 _loaded = Loaded(most_routes=12)
 
 
-def _loads(value: Any) -> Any:
-    """Convert FIRST:LAST:STEP, or numbers with commas, to a list of loads."""
-    if isinstance(value, str):
-        try:
-            return tuple(loads_of(value, "load"))
-        except InputError as error:
-            raise ValueError(error.message.partition(": ")[2]) from None
-    return (value,) if isinstance(value, int | float) else value
-
-
 Load = Annotated[Number, Field(ge=LOAD_STEP, allow_inf_nan=False)]
 
 
@@ -58,7 +48,7 @@ class SweepKeys(OpenLoopKeys):
         FIRST:LAST:STEP such as ``0.1:0.9:0.1``.
     """
 
-    load: Annotated[tuple[Load, ...], BeforeValidator(_loads), Field(min_length=1)] = LOADS
+    load: Annotated[tuple[Load, ...], BeforeValidator(as_loads), Field(min_length=1)] = LOADS
 
 
 def points(keys: SweepKeys, files: Files) -> list[Point]:
@@ -83,7 +73,7 @@ def points(keys: SweepKeys, files: Files) -> list[Point]:
     measures=MEASURES,
     tables={"loads": SWEEP_COLUMNS},
     files=("source", "names", "coefficients"),
-    seeded=SweepKeys.seeded,
+    seeded=seeded,
     example={
         "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "load": 0.3, "measure": "20us",
     },

@@ -1,0 +1,84 @@
+"""Contract of the commands of studies: each one that is registered, including plug-ins'."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from weft.experiment.toml_file import toml_text
+from weft.runs.task import Packed, perform
+from weft.study.command_registry import study_command
+from weft.study.plan import tasks_of
+from weft.study.spec import StudyFile, study_of
+
+NAMES = study_command.names()
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(folder: Path, name: str, study: str = "") -> StudyFile:
+    (folder / "graph.txt").write_text((EXAMPLES / "contention_graph.txt").read_text())
+    keys = {"command": name, **study_command[name].facts["example"]}
+    lines = [f"{key} = {toml_text(value)}" for key, value in keys.items()]
+    return study_of("\n".join([*lines, "[study]", study]), folder / "many.toml")
+
+
+def results(file: StudyFile) -> list[Packed]:
+    tasks = tasks_of(file, file.runs())
+    return [perform(None, task, lambda progress: None) for task in tasks]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_runs_and_measures_what_is_described(tmp_path: Path, name: str) -> None:
+    facts = study_command[name].facts
+    tables: dict[str, Any] = facts["tables"]
+    (packed,) = results(example(tmp_path, name, f"tables = {toml_text(list(tables))}"))
+    assert (packed.status, packed.reason, packed.details) == ("complete", "", "")
+    measures = [each.name for each in facts["measures"]]
+    found = json.loads(packed.measures)
+    assert set(found) <= set(measures)
+    if name != "cost":  # which needs prices
+        assert measures[0] in found
+    for table, data in packed.tables.items():
+        rows = pl.read_parquet(data)
+        assert set(rows.columns) <= set(tables[table]), table
+        assert len(rows)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_table_is_made_that_is_not_kept(tmp_path: Path, name: str) -> None:
+    (packed,) = results(example(tmp_path, name))
+    assert not packed.tables
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_measures_and_tables_are_described(name: str) -> None:
+    facts = study_command[name].facts
+    measures = facts["measures"]
+    assert len({each.name for each in measures}) == len(measures) > 0
+    assert measures[0].better is not None
+    for each in measures:
+        assert each.meaning, each.name
+        for suffix, unit in (("_ns", "ns"), ("_bytes", "B"), ("_gbps", "Gb/s"), ("_s", "s")):
+            if each.name.endswith(suffix):
+                assert each.unit == unit, each.name
+    for table, columns in facts["tables"].items():
+        assert columns, table
+        assert all(column.meaning for column in columns.values()), table
+    assert study_command[name].summary.endswith(".")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seeds_determine_the_result(tmp_path: Path, name: str) -> None:
+    """Equal seeds give equal results; if something is random, other seeds give others."""
+    file = example(tmp_path, name, "seeds = [1, 2]")
+    first, second = results(file)
+    assert results(file)[0].measures == first.measures
+    keys = {task.key for task in tasks_of(file, file.runs())}
+    random = name not in ("cost", "predict")
+    assert len(keys) == (2 if random else 1)
+    if random and name not in ("place-io", "paper"):  # these count and choose
+        assert first.measures != second.measures
