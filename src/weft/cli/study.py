@@ -126,7 +126,7 @@ def study_command(
     interrupt and 143 after SIGTERM.
     """
     if print_schema:
-        print(json.dumps(schema(), indent=2))
+        print(json.dumps(schema(), indent=1))
         return 0
     _check_options(
         {

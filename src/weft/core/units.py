@@ -12,7 +12,7 @@ from functools import cache
 from numbers import Real
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from weft.core.arguments import finite_number, shown
 from weft.core.errors import InputError
@@ -167,5 +167,20 @@ def _is_negative(text: str) -> bool:
 
 
 #: Types of options that take numbers or text with a unit.
-Bytes = Annotated[int, BeforeValidator(parse_bytes)]
-Nanoseconds = Annotated[float, BeforeValidator(parse_duration_ns)]
+#: Texts of sizes and of times, for JSON schemas.
+_SIZE = r"^\s*[\d.]+([eE][+-]?\d+)?\s*([kKmMgGtT]([iI]?[bB])?|[bB]([yY][tT][eE][sS]?)?)?\s*$"
+_TIME = r"^\s*[\d.]+([eE][+-]?\d+)?\s*([nNuUµmM]?[sS]|[mM][iI][nN]|[hH])?\s*$"
+Bytes = Annotated[
+    int,
+    BeforeValidator(
+        parse_bytes,
+        json_schema_input_type=Annotated[float, Field(ge=0)] | Annotated[str, Field(pattern=_SIZE)],
+    ),
+]
+Nanoseconds = Annotated[
+    float,
+    BeforeValidator(
+        parse_duration_ns,
+        json_schema_input_type=Annotated[float, Field(ge=0)] | Annotated[str, Field(pattern=_TIME)],
+    ),
+]

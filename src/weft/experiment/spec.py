@@ -271,7 +271,11 @@ class FabricKeys(Part):
         Faults of the fabric.
     """
 
-    fabric: Annotated[FabricPart, BeforeValidator(_source), Option(flag=None)]
+    fabric: Annotated[
+        FabricPart,
+        BeforeValidator(_source, json_schema_input_type=str | FabricPart),
+        Option(flag=None),
+    ]
     faults: Annotated[FaultsPart, AfterValidator(can_be), Option(flag=None)] = FaultsPart()
 
 

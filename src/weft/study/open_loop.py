@@ -42,6 +42,10 @@ _RUN = [item for item in RUN if item.field not in OWN]
 _TABLES = ("hardware", "router", "adapter")
 
 
+#: What `as_loads` takes.
+LoadText = float | Annotated[str, Field(pattern=r"[:,$\d]")] | tuple[float, ...]
+
+
 def as_loads(value: Any) -> Any:
     """Convert FIRST:LAST:STEP, or numbers with commas, to a list of loads."""
     if isinstance(value, str):
@@ -155,7 +159,7 @@ class OpenLoopKeys(OpenLoopRuns):
             if name not in ("sharing", "policy") or len(getattr(self, name)) > 1
         }
 
-    def study(self, loaded: Loaded) -> Study:
+    def configuration(self, loaded: Loaded) -> Study:
         """Return the only configuration of these keys, ready to run.
 
         Raises

@@ -67,7 +67,9 @@ def _flat(value: Any) -> Any:
 
 Scalar = str | int | float | bool
 Rule = Annotated[
-    dict[str, Scalar | tuple[Scalar, ...]], Field(min_length=1), BeforeValidator(_flat)
+    dict[str, Scalar | tuple[Scalar, ...]],
+    Field(min_length=1),
+    BeforeValidator(_flat, json_schema_input_type=dict[str, Any]),
 ]
 
 
@@ -110,7 +112,9 @@ class StudyPart(Part):
         Annotated[tuple[Seed, ...], Field(min_length=1), AfterValidator(_distinct)] | None,
         BeforeValidator(_seeds),
     ] = None
-    baseline: Annotated[dict[str, Scalar], BeforeValidator(_flat)] = Field(default_factory=dict)
+    baseline: Annotated[
+        dict[str, Scalar], BeforeValidator(_flat, json_schema_input_type=dict[str, Any])
+    ] = Field(default_factory=dict)
     measures: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     tables: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     run_seconds: Annotated[Number, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -434,7 +438,10 @@ def file_model(command: str) -> type[BaseModel]:
     keys = keys_of(command)
     own: Any = {
         "command": (Literal[command], Field(default=command, description="Command that is run.")),
-        "study": (StudyPart, Field(default_factory=StudyPart)),
+        "study": (
+            StudyPart,
+            Field(default_factory=StudyPart, description="What varies, and how it is run."),
+        ),
     }
     model: type[BaseModel] = create_model(f"{keys.__name__}Study", __base__=keys, **own)
     return model

@@ -33,7 +33,7 @@ from weft.study.checks import (
 )
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.measures import measures, values
-from weft.study.open_loop import as_loads, seeded
+from weft.study.open_loop import LoadText, as_loads, seeded
 from weft.workload.patterns import pattern as patterns
 
 _COLUMNS = {
@@ -81,7 +81,7 @@ class FlitsHead(FabricKeys):
     policy: Annotated[Names | None, Option(usual="the engine's own, or ecmp")] = None
     load: Annotated[
         tuple[Annotated[Number, Field(gt=0, le=1)], ...],
-        BeforeValidator(as_loads),
+        BeforeValidator(as_loads, json_schema_input_type=LoadText),
         Field(min_length=1),
     ] = (0.1,)
     latency: Annotated[Whole, Field(ge=1, le=MOST_CYCLES)] = 1
@@ -94,15 +94,34 @@ class FlitsHead(FabricKeys):
 
 _TRAFFIC = [item for item in settings(Load) if item.field != "rate"]
 
+
+def _size(value: Any) -> Any:
+    """Convert a number of flits to text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 if TYPE_CHECKING:
 
-    class FlitsKeys(FlitsHead):
+    class _Traffic(FlitsHead):
         """Table with one key per setting of the traffic."""
 
         def __getattr__(self, name: str) -> Any: ...
 
 else:
-    FlitsKeys = table_model("FlitsKeys", _TRAFFIC, lambda keys: Load(**keys), FlitsHead)
+    _Traffic = table_model("Traffic", _TRAFFIC, lambda keys: Load(**keys), FlitsHead)
+
+
+class FlitsKeys(_Traffic):
+    """Synthetic traffic of the flit level.
+
+    Parameters
+    ----------
+    size
+        Flits of a packet, or several sizes with the shares of packets that have them, as in
+        ``1:0.8,5:0.2``.
+    """
+
+    size: Annotated[str, BeforeValidator(_size, json_schema_input_type=int | str)] = "1"
 
 
 def _load(keys: FlitsKeys) -> Load:

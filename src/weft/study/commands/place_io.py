@@ -65,13 +65,13 @@ class PlaceIoKeys(_Settings):
     engine: Annotated[
         Names | None, Option(usual="minhop, or nue if minhop's routes can deadlock")
     ] = None
-    io_nodes: Annotated[str, BeforeValidator(_hosts)]
+    io_nodes: Annotated[str, BeforeValidator(_hosts, json_schema_input_type=int | str)]
     compute: Annotated[
-        Annotated[str, BeforeValidator(_hosts)] | None,
+        Annotated[str, BeforeValidator(_hosts, json_schema_input_type=int | str)] | None,
         Option(usual="all hosts without another role"),
     ] = None
     clients: Annotated[
-        Annotated[str, BeforeValidator(_hosts)] | None,
+        Annotated[str, BeforeValidator(_hosts, json_schema_input_type=int | str)] | None,
         Option(usual="the hosts that compute leaves"),
     ] = None
 

@@ -72,7 +72,7 @@ def saturation(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     given.pop("tables")
     keys = SaturationKeys.model_validate(given)
-    study = keys.study(_loaded)
+    study = keys.configuration(_loaded)
     found = search(study, (0, keys.highest, keys.resolution), watch)
     if found["status"] == "failed":
         raise InputError(found["reason"])

@@ -18,7 +18,7 @@ from weft.sim.sweep.window_measures import table
 from weft.study.checks import Files, check_distinct
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.measures import measures, values
-from weft.study.open_loop import OpenLoopKeys, as_loads, seeded
+from weft.study.open_loop import LoadText, OpenLoopKeys, as_loads, seeded
 
 MEASURES = measures(
     SWEEP_COLUMNS,
@@ -48,7 +48,11 @@ class SweepKeys(OpenLoopKeys):
         FIRST:LAST:STEP such as ``0.1:0.9:0.1``.
     """
 
-    load: Annotated[tuple[Load, ...], BeforeValidator(as_loads), Field(min_length=1)] = LOADS
+    load: Annotated[
+        tuple[Load, ...],
+        BeforeValidator(as_loads, json_schema_input_type=LoadText),
+        Field(min_length=1),
+    ] = LOADS
 
 
 def points(keys: SweepKeys, files: Files) -> list[Point]:
@@ -83,7 +87,7 @@ def sweep(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = dict(parameters)
     wanted = given.pop("tables")
     keys = SweepKeys.model_validate(given)
-    study = keys.study(_loaded)
+    study = keys.configuration(_loaded)
     (load,) = keys.load
     (row,) = study.rows("run")
     row |= {"load": load, "seed": study.seed_of(load), **run_load(study, (0, load), watch)}
