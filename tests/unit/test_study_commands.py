@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from weft.study.perform import perform
 from weft.study.plan import plan
 from weft.study.spec import study_of
 
+ROOT = Path(__file__).parents[2]
 FABRIC = "xgft:2;4,4;1,2"
 
 
@@ -218,3 +223,29 @@ rack_units = [20, 42]
     plans = [cost(weft.fabric(FABRIC), rack_units=units) for units in (20, 42)]
     assert runs["racks"].to_list() == [len(each.racks) for each in plans]
     assert runs["cable_m"].to_list() == [each.cable_m for each in plans]
+
+
+def test_a_plug_in_adds_a_command(tmp_path: Path) -> None:
+    """The guide's command, in a distribution of its own, in worker processes."""
+    guide = (ROOT / "docs/guides/extend.md").read_text()
+    section = guide.split("## A command of studies")[1]
+    module, file = (
+        re.findall(rf"^```{kind}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0]
+        for kind in ("python", "toml")
+    )
+    (tmp_path / "far.py").write_text(module)
+    about = tmp_path / "far-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: far\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[weft.study_commands]\ndiameter = far\n")
+    (tmp_path / "far.toml").write_text(file)
+    words = [sys.executable, "-m", "weft", "study", "far.toml", "--workers", "1"]
+    ran = subprocess.run(
+        words, check=False, cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    with Store(tmp_path / "far.study") as store:
+        found = [run.measures for run in store.runs()]
+    assert sorted(each["diameter"] for each in found) == [4, 6]
+    assert sorted(each["short"] for each in found) == [0, 1]

@@ -17,7 +17,6 @@ from weft.core.words import clock_text
 from weft.experiment.run_level import Result, duration, run_level
 from weft.experiment.spec import Experiment, FabricKeys, JobPart, Run
 from weft.fabrics import Fabric
-from weft.fabrics.load import fabric as load_fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
@@ -193,9 +192,7 @@ class Loaded:
         if self._fabric is None or self._source != (source, faults):
             self._fabric, self._source = None, None
             self._routes.clear()
-            self._fabric = load_fabric(
-                source.source, format=source.format, names=source.names, faults=faults
-            )
+            self._fabric = experiment.load_fabric()
             self._source = source, faults
         return self._fabric
 

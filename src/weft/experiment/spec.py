@@ -42,8 +42,10 @@ from weft.core.settings import (
     settings,
 )
 from weft.core.units import Nanoseconds
+from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
+from weft.fabrics.load import fabric as read_fabric
 from weft.routing import engine as engines
 from weft.sim.common.times import LONGEST_NS, LONGEST_OPTIONS_NS
 from weft.sim.flit.adapter import Adapter
@@ -277,6 +279,19 @@ class FabricKeys(Part):
         Option(flag=None),
     ]
     faults: Annotated[FaultsPart, AfterValidator(can_be), Option(flag=None)] = FaultsPart()
+
+    def load_fabric(self) -> Fabric:
+        """Read or build the fabric, with its faults.
+
+        Raises
+        ------
+        InputError
+            If that is impossible.
+        """
+        source = self.fabric.instance
+        return read_fabric(
+            source.source, format=source.format, names=source.names, faults=self.faults.instance
+        )
 
 
 class Head(FabricKeys):
