@@ -111,6 +111,10 @@ COMMANDS = {
         "weft.cli.sweep:sweep_command",
         "Measure latency and accepted load over offered load, with one run per load.",
     ),
+    "topologies": (
+        "weft.cli.topologies:topologies_command",
+        "Size machines of every family for a number of hosts, and compare them.",
+    ),
     "trace": (
         "weft.cli.trace:trace_app",
         "Check, format, unfold and fold programs of the MPI trace language.",

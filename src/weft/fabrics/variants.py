@@ -48,6 +48,27 @@ def _subset(
     return parts
 
 
+def with_hosts(fabric: FabricArrays, number: int) -> Parts:
+    """Return the fabric with this number of its hosts, chosen at even distances.
+
+    Raises
+    ------
+    InputError
+        If the fabric has fewer hosts, fewer than two are wanted, or hosts forward.
+    """
+    if not 2 <= number <= fabric.num_hosts:
+        raise InputError(
+            f"attached must be at least 2 and at most {fabric.num_hosts:,}, the number of hosts, "
+            f"not {number:,}"
+        )
+    if fabric.forwards[fabric.host_nodes].any():
+        raise InputError("attached does not apply to a fabric whose hosts forward")
+    keep = np.ones(fabric.num_nodes, dtype=bool)
+    keep[fabric.host_nodes] = False
+    keep[fabric.host_nodes[np.arange(number) * fabric.num_hosts // number]] = True
+    return _subset(fabric, keep, np.ones(fabric.num_cables, dtype=bool))
+
+
 def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(whole_number(seed, "seed"))
 

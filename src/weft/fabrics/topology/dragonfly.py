@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,37 @@ def _dragonfly_counts(
     )
 
 
+def _sized_dragonflies(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield balanced dragonflies, a = 2p = 2h, with as many groups as the hosts need.
+
+    The balance is that of Kim, Dally, Scott and Abts 2008, section 3.1. With fewer than the largest
+    number of groups, ah + 1, the global ports of a group are shared by the other groups, so that
+    there are parallel cables. There are at least two groups.
+    """
+    for p in range(1, (radix + 1) // 4 + 1):
+        groups = min(-(-hosts // (2 * p * p)), 2 * p * p + 1)
+        if groups >= 2:
+            yield {"p": p, "a": 2 * p, "h": p, "g": groups}
+
+
+def _sized_megaflies(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield megaflies with as many leaves as spines, whose switches have half their ports up.
+
+    As in Shpiner et al. 2017 (Dragonfly+) and Flajslik et al. 2018, section 3, a leaf has as many
+    hosts as cables to spines, and a spine as many global cables as cables to leaves. Parallel
+    cables between leaves and spines make groups smaller, until at least two are needed.
+    """
+    for p in range(1, radix // 2 + 1):
+        for cables in range(1, p // 2 + 1):
+            size = p // cables
+            if p % cables == 0 and hosts > size * p:
+                groups = min(-(-hosts // (size * p)), size * p + 1)
+                yield {
+                    "p": p, "leaves": size, "spines": size, "h": p, "g": groups, "cables": cables,
+                }  # fmt: skip
+                break
+
+
 @topology(
     "dragonfly",
     positional=("p", "a", "h", "g"),
@@ -103,6 +135,7 @@ def _dragonfly_counts(
         "dragonfly:p=2,a=5,h=1,g=1",
     ),
     closed_form=_dragonfly_counts,
+    sizings={"dragonfly": _sized_dragonflies},
 )
 def dragonfly(
     p: int,
@@ -207,6 +240,7 @@ def _megafly_counts(
         "megafly:p=2,leaves=3,spines=2,h=1,g=1",
     ),
     closed_form=_megafly_counts,
+    sizings={"megafly": _sized_megaflies},
 )
 def megafly(
     p: int,

@@ -3,27 +3,35 @@
 A spec is ``family:arguments``. Arguments are key=value pairs separated by commas; a value may be
 a list (``m=6,6,6``) or dimensions (``4x4x4``). The leading arguments of a family may also be
 positional, separated by semicolons: ``xgft:3;6,6,6;1,6,6`` is ``xgft:h=3,m=6,6,6,w=1,6,6``.
-Every family has the keys `rate` (all cables) and `host_rate` (cables to hosts) besides its own.
+Every family has the keys `rate` (all cables), `host_rate` (cables to hosts) and `attached` (number
+of hosts that are built, spread evenly; the other host ports stay free) besides its own.
+
+A family that `weft.fabrics.topology.sizing` can size has two more facts. `sizings` maps names of
+machines to functions of a number of hosts and of ports of a switch, which yield parameters of the
+family; `engines` names the routing engines that suit the family, best first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from weft.core.errors import InputError
-from weft.core.registry import Entry, Registry
+from weft.core.registry import Entry, Registry, convert
 from weft.core.units import parse_rate
-from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
+from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts, variants
 from weft.fabrics.builder import MAX_PORTS
 from weft.fabrics.parts import set_rate
 
 topology = Registry("topology", "weft.fabrics.topology", "weft.topologies")
 
-_COMMON = ("rate", "host_rate")
+_COMMON = ("rate", "host_rate", "attached")
+
+#: Number of hosts and of ports of a switch -> parameters of machines, also of too small ones.
+Sizing = Callable[[int, int], Iterator[Mapping[str, Any]]]
 
 #: Largest number of nodes, and largest number of cables, of a generated fabric, which must fit in
 #: memory.
@@ -82,15 +90,18 @@ def check_spec(spec: str) -> None:
     InputError
         As in `build`, except for parameters that are impossible together.
     """
-    for rate in _bound(spec)[2].values():
-        parse_rate(rate)
+    for key, value in _bound(spec)[2].items():
+        if key == "attached":
+            convert(value, int, f"{spec}: attached")
+        else:
+            parse_rate(value)
 
 
 def _bound(spec: str) -> tuple[Entry, dict[str, Any], dict[str, str]]:
-    """Return the family of a spec, its parameters, and the rates of cables."""
+    """Return the family of a spec, its parameters, and the keys that every family has."""
     entry, arguments = topology.parse(spec)
-    rates = {key: arguments.pop(key) for key in _COMMON if key in arguments}
-    return entry, topology.bind(entry, arguments), rates
+    common = {key: arguments.pop(key) for key in _COMMON if key in arguments}
+    return entry, topology.bind(entry, arguments), common
 
 
 def _finish(
@@ -116,7 +127,14 @@ def _finish(
     if "host_rate" in rates:
         host = parts.kind == NodeKind.HOST
         set_rate(parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), rates["host_rate"])
-    return Fabric.of(parts)
+    fabric = Fabric.of(parts)
+    if "attached" not in rates:
+        return fabric
+    hosts = convert(rates["attached"], int, f"{spec}: attached")
+    try:
+        return Fabric.of(variants.with_hosts(fabric, hosts))
+    except InputError as error:
+        raise InputError(f"{spec}: {error}") from None
 
 
 def format_spec(family: str, parameters: Mapping[str, Any]) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
 from weft.fabrics.topology.torus import MOST_DIMENSIONS, bisection_by_load
-from weft.fabrics.topology.wiring import attach_hosts, cliques, labels, mixed_radix
+from weft.fabrics.topology.wiring import (
+    attach_hosts,
+    cliques,
+    labels,
+    mixed_radix,
+    near_cubic,
+)
 
 
 def _multiplicities(S: tuple[int, ...], K: tuple[int, ...]) -> tuple[int, ...]:
@@ -40,6 +48,23 @@ def _hyperx_counts(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) ->
     )
 
 
+def _sized_hyperx(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield regular HyperX of one to four nearly equal dimensions with full bisection.
+
+    The relative bisection bandwidth of a dimension is S K / 2T (Ahn et al. 2009, section 3.2), so
+    that T is at most half of the smallest S, times K.
+    """
+    for dimensions in range(1, 5):
+        for shape in near_cubic(dimensions, radix):
+            switches = prod(shape)
+            for k in range(1, radix // sum(size - 1 for size in shape) + 1):
+                per_switch = min(-(-hosts // switches), min(shape) * k // 2)
+                if per_switch:
+                    yield {"S": shape, "K": (k,), "T": per_switch}
+            if switches >= hosts:
+                break
+
+
 @topology(
     "hyperx",
     positional=("S", "K", "T"),
@@ -51,6 +76,8 @@ def _hyperx_counts(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) ->
         "hyperx:S=2x3x1,K=2",
     ),
     closed_form=_hyperx_counts,
+    sizings={"hyperx": _sized_hyperx},
+    engines=("dor",),
 )
 def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricBuilder:
     """HyperX(L, S, K, T): switches on a grid, each connected to all others of its lines.

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from weft.core.arguments import whole_number
+from weft.core.errors import NotApplicable
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
+from weft.fabrics.topology.sizing import smallest
 from weft.fabrics.topology.wiring import attach_hosts, labels
+from weft.fabrics.topology.xgft import sized_fat_trees, xgft_counts
 
 #: Number of consecutive rounds without a successful exchange after which all ends are re-paired.
 MOST_IDLE = 50
@@ -44,6 +50,27 @@ def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0)
     )
 
 
+def _sized_jellyfish(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield the Jellyfish with the switches of the fat tree that has full bisection.
+
+    This is the comparison of Singla et al. 2012, section 4.1: hosts are spread evenly over the same
+    switches, and all other ports are paired at random, as far as the graph is not complete.
+    """
+    tree = smallest(xgft_counts, sized_fat_trees(1, hosts, radix), hosts, radix)
+    if tree is None:
+        return
+    switches = tree[1].switches
+    per_switch = -(-hosts // switches)
+    degree = min(radix - per_switch, switches - 2)
+    degree -= switches * degree % 2
+    if degree < 2:
+        raise NotApplicable(
+            f"the fat tree for {hosts:,} hosts has {switches} "
+            f"{'switch' if switches == 1 else 'switches'}, too few for a random graph"
+        )
+    yield {"switches": switches, "degree": degree, "hosts": per_switch}
+
+
 @topology(
     "jellyfish",
     positional=("switches", "degree", "hosts", "seed"),
@@ -55,6 +82,7 @@ def _jellyfish_counts(switches: int, degree: int, hosts: int = 1, seed: int = 0)
         "jellyfish:switches=8,degree=7,hosts=3",
     ),
     closed_form=_jellyfish_counts,
+    sizings={"jellyfish": _sized_jellyfish},
 )
 def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> FabricBuilder:
     """Jellyfish: a random regular graph of switches, without parallel cables.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +117,22 @@ def _kns_counts(
     )
 
 
+def _sized_kns(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield KNS of two to four dimensions whose lines are one switch each.
+
+    A router has at most as many hosts as cables to each of its lines, so that the switches of a
+    dimension can carry all traffic: the papers' routers have one host and one cable to each line
+    (Peñaranda et al. 2016), here with the same number of copies of both.
+    """
+    for n in range(2, 5):
+        for cables in range(1, radix // (n + 1) + 1):
+            for k in range(2, radix // cables + 1):
+                per_router = min(-(-hosts // k**n), cables)
+                yield {"k": k, "n": n, "hosts": per_router, "cables": cables}
+                if k**n * cables >= hosts:
+                    break
+
+
 @topology(
     "kns",
     positional=("k", "n", "s", "d"),
@@ -132,6 +149,8 @@ def _kns_counts(
         "kns:k=3,n=2,d=8",
     ),
     closed_form=_kns_counts,
+    sizings={"kns": _sized_kns},
+    engines=("hdor",),
 )
 def kns(
     k: int,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +118,22 @@ def _slim_fly_counts(q: int, hosts: int | None = None, cables: int = 1) -> Close
     )
 
 
+def _sized_slim_flies(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield Slim Flies with at most half as many hosts as cables on a switch, rounded up.
+
+    q is a prime power and p = ⌈k'/2⌉, where k' is the number of cables to other switches (Besta and
+    Hoefler 2014, section II.B.2). Small q has parallel cables, so that the ports of a switch are
+    used.
+    """
+    for q in range(3, radix):
+        if prime_power(q) is None:
+            continue
+        degree = (3 * q - {0: 0, 1: 1, 3: -1}[q % 4]) // 2
+        for cables in range(1, radix // degree + 1):
+            per_switch = min(-(-hosts // (2 * q * q)), -(-degree * cables // 2))
+            yield {"q": q, "hosts": per_switch, "cables": cables}
+
+
 @topology(
     "slim-fly",
     aliases=("slimfly",),
@@ -129,6 +147,7 @@ def _slim_fly_counts(q: int, hosts: int | None = None, cables: int = 1) -> Close
         "slim-fly:q=9,hosts=1",
     ),
     closed_form=_slim_fly_counts,
+    sizings={"slim-fly": _sized_slim_flies},
 )
 def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
     """Slim Fly: 2 q² switches in two parts of q groups, any two switches at most two hops apart.

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from weft.fabrics import FabricBuilder
 from weft.fabrics.topology.family_registry import ClosedForm, at_least, check_size, need, topology
-from weft.fabrics.topology.wiring import attach_hosts, connect_copies, labels, mixed_radix
+from weft.fabrics.topology.wiring import (
+    attach_hosts,
+    connect_copies,
+    labels,
+    mixed_radix,
+    near_cubic,
+)
 
 #: Largest number of dimensions; with more, even a grid of size 2 in each one is too large.
 MOST_DIMENSIONS = 64
@@ -97,6 +105,25 @@ def _torus_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> Clo
     return _grid_counts(dims, hosts, cables, True)
 
 
+def _sized_tori(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield tori of three nearly equal dimensions, with at most half of the ports for hosts.
+
+    This is the rule of the InfiniBand torus Gordon (San Diego Supercomputer Center, user guide):
+    three cables to each of six neighbours, and 17 hosts, on switches of 36 ports. Every dimension
+    has at least three switches; if fewer than 27 switches are needed, there are two dimensions.
+    """
+    for dimensions in (3, 2):
+        cables = radix // (4 * dimensions)
+        most = 2 * dimensions * cables
+        if not cables or (dimensions == 2 and -(-hosts // most) > 5 * 5):
+            continue
+        for dims in near_cubic(dimensions, radix, least=3):
+            switches = prod(dims)
+            yield {"dims": dims, "hosts": min(-(-hosts // switches), most), "cables": cables}
+            if switches * most >= hosts:
+                break
+
+
 @topology(
     "torus",
     positional=("dims",),
@@ -109,6 +136,8 @@ def _torus_counts(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> Clo
         "torus:8x1",
     ),
     closed_form=_torus_counts,
+    sizings={"torus": _sized_tori},
+    engines=("torus-2QoS",),
 )
 def torus(dims: tuple[int, ...], hosts: int = 1, cables: int = 1) -> FabricBuilder:
     """Torus: switches on a grid whose lines are rings in every dimension.

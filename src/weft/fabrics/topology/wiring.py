@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,24 @@ def mixed_radix(numbers: ArrayLike, radix: ArrayLike) -> NDArray[np.int64]:
     for i, base in enumerate(bases):
         rest, digits[:, i] = np.divmod(rest, base)
     return digits
+
+
+def near_cubic(dimensions: int, radix: int, least: int = 2) -> Iterator[tuple[int, ...]]:
+    """Yield the grids whose sizes differ by at most one, smallest first.
+
+    Parameters
+    ----------
+    dimensions
+        Number of dimensions.
+    radix
+        Largest size of a dimension.
+    least
+        Smallest size of a dimension.
+    """
+    for size in range(least, radix):
+        for larger in range(dimensions):
+            yield (size + 1,) * larger + (size,) * (dimensions - larger)
+    yield (radix,) * dimensions
 
 
 def from_mixed_radix(digits: NDArray[np.int64], radix: ArrayLike) -> NDArray[np.int64]:

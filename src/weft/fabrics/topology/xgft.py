@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +40,8 @@ def halved(per_level: list[int], top_children: int) -> int | None:
     return min(per_level) // 2 if top_children % 2 == 0 else None
 
 
-def _xgft_counts(h: int, m: Ints, w: Ints, p: Ints | None = None) -> ClosedForm:
+def xgft_counts(h: int, m: Ints, w: Ints, p: Ints | None = None) -> ClosedForm:
+    """Return the closed form of an XGFT."""
     _check(h, m, w, p)
     copies = p or (1,) * h
     # Öhring's formulas: level i has (m(i+1)…mh)(w1…wi) nodes with mi children each.
@@ -57,6 +60,50 @@ def _xgft_counts(h: int, m: Ints, w: Ints, p: Ints | None = None) -> ClosedForm:
     )
 
 
+def sized_fat_trees(ratio: int, hosts: int, radix: int) -> Iterator[dict[str, Any]]:
+    """Yield fat trees whose leaf switches have `ratio` times as many hosts as cables up.
+
+    There are one, two or three levels, as few as possible. Oversubscription is at the leaf switches
+    only: a switch of the middle level has as many cables up as down. Parallel cables let the top
+    have no more switches than its ports require (Zahavi, "Fat-tree routing and fault tolerance",
+    2010: PGFT; Leiserson 1985: the capacity of a level is chosen freely).
+
+    Parameters
+    ----------
+    ratio
+        Oversubscription: 1 for full bisection.
+    hosts, radix
+        Number of hosts, and of ports of a switch.
+    """
+    if hosts <= radix:
+        yield {"h": 1, "m": (hosts,), "w": (1,)}
+        return
+    most = radix // (ratio + 1)
+    for up in range(1, most + 1):
+        leaves = min(-(-hosts // (ratio * up)), radix)
+        copies = max(c for c in _divisors(up) if leaves * c <= radix)
+        yield {"h": 2, "m": (ratio * up, leaves), "w": (1, up // copies), "p": (1, copies)}
+    if hosts <= ratio * most * radix:
+        return
+    for up in range(1, most + 1):
+        for copies in _divisors(up):
+            for leaves in range(2, radix // (2 * copies) + 1):
+                pods = min(-(-hosts // (ratio * up * leaves)), radix)
+                middle = leaves * copies
+                above = max(c for c in _divisors(middle) if pods * c <= radix)
+                yield {
+                    "h": 3,
+                    "m": (ratio * up, leaves, pods),
+                    "w": (1, up // copies, middle // above),
+                    "p": (1, copies, above),
+                }
+
+
+@cache
+def _divisors(number: int) -> tuple[int, ...]:
+    return tuple(c for c in range(1, number + 1) if number % c == 0)
+
+
 @topology(
     "xgft",
     aliases=("pgft",),
@@ -69,7 +116,9 @@ def _xgft_counts(h: int, m: Ints, w: Ints, p: Ints | None = None) -> ClosedForm:
         "xgft:2;3,4;2,2;2,1",
         "xgft:3;2,2,1;1,2,2",
     ),
-    closed_form=_xgft_counts,
+    closed_form=xgft_counts,
+    sizings={f"fat-tree-{r}:1": partial(sized_fat_trees, r) for r in (1, 2, 3)},
+    engines=("dmodk", "ftree", "updn"),
 )
 def xgft(
     h: int, m: tuple[int, ...], w: tuple[int, ...], p: tuple[int, ...] | None = None
@@ -101,7 +150,7 @@ def xgft(
     InputError
         If a list does not have one value per level, or a value is below 1.
     """
-    check_size(_xgft_counts(h, m, w, p))
+    check_size(xgft_counts(h, m, w, p))
     return tree(m, w, p or (1,) * h, lambda level, digits: _names(level, len(digits)))
 
 

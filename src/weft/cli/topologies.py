@@ -1,0 +1,314 @@
+"""`weft topologies`: machines of every family, sized for a number of hosts and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import polars as pl
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from weft.cli.common import Whole, announced_compile, check_files, console
+from weft.cli.machine_output import emit
+from weft.cli.options import split_names
+from weft.cli.sweep import TABLES, watched
+from weft.core.columns import Column, frame, write_table
+from weft.core.errors import WeftError
+from weft.core.pool import check_processes, cores, run_all
+from weft.core.signals import ended_by
+from weft.experiment.run_level import duration
+from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
+from weft.kernels.flow import engine as flow_engine
+from weft.machine_room import Prices
+from weft.machines import COLUMNS, MachineRun, TimedLevel, describe_machine
+
+#: Exit status when no run has a result.
+NO_RESULT = 1
+#: Workloads unless others are given. Both have few messages: log2(n) or 2 log2(n) per host.
+WORKLOADS = ("allreduce:size=4MiB", "alltoall:size=1KiB,algorithm=bruck")
+
+#: Columns of the table of runs.
+RUN_COLUMNS: Mapping[str, Column] = {
+    "machine": Column(pl.String, "", "Name of the machine"),
+    "spec": Column(pl.String, "", "Spec of the fabric"),
+    "places": Column(pl.Int64, "", "Number of hosts for which the machine has ports"),
+    "workload": Column(pl.String, "", "Workload (null: the search for saturation)"),
+    "status": Column(pl.String, "", "complete, failed or interrupted"),
+    "reason": Column(pl.String, "", "Why there is no result (null: there is one)"),
+    **COLUMNS,
+}
+
+
+class Planned(NamedTuple):
+    """A machine and one of its runs."""
+
+    machine: Machine
+    run: MachineRun
+
+
+def topologies_command(
+    *,
+    hosts: Annotated[Whole, Parameter(help="Number of hosts.")],
+    rate: Annotated[str, Parameter(help="Rate of all cables, by name or in Gb/s.")] = "4xNDR",
+    radix: Annotated[
+        Whole | None,
+        Parameter(
+            help="Number of ports of a switch. Default: 24 at SDR and DDR, 36 at QDR, FDR and EDR, "
+            "40 at HDR, 64 at NDR, 144 at XDR, else 64."
+        ),
+    ] = None,
+    family: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--family", "--families"],
+            help="Machine, such as dragonfly, fat-tree-2:1, or fat-tree for all fat trees. "
+            "Repeatable. Default: all.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    workload: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--workload", "--workloads"],
+            help="Workload, one rank per host, such as 'alltoall:size=16KiB'. Repeatable. "
+            f"Default: {' and '.join(WORKLOADS)}.",
+            consume_multiple=(1, None),
+        ),
+    ] = (),
+    placement: Annotated[
+        str, Parameter(help="Placement of the ranks, such as 'random:seed=1'.")
+    ] = "linear",
+    level: Annotated[TimedLevel, Parameter(help="Level of detail of the workloads.")] = "flow",
+    saturation: Annotated[
+        TimedLevel | None,
+        Parameter(
+            help="Also search for the saturation under uniform traffic, at this level of detail. "
+            "Takes minutes for 1,024 hosts."
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        Parameter(help="Routing engine of all machines. Default: one that suits each."),
+    ] = None,
+    prices: Annotated[
+        Path | None, Parameter(help="Price file (TOML); without it, there are no costs.")
+    ] = None,
+    seed: Annotated[Whole, Parameter(help="Seed of random choices.")] = 0,
+    processes: Annotated[
+        Whole | None, Parameter(help="Number of worker processes. Default: one per core.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
+    ] = None,
+) -> int:
+    """Size machines of every family for a number of hosts, and compare them.
+
+    The smallest machine of each family that switches of this many ports can build is chosen. Hosts
+    beyond those asked for are not attached. The exit status is 1 if no run has a result.
+    """
+    check_files(("--output", output, TABLES))
+    check_processes(processes)
+    ports = ports_of(rate) if radix is None else radix
+    names = [name for text in family for name in split_names(text)] or None
+    machines, refused = machines_for(hosts, ports, rate, names)
+    price_list = None if prices is None else Prices.read(prices)
+    common = MachineRun(
+        "", placement=placement, level=level, engine=engine, prices=price_list, seed=seed
+    )
+    plan = runs_of(machines, workload or WORKLOADS, saturation, common)
+    kernel = flow_engine.run if level == "flow" else None
+    with announced_compile(kernel), watched("runs") as progress:
+        results, complete = run_all(perform, None, plan, processes or cores(), progress)
+    rows = [_row(planned, result) for planned, result in zip(plan, results, strict=True)]
+    table = frame(RUN_COLUMNS, {name: [row[name] for row in rows] for name in RUN_COLUMNS})
+    out = console()
+    out.print(
+        escape(f"{hosts:,} hosts at {rate}, switches of {ports} ports; level {level}"), soft_wrap=True
+    )
+    show(rows, out, "" if price_list is None else price_list.currency)
+    for name, reason in refused.items():
+        out.print(escape(f"{name}: {reason}"), soft_wrap=True)
+    emit(runs=table, not_sized=refused)
+    if output is not None:
+        write_table(table, output)
+    if not complete:
+        word, status = ended_by()
+        return status
+    return 0 if "complete" in table["status"] else NO_RESULT
+
+
+def runs_of(
+    machines: Sequence[Machine],
+    workloads: Sequence[str],
+    saturation: TimedLevel | None,
+    common: MachineRun,
+) -> list[Planned]:
+    """Return the runs of a comparison, those of one machine in a row.
+
+    Parameters
+    ----------
+    machines
+        The machines.
+    workloads
+        Workloads; each machine runs each of them.
+    saturation
+        Level at which the saturation of each machine is searched for, or None.
+    common
+        Parameters that all runs share.
+    """
+    parts = [replace(common, workload=name) for name in workloads]
+    if saturation is not None:
+        parts.append(replace(common, saturation=saturation))
+    return [Planned(each, replace(part, spec=each.spec)) for each in machines for part in parts]
+
+
+def perform(shared: None, planned: Planned, watch: Callable[[Any], None]) -> dict[str, Any]:
+    """Do one run; a run that fails has its reason."""
+    try:
+        return {"status": "complete", "reason": None, **describe_machine(planned.run)}
+    except WeftError as error:
+        return {"status": "failed", "reason": str(error)}
+
+
+def _row(planned: Planned, result: Mapping[str, Any] | None) -> dict[str, Any]:
+    known = {
+        "machine": planned.machine.name,
+        "spec": planned.machine.spec,
+        "places": planned.machine.places,
+        "workload": planned.run.workload,
+    }
+    return dict.fromkeys(RUN_COLUMNS) | {"status": "interrupted"} | known | dict(result or {})
+
+
+# -- output ----------------------------------------------------------------------------------------
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _time(value: float | None) -> str:
+    return "-" if value is None else duration(value)
+
+
+def show(rows: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None:
+    """Print the best machines, then a table with a row for each machine, then failures.
+
+    Parameters
+    ----------
+    rows
+        Rows of `RUN_COLUMNS`.
+    out
+        Console to print on.
+    currency
+        Currency of the prices, empty without prices.
+    """
+    done = [row for row in rows if row["status"] == "complete"]
+    for line in answers(done, currency):
+        out.print(escape(line), soft_wrap=True)
+    if done:
+        _table(done, out, currency)
+    spare = {row["machine"]: row for row in done if row["places"] > row["hosts"]}
+    if spare:
+        text = ", ".join(f"{name} {row['places']:,}" for name, row in spare.items())
+        out.print(escape(f"Machines with ports for more hosts: {text}."), soft_wrap=True)
+    for reason, names in _failures(rows).items():
+        out.print(escape(f"{', '.join(names)}: {reason}"), soft_wrap=True)
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the reasons of failures and their machines."""
+    failures: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row["status"] == "failed":
+            failures.setdefault(row["reason"], {})[row["machine"]] = None
+    return {reason: list(names) for reason, names in failures.items()}
+
+
+def answers(done: Sequence[Mapping[str, Any]], currency: str) -> Iterator[str]:
+    """Yield a line for each question: which machine is cheapest, fastest, and fastest for its cost.
+
+    Parameters
+    ----------
+    done
+        Complete rows of `RUN_COLUMNS`.
+    currency
+        Currency of the prices, empty without prices.
+    """
+    workloads = list(dict.fromkeys(row["workload"] for row in done if row["workload"]))
+    price, unit = ("cost", currency) if currency else ("switches", "switch")
+    first = {row["machine"]: row for row in done}.values()
+    head = "Cheapest" if currency else "Fewest switches"
+    yield from _best(head, first, price, lambda value: f"{value:,.0f} {currency}".rstrip())
+    for name in workloads:
+        here = [row for row in done if row["workload"] == name]
+        yield from _best(f"Fastest {name}", here, "makespan_ns", _time)
+        worth = [
+            {**row, "worth": -row["throughput_gbps"] * row["hosts"] / row[price]}
+            for row in here
+            if row["throughput_gbps"] and row[price]
+        ]
+        yield from _best(
+            f"Most throughput of {name} per {unit}", worth, "worth",
+            lambda value: f"{-value:,.4g} Gb/s",
+        )  # fmt: skip
+    full = [{**row, "load": -row["saturation"]} for row in done if row["saturation"] is not None]
+    yield from _best("Highest saturation", full, "load", lambda value: f"{-value:.2f}")
+
+
+def _best(
+    question: str,
+    rows: Iterable[Mapping[str, Any]],
+    column: str,
+    text: Callable[[float], str],
+) -> Iterator[str]:
+    """Yield the machines with the lowest value, and the next ones."""
+    known = sorted((row for row in rows if row[column] is not None), key=lambda row: row[column])
+    shown: dict[str, list[str]] = {}
+    for row in known:
+        shown.setdefault(text(row[column]), []).append(row["machine"])
+    parts = [f"{' and '.join(names)} ({value})" for value, names in list(shown.items())[:2]]
+    if parts:
+        yield f"{question}: {', then '.join(parts)}."
+
+
+def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> None:
+    workloads = list(dict.fromkeys(row["workload"] for row in done if row["workload"]))
+    searched = any(row["saturation"] is not None for row in done)
+    powered = any(row["power_w"] is not None for row in done)
+    table = Table()
+    table.add_column("machine", no_wrap=True)
+    heads = ["switches", "ports", "cables", "optical"]
+    heads += [f"cost {currency}"] if currency else []
+    heads += ["power W"] if powered else []
+    heads += ["diameter", "hops", "bisection", "uniform"]
+    heads += ["saturation"] if searched else []
+    for head in (*heads, *(name.partition(":")[0] for name in workloads)):
+        table.add_column(head, justify="right")
+    table.add_column("engine", overflow="fold")
+    for name in dict.fromkeys(row["machine"] for row in done):
+        here = [row for row in done if row["machine"] == name]
+        row = here[0]
+        times = {each["workload"]: each["makespan_ns"] for each in here}
+        load = next((each["saturation"] for each in here if each["saturation"] is not None), None)
+        cells = [*(_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables"))]
+        cells += [_number(row["cost"])] if currency else []
+        cells += [_number(row["power_w"])] if powered else []
+        cells += [_number(row["diameter"]), _number(row["mean_hops"], 2)]
+        cells += [_number(row["bisection"], 2), _number(row["uniform"], 2)]
+        cells += [_number(load, 2)] if searched else []
+        cells += [_time(times.get(each)) for each in workloads]
+        lanes = "" if row["lanes"] == 1 else f", {row['lanes']} lanes"
+        table.add_row(escape(name), *cells, escape(row["engine"] + lanes))
+    out.print(table)
+    out.print(
+        "bisection: smallest cut found, uniform: largest uniform load without a full link; both "
+        "shares of full rate",
+        soft_wrap=True,
+    )

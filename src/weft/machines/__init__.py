@@ -1,0 +1,5 @@
+"""Comparison of machines that do not exist: what they are made of, cost and carry."""
+
+from weft.machines.describe import COLUMNS, MEASURES, MachineRun, TimedLevel, describe_machine
+
+__all__ = ["COLUMNS", "MEASURES", "MachineRun", "TimedLevel", "describe_machine"]
