@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -129,7 +130,8 @@ def topologies_command(
     table = frame(RUN_COLUMNS, {name: [row[name] for row in rows] for name in RUN_COLUMNS})
     out = console()
     out.print(
-        escape(f"{hosts:,} hosts at {rate}, switches of {ports} ports; level {level}"), soft_wrap=True
+        escape(f"{hosts:,} hosts at {rate}, switches of {ports} ports; level {level}"),
+        soft_wrap=True,
     )
     show(rows, out, "" if price_list is None else price_list.currency)
     for name, reason in refused.items():
@@ -139,6 +141,8 @@ def topologies_command(
         write_table(table, output)
     if not complete:
         word, status = ended_by()
+        left = int((table["status"] == "interrupted").sum())
+        print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
         return status
     return 0 if "complete" in table["status"] else NO_RESULT
 

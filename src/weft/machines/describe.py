@@ -157,9 +157,7 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     measured |= {"engine": routes.engine, "lanes": checked.lanes}
     if run.workload is not None:
         workload = load_workload(run.workload, fabric.num_hosts)
-        result = simulate(
-            fabric, routes, workload, run.placement, level=run.level, seed=run.seed
-        )
+        result = simulate(fabric, routes, workload, run.placement, level=run.level, seed=run.seed)
         time_ns = result.makespan_ns
         sent = int(workload.size_bytes[workload.messages].sum())
         measured["makespan_ns"] = time_ns
