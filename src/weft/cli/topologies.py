@@ -26,7 +26,10 @@ from weft.experiment.run_level import duration
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
 from weft.kernels.flow import engine as flow_engine
 from weft.machine_room import Prices
-from weft.machines import COLUMNS, MachineRun, TimedLevel, describe_machine
+from weft.machines import MACHINE_COLUMNS, MachineRun, TimedLevel, describe_machine
+from weft.routing import engine as engine_registry
+from weft.workload import load_workload
+from weft.workload.placement.placement_registry import placement as placement_registry
 
 #: Exit status when no run has a result.
 NO_RESULT = 1
@@ -41,7 +44,7 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "workload": Column(pl.String, "", "Workload (null: the search for saturation)"),
     "status": Column(pl.String, "", "complete, failed or interrupted"),
     "reason": Column(pl.String, "", "Why there is no result (null: there is one)"),
-    **COLUMNS,
+    **MACHINE_COLUMNS,
 }
 
 
@@ -118,6 +121,7 @@ def topologies_command(
     ports = ports_of(rate) if radix is None else radix
     names = [name for text in family for name in split_names(text)] or None
     machines, refused = machines_for(hosts, ports, rate, names)
+    _check(hosts, workload or WORKLOADS, placement, engine)
     price_list = None if prices is None else Prices.read(prices)
     common = MachineRun(
         "", placement=placement, level=level, engine=engine, prices=price_list, seed=seed
@@ -145,6 +149,15 @@ def topologies_command(
         print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
         return status
     return 0 if "complete" in table["status"] else NO_RESULT
+
+
+def _check(hosts: int, workloads: Sequence[str], placed: str, engine: str | None) -> None:
+    """Refuse what no machine can do, before anything runs: all machines have the same hosts."""
+    for registry, name in ((placement_registry, placed), (engine_registry, engine)):
+        if name is not None:
+            registry.bind(*registry.parse(name))
+    for name in workloads:
+        load_workload(name, hosts)
 
 
 def runs_of(

@@ -40,7 +40,7 @@ SAMPLES = 100
 RESOLUTION = 0.05
 
 #: Columns of a run, by name.
-COLUMNS: Mapping[str, Column] = {
+MACHINE_COLUMNS: Mapping[str, Column] = {
     "engine": Column(pl.String, "", "Routing engine: the first that fits the machine and is valid"),
     "lanes": Column(pl.Int64, "", "Number of virtual lanes that the routes use"),
     "hosts": Column(pl.Int64, "", "Number of attached hosts"),
@@ -90,10 +90,10 @@ def _better(name: str) -> Better | None:
     return "lower" if name in _LOWER else "higher" if name in _HIGHER else None
 
 
-#: Numbers of `COLUMNS` as measures of a study.
+#: Numbers of `MACHINE_COLUMNS` as measures of a study.
 MEASURES = tuple(
     Measure(name, column.unit, column.meaning, _better(name))
-    for name, column in COLUMNS.items()
+    for name, column in MACHINE_COLUMNS.items()
     if column.dtype != pl.String
 )
 
@@ -143,7 +143,7 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     Returns
     -------
     dict
-        Values of `COLUMNS`; None for what was not asked for. They depend on `run` only.
+        Values of `MACHINE_COLUMNS`; None for what was not asked for. They depend on `run` only.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
         If no engine gives valid routes, or the workload does not exist for this number of hosts.
     """
     fabric, routes, checked = routed(run.spec, run.engine)
-    measured = dict.fromkeys(COLUMNS) | _static(run.spec, run.engine, run.prices, run.seed)
+    measured = dict.fromkeys(MACHINE_COLUMNS) | _static(run.spec, run.engine, run.prices, run.seed)
     measured |= {"engine": routes.engine, "lanes": checked.lanes}
     if run.workload is not None:
         workload = load_workload(run.workload, fabric.num_hosts)

@@ -74,12 +74,12 @@ def build(spec: str) -> Fabric:
     InputError
         If the family is unknown, the spec is malformed or the parameters are impossible.
     """
-    entry, bound, rates = _bound(spec)
+    entry, bound, common = _bound(spec)
     try:
         builder = entry.function(**bound)
     except InputError as error:
         raise InputError(f"{spec}: {error}") from None
-    return _finish(builder, spec, entry, bound, rates)
+    return _finish(builder, spec, entry, bound, common)
 
 
 def check_spec(spec: str) -> None:
@@ -109,7 +109,7 @@ def _finish(
     spec: str,
     entry: Entry,
     bound: Mapping[str, Any],
-    rates: Mapping[str, str],
+    common: Mapping[str, str],
 ) -> Fabric:
     if not isinstance(builder, FabricBuilder):
         raise InputError(
@@ -122,15 +122,17 @@ def _finish(
             f"{spec}: {parts.names[node]} would have {parts.ports[node]:,} ports; "
             f"expected at most {MAX_PORTS:,}"
         )
-    if "rate" in rates:
-        set_rate(parts, np.arange(len(parts.a_node)), rates["rate"])
-    if "host_rate" in rates:
+    if "rate" in common:
+        set_rate(parts, np.arange(len(parts.a_node)), common["rate"])
+    if "host_rate" in common:
         host = parts.kind == NodeKind.HOST
-        set_rate(parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), rates["host_rate"])
+        set_rate(
+            parts, np.flatnonzero(host[parts.a_node] | host[parts.b_node]), common["host_rate"]
+        )
     fabric = Fabric.of(parts)
-    if "attached" not in rates:
+    if "attached" not in common:
         return fabric
-    hosts = convert(rates["attached"], int, f"{spec}: attached")
+    hosts = convert(common["attached"], int, f"{spec}: attached")
     try:
         return Fabric.of(variants.with_hosts(fabric, hosts))
     except InputError as error:

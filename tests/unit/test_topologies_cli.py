@@ -1,0 +1,98 @@
+"""`weft topologies`: its table and answers, files, and wrong input."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from weft.cli import main
+from weft.cli.topologies import RUN_COLUMNS, answers
+
+FEW = ["--hosts", "12", "--radix", "8", "--workload", "allreduce:size=64KiB", "--processes", "1"]
+
+
+def test_the_answer_precedes_the_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["topologies", *FEW, "--family", "fat-tree-1:1", "hyperx"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "12 hosts at 4xNDR, switches of 8 ports; level flow"
+    assert lines[1].startswith("Fewest switches: fat-tree-1:1 (5), then ")
+    (row,) = (line for line in lines if line.startswith("│ fat-tree-1:1"))
+    assert [cell.strip() for cell in row.split("│")[2:5]] == ["5", "8", "24"]
+
+
+def test_the_table_is_the_same_for_several_processes(tmp_path: Path):
+    tables = []
+    for number in ("1", "2"):
+        file = tmp_path / f"{number}.csv"
+        words = ["topologies", *FEW[:-1], number, "--family", "torus,hyperx", "-o", str(file)]
+        assert main(words) == 0
+        tables.append(file.read_text())
+    assert tables[0] == tables[1]
+    table = pl.read_csv(tmp_path / "1.csv")
+    assert table.columns == list(RUN_COLUMNS)
+    assert table["status"].to_list() == ["complete"] * 2
+
+
+def test_a_run_that_fails_has_its_reason_and_does_not_stop_the_others(capsys):
+    words = ["topologies", *FEW, "--family", "torus,fat-tree-1:1", "--engine", "dmodk", "--json"]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert [row["status"] for row in rows] == ["complete", "failed"]
+    assert rows[1]["reason"].startswith("dmodk: this is not a fat tree")
+    assert rows[1]["makespan_ns"] is None
+
+
+def test_the_status_is_one_if_no_run_has_a_result(capsys):
+    assert main(["topologies", *FEW, "--family", "torus", "--engine", "dmodk"]) == 1
+    assert "torus: dmodk: this is not a fat tree" in " ".join(capsys.readouterr().out.split())
+
+
+def test_machines_that_do_not_fit_are_listed_with_the_reason(capsys):
+    words = ["topologies", "--hosts", "7", *FEW[2:], "--family", "jellyfish", "fat-tree"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "jellyfish: the fat tree for 7 hosts has 1 switch" in out
+    assert "fat-tree-2:1: the same machine as fat-tree-1:1" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--hosts", "1"], "the number of hosts must be"),
+        (["--hosts", "12", "--radix", "1"], "the number of ports of a switch must be"),
+        (["--hosts", "12", "--rate", "fast"], "unknown rate 'fast'"),
+        (["--hosts", "12", "--family", "tours"], "did you mean 'torus'"),
+        (["--hosts", "12", "--output", "t.txt"], "expected a name that ends in .csv"),
+        (["--hosts", "12", "--prices", "none.toml"], "none.toml"),
+        (["--hosts", "12", "--engine", "dmodkk"], "dmodkk"),
+        (["--hosts", "12", "--workload", "allredcue"], "allredcue"),
+        (["--hosts", "12", "--workload", "allreduce:sise=1"], "sise"),
+        (["--hosts", "12", "--workload", "transpose"], "transpose"),
+        (["--hosts", "12", "--placement", "lineal"], "lineal"),
+        (["--hosts", "12", "--processes", "0"], "processes must be at least 1"),
+        ([], "--hosts"),
+    ],
+)
+def test_wrong_input_is_one_line(words, reason, capsys):
+    assert main(["topologies", *words]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+
+
+def row(machine: str, makespan_ns: float, switches: int) -> dict[str, object]:
+    return {
+        "machine": machine, "workload": "w", "makespan_ns": makespan_ns, "switches": switches,
+        "throughput_gbps": 1000 / makespan_ns, "hosts": 10, "cost": None, "saturation": None,
+    }  # fmt: skip
+
+
+def test_answers_name_the_best_and_the_next():
+    rows = [row("a", 200, 10), row("b", 100, 30), row("c", 400, 10)]
+    assert list(answers(rows, "")) == [
+        "Fewest switches: a and c (10), then b (30).",
+        "Fastest w: b (100 ns), then a (200 ns).",
+        "Most throughput of w per switch: a (5 Gb/s), then b (3.333 Gb/s).",
+    ]
