@@ -26,15 +26,13 @@ from weft.experiment.run_level import duration
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
 from weft.kernels.flow import engine as flow_engine
 from weft.machine_room import Prices
-from weft.machines import MACHINE_COLUMNS, MachineRun, TimedLevel, describe_machine
+from weft.machines import MACHINE_COLUMNS, WORKLOADS, MachineRun, TimedLevel, describe_machine
 from weft.routing import engine as engine_registry
 from weft.workload import load_workload
 from weft.workload.placement.placement_registry import placement as placement_registry
 
 #: Exit status when no run has a result.
 NO_RESULT = 1
-#: Workloads unless others are given. Both have few messages: log2(n) or 2 log2(n) per host.
-WORKLOADS = ("allreduce:size=4MiB", "alltoall:size=1KiB,algorithm=bruck")
 
 #: Columns of the table of runs.
 RUN_COLUMNS: Mapping[str, Column] = {

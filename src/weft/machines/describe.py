@@ -19,7 +19,6 @@ from weft.fabrics.topology.measures import (
     diameter,
 )
 from weft.machine_room import Prices, cost
-from weft.report.study_data import Better, Measure
 from weft.routes import Routes
 from weft.routing.engine_registry import route
 from weft.routing.validation.validate import Validation, validate
@@ -32,6 +31,8 @@ from weft.workload import load_workload
 #: Levels with time, for workloads and for saturation.
 TimedLevel = Literal["flow", "packet", "flit"]
 
+#: Workloads unless others are given. Both have few messages: log2(n) or 2 log2(n) per host.
+WORKLOADS = ("allreduce:size=4MiB", "alltoall:size=1KiB,algorithm=bruck")
 #: Engines for machines whose family names none, or whose own engines do not fit.
 ENGINES = ("dfsssp", "nue")
 #: Random bisections of the effective bisection bandwidth.
@@ -79,23 +80,12 @@ MACHINE_COLUMNS: Mapping[str, Column] = {
     ),
 }  # fmt: skip
 
-_LOWER = (
+#: Columns of which lower, and of which higher values are better; the first are the main ones.
+LOWER = (
     "makespan_ns", "switches", "cables", "copper_cables", "optical_cables", "cable_m", "cost",
     "cost_per_host", "power_w", "diameter", "mean_hops", "lanes",
 )  # fmt: skip
-_HIGHER = ("throughput_gbps", "saturation", "uniform", "ebb", "bisection")
-
-
-def _better(name: str) -> Better | None:
-    return "lower" if name in _LOWER else "higher" if name in _HIGHER else None
-
-
-#: Numbers of `MACHINE_COLUMNS` as measures of a study.
-MEASURES = tuple(
-    Measure(name, column.unit, column.meaning, _better(name))
-    for name, column in MACHINE_COLUMNS.items()
-    if column.dtype != pl.String
-)
+HIGHER = ("throughput_gbps", "saturation", "uniform", "ebb", "bisection")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""Studies of `weft topologies`: machines of every family, sized for a number of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from weft.core.errors import InputError
+from weft.core.settings import Seed, Whole
+from weft.experiment.spec import Names, Part
+from weft.fabrics.topology import topology
+from weft.fabrics.topology.sizing import machines_for, ports_of
+from weft.machine_room import Prices
+from weft.machines import (
+    HIGHER,
+    LOWER,
+    MACHINE_COLUMNS,
+    WORKLOADS,
+    MachineRun,
+    TimedLevel,
+    describe_machine,
+)
+from weft.routing import engine as engines
+from weft.runs.task import RunResult
+from weft.study.checks import (
+    Files,
+    WrongKey,
+    check_distinct,
+    check_file,
+    check_spec,
+    check_with,
+    seeded,
+    with_seed,
+)
+from weft.study.command_registry import Point, Watch, study_command
+from weft.study.measures import measures, values
+from weft.workload import load_workload
+from weft.workload.placement import placement as placements
+
+MEASURES = measures(MACHINE_COLUMNS, lower=LOWER, higher=HIGHER, first=(LOWER[0], *HIGHER))
+
+
+class TopologyKeys(Part):
+    """Machines of every family, each of which is a run with each workload.
+
+    Parameters
+    ----------
+    hosts
+        Number of hosts.
+    rate
+        Rate of all cables.
+    radix
+        Number of ports of a switch; by default that of a usual switch of the rate.
+    family
+        Machines, such as ``dragonfly``, ``fat-tree-2:1``, or ``fat-tree`` for all fat trees; by
+        default all. Those that do not fit are left out.
+    workload
+        Workloads with one rank per host.
+    placement
+        Placement of the ranks.
+    level
+        Level of detail of the workloads.
+    saturation
+        Level of detail of a search for saturation, which is a run more; by default there is none.
+    engine
+        Routing engine of all machines; by default one that suits each.
+    prices
+        A price file; without it, there are no costs.
+    seed
+        Seed of random choices.
+    """
+
+    hosts: Annotated[Whole, Field(ge=2)]
+    rate: str = "4xNDR"
+    radix: Annotated[Whole, Field(ge=2)] | None = None
+    family: Names | None = None
+    workload: Names = WORKLOADS
+    placement: str = "linear"
+    level: TimedLevel = "flow"
+    saturation: TimedLevel | None = None
+    engine: str | None = None
+    prices: str | None = None
+    seed: Seed = 0
+
+
+def points(keys: TopologyKeys, files: Files) -> list[Point]:
+    """Return a run for each machine and workload, and for each search for saturation."""
+    check_with(("rate",), ports_of, keys.rate)
+    radix = ports_of(keys.rate) if keys.radix is None else keys.radix
+    try:
+        machines, refused = machines_for(keys.hosts, radix, keys.rate, keys.family)
+    except InputError as error:
+        raise WrongKey(error.message, ("family",) if "machine" in error.message else ()) from None
+    if not machines:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+        raise WrongKey(f"no machine fits: {reasons}", ("hosts",))
+    check_distinct(keys.workload, "workload")
+    for number, name in enumerate(keys.workload):
+        check_with(("workload", number), load_workload, files.find(name) or name, keys.hosts)
+    check_spec(placements, keys.placement, files, "placement")
+    if keys.engine is not None:
+        check_spec(engines, keys.engine, files, "engine")
+    if keys.prices is not None:
+        check_file(files, keys.prices, "prices")
+        check_with(("prices",), Prices.read, files.find(keys.prices))
+    common = keys.model_dump(
+        mode="json", include={"placement", "level", "engine", "prices", "seed"}, exclude_none=True
+    )
+    kinds = [(name, {"workload": name}) for name in keys.workload]
+    if keys.saturation is not None:
+        kinds.append(("saturation", {"saturation": keys.saturation}))
+    return [
+        Point({"machine": each.name, "workload": name}, {**common, "spec": each.spec, **kind})
+        for each in machines
+        for name, kind in kinds
+    ]
+
+
+def _seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Put a seed into the topology too, which is random for Jellyfish."""
+    changed = seeded(parameters, given, seed)
+    return {**changed, "spec": with_seed(changed["spec"], seed, topology)}
+
+
+@study_command(
+    "topologies",
+    keys=TopologyKeys,
+    points=points,
+    measures=MEASURES,
+    tables={},
+    files=("prices", "workload"),
+    seeded=_seeded,
+    example={"hosts": 12, "radix": 8, "family": "torus", "workload": "shift"},
+)
+def machine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
+    """Measure a machine under a workload, as `weft topologies` does."""
+    given = {key: value for key, value in parameters.items() if key != "tables"}
+    if "prices" in given:
+        given["prices"] = Prices.read(given["prices"])
+    return RunResult(values(MEASURES, describe_machine(MachineRun(**given))), {})

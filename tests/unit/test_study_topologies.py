@@ -1,0 +1,70 @@
+"""Studies of `weft topologies`: their runs, seeds, and wrong keys."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.machines import MachineRun, describe_machine
+from weft.study.checks import Files, WrongKey
+from weft.study.command_registry import study_command
+from weft.study.commands.topologies import TopologyKeys, points
+
+HERE = Files(Path())
+
+
+def keys(**more: Any) -> TopologyKeys:
+    return TopologyKeys.model_validate({"hosts": 12, "radix": 8, "family": "torus", **more})
+
+
+def test_every_machine_has_a_run_with_each_workload_and_a_search():
+    found = points(
+        keys(family=["torus", "hyperx"], workload=["shift", "barrier"], saturation="flow"), HERE
+    )
+    assert [tuple(each.axes.values()) for each in found] == [
+        (machine, workload)
+        for machine in ("hyperx", "torus")
+        for workload in ("shift", "barrier", "saturation")
+    ]
+    assert "saturation" not in found[0].parameters
+    assert found[2].parameters["saturation"] == "flow"
+    assert "workload" not in found[2].parameters
+
+
+def test_a_run_has_the_measures_of_the_command():
+    (point,) = points(keys(workload="shift"), HERE)
+    entry = study_command["topologies"]
+    result = entry.function({**point.parameters, "tables": []}, lambda _: None)
+    row = describe_machine(MachineRun(point.parameters["spec"], workload="shift"))
+    assert result.measures["makespan_ns"] == row["makespan_ns"] > 0
+    assert result.measures["switches"] == 9
+    assert "cost" not in result.measures
+
+
+def test_a_repetition_has_another_random_topology():
+    (point,) = points(keys(family="jellyfish", hosts=40, workload="shift"), HERE)
+    seeded = study_command["topologies"].facts["seeded"]
+    changed = seeded(point.parameters, {}, 7)
+    assert changed["spec"].startswith("jellyfish:")
+    assert "seed=7" in changed["spec"]
+    assert "rate=4xNDR" in changed["spec"]
+    assert changed["seed"] == 7
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"rate": "fast"}, ("rate",)),
+        ({"family": "tours"}, ("family",)),
+        ({"family": "jellyfish", "hosts": 7}, ("hosts",)),
+        ({"workload": ["shift", "allredcue"]}, ("workload", 1)),
+        ({"workload": ["shift", "shift"]}, ("workload", 1)),
+        ({"placement": "lineal"}, ("placement",)),
+        ({"engine": "dmodkk"}, ("engine",)),
+        ({"prices": "none.toml"}, ("prices",)),
+    ],
+)
+def test_wrong_keys_are_named(more, path):
+    with pytest.raises(WrongKey) as error:
+        points(keys(**more), HERE)
+    assert error.value.path == path
