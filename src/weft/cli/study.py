@@ -280,7 +280,7 @@ def plan_lines(planned: Plan, folder: Path) -> list[str]:
     ]
     lines += [
         f"{count:,} runs are stored from weft {version}; they are computed again "
-        "(--keep-versions keeps them)"
+        f"(--keep-versions keeps them; 'weft store check {folder} --rerun 10' says what changes)"
         for version, count in planned.older.items()
     ]
     lines += [
