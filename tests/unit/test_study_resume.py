@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from tests.stores import packed_of
+
 from weft.cli.study import plan_lines
 from weft.runs.store import Store
 from weft.runs.task import RunResult

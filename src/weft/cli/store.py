@@ -104,8 +104,7 @@ def ls_command(
         ]
         for run in found.runs
     ]  # fmt: skip
-    for line in columns_text(head, rows, [name in numbers for name in head]):
-        print(line)
+    print("\n".join(columns_text(head, rows, [name in numbers for name in head])))
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(found.statuses.items()))
     shown = f"{len(rows):,} of " if len(rows) < found.total else ""
     print(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
@@ -24,6 +25,7 @@ _FIELDS = {
     "memory_bytes": "r.memory_bytes", "version": "r.build", "ended_s": "r.ended_s",
     "point": "m.point", "reason": "r.reason", "measures": "r.measures",
 }  # fmt: skip
+_STATUS_AT = list(_FIELDS).index("status")
 #: Columns besides axes and measures by which runs are sorted -> the expression of SQL.
 _COLUMNS = {
     "run": "m.number", "seed": "m.seed", "status": _STATUS, "wall": "r.wall_s",
@@ -136,23 +138,32 @@ def list_runs(
     order, by = _order(store, name, axes, sort)
     tables = "members m LEFT JOIN runs r ON r.key = m.key"
     test = " AND ".join(["m.study = ?", *conditions])
-    # Runs are joined once, for the counts and for the order; the rows shown are read after this.
-    store.query("DROP TABLE IF EXISTS temp.found")
-    store.query(
-        f"CREATE TEMP TABLE found AS SELECT m.number, {_STATUS} AS status, "
-        f"{order} AS place FROM {tables} WHERE {test}",
-        [*by, name, *values],
-    )
-    counted = store.query("SELECT status, count(*) FROM found GROUP BY 1")
     way = " DESC" if descending else ""
-    rows = store.query(
-        f"WITH page AS (SELECT * FROM found ORDER BY place IS NULL, place{way}, number{way} "
-        f"LIMIT {limit or -1:d}) "
-        f"SELECT {', '.join(_FIELDS.values())} FROM page CROSS JOIN {tables} "
-        "WHERE m.study = ? AND m.number = page.number "
-        f"ORDER BY page.place IS NULL, page.place{way}, page.number{way}",
-        [name],
-    )
+    fields = ", ".join(_FIELDS.values())
+    if not limit:
+        rows = store.query(
+            f"SELECT {fields} FROM {tables} WHERE {test} ORDER BY "
+            + (f"{order} IS NULL, {order}{way}, " if sort else "")
+            + f"m.number{way}",
+            [name, *values, *by, *by],
+        )
+        counted = Counter(row[_STATUS_AT] for row in rows)
+    else:
+        # Runs are joined once, for the counts and the order; the rows shown are read after this.
+        store.query("DROP TABLE IF EXISTS temp.found")
+        store.query(
+            f"CREATE TEMP TABLE found AS SELECT m.number, {_STATUS} AS status, {order} AS place "
+            f"FROM {tables} WHERE {test}",
+            [*by, name, *values],
+        )
+        counted = Counter(dict(store.query("SELECT status, count(*) FROM found GROUP BY 1")))
+        rows = store.query(
+            f"WITH page AS (SELECT * FROM found ORDER BY place IS NULL, place{way}, number{way} "
+            f"LIMIT {limit:d}) SELECT {fields} FROM page CROSS JOIN {tables} "
+            "WHERE m.study = ? AND m.number = page.number "
+            f"ORDER BY page.place IS NULL, page.place{way}, page.number{way}",
+            [name],
+        )
     points: dict[str, dict[str, str]] = {}
     runs = [_listed(row, points) for row in rows]
     shown = about["measures"] or _first_measures(runs)
