@@ -70,12 +70,19 @@ def test_filters(many: Path, where: list[str], status: list[str], expected: Any)
 def test_runs_are_sorted_by_measures_and_missing_values_are_last(many: Path) -> None:
     known = [row for row in rows(many) if "makespan_ns" in row]
     known.sort(key=lambda row: row["makespan_ns"])
+    expected = [row["run"] for row in known]
     with Store(many) as store:
-        up = [run.run for run in list_runs(store, sort="makespan_ns").runs]
-        down = [run.run for run in list_runs(store, sort="makespan_ns", descending=True).runs]
-    assert up[: len(known)] == [row["run"] for row in known]
-    assert down[: len(known)] == [row["run"] for row in reversed(known)]
-    assert sorted(up) == sorted(down) == list(range(1, RUNS + 1))
+        for descending in (False, True):
+            found = [
+                [run.run for run in listed.runs]
+                for listed in (
+                    list_runs(store, sort="makespan_ns", descending=descending, limit=limit)
+                    for limit in (0, RUNS, 5)
+                )
+            ]
+            assert found[0][: len(known)] == expected[:: -1 if descending else 1]
+            assert sorted(found[0]) == list(range(1, RUNS + 1))
+            assert found[1:] == [found[0], found[0][:5]]
 
 
 def test_axes_are_sorted_in_the_order_of_the_file(many: Path) -> None:
