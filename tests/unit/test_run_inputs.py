@@ -95,6 +95,7 @@ def test_every_file_that_a_run_reads_is_an_input(
     )  # fmt: skip
     for name in names:
         (tmp_path / name).write_text("what no reader expects\n")
+    (tmp_path / "mine.toml").write_text("inverse_bandwidth_s_per_byte = 1e-10\n")
     write(tmp_path, traces__r0=PAIR[0], traces__r1=PAIR[1], list="traces/r0\ntraces/r1\n")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -155,7 +156,7 @@ def test_the_folder_of_the_files_does_not_count(tmp_path: Path) -> None:
 
 
 def test_names_of_files_in_specs() -> None:
-    files = {"a.dump", "b=c.dump", "d,e.txt", "0.5"}
+    files = {"a.dump", "b=c.dump", "d,e.txt", "0.5", "hosts"}
 
     def found(spec: str) -> list[str]:
         return [spec[start:end] for start, end in files_in_spec(spec, files.__contains__)]
@@ -163,6 +164,8 @@ def test_names_of_files_in_specs() -> None:
     assert found("file:lfts_file=a.dump,lid_matrix_dump_file=b=c.dump") == ["a.dump", "b=c.dump"]
     assert found('source:paths="d,e.txt"') == ["d,e.txt"]
     assert found("a.dump") == []
+    assert found("file:hosts") == found("any:paths=hosts") == ["hosts"]
+    assert found("any:share=hosts") == []
     assert found("x:share=0.25,paths=ca.dump") == []
 
 

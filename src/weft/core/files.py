@@ -19,6 +19,7 @@ from weft.core.errors import STANDARD_INPUT, InputError
 
 #: Characters around names of files in specs such as ``file:lfts_file=tables.dump,lmc=1``.
 _AROUND = re.compile('[:=,;"]')
+_OPTION = re.compile(r"(\w+)\s*[:=]\"?$")
 #: Bytes at the beginning of a file in which the first entry of a list of files is searched.
 _HEAD_BYTES = 10_000
 
@@ -94,8 +95,8 @@ def is_source(text: str | Path) -> bool:
 def files_in_spec(spec: str, is_file: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
     """Yield beginning and end of each name of a file among the arguments of a spec.
 
-    A name contains a full stop or a slash, so that no other value is taken for one; of several
-    possible names at one place, it is the longest.
+    A name has a full stop or a slash, or an option in front that takes a file, so that no other
+    value is taken for one. Of several possible names, as in ``paths=a,b.txt``, it is the longest.
 
     Parameters
     ----------
@@ -104,15 +105,42 @@ def files_in_spec(spec: str, is_file: Callable[[str], bool]) -> Iterator[tuple[i
     is_file
         Function that returns whether a name is that of a file.
     """
-    around = [match.start() for match in _AROUND.finditer(spec)]
+    ends = [match.start() for match in _AROUND.finditer(spec)]
     done = 0
-    for start in (place + 1 for place in around):
-        for end in (len(spec), *reversed(around)):
+    for start in (place + 1 for place in ends):
+        option = _OPTION.search(spec, 0, start)
+        named = option is not None and names_file(option[1])
+        for end in (len(spec), *reversed(ends)):
             name = spec[start:end]
-            if start >= done and ("." in name or "/" in name) and is_file(name):
+            if start >= done and name and (named or "." in name or "/" in name) and is_file(name):
                 done = end
                 yield start, end
                 break
+
+
+def names_file(option: str, needs: str = "") -> bool:
+    """Return whether an option of a spec is the name of a file; `needs` is another one that is."""
+    return option in ("file", "path", "flows", "paths", needs) or option.endswith("_file")
+
+
+def renamed_spec(spec: str, find: Callable[[str], str | None]) -> str:
+    """Return a spec with other names of its files.
+
+    Parameters
+    ----------
+    spec
+        Text such as ``file:lfts_file=tables.dump,lmc=1``.
+    find
+        Function that returns the new name of a file, or None if a text is no name of a file.
+    """
+    from weft.core.words import quoted  # imported late: `weft store ls` needs no NumPy
+
+    parts, done = [], 0
+    for start, end in files_in_spec(spec, lambda name: find(name) is not None):
+        name = find(spec[start:end]) or ""
+        parts += [spec[done:start], name if spec[start - 1] == '"' else quoted(name)]
+        done = end
+    return "".join([*parts, spec[done:]])
 
 
 def named_by(name: str, path: Path) -> Path:

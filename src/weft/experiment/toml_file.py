@@ -14,11 +14,10 @@ from pydantic import BaseModel, ValidationError
 
 from weft.core.arguments import shown
 from weft.core.errors import InputError
-from weft.core.files import files_in_spec, parse_toml, read_text
+from weft.core.files import parse_toml, read_text, renamed_spec
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
 from weft.core.toml_lines import KeyPath, line_of
-from weft.core.words import quoted
 from weft.experiment.spec import RUN, TABLES, Experiment, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
@@ -216,15 +215,7 @@ def _renamed(experiment: Experiment, rename: Callable[[str], str]) -> Experiment
     """Return the experiment with renamed files; `rename` returns other texts unchanged."""
 
     def spec(text: str) -> str:
-        kind, colon, rest = text.partition(":")
-        if colon and kind.strip() == "file" and rename(rest) != rest:
-            return f"file:{rename(rest)}"
-        parts, done = [], 0
-        for start, end in files_in_spec(text, lambda name: rename(name) != name):
-            name = rename(text[start:end])
-            parts += [text[done:start], name if text[start - 1] == '"' else quoted(name)]
-            done = end
-        return "".join([*parts, text[done:]])
+        return renamed_spec(text, lambda name: rename(name) if rename(name) != name else None)
 
     def either(text: str) -> str:
         return rename(text) if rename(text) != text else spec(text)

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
+from weft.core.files import names_file, renamed_spec
 from weft.core.registry import Registry
 from weft.core.toml_lines import KeyPath
 from weft.fabrics.formats import reader
@@ -25,8 +26,6 @@ from weft.workload.load import check_workload
 from weft.workload.patterns import pattern as patterns
 from weft.workload.placement import placement as placements
 
-#: Characters around names of files in specs such as ``file:lfts_file=tables.dump,lmc=1``.
-_AROUND = ':=,;"'
 #: Registries of the texts that name a workload.
 WORKLOADS = (application, collective, patterns)
 
@@ -93,29 +92,11 @@ class Files:
     def _renamed(self, text: str, whole: bool) -> str:
         if whole and (path := self.find(text)):
             return path
-        # A spec may have names of files as options, and file:NAME is a placement.
-        parts, part = [], ""
-        for character in text:
-            if character in _AROUND:
-                parts += [part, character]
-                part = ""
-            else:
-                part += character
-        parts.append(part)
-        if len(parts) == 1:
-            return text
-        for at, each in enumerate(parts):
-            before = parts[at - 2].strip() if at > 1 else ""
-            if "." in each or before == "file" or _names_file(before, ""):
-                path = self.find(each)
-                if path and os.path.isfile(path):
-                    parts[at] = path
-        return "".join(parts)
+        return renamed_spec(text, self._file)
 
-
-def _names_file(option: str, needs: str) -> bool:
-    """Return whether an option of a spec is the name of a file."""
-    return option in ("path", "flows", "paths", needs) or option.endswith("_file")
+    def _file(self, name: str) -> str | None:
+        path = self.find(name)
+        return path if path and os.path.isfile(path) else None
 
 
 # -- checks ----------------------------------------------------------------------------------------
@@ -127,7 +108,7 @@ def _problem(check: Callable[..., object], *arguments: Any) -> str:
     try:
         check(*arguments)
     except InputError as error:
-        return error.message
+        return str(error)
     return ""
 
 
@@ -183,7 +164,7 @@ def _named_files(registry: Registry, text: str) -> tuple[tuple[str, str], ...]:
     return tuple(
         (option, str(value))
         for option, value in registry.bind(entry, given).items()
-        if _names_file(option, entry.facts.get("needs", "")) and isinstance(value, str | Path)
+        if names_file(option, entry.facts.get("needs", "")) and isinstance(value, str | Path)
     )
 
 
