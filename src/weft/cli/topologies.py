@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import polars as pl
 from cyclopts import Parameter
@@ -14,20 +15,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import Whole, announced_compile, check_files, console
+from weft.cli.common import Whole, announced_compile, check_files, check_folder, console
 from weft.cli.machine_output import emit
-from weft.cli.options import split_names
-from weft.cli.sweep import TABLES, watched
+from weft.cli.report import PAGES
+from weft.cli.study_progress import Display
+from weft.cli.sweep import TABLES
 from weft.core.columns import Column, frame, write_table
-from weft.core.errors import WeftError
-from weft.core.pool import check_processes, cores, run_all
+from weft.core.pool import check_processes, cores
 from weft.core.signals import ended_by
 from weft.experiment.run_level import duration
+from weft.experiment.toml_file import toml_text
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
 from weft.kernels.flow import engine as flow_engine
 from weft.machine_room import Prices
-from weft.machines import MACHINE_COLUMNS, WORKLOADS, MachineRun, TimedLevel, describe_machine
+from weft.machines import MACHINE_COLUMNS, WORKLOADS, TimedLevel
+from weft.report.study_page import write_study_page
 from weft.routing import engine as engine_registry
+from weft.runs.executors import LocalProcesses
+from weft.runs.store import Store
+from weft.study.data import study_data
+from weft.study.perform import perform, store_study
+from weft.study.plan import Plan, plan
+from weft.study.spec import StudyFile, study_of
 from weft.workload import load_workload
 from weft.workload.placement.placement_registry import placement as placement_registry
 
@@ -40,17 +49,10 @@ RUN_COLUMNS: Mapping[str, Column] = {
     "spec": Column(pl.String, "", "Spec of the fabric"),
     "places": Column(pl.Int64, "", "Number of hosts for which the machine has ports"),
     "workload": Column(pl.String, "", "Workload (null: the search for saturation)"),
-    "status": Column(pl.String, "", "complete, failed or interrupted"),
+    "status": Column(pl.String, "", "complete, failed, does not fit or not run"),
     "reason": Column(pl.String, "", "Why there is no result (null: there is one)"),
     **MACHINE_COLUMNS,
 }
-
-
-class Planned(NamedTuple):
-    """A machine and one of its runs."""
-
-    machine: Machine
-    run: MachineRun
 
 
 def topologies_command(
@@ -108,42 +110,59 @@ def topologies_command(
         Path | None,
         Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None,
+    report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
+    store: Annotated[
+        Path | None,
+        Parameter(help="Keep the results in this folder; runs that it has are not repeated."),
+    ] = None,
 ) -> int:
     """Size machines of every family for a number of hosts, and compare them.
 
     The smallest machine of each family that switches of this many ports can build is chosen. Hosts
-    beyond those asked for are not attached. The exit status is 1 if no run has a result.
+    beyond those asked for are not attached. The comparison is a study, as `weft study` runs them.
+    The exit status is 1 if no run has a result.
     """
-    check_files(("--output", output, TABLES))
+    check_files(("--output", output, TABLES), ("--report", report, PAGES))
+    check_folder("--store", store)
     check_processes(processes)
     ports = ports_of(rate) if radix is None else radix
-    names = [name for text in family for name in split_names(text)] or None
+    names = [name.strip() for text in family for name in text.split(",")] or None
     machines, refused = machines_for(hosts, ports, rate, names)
     _check(hosts, workload or WORKLOADS, placement, engine)
-    price_list = None if prices is None else Prices.read(prices)
-    common = MachineRun(
-        "", placement=placement, level=level, engine=engine, prices=price_list, seed=seed
+    currency = "" if prices is None else Prices.read(prices).currency
+    keys = {
+        "command": "topologies", "hosts": hosts, "rate": rate, "radix": ports, "family": names,
+        "workload": list(workload or WORKLOADS), "placement": placement, "level": level,
+        "saturation": saturation, "engine": engine, "seed": seed,
+        "prices": None if prices is None else str(prices),
+        "study": {"title": f"{hosts:,} hosts at {rate}, switches of {ports} ports"},
+    }  # fmt: skip
+    text = "".join(
+        f"{key} = {toml_text(value)}\n" for key, value in keys.items() if value is not None
     )
-    plan = runs_of(machines, workload or WORKLOADS, saturation, common)
-    kernel = flow_engine.run if level == "flow" else None
-    with announced_compile(kernel), watched("runs") as progress:
-        results, complete = run_all(perform, None, plan, processes or cores(), progress)
-    rows = [_row(planned, result) for planned, result in zip(plan, results, strict=True)]
+    study = study_of(text, Path.cwd() / "topologies.toml")
+    with _folder(store) as folder:
+        planned, whole = _perform(study, folder, processes or cores())
+        rows = list(_rows(planned, folder, machines))
+        if report is not None:
+            write_study_page(study_data(folder, study.name), report)
     table = frame(RUN_COLUMNS, {name: [row[name] for row in rows] for name in RUN_COLUMNS})
     out = console()
     out.print(
         escape(f"{hosts:,} hosts at {rate}, switches of {ports} ports; level {level}"),
         soft_wrap=True,
     )
-    show(rows, out, "" if price_list is None else price_list.currency)
+    show(rows, out, currency)
     for name, reason in refused.items():
         out.print(escape(f"{name}: {reason}"), soft_wrap=True)
     emit(runs=table, not_sized=refused)
     if output is not None:
         write_table(table, output)
-    if not complete:
+    if report is not None:
+        print(f"page: {report}")
+    if not whole:
         word, status = ended_by()
-        left = int((table["status"] == "interrupted").sum())
+        left = int((table["status"] != "complete").sum())
         print(f"weft: {word}: {left} of {len(table)} runs have no result", file=sys.stderr)
         return status
     return 0 if "complete" in table["status"] else NO_RESULT
@@ -158,47 +177,47 @@ def _check(hosts: int, workloads: Sequence[str], placed: str, engine: str | None
         load_workload(name, hosts)
 
 
-def runs_of(
-    machines: Sequence[Machine],
-    workloads: Sequence[str],
-    saturation: TimedLevel | None,
-    common: MachineRun,
-) -> list[Planned]:
-    """Return the runs of a comparison, those of one machine in a row.
-
-    Parameters
-    ----------
-    machines
-        The machines.
-    workloads
-        Workloads; each machine runs each of them.
-    saturation
-        Level at which the saturation of each machine is searched for, or None.
-    common
-        Parameters that all runs share.
-    """
-    parts = [replace(common, workload=name) for name in workloads]
-    if saturation is not None:
-        parts.append(replace(common, saturation=saturation))
-    return [Planned(each, replace(part, spec=each.spec)) for each in machines for part in parts]
+@contextmanager
+def _folder(store: Path | None) -> Iterator[Path]:
+    """Yield the folder of the results, which is temporary unless one is given."""
+    if store is not None:
+        yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="weft-topologies-") as folder:
+        yield Path(folder)
 
 
-def perform(shared: None, planned: Planned, watch: Callable[[Any], None]) -> dict[str, Any]:
-    """Do one run; a run that fails has its reason."""
-    try:
-        return {"status": "complete", "reason": None, **describe_machine(planned.run)}
-    except WeftError as error:
-        return {"status": "failed", "reason": str(error)}
+def _perform(study: StudyFile, folder: Path, processes: int) -> tuple[Plan, bool]:
+    """Perform the runs that the folder does not have; return whether none was interrupted."""
+    with Store(folder, write=True) as store:
+        planned = plan(study, store)
+        if not planned.todo:
+            store_study(planned, store)
+            return planned, True
+        executor = LocalProcesses(min(processes, len(planned.todo)), planned.limits)
+        kernel = flow_engine.run
+        with announced_compile(kernel), Display() as display:
+            return planned, not perform(planned, store, executor, display.update).stopping
 
 
-def _row(planned: Planned, result: Mapping[str, Any] | None) -> dict[str, Any]:
-    known = {
-        "machine": planned.machine.name,
-        "spec": planned.machine.spec,
-        "places": planned.machine.places,
-        "workload": planned.run.workload,
-    }
-    return dict.fromkeys(RUN_COLUMNS) | {"status": "interrupted"} | known | dict(result or {})
+def _rows(planned: Plan, folder: Path, machines: Sequence[Machine]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `RUN_COLUMNS` of all runs."""
+    machine_of = {machine.spec: machine for machine in machines}
+    with Store(folder) as store:
+        runs = {run.key: run for run in store.runs(task.key for task in planned.tasks)}
+    for one, task in zip(planned.runs, planned.tasks, strict=True):
+        machine = machine_of[one.parameters["spec"]]
+        run = runs.get(task.key)
+        yield {
+            **dict.fromkeys(RUN_COLUMNS),
+            **({} if run is None else run.measures),
+            "machine": machine.name,
+            "spec": machine.spec,
+            "places": machine.places,
+            "workload": one.parameters.get("workload"),
+            "status": "not run" if run is None else run.status,
+            "reason": run.reason or None if run is not None else None,
+        }
 
 
 # -- output ----------------------------------------------------------------------------------------
@@ -241,7 +260,7 @@ def _failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the reasons of failures and their machines."""
     failures: dict[str, dict[str, None]] = {}
     for row in rows:
-        if row["status"] == "failed":
+        if row["status"] not in ("complete", "not run"):
             failures.setdefault(row["reason"], {})[row["machine"]] = None
     return {reason: list(names) for reason, names in failures.items()}
 

@@ -15,6 +15,7 @@ from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.core.toml_lines import KeyPath
 from weft.experiment.toml_file import table_in, toml_text
+from weft.report.study_data import RUN_KEYS
 
 #: Path of a key, ``("faults", "random_cables")`` or ``("job", "solver", "placement")``; or a
 #: variable.
@@ -151,6 +152,10 @@ class _Reader:
                     f"{name_of(path)} varies twice; expected each key in one product or zip", at
                 )
             self._seen[path] = None
+            name = name_of(path).removeprefix("$")
+            if name in RUN_KEYS:
+                advice = "; study.seeds repeats runs" if name == "seed" else ""
+                raise self._fail(f"{name_of(path)} is a column of every run{advice}", at)
             variable = Axis.is_variable(path)
             if not variable:
                 self._refuse_given(path, at)

@@ -43,7 +43,12 @@ def study_data(
         about = store.studies()[name]
         members = store.members(name)
         runs = {run.key: run for run in store.runs(member.key for member in members)}
-    measures = _measures(about, runs.values(), every_measure)
+    # A measure with the name of an axis repeats its value, such as the load of a sweep.
+    measures = tuple(
+        each
+        for each in _measures(about, runs.values(), every_measure)
+        if each.name not in about["axes"]
+    )
     columns: dict[str, list[Any]] = {
         name: [] for name in ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
     }

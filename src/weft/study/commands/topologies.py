@@ -139,4 +139,6 @@ def machine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     given = {key: value for key, value in parameters.items() if key != "tables"}
     if "prices" in given:
         given["prices"] = Prices.read(given["prices"])
-    return RunResult(values(MEASURES, describe_machine(MachineRun(**given))), {})
+    row = describe_machine(MachineRun(**given))
+    names = {name: value for name, value in row.items() if isinstance(value, str)}
+    return RunResult({**values(MEASURES, row), **names}, {})
