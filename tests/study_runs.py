@@ -1,7 +1,4 @@
-"""Run functions of studies in tests, light enough for workers to start at once, and their command.
-
-`PREPARE` are statements after which `weft study` knows the command ``quick``.
-"""
+"""The command ``quick`` of studies in tests, whose workers start at once."""
 
 from __future__ import annotations
 
@@ -18,10 +15,6 @@ from weft.runs.task import RunResult
 
 #: Name of the environment variable with the file of the ends of runs.
 LOG = "WEFT_TEST_LOG"
-PREPARE = """
-from tests.study_runs import register
-register()
-"""
 
 
 def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
@@ -47,6 +40,24 @@ def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunRes
     return RunResult({"number": number, "sum": sum(map(len, digits))}, {
         "digits": pl.DataFrame({"digits": digits}), "count": pl.DataFrame({"count": [number]}),
     })  # fmt: skip
+
+
+def prepared(log: Path) -> str:
+    """Return what a starter of studies imports, so that a forked command begins at once.
+
+    Parameters
+    ----------
+    log
+        File for the begins and ends of runs.
+    """
+    return f"""
+import os
+os.environ[{LOG!r}] = {str(log)!r}
+from tests.study_runs import register
+register()
+import numba.core.event, weft.cli.study
+import weft.cli.compile_helpers, weft.kernels.cache
+"""
 
 
 def log(line: str) -> None:
@@ -100,10 +111,26 @@ def registered() -> Iterator[None]:
         del study_command._entries["quick"]
 
 
-def quick_file(folder: Path, runs: int, *, seconds: float = 0.0) -> Path:
-    """Write a study of runs of `quick` and return its path."""
+def quick_file(
+    folder: Path, runs: int, *, seconds: float | list[float] = 0.0, keys: str = ""
+) -> Path:
+    """Write a study of runs of `quick`, for each time that they take, and return its path.
+
+    Parameters
+    ----------
+    folder
+        Where it is written.
+    runs
+        Number of runs for each time.
+    seconds
+        The times.
+    keys
+        Further keys of the table ``[study]``.
+    """
     path = folder / "quick.toml"
+    times = seconds if isinstance(seconds, list) else [seconds]
     path.write_text(
-        f'command = "quick"\nseconds = {seconds}\n[study.product]\nnumber = {list(range(runs))}\n'
+        f'command = "quick"\n[study]\n{keys}\n[study.product]\n'
+        f"number = {list(range(runs))}\nseconds = {times}\n"
     )
     return path

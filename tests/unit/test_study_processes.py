@@ -8,26 +8,25 @@ import re
 import resource
 import signal
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.processes import Starter, end, left_of, state_of
-from tests.study_kills import PREPARED, rows
-from tests.study_runs import LOG, logged, quick_file, registered
+from tests.processes import Starter, end
+from tests.study_kills import rows
+from tests.study_processes import Study, computed_here
+from tests.study_runs import logged, prepared, quick_file, registered
 
 from weft.cli import main, study_progress
-from weft.runs.store import INDEX, PROGRESS, Store
+from weft.runs.store import INDEX, PROGRESS
 
 
 @pytest.fixture(scope="module")
 def starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
     """Return a process that forks commands, whose runs write to one log."""
     log = tmp_path_factory.mktemp("log") / "log"
-    prepare = f"import os; os.environ[{LOG!r}] = {str(log)!r}\n{PREPARED}"
-    with closing(Starter(prepare, fork=True)) as forker:
+    with closing(Starter(prepared(log), fork=True)) as forker:
         yield forker
 
 
@@ -35,54 +34,6 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
 def _known() -> Iterator[None]:
     with registered():
         yield
-
-
-class Study:
-    """A study in a process of its own."""
-
-    def __init__(self, starter: Starter, folder: Path, workers: int, runs: int, seconds: float):
-        self.file = quick_file(folder, runs, seconds=seconds)
-        self.store = self.file.with_suffix(".study")
-        self.output = folder / "said"
-        self.output.touch()
-        prepare = re.search(r"= '(.*)'", starter.prepare)
-        assert prepare is not None
-        self.log = Path(prepare[1])
-        self.log.unlink(missing_ok=True)
-        self.pid = starter.start(["study", str(self.file), "--workers", str(workers)], self.output)
-        starter.last.append(self.pid)
-
-    def wait(self, for_what: Callable[[], object]) -> None:
-        """Wait until something is so; the process must not end before."""
-        limit = time.monotonic() + 60
-        while not for_what():
-            assert state_of(self.pid), self.said
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.01)
-
-    def wait_end(self) -> str:
-        """Wait until the process and its workers have ended; return what it said."""
-        limit = time.monotonic() + 60
-        while left_of(self.pid):
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.01)
-        return self.said
-
-    @property
-    def said(self) -> str:
-        return self.output.read_text()
-
-    def stored(self) -> int:
-        """Return the number of stored runs."""
-        if not (self.store / PROGRESS).exists():
-            return 0
-        with Store(self.store) as store:
-            return len(store.briefs())
-
-
-def computed_here(file: Path, folder: Path) -> dict[str, object]:
-    main(["study", str(file), "--workers", "0", "--store", str(folder)])
-    return rows(folder)
 
 
 # -- signals -----------------------------------------------------------------------------------
@@ -93,7 +44,7 @@ def computed_here(file: Path, folder: Path) -> dict[str, object]:
 def test_the_first_signal_finishes_active_runs(
     starter: Starter, tmp_path: Path, workers: int, number: signal.Signals, status: int
 ) -> None:
-    study = Study(starter, tmp_path, workers, 100, 0.1)
+    study = Study(starter, quick_file(tmp_path, 100, seconds=0.1), "--workers", workers)
     study.wait(lambda: study.stored() > 2)
     os.killpg(study.pid, number)  # as a terminal and batch systems do
     said = study.wait_end()
@@ -113,7 +64,7 @@ def test_the_first_signal_finishes_active_runs(
 def test_a_second_signal_ends_active_runs_at_once(
     starter: Starter, tmp_path: Path, workers: int
 ) -> None:
-    study = Study(starter, tmp_path, workers, 5, 3600.0)
+    study = Study(starter, quick_file(tmp_path, 5, seconds=3600.0), "--workers", workers)
     study.wait(lambda: len(logged(study.log)[0]) >= max(workers, 1))
     os.killpg(study.pid, signal.SIGINT)
     study.wait(lambda: "finishing the active runs" in study.said)
@@ -125,7 +76,7 @@ def test_a_second_signal_ends_active_runs_at_once(
 
 
 def test_an_interrupted_study_goes_on_where_it_was(starter: Starter, tmp_path: Path) -> None:
-    study = Study(starter, tmp_path, 2, 20, 0.1)
+    study = Study(starter, quick_file(tmp_path, 20, seconds=0.1), "--workers", 2)
     study.wait(lambda: study.stored() > 2)
     os.kill(study.pid, signal.SIGINT)
     study.wait_end()
@@ -143,7 +94,7 @@ def test_progress_is_watched_from_outside(
     starter: Starter, tmp_path: Path, capsys, monkeypatch
 ) -> None:
     monkeypatch.setattr(study_progress, "LINE_S", 0.0)
-    study = Study(starter, tmp_path, 2, 60, 0.05)
+    study = Study(starter, quick_file(tmp_path, 60, seconds=0.05), "--workers", 2)
     study.wait(lambda: study.stored() > 0)
     assert main(["study", str(study.file), "--watch"]) == 0
     said = capsys.readouterr().err
@@ -156,7 +107,7 @@ def test_progress_is_watched_from_outside(
 def test_a_killed_process_is_reported_by_those_who_watch(
     starter: Starter, tmp_path: Path, capsys
 ) -> None:
-    study = Study(starter, tmp_path, 0, 60, 0.05)
+    study = Study(starter, quick_file(tmp_path, 60, seconds=0.05), "--workers", 0)
     study.wait(lambda: study.stored() > 0)
     study.wait(lambda: json.loads((study.store / PROGRESS).read_text())["done"])
     end(study.pid)
@@ -187,7 +138,7 @@ def test_rate_and_time_left_are_printed_without_a_terminal(
 def test_a_second_study_of_one_store_is_refused_and_the_first_goes_on(
     starter: Starter, tmp_path: Path, capsys
 ) -> None:
-    study = Study(starter, tmp_path, 0, 40, 0.05)
+    study = Study(starter, quick_file(tmp_path, 40, seconds=0.05), "--workers", 0)
     study.wait(lambda: study.stored() > 0)
     assert main(["study", str(study.file), "--workers", "0"]) == 2
     assert f"is in use by process {study.pid} on " in capsys.readouterr().err

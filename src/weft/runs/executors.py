@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import threading
+import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, Self
 
 from weft.core.errors import InputError
-from weft.core.pool import Ended, Stopped, Workers, measured
+from weft.core.pool import TRIES, Ended, Stopped, Workers, measured
 from weft.runs.task import Packed, Task, perform
+from weft.runs.versions import build
 
-#: Seconds between two ticks while Dask computes.
-_TICK_S = 0.2
+#: Seconds between two ticks while Dask computes, and between two questions whether it has workers.
+_TICK_S, _LOOK_S = 0.2, 5.0
+#: Seconds to wait for a scheduler, and for workers if all have gone.
+_CONNECT_S, _NO_WORKERS_S = 10.0, 60.0
 #: Texts of results of runs that exceeded a limit.
 OVER = {
     "time": ("out of time", "took longer than {seconds:g} s"),
@@ -128,7 +136,8 @@ class DaskCluster:
     Raises
     ------
     InputError
-        If Dask is not installed, or the scheduler cannot be reached or has no workers.
+        If Dask is not installed, the scheduler cannot be reached, or there are no workers or
+        workers without this version of weft.
     """
 
     def __init__(self, address: str, limits: Limits) -> None:
@@ -136,17 +145,24 @@ class DaskCluster:
             from distributed import Client
         except ImportError:
             raise InputError("--scheduler requires Dask: pip install 'weft[dask]'") from None
-        try:
-            self._client = Client(address, timeout=10, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"no Dask scheduler answers at {address}: {error}") from None
-        self._limits = limits
+        self._address, self._limits = address, limits
         self._finishing = False
-        threads = self._client.nthreads().values()
-        self.width = sum(threads)
-        if not self.width:
+        # Failures become errors of this class; the log would show them a second time.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        try:
+            self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"no Dask scheduler answers at {address}: {error}") from None
+        try:
+            self.width = sum(self._client.nthreads().values())
+            if not self.width:
+                raise InputError(f"the Dask scheduler at {address} has no workers")
+            for worker, found in self._client.run(_build_here).items():
+                if found != build():
+                    raise InputError(f"the Dask worker {worker} has {found}, this is {build()}")
+        except BaseException:
             self._client.close()
-            raise InputError(f"the Dask scheduler at {address} has no workers")
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -156,71 +172,112 @@ class DaskCluster:
 
     def run(self, tasks: Iterator[tuple[int, Task]], tick: Callable[[], None]) -> Iterator[Ended]:
         """Run tasks; see `Executor.run`. Dask repeats the run of a worker that dies."""
-        from distributed import wait
+        from distributed.comm import CommClosedError
 
+        try:
+            yield from self._run(tasks, tick)
+        except (CommClosedError, CancelledError, TimeoutError) as error:
+            raise InputError(
+                f"the Dask scheduler at {self._address} has gone: {error or type(error).__name__}"
+            ) from None
+
+    def _run(self, tasks: Iterator[tuple[int, Task]], tick: Callable[[], None]) -> Iterator[Ended]:
         active: dict[Any, int] = {}
+        ready: SimpleQueue[Any] = SimpleQueue()
+        seen_s = looked_s = time.monotonic()
         while True:
             # Two runs for each place, so that no worker waits for the next one.
             while len(active) < 2 * self.width and (following := next(tasks, None)) is not None:
                 number, task = following
                 future = self._client.submit(
-                    run_apart, task, self._limits, key=f"weft-{task.key}-{id(self)}-{number}",
-                    pure=False, retries=2,
+                    run_apart, task, self._limits, build(), pure=False, retries=TRIES - 1,
+                    key=f"weft-{task.key}-{id(self)}-{number}",
                 )  # fmt: skip
                 active[future] = number
+                future.add_done_callback(ready.put)
+            if self._finishing:
+                self._give_up_idle(active)
             if not active:
                 return
-            try:
-                ready = wait(list(active), timeout=_TICK_S, return_when="FIRST_COMPLETED").done
-            except TimeoutError:
-                ready = ()
-            if self._finishing:
-                # What no worker has begun is given up; call stacks are those of begun runs.
-                begun = self._client.call_stack(keys=[future.key for future in active])
-                keys = {key for stacks in begun.values() for key in stacks}
-                idle = [each for each in active if not each.done() and each.key not in keys]
-                self._client.cancel(idle)
-                for future in idle:
-                    del active[future]
-            for future in ready:
-                number = active.pop(future)
-                if future.status == "finished":
-                    yield replace(future.result(), number=number)
-                else:
-                    yield Ended(number, died=f"Dask gave up: {future.exception()}")
+            with suppress(Empty):
+                future = ready.get(timeout=_TICK_S)
+                if (ended := active.pop(future, None)) is not None:
+                    seen_s = time.monotonic()
+                    yield self._ended(future, ended)
+            now = time.monotonic()
+            if now - max(seen_s, looked_s) > _LOOK_S:
+                looked_s = now
+                if self._client.nthreads():
+                    seen_s = now
+                elif now - seen_s > _NO_WORKERS_S:
+                    raise InputError(
+                        f"the Dask scheduler at {self._address} has had no workers for "
+                        f"{_NO_WORKERS_S:g} s"
+                    )
             tick()
+
+    def _ended(self, future: Any, number: int) -> Ended:
+        """Return the end of a run."""
+        if future.status == "finished":
+            ended: Ended = future.result()
+            return replace(ended, number=number)
+        if future.status == "cancelled":
+            raise CancelledError("it has given up the runs")
+        return Ended(number, died=f"Dask gave up: {future.exception()}")
+
+    def _give_up_idle(self, active: dict[Any, int]) -> None:
+        """Give up the runs that no worker has begun; only those that run have a call stack."""
+        stacks = self._client.call_stack(keys=[future.key for future in active])
+        begun = {key for of_worker in stacks.values() for key in of_worker}
+        idle = [each for each in active if not each.done() and each.key not in begun]
+        for future in idle:
+            del active[future]
+        self._client.cancel(idle)
 
     def finish(self) -> None:
         """Begin no further runs."""
         self._finishing = True
 
     def kill(self) -> None:
-        """Give up the active runs; Dask ends them as soon as it can."""
+        """Give up the active runs: their processes are ended when the workers hear of it."""
         self._client.close()
 
 
-def _no_tick() -> None:
-    return None
+def _build_here() -> str:
+    """Return the version of weft of a Dask worker."""
+    return build()
 
 
 #: Thread of a Dask worker -> the process in which its runs are performed.
 _apart = threading.local()
 
 
-def run_apart(task: Task, limits: Limits) -> Ended:
-    """Perform a run in a process beside this one, which later runs of this thread use again."""
+def run_apart(task: Task, limits: Limits, made_by: str) -> Ended:
+    """Perform a run in a process beside that of a Dask worker, which later runs use again."""
+    if build() != made_by:
+        return Ended(0, died=f"the Dask worker has weft {build()}, not {made_by}")
     if getattr(_apart, "limits", None) != limits:
         _apart.limits, _apart.process = limits, LocalProcesses(1, limits)
     # Workers of Dask are daemons, which Python allows no processes; ours end with their parent.
-    config = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-    before = config.get("daemon")
-    config["daemon"] = False
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     try:
         ended: Ended
-        (ended,) = _apart.process.run(iter([(0, task)]), _no_tick)
-    finally:
-        config["daemon"] = before
+        (ended,) = _apart.process.run(iter([(0, task)]), _check_wanted)
+    except BaseException:
+        _apart.limits = None
+        _apart.process.kill()
+        _apart.process.__exit__()
+        raise
     return ended
+
+
+def _check_wanted() -> None:
+    """End the run of this thread of a Dask worker if nobody waits for its result any more."""
+    from distributed.worker import get_worker, thread_state
+
+    known = get_worker().state.tasks.get(thread_state.key)
+    if known is None or known.state == "cancelled":
+        raise RuntimeError("the run was given up")
 
 
 def packed(ended: Ended, limits: Limits) -> Packed:
