@@ -433,6 +433,8 @@ class Workers:
 
     def _end(self) -> None:
         for worker in self._workers:
+            if not worker.tasks:  # Python would take its time to end
+                worker.process.kill()
             with contextlib.suppress(OSError):
                 worker.connection.close()
         for worker in self._workers:
