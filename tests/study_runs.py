@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from weft.core.errors import InputError, NotApplicable
 from weft.runs.task import RunResult
 
@@ -23,8 +25,6 @@ def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunRes
     The begin and the end of each run are lines in the file that the environment names as `LOG`:
     ``+3`` and ``3``.
     """
-    import polars as pl
-
     number = parameters["number"]
     log(f"+{number}")
     end = time.monotonic() + parameters["seconds"]
@@ -37,7 +37,7 @@ def quick(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunRes
     if number % 10 == 7:
         raise NotApplicable(f"run {number} does not fit")
     digits = [hashlib.sha256(f"{number} {row}".encode()).hexdigest() for row in range(20)]
-    return RunResult({"number": number, "sum": sum(map(len, digits))}, {
+    return RunResult({"value": number, "sum": sum(map(len, digits))}, {
         "digits": pl.DataFrame({"digits": digits}), "count": pl.DataFrame({"count": [number]}),
     })  # fmt: skip
 
@@ -92,7 +92,7 @@ def register() -> None:
         "quick",
         keys=Quick,
         points=points,
-        measures=(Measure("number", "", "Number.", None), Measure("sum", "", "Sum.", None)),
+        measures=(Measure("value", "", "Value.", None), Measure("sum", "", "Sum.", None)),
         tables={},
         example={"number": 1},
         seeded=lambda parameters, given, seed: dict(parameters),

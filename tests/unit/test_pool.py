@@ -171,6 +171,15 @@ def test_tasks_over_their_time_or_memory_are_ended_and_others_are_not() -> None:
     assert (found[0].value, found[2].value) == (1, 1)
 
 
+def linger_before(task: int) -> None:
+    time.sleep(0.4)
+
+
+def test_the_preparation_of_a_process_is_not_time_of_its_task() -> None:
+    found = ends(Workers(add, 1, 1, limit_s=0.2, prepare=linger_before), [0, 1])
+    assert [found[number].value for number in range(2)] == [1, 2]
+
+
 def test_a_task_is_not_blamed_for_the_time_of_the_one_before(tmp_path: Path) -> None:
     with Workers(log_and_wait, tmp_path, 1) as workers:
 

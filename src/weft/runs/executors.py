@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 from weft.core.errors import InputError
 from weft.core.pool import TRIES, Ended, Stopped, Workers, measured
-from weft.runs.task import Packed, Task, perform
+from weft.runs.task import Packed, Task, perform, prepare
 from weft.runs.versions import build
 
 #: Seconds between two ticks while Dask computes, and between two questions whether it has workers.
@@ -119,7 +119,10 @@ class LocalProcesses(Workers):
     """Runs in worker processes of this machine."""
 
     def __init__(self, processes: int, limits: Limits) -> None:
-        super().__init__(perform, None, processes, limit_s=limits.seconds, limit_bytes=limits.bytes)
+        super().__init__(
+            perform, None, processes, limit_s=limits.seconds, limit_bytes=limits.bytes,
+            prepare=prepare,
+        )  # fmt: skip
         self.width = processes
 
 
@@ -148,7 +151,8 @@ class DaskCluster:
         self._address, self._limits = address, limits
         self._finishing = False
         # Failures become errors of this class; the log would show them a second time.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in ("distributed", "distributed.client", "tornado.application"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:

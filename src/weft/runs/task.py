@@ -11,6 +11,7 @@ import os
 import platform
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -239,6 +240,12 @@ def function_of(name: str) -> RunFunction:
     module, _, attribute = name.partition(":")
     function: RunFunction = getattr(importlib.import_module(module), attribute)
     return function
+
+
+def prepare(task: Task) -> None:
+    """Import what a run needs; a failure is that of the run."""
+    with suppress(Exception):
+        function_of(task.function)
 
 
 def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
