@@ -92,7 +92,7 @@ def topologies_command(
         TimedLevel | None,
         Parameter(
             help="Also search for the saturation under uniform traffic, at this level of detail. "
-            "Takes minutes for 1,024 hosts."
+            "May take minutes per machine."
         ),
     ] = None,
     engine: Annotated[
@@ -343,6 +343,6 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
     out.print(table)
     out.print(
         "bisection: smallest cut found, uniform: largest uniform load without a full link; both "
-        "shares of full rate",
+        "shares of full rate. Routes are static unless the engine is ugal or valiant.",
         soft_wrap=True,
     )
