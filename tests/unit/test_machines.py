@@ -41,8 +41,8 @@ def test_every_machine_has_valid_routes_of_the_engine_that_suits_it():
     found = {each.name: describe_machine(MachineRun(each.spec)) for each in machines}
     assert {name: row["engine"] for name, row in found.items()} == {
         "fat-tree-1:1": "ftree", "fat-tree-2:1": "ftree", "fat-tree-3:1": "ftree",
-        "torus": "torus-2QoS", "hyperx": "dor", "kns": "hdor", "dragonfly": "dfsssp",
-        "megafly": "dfsssp", "slim-fly": "dfsssp", "jellyfish": "dfsssp",
+        "torus": "torus-2QoS", "hyperx": "ugal", "kns": "hdor", "dragonfly": "ugal",
+        "megafly": "dfsssp", "slim-fly": "ugal", "jellyfish": "dfsssp",
     }  # fmt: skip
     assert all(1 <= row["lanes"] <= 8 for row in found.values())
 

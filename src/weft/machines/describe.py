@@ -20,6 +20,7 @@ from weft.fabrics.topology.measures import (
 )
 from weft.machine_room import Prices, cost
 from weft.routes import Routes
+from weft.routing import engine as engines
 from weft.routing.engine_registry import route
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.simulate import simulate
@@ -35,6 +36,9 @@ TimedLevel = Literal["flow", "packet", "flit"]
 WORKLOADS = ("allreduce:size=4MiB", "alltoall:size=1KiB,algorithm=bruck")
 #: Engines for machines whose family names none, or whose own engines do not fit.
 ENGINES = ("dfsssp", "nue")
+#: Largest number of hosts with engines that give several paths: the flow level divides each
+#: message over all of them, which takes too long on larger machines.
+MOST_ADAPTIVE = 2048
 #: Random bisections of the effective bisection bandwidth.
 SAMPLES = 100
 #: Width of the interval in which saturation is found.
@@ -173,6 +177,8 @@ def routed(spec: str, engine: str | None) -> tuple[Fabric, Routes, Validation]:
     fabric = build(spec)
     own = topology[fabric.family].facts.get("engines", ()) if fabric.family else ()
     reasons = []
+    if fabric.num_hosts > MOST_ADAPTIVE:
+        own = tuple(name for name in own if not engines[name].facts.get("candidates"))
     for name in (engine,) if engine is not None else (*own, *ENGINES):
         try:
             routes = route(fabric, name)

@@ -136,6 +136,7 @@ def _sized_megaflies(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
     ),
     closed_form=_dragonfly_counts,
     sizings={"dragonfly": _sized_dragonflies},
+    engines=("ugal",),
 )
 def dragonfly(
     p: int,

@@ -77,7 +77,7 @@ def _sized_hyperx(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
     ),
     closed_form=_hyperx_counts,
     sizings={"hyperx": _sized_hyperx},
-    engines=("dor",),
+    engines=("ugal", "dor"),
 )
 def hyperx(S: tuple[int, ...], K: tuple[int, ...] = (1,), T: int = 1) -> FabricBuilder:
     """HyperX(L, S, K, T): switches on a grid, each connected to all others of its lines.

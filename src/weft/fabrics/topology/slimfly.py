@@ -148,6 +148,7 @@ def _sized_slim_flies(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
     ),
     closed_form=_slim_fly_counts,
     sizings={"slim-fly": _sized_slim_flies},
+    engines=("ugal",),
 )
 def slim_fly(q: int, hosts: int | None = None, cables: int = 1) -> FabricBuilder:
     """Slim Fly: 2 q² switches in two parts of q groups, any two switches at most two hops apart.
