@@ -100,6 +100,8 @@ MISTAKES = [
     ('"hardware.header"', '"hardware.mtu"', 33, "hardware.mtu: is given twice"),
     # Variables.
     ('"$mtu" = [', '"$nut" = [', 8, "unknown variable .mtu in '.mtu'; expected one of .nut, .what"),
+    ('"$mtu" = [', '"$n" = [', 31, ".n: the tables of results have a column n of.*another name"),
+    ('"$mtu" = [', '"$messages" = [', 31, "a column messages of their own"),
     ('"$what"\n', '"barrier"\n', 34, "the variable .what is not used in any value"),
     ('["2KiB", "4KiB"]', '["$what", "4KiB"]', 8, "hardware, mtu: 'barrier' does not fit"),
     ('["barrier", "bcast:size=8"]', '["$what", "x"]', 34, "in a cycle: .what -> .what"),

@@ -56,7 +56,8 @@ METHOD = (
     "two), else Welch's. The p-values of a measure are adjusted by Holm's method: over all points "
     "that are compared with the baseline, and over all choices that are compared with the best.",
     "Averages over axes are geometric means over the combinations in which all values have a "
-    "result. In them, a missing run counts as the mean of the other seeds of its point.",
+    "result. In them, a missing run counts as the geometric mean of the other seeds of its point, "
+    "but a seed for which more than half of the combinations lack a run is left out.",
 )
 
 

@@ -23,7 +23,7 @@ from weft.report.study_data import CONDITIONS, Measure, StudyData
 
 _HALF = "Half-width of the 95 % confidence interval of the mean (null: one run)"
 _P = "p-value of no difference, adjusted by Holm's method (null: one run)"
-_FILLED = "Missing runs in an average, which count as the mean of the other seeds of their point"
+_FILLED = "Missing runs in an average, which count as the geometric mean of the other seeds"
 _TEST = "t-test: paired (by seed) or Welch; empty for one run"
 
 #: Columns of `Summary.points` after the axes.

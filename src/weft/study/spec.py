@@ -495,7 +495,24 @@ def study_of(text: str, path: str | Path) -> StudyFile:
         raise fail("output is not a key of a study; its results are in the store", ("output",))
     _check_names(study, command, fail)
     axes = tuple(read_axes(study.product, study.zip, data, command.facts["keys"], fail))
+    _check_axes(axes, command, fail)
     return StudyFile(Path(path).stem, command, study, data, axes, Path(path), text)
+
+
+def _check_axes(axes: Sequence[Axis], command: Entry, fail: Callable[..., InputError]) -> None:
+    """Refuse axes with the name of a measure or of a column of points."""
+    from weft.report.study_summary import POINT_COLUMNS  # loads scipy.stats
+
+    taken = {*POINT_COLUMNS, *(each.name for each in measures_of(command.name))}
+    for axis in axes:
+        for name, path, where in zip(axis.names, axis.paths, axis.whole, strict=True):
+            if name in taken:
+                other = "" if axis.is_variable(path) else f', or a variable: {name} = "$other"'
+                raise fail(
+                    f"{path[0]}: the tables of results have a column {name} of their own; "
+                    f"expected another name{other}",
+                    where,
+                )
 
 
 def _check_names(study: StudyPart, command: Entry, fail: Callable[..., InputError]) -> None:
