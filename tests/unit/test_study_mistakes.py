@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.cli import main
 from weft.core.errors import InputError
 from weft.experiment import read_experiment
 from weft.study.spec import study_of
@@ -161,3 +162,11 @@ def test_weft_simulate_names_the_command_for_a_study(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text(FILE)
     with pytest.raises(InputError, match=r"many.toml:17: describes a study: 'weft study' runs it"):
         read_experiment(tmp_path / "many.toml")
+
+
+def test_a_wrong_file_leaves_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text('fabric = "xgft:2;2,2;1,2"\nengine = "minhob"\n[[job]]\nworkload = "barrier"\n')
+    assert main(["study", str(path)]) == 2
+    assert f"{path}:2: unknown routing engine 'minhob'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [path]

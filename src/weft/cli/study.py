@@ -122,8 +122,8 @@ def study_command(
     """Compute every run that a file describes, and keep the results in a store.
 
     Runs that the store has are not computed again. The first Ctrl-C finishes the active runs, a
-    second one ends them. The exit status is 1 if a run failed or has no result, 130 after an
-    interrupt and 143 after SIGTERM.
+    second one ends them. The exit status is 1 if a run failed, was ended by a limit or has no
+    result, or if none fits; 130 after an interrupt, and 143 after SIGTERM.
     """
     if print_schema:
         print(json.dumps(schema(), indent=1))
@@ -165,6 +165,7 @@ def study_command(
         return 0
     if dry_run:
         return _show_plan(study, folder, retry, keep_versions)
+    study.runs()  # a wrong file leaves no store
     options = slurm.checked_options(sbatch_option)
     if submit:
         slurm.check_sbatch()

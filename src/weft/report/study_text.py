@@ -136,7 +136,7 @@ def completeness(made: Summary) -> str:
     of = f"{done:,} of {total:,} runs are complete" + (f": {', '.join(parts)}" if parts else "")
     return (
         f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
-        "only."
+        "only, so a choice without its slowest runs may seem better than it is."
     )
 
 

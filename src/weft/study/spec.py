@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -251,6 +251,10 @@ class StudyFile:
         InputError
             If a value does not fit, or there is no run, or too many; the error names the line.
         """
+        return self._runs
+
+    @cached_property
+    def _runs(self) -> list[PlannedRun]:
         seeds: Sequence[int | None] = self.study.seeds or (None,)
         self._refuse_more(math.prod(len(axis.labels) for axis in self.axes) * len(seeds))
         files = Files(self.path.parent, self.command.facts.get("files", ()))
