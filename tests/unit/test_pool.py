@@ -156,6 +156,28 @@ def test_a_task_that_kills_every_worker_is_given_up_and_others_go_on(tmp_path: P
     assert f"SIGKILL (is there enough memory?) in each of {TRIES} tries" in found[1].died
 
 
+def test_the_death_of_a_worker_is_noticed_while_a_process_that_it_forked_lives(
+    tmp_path: Path,
+) -> None:
+    with Workers(fork_and_die, tmp_path, 1) as workers:
+        (ended,) = workers.run(iter([(0, 0)]))
+    assert "SIGKILL" in ended.died
+    forked = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(forked) == TRIES
+    for process in forked:  # raises if it has ended: then nothing was tested
+        os.kill(process, signal.SIGKILL)
+
+
+def fork_and_die(folder: Path, task: int, watch: object) -> None:
+    """Leave a process behind and die."""
+    process = os.fork()
+    if process == 0:
+        time.sleep(60.0)
+        os._exit(0)
+    (folder / str(process)).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_worker_finishes_its_task_when_it_is_terminated(tmp_path: Path) -> None:
     (tmp_path / "once").touch()
     found = ends(Workers(strike, tmp_path / "once", 1), [signal.SIGTERM] * 5)

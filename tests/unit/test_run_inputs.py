@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,8 @@ import pytest
 
 from weft.core.errors import WeftError
 from weft.core.files import files_in_spec, listed_files
+from weft.fabrics.formats import write_fabric
+from weft.fabrics.topology import build
 from weft.runs.task import Task, changed_inputs, contents, function_of, perform
 from weft.study.plan import tasks_of
 from weft.study.spec import read_study
@@ -181,6 +184,18 @@ def test_a_file_that_changes_while_a_run_reads_it_gives_no_result(tmp_path: Path
     assert "trace.goal: has changed" in packed.reason
     path.unlink()
     assert "No such file" in changed_inputs(task.inputs)[str(path)]
+
+
+def test_a_process_that_has_a_fabric_reads_it_again_when_its_file_changes(tmp_path: Path) -> None:
+    text = FILE.replace("xgft:1;4;1", "net.topo") + 'placement = "linear"\n'
+    results = []
+    for hosts in (4, 6):
+        write_fabric(build(f"xgft:1;{hosts};1"), tmp_path / "net.topo")
+        (task,) = tasks(tmp_path, text)
+        packed = perform(None, task, lambda _: None)
+        assert (packed.status, packed.reason) == ("complete", "")
+        results.append(json.loads(packed.measures)["messages"])
+    assert results == [4 * 3, 6 * 5]
 
 
 def overwrite(parameters: dict[str, str], watch: object) -> None:

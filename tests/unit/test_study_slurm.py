@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stores import add_runs, packed_of, square, task_of
 from tests.study_kills import members, rows
 from tests.study_runs import quick_file, registered
 
@@ -17,8 +18,8 @@ from weft.cli import main
 from weft.core.errors import InputError
 from weft.runs import shares
 from weft.runs.executors import InProcess, Limits
-from weft.runs.store import Store
-from weft.runs.task import Task
+from weft.runs.store import Store, record_of
+from weft.runs.task import Packed, Task
 
 #: Runs the tasks of an array at the same time, and a job as soon as those are done.
 SBATCH = f"""#!{sys.executable}
@@ -119,6 +120,34 @@ def test_a_study_takes_results_that_wait_and_computes_the_rest(file: Path, tmp_p
     here = done_here(file, tmp_path / "here")
     main(["study", str(file), "--workers", "0"])
     assert rows(store) == here
+
+
+@pytest.mark.parametrize("worse", ["out of time", "older"])
+def test_a_result_that_waits_does_not_replace_a_better_one(tmp_path: Path, worse: str) -> None:
+    (key,) = add_runs(tmp_path, [3])
+    task = task_of(3)
+    packed = Packed("out of time" if worse == "out of time" else "complete", measures='{"half": 7}')
+    record = record_of(task, packed, 1.0, 0)
+    if worse == "older":
+        record["build"] = "0.0.1+00000000"
+    shares.write_result(tmp_path, record, packed)
+    before = rows(tmp_path)
+    with Store(tmp_path, write=True) as store:
+        assert shares.collect(store) == (1, [])
+        assert store.wrong_tables(key, store.briefs()[key]) == {}
+    assert rows(tmp_path) == before
+    assert shares.waiting_results(tmp_path) == []
+
+
+def test_a_result_that_waits_replaces_a_worse_one(tmp_path: Path) -> None:
+    task = task_of(3)
+    with Store(tmp_path, write=True) as store:
+        store.add(task, Packed("lost", "its host died"), wall_s=1.0, memory_bytes=0)
+    packed = packed_of(square(task.parameters, lambda _: None))
+    shares.write_result(tmp_path, record_of(task, packed, 1.0, 0), packed)
+    with Store(tmp_path, write=True) as store:
+        shares.collect(store)
+        assert store.briefs()[task.key].status == "complete"
 
 
 def test_a_share_that_is_begun_again_computes_only_what_is_missing(file: Path, capsys) -> None:

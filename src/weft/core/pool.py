@@ -344,7 +344,8 @@ class Workers:
         sources += [worker.process.sentinel for worker in self._workers]
         found = wait(sources, _LOOK_S if looking else _TICK_S)
         for worker in list(self._workers):
-            died = worker.process.sentinel in found
+            # A process that it forked keeps the sentinel open.
+            died = worker.process.sentinel in found or worker.process.exitcode is not None
             if worker.connection in found or died:
                 yield from self._receive(worker)
             if died:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from weft.fabrics import Fabric
 from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
+from weft.runs.task import contents, files_in
 from weft.sim.common.progress import Progress
 from weft.sim.flit.routings import routing as routings
 from weft.sim.flow import FlowResult, IncompleteRun
@@ -166,7 +168,7 @@ class Outcome:
 
 
 class Loaded:
-    """The last fabric, and routes on it, kept for further experiments.
+    """The last fabric, and routes on it, kept for further experiments while their files are equal.
 
     Parameters
     ----------
@@ -178,7 +180,7 @@ class Loaded:
         self._most = most_routes
         self._source: object = None
         self._fabric: Fabric | None = None
-        self._routes: OrderedDict[str, Routes | NotApplicable] = OrderedDict()
+        self._routes: OrderedDict[object, Routes | NotApplicable] = OrderedDict()
 
     def fabric(self, experiment: FabricKeys) -> Fabric:
         """Return the fabric of an experiment.
@@ -188,28 +190,36 @@ class Loaded:
         InputError
             If the fabric cannot be read or built.
         """
-        source, faults = experiment.fabric.instance, experiment.faults.instance
-        if self._fabric is None or self._source != (source, faults):
+        fabric = experiment.fabric.instance
+        source = fabric, experiment.faults.instance, _contents(fabric.source, fabric.names or "")
+        if self._fabric is None or self._source != source:
             self._fabric, self._source = None, None
             self._routes.clear()
             self._fabric = experiment.load_fabric()
-            self._source = source, faults
+            self._source = source
         return self._fabric
 
     def routes(
         self, fabric: Fabric, engine: str, at: Callable[[str], None]
     ) -> Routes | NotApplicable:
         """Return the routes of an engine on the last fabric, or why it does not fit."""
-        if engine not in self._routes:
+        key = engine, _contents(engine)
+        if key not in self._routes:
             at("routing")
             while self._most is not None and len(self._routes) >= self._most:
                 self._routes.popitem(last=False)
             try:
-                self._routes[engine] = route(fabric, engine)
+                self._routes[key] = route(fabric, engine)
             except NotApplicable as reason:
-                self._routes[engine] = reason
-        self._routes.move_to_end(engine)
-        return self._routes[engine]
+                self._routes[key] = reason
+        self._routes.move_to_end(key)
+        return self._routes[key]
+
+
+def _contents(*texts: str) -> tuple[str, ...]:
+    """Return hashes of the contents of the files that texts name; pipes can be read only once."""
+    names = [name for text in texts for name in files_in(text)]
+    return tuple(contents(each) for each in names if os.path.isfile(each) or os.path.isdir(each))
 
 
 def perform(

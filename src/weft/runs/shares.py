@@ -20,7 +20,7 @@ from weft.core.errors import InputError
 from weft.core.files import make_folder, read_text, write_bytes, write_text
 from weft.runs.execute import Progress, execute
 from weft.runs.executors import Executor, Limits
-from weft.runs.store import COLUMNS, INCOMING, Store, StoreError, record_of
+from weft.runs.store import COLUMNS, INCOMING, Brief, Store, StoreError, record_of
 from weft.runs.task import SETTLED, Packed, Task
 from weft.runs.versions import build
 
@@ -110,7 +110,7 @@ def read_share(folder: Path, number: int) -> Share:
         If there is no plan, it was made by another version of weft, or has no such share.
     """
     path = folder.resolve() / PLAN
-    head_line, *lines = read_text(path).splitlines()
+    head_line, *lines = read_text(path).removesuffix("\n").split("\n")
     try:
         head = json.loads(head_line)
         made_by, shares, runs = head["build"], head["shares"], head["runs"]
@@ -221,7 +221,8 @@ def collect(store: Store) -> tuple[int, list[str]]:
     """Take the results of jobs into a store that is open for writing.
 
     A file is removed when its result is in the index and on the disk, so that the collection may
-    be ended at any instant and begun again.
+    be ended at any instant and begun again. A result does not replace one of this version of weft
+    if it is of another, nor a settled one if it is not.
 
     Returns
     -------
@@ -249,13 +250,7 @@ def collect(store: Store) -> tuple[int, list[str]]:
                 wrong.append(str(error))
                 continue
             have = store.briefs([record["key"]]).get(record["key"])
-            again = (
-                have is not None
-                and (have.build, have.status) == (record["build"], record["status"])
-                and have.status in SETTLED
-                and store.is_whole(record["key"], have)
-            )
-            if not again:
+            if have is None or not (_is_better(have, record) and store.is_whole(path.stem, have)):
                 store.insert(record, tables)
         store.query("PRAGMA wal_checkpoint(PASSIVE)")  # waits for the disk
         try:
@@ -265,6 +260,15 @@ def collect(store: Store) -> tuple[int, list[str]]:
             raise StoreError(f"cannot be removed: {error.strerror}", file=path) from None
     _remove_unfinished(store.folder)
     return len(found) - len(wrong), wrong
+
+
+def _is_better(have: Brief, record: Mapping[str, Any]) -> bool:
+    """Return whether a stored run is at least as good as a result that waits, for example again."""
+    if have.status not in SETTLED:
+        return False
+    if have.build == record["build"]:
+        return record["status"] not in SETTLED or record["status"] == have.status
+    return have.build == build()
 
 
 def _remove_unfinished(store: Path) -> None:
