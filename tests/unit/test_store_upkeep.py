@@ -12,9 +12,10 @@ from tests.stores import add_runs, packed_of, task_of
 
 from weft.cli.entry import main
 from weft.core.errors import InputError
-from weft.runs.executors import InProcess
-from weft.runs.store import Store
-from weft.runs.task import RunResult, Task
+from weft.runs.execute import Progress, execute
+from weft.runs.executors import InProcess, Limits
+from weft.runs.store import Store, StoreError, writer
+from weft.runs.task import Packed, RunResult, Task
 from weft.runs.upkeep import check, computed_again, removable, sample
 
 
@@ -224,3 +225,32 @@ def test_a_sample_has_only_runs_that_can_be_repeated(tmp_path: Path) -> None:
         assert not {run.key for run in runs} & {*gone, stopped.key}
         assert [run.key for run in sample(store, 2, 0)] == [run.key for run in runs[:2]]
         assert [run.key for run in sample(store, 100, 1)] != [run.key for run in runs]
+
+
+def test_a_store_that_cannot_be_opened_is_not_held(tmp_path: Path) -> None:
+    Store(tmp_path, write=True).close()
+    (tmp_path / "index.sqlite").write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError, match="is not a database") as caught:
+        Store(tmp_path, write=True)
+    assert caught.value.__traceback__ is not None  # what it keeps alive may not hold the lock
+    assert writer(tmp_path) == ""
+
+
+def test_an_error_of_the_display_is_no_result_of_a_run(tmp_path: Path) -> None:
+    def closed(progress: Progress) -> None:
+        if calls.pop() == 0:
+            raise BrokenPipeError
+
+    calls, kept = [0, 1], list[Packed]()
+    with pytest.raises(BrokenPipeError):
+        execute(
+            [Task(f"{__name__}:watched", {})], InProcess(), lambda *each: kept.append(each[1]),
+            Limits(), Progress("one", 1, 0), None, closed,
+        )  # fmt: skip
+    assert kept == []
+
+
+def watched(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
+    """Perform a run that calls `watch`."""
+    watch(None)
+    return RunResult()

@@ -14,6 +14,8 @@ import pytest
 
 import weft
 from weft.advice.compare import compare
+from weft.fabrics.formats import write_fabric
+from weft.fabrics.topology import build
 from weft.machine_room import cost
 from weft.papers import paper
 from weft.routing_keys.key_set import workload_keys
@@ -44,6 +46,18 @@ def same(runs: pl.DataFrame, expected: pl.DataFrame, names: Any) -> None:
     assert len(runs) == len(expected) > 0
     for name in names:
         assert runs[name].to_list() == expected[name].cast(pl.Float64).to_list(), name
+
+
+def test_a_fabric_is_not_drawn_from_a_file_that_has_changed(tmp_path: Path) -> None:
+    write_fabric(build(FABRIC), tmp_path / "net.topo")
+    runs_of(tmp_path, 'command = "cost"\nfabric = "net.topo"\n')
+    data = study_data(tmp_path / "store")
+    (key,) = data.runs["key"]
+    drawn = data.fabric(key)
+    assert drawn is not None
+    assert drawn.num_hosts == 16
+    write_fabric(build("xgft:1;4;1"), tmp_path / "net.topo")
+    assert data.fabric(key) is None
 
 
 SWEEPS = [

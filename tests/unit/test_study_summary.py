@@ -161,6 +161,14 @@ def test_a_point_that_lacks_seeds_says_so() -> None:
     assert "1 of 24 points lack runs" in completeness(made)
 
 
+def test_seeds_without_effect_are_told() -> None:
+    data = study()
+    assert "equal" not in completeness(summary(data))
+    runs = data.runs.with_columns(pl.col("key").first().over(list(data.axes)))
+    text = completeness(summary(replace(data, runs=runs)))
+    assert "96 runs are equal to others: their seed or an axis has no effect." in text
+
+
 def test_a_study_without_seeds_has_no_intervals() -> None:
     made = summary(study(seeds=0))
     assert made.seeds == 1

@@ -9,6 +9,7 @@ from weft.machines import MachineRun, describe_machine
 from weft.study.checks import Files, WrongKey
 from weft.study.command_registry import study_command
 from weft.study.commands.topologies import TopologyKeys, points
+from weft.study.spec import study_of
 
 HERE = Files(Path())
 
@@ -49,6 +50,16 @@ def test_a_repetition_has_another_random_topology():
     assert "seed=7" in changed["spec"]
     assert "rate=4xNDR" in changed["spec"]
     assert changed["seed"] == 7
+
+
+def test_a_repetition_has_another_random_workload_and_placement():
+    text = 'command = "topologies"\nhosts = 12\nradix = 8\nfamily = "torus"\n'
+    text += 'workload = ["random-permutation", "shift"]\nplacement = "random"\n'
+    runs = study_of(text + "[study]\nseeds = [3, 5]\n", "many.toml").runs()
+    assert [run.parameters["workload"] for run in runs] == [
+        "random-permutation:seed=3", "shift", "random-permutation:seed=5", "shift",
+    ]  # fmt: skip
+    assert [run.parameters["placement"] for run in runs[::2]] == ["random:seed=3", "random:seed=5"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,10 @@ def topologies_command(
     prices: Annotated[
         Path | None, Parameter(help="Price file (TOML); without it, there are no costs.")
     ] = None,
-    seed: Annotated[Whole, Parameter(help="Seed of random choices.")] = 0,
+    seed: Annotated[
+        Whole,
+        Parameter(help="Seed of bisections and simulations; random specs have seeds of their own."),
+    ] = 0,
     processes: Annotated[
         Whole | None, Parameter(help="Number of worker processes. Default: one per core.")
     ] = None,

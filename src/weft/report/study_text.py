@@ -125,18 +125,24 @@ def question(made: Summary) -> str:
 
 
 def completeness(made: Summary) -> str:
-    """Return how many runs are complete, and what became of the others."""
+    """Return how many runs are complete, what became of the others, and how many are equal."""
     total = len(made.data.runs)
+    equal = total - made.data.runs["key"].n_unique()
+    same = (
+        f" {equal:,} runs are equal to others: their seed or an axis has no effect."
+        if equal
+        else ""
+    )
     done = int((made.data.runs["status"] == "complete").sum())
     without = sum(1 for note in made.notes if note)
     if done == total and not without:
-        return f"All {total:,} runs are complete."
+        return f"All {total:,} runs are complete.{same}"
     groups = made.unfinished.group_by("status", maintain_order=True).agg(pl.col("runs").sum())
     parts = [counted(count, status) for status, count in groups.iter_rows()]
     of = f"{done:,} of {total:,} runs are complete" + (f": {', '.join(parts)}" if parts else "")
     return (
         f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
-        "only, so a choice without its slowest runs may seem better than it is."
+        f"only, so a choice without its slowest runs may seem better than it is.{same}"
     )
 
 

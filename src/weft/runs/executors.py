@@ -93,18 +93,22 @@ class InProcess:
 
     def run(self, tasks: Iterator[tuple[int, Task]], tick: Callable[[], None]) -> Iterator[Ended]:
         """Run tasks; see `Executor.run`."""
+        raised: list[BaseException] = []
 
         def watch(_: Any) -> None:
             try:
                 tick()
-            except KeyboardInterrupt:  # levels would return a partial result
+            except (
+                BaseException
+            ) as error:  # not of the run, whose result would be partial or failed
+                raised.append(error)
                 raise Stopped from None
 
         for number, task in tasks:
             try:
                 packed, wall_s, memory = measured(partial(perform, None, task, watch))
             except Stopped:
-                raise KeyboardInterrupt from None
+                raise raised[0] from None
             yield Ended(number, packed, wall_s=wall_s, memory_bytes=memory)
             tick()
 

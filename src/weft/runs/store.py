@@ -209,13 +209,12 @@ class Store:
         self._synchronised_s = 0.0
         if write:
             self._create()
-        index = self.folder / INDEX
-        if not index.is_file():
-            raise StoreError("is not a store of weft: it has no index.sqlite", file=self.folder)
-        with self._explained():
-            self._index = self._connect(index)
         try:
+            index = self.folder / INDEX
+            if not index.is_file():
+                raise StoreError("is not a store of weft: it has no index.sqlite", file=self.folder)
             with self._explained():
+                self._index = self._connect(index)
                 self._prepare()
             if self._unclean:
                 self.clean()

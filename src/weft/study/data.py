@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.report.study_data import Measure, StudyData
 from weft.runs.listing import chosen_study
-from weft.runs.store import Store
+from weft.runs.store import Store, StoredRun
+from weft.runs.task import changed_inputs
 from weft.study.command_registry import measures_of
 
 
@@ -82,7 +82,7 @@ def study_data(
         baseline=about["baseline"],
         table=lambda key, table: _table(folder, key, table),
         versions=dict(Counter(run.build for run in runs.values())),
-        fabric=lambda key: _fabric(runs[key].parameters) if key in runs else None,
+        fabric=lambda key: _fabric(runs[key]) if key in runs else None,
     )
 
 
@@ -91,10 +91,10 @@ def _table(folder: str | Path, key: str, name: str) -> pl.DataFrame | None:
         return store.table(key, name)
 
 
-def _fabric(parameters: Mapping[str, Any]) -> Fabric | None:
-    """Return the fabric of a run; None if it has none, or its files have gone."""
-    source, faults = parameters.get("fabric"), parameters.get("faults")
-    if not isinstance(source, dict):
+def _fabric(run: StoredRun) -> Fabric | None:
+    """Return the fabric of a run; None if it has none, or its files have changed or gone."""
+    source, faults = run.parameters.get("fabric"), run.parameters.get("faults")
+    if not isinstance(source, dict) or changed_inputs(run.inputs):
         return None
     try:
         return load_fabric(

@@ -24,6 +24,7 @@ from weft.machines import (
 )
 from weft.routing import engine as engines
 from weft.runs.task import RunResult
+from weft.study.checks import WORKLOADS as RANDOM_WORKLOADS
 from weft.study.checks import (
     Files,
     WrongKey,
@@ -69,7 +70,7 @@ class TopologyKeys(Part):
     prices
         A price file; without it, there are no costs.
     seed
-        Seed of random choices.
+        Seed of bisections and simulations; random specs have seeds of their own.
     """
 
     hosts: Annotated[Whole, Field(ge=2)]
@@ -119,9 +120,14 @@ def points(keys: TopologyKeys, files: Files) -> list[Point]:
 
 
 def _seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Put a seed into the topology too, which is random for Jellyfish."""
+    """Put a seed into the topology, workload and placement, too, where these are random."""
     changed = seeded(parameters, given, seed)
-    return {**changed, "spec": with_seed(changed["spec"], seed, topology)}
+    for key, registries in (
+        ("spec", (topology,)), ("workload", RANDOM_WORKLOADS), ("placement", (placements,)),
+    ):  # fmt: skip
+        if key in changed:
+            changed[key] = with_seed(changed[key], seed, *registries)
+    return changed
 
 
 @study_command(
