@@ -188,7 +188,7 @@ def make(shared: dict[str, float], job: Job, watch: Callable[[Any], None]) -> Ma
     assert isinstance(job.part.sizes, tuple)
     loads = np.arange(6, dtype=np.float32).reshape(2, 3)
     return Made(
-        job, 2**60 + job.seed, job.seed > 0, {"a.b": 0.1 + 0.2, "-": -0.0},
+        job, 2**60 + job.seed, job.seed > 0, {"a.b": 0.1 + 0.2, "-": -0.0, "?": np.nan},
         {"x": AWKWARD.reshape(9, 9), "none": np.empty((0, 4)), "flag": np.array([True, False])},
         {"p": Part2(shared["low"], loads)}, np.array(7, dtype=np.int32),
     )  # fmt: skip
@@ -204,9 +204,9 @@ def test_results_are_restored_to_the_last_bit(stored: bool, tmp_path: Path) -> N
         (made,) = Results(tmp_path if stored else None).of("s", make, shared, [JOB], 1).values()
         direct = make(shared, JOB, print)
         assert made.job is JOB
-        assert (made.number, made.yes, made.values) == (direct.number, False, direct.values)
+        assert (made.number, made.yes) == (direct.number, False)
+        assert repr(made.values) == repr(direct.values)
         assert list(made.arrays) == list(direct.arrays)
-        assert str(made.values["-"]) == "-0.0"
         pairs = [(made.arrays[name], direct.arrays[name]) for name in direct.arrays]
         pairs += [(made.parts["p"].loads, direct.parts["p"].loads), (made.one, direct.one)]
         for ours, theirs in pairs:

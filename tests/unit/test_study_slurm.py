@@ -150,6 +150,20 @@ def test_a_result_that_waits_replaces_a_worse_one(tmp_path: Path) -> None:
         assert store.briefs()[task.key].status == "complete"
 
 
+def test_a_collection_is_not_whole_while_results_are_of_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "graph.txt").write_text("a: 0 -> 1  20MiB\n")
+    file = tmp_path / "one.toml"
+    file.write_text('command = "predict"\ngraph = "graph.txt"\n')
+    assert main(["study", str(file), "--workers", "0"]) == 0
+    assert main(["study", str(file), "--collect"]) == 0
+    monkeypatch.setattr("weft.study.plan.build", lambda: "0.2.0+00000000")
+    capsys.readouterr()
+    assert main(["study", str(file), "--collect"]) == 1
+    assert "1 are to be computed" in capsys.readouterr().out
+
+
 def test_a_share_that_is_begun_again_computes_only_what_is_missing(file: Path, capsys) -> None:
     main(["study", str(file), "--sbatch", "--array", "1"])
     store = file.with_suffix(".study")

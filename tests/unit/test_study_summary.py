@@ -21,6 +21,7 @@ from weft.report.study_text import (
     question,
     ratio_text,
     shown,
+    version_notes,
     with_interval,
 )
 
@@ -167,6 +168,12 @@ def test_seeds_without_effect_are_told() -> None:
     runs = data.runs.with_columns(pl.col("key").first().over(list(data.axes)))
     text = completeness(summary(replace(data, runs=runs)))
     assert "96 runs are equal to others: their seed or an axis has no effect." in text
+
+
+def test_several_versions_are_told() -> None:
+    assert version_notes(replace(study(), versions={"0.1.0": 120})) == []
+    (note,) = version_notes(replace(study(), versions={"0.2.0": 100, "0.1.0": 20}))
+    assert "0.1.0 (20 runs), 0.2.0 (100 runs)" in note
 
 
 def test_a_study_without_seeds_has_no_intervals() -> None:

@@ -332,5 +332,7 @@ def _end(planned: Plan, store: Store, progress: Progress | None) -> int:
     if "complete" in statuses and len(planned.runs) <= MOST_SHOWN:
         show_study(summary(study_data(store.folder, planned.study.name)), console())
         print(f"more: weft report {shlex.quote(str(store.folder))} --out report.html")
+    if progress is None and planned.todo:  # such as results of another version
+        return NOT_WHOLE
     fine = {"complete", "does not fit"}
     return 0 if set(statuses) <= fine and "complete" in statuses else NOT_WHOLE

@@ -18,6 +18,7 @@ from weft.report.study_text import (
     ratio_text,
     shown,
     verdict,
+    version_notes,
     with_interval,
 )
 
@@ -46,6 +47,8 @@ def show_study(made: Summary, out: Console) -> None:
     for head, best, tail in answers(made):
         out.print(f"- {escape(head)}[bold]{escape(best)}[/bold]{escape(tail)}")
     out.print(escape(completeness(made)), style=None if not any(made.notes) else "red")
+    for note in version_notes(made.data):
+        out.print(escape(note), style="red")
     if made.best.height > len(answers(made)):  # there are conditions
         out.print(_best_table(made))
     if not made.unfinished.is_empty():

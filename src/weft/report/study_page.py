@@ -36,6 +36,7 @@ from weft.report.study_text import (
     ratio_text,
     shown,
     verdict,
+    version_notes,
     with_interval,
 )
 
@@ -115,7 +116,7 @@ def render_study(data: StudyData) -> str:
             ("seeds", f"{made.seeds:,}"),
             *([("weft", ", ".join(sorted(data.versions)))] if data.versions else []),
         ],
-        notes=[*METHOD, *notes, *more, *_version_notes(data)],
+        notes=[*METHOD, *notes, *more, *version_notes(data)],
         question=question(made),
         completeness=completeness(made),
         complete=not any(made.notes),
@@ -240,10 +241,3 @@ def _effect_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]
             }
         )
     return rows
-
-
-def _version_notes(data: StudyData) -> list[str]:
-    if len(data.versions) < 2:
-        return []
-    counts = ", ".join(f"{name} ({count:,} runs)" for name, count in sorted(data.versions.items()))
-    return [f"Runs of several versions of weft are compared: {counts}."]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from weft.report.study_data import Measure
+from weft.report.study_data import Measure, StudyData
 from weft.report.study_summary import Summary, counted
 
 #: Units of names that a label leaves out.
@@ -144,6 +144,14 @@ def completeness(made: Summary) -> str:
         f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
         f"only, so a choice without its slowest runs may seem better than it is.{same}"
     )
+
+
+def version_notes(data: StudyData) -> list[str]:
+    """Return a sentence on the versions of weft if there are several."""
+    if len(data.versions) < 2:
+        return []
+    counts = ", ".join(f"{name} ({count:,} runs)" for name, count in sorted(data.versions.items()))
+    return [f"Runs of several versions of weft are compared: {counts}."]
 
 
 def answers(made: Summary) -> list[Answer]:

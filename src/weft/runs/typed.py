@@ -338,4 +338,4 @@ def _built(
         return {
             each: _built(each_kind, measures, arrays, task, start + each) for each in inner
         }  # fmt: skip
-    return measures[name]
+    return np.nan if measures[name] is None and kind is float else measures[name]  # as in JSON
