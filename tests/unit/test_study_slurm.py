@@ -164,6 +164,13 @@ def test_a_collection_is_not_whole_while_results_are_of_another_version(
     assert "1 are to be computed" in capsys.readouterr().out
 
 
+def test_a_plan_keeps_any_text(tmp_path: Path) -> None:
+    task = task_of(3, name="a\u2028b\x85c")
+    folder = shares.write_plan(tmp_path, "one", [task], Limits(), 1)
+    (read,) = shares.read_share(folder, 0).tasks
+    assert (read.parameters, read.key) == (task.parameters, task.key)
+
+
 def test_a_share_that_is_begun_again_computes_only_what_is_missing(file: Path, capsys) -> None:
     main(["study", str(file), "--sbatch", "--array", "1"])
     store = file.with_suffix(".study")
