@@ -116,3 +116,8 @@ def test_a_mistake_is_one_line(capsys, words: tuple[str, ...], says: str) -> Non
     assert main(["paper", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def test_a_store_that_is_not_written_is_said(capsys, tmp_path: Path) -> None:
+    assert main(["paper", "contention-model", "--store", str(tmp_path / "none")]) == 0
+    assert "none is not written: with these options no runs are kept" in capsys.readouterr().err

@@ -153,7 +153,10 @@ def test_runs_are_named_by_number_or_by_the_beginning_of_the_key(many: Path) -> 
         (["show", "S", "401"], "the study 'many' has no run 401; expected 1 to 400"),
         (["show", "S", "xyz"], "'xyz' is no run: expected its number in the study, or the first 4"),
         (["show", "S", "ffff0000ffff"], "has no run 'ffff0000ffff'"),
-        (["show", "S", "1", "--table", "jobs"], "the run has no table 'jobs'; it has none"),
+        (
+            ["show", "S", "1", "--table", "jobs"],
+            "has no table 'jobs'; it has none: study.tables = ",
+        ),
         (["show", "S", "1", "-o", "x.csv"], "--output writes a table; name it with --table"),
         (["prune", "S", "--status", "fialed"], "has no status 'fialed' (did you mean 'failed'?)"),
         (["check", "S", "--rerun", "-1"], "--rerun: expected 0 or more, not -1"),

@@ -26,7 +26,7 @@ from weft.runs.upkeep import check
 def runs_of(folder: Path) -> list[StoredRun]:
     with Store(folder) as store:
         found = check(store)
-        assert (found.faults, [note for note in found.notes if "belong to no run" in note]) == (
+        assert (found.faults, [note for note in found.notes if "of no run" in note]) == (
             [],
             [],
         )

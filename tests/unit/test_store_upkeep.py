@@ -111,7 +111,7 @@ def test_files_of_killed_processes_are_noted_and_only_they_are_pruned(
     for path in (*left, *others):
         path.write_text("text")
     assert main(["store", "check", str(tmp_path)]) == 0
-    assert "note: 4 files belong to no run" in capsys.readouterr().out
+    assert "note: 4 files of no run" in capsys.readouterr().out
     before = files(tmp_path)
     assert main(["store", "prune", str(tmp_path), "--dry-run"]) == 0
     assert files(tmp_path) == before
@@ -145,8 +145,8 @@ def test_prune_removes_the_runs_to_which_all_conditions_apply(
         )
         assert removable(store, status=["failed", "stopped"]) == [old[0]]
         notes = check(store).notes
-    assert [note for note in notes if note.startswith("3 runs are of weft 0.0.1+older; this is ")]
-    assert [note for note in notes if note == "1 runs belong to no study"]
+    assert [note for note in notes if note.startswith("3 runs of weft 0.0.1+older; this is ")]
+    assert [note for note in notes if note == "1 run of no study"]
     assert main(["store", "prune", str(tmp_path), "--older-versions"]) == 0
     with Store(tmp_path) as store:
         assert {run.key for run in store.runs()} == set(keys[2:])

@@ -62,6 +62,7 @@ MISTAKES = [
     ("job.a.placement", "job.a.placment", 30, "unknown key 'placment' .did you mean 'placement'"),
     ("job.a.placement", "job.c.placement", 30, "job.c.placement: expected job.NAME.KEY.*a, b"),
     ("job.a.placement", "job.placement", 30, "expected job.NAME.KEY with one of the names a, b"),
+    ("job.a.placement", "placement", 30, r"placement is a key of \[\[job\]\]; expected job.NAME"),
     ('"hardware.header"', '"hardware.heder"', 33, "unknown key 'heder' .did you mean 'header'"),
     ("[study.zip]]", "[study.zipp]]", 32, "unknown key 'zipp' .did you mean 'zip'"),
     ('"$mtu" = [', '"$m-u" = [', 31, "no name of a variable; expected .name"),

@@ -55,7 +55,7 @@ def test_the_first_signal_finishes_active_runs(
     assert sorted(begun) == sorted(ended)
     stored = rows(study.store)
     assert len(stored) == len(ended) < 100
-    assert f"{100 - len(stored):,} runs are left" in said
+    assert f"{100 - len(stored):,} runs left" in said
     state = json.loads((study.store / PROGRESS).read_text())
     assert (state["ended"], state["stopping"]) == (True, True)
 
@@ -71,7 +71,7 @@ def test_a_second_signal_ends_active_runs_at_once(
     os.killpg(study.pid, signal.SIGINT)
     said = study.wait_end()
     assert "exit status 130" in said
-    assert "5 runs are left" in said
+    assert "5 runs left" in said
     assert rows(study.store) == {}
 
 
@@ -102,6 +102,7 @@ def test_progress_is_watched_from_outside(
     assert "60 runs" in study.wait_end()
     assert len(rows(study.store)) == 60
     assert main(["study", str(study.file), "--watch"]) == 0
+    assert "nothing computes in " in capsys.readouterr().out
 
 
 def test_a_killed_process_is_reported_by_those_who_watch(

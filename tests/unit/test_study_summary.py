@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 from scipy import stats
 from tests.studies import ENGINES, FABRICS, LOADS, MEASURES, study, with_failures
 
+from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.report.statistics import holm
 from weft.report.study_data import StudyData
 from weft.report.study_summary import chosen, summary
 from weft.report.study_text import (
+    Shown,
     answers,
     completeness,
     digits,
@@ -266,3 +269,19 @@ def test_numbers_as_text() -> None:
     row = {"ratio": 1.5, "ratio_low": 1.25, "ratio_high": 1.75}
     assert ratio_text(row) == "1.500 (1.250 to 1.750)"
     assert ratio_text(row | {"ratio_low": None}) == "1.500"
+
+
+def test_a_wide_interval_has_plain_numbers() -> None:
+    data = study()
+    wide = pl.col("makespan_ns") * pl.lit(2.0) ** (pl.col("run") * 7 % 11)
+    text = " ".join(sentences(replace(data, runs=data.runs.with_columns(wide))))
+    assert "e+" not in text
+    assert re.search(r"interval [+−][\d.,]+ % to \+[\d,]{3,} %", text)
+
+
+def test_shares_and_single_runs_have_no_odd_units() -> None:
+    assert with_interval(0.5, 0.1, Shown("uniform", "share", 1.0)) == "0.50 ± 0.10"
+    assert count_text(1, "run") == "1 run"
+    assert count_text(2000, "study") == "2,000 studies"
+    assert with_status(20, "does not fit") == "20 do not fit"
+    assert with_status(1, "does not fit") == "1 does not fit"

@@ -18,6 +18,7 @@ from weft.core.errors import InputError
 from weft.core.registry import Entry, convert
 from weft.core.signals import ended_by
 from weft.papers import paper
+from weft.runs.store import INDEX
 from weft.runs.typed import Results
 
 #: Type of a study's option -> type on the command line. Other options are text; a list has commas.
@@ -52,6 +53,11 @@ def _command(entry: Entry) -> Callable[..., int]:
         sys.stdout.write(study.text().rstrip("\n") + "\n")
         for path in study.files:
             print(path)
+        if store is not None and not (store / INDEX).exists() and not given("--quiet"):
+            print(
+                f"weft: {store} is not written: with these options no runs are kept",
+                file=sys.stderr,
+            )
         if study.partial:
             word, status = ended_by()
             print(f"weft: {word}: {study.partial}; the study is partial", file=sys.stderr)

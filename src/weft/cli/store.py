@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from weft.cli.machine_output import emit
 from weft.cli.whole import Whole
+from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.runs.listing import ListedRun, list_runs, list_studies, named_run
 from weft.runs.store import Store, StoredRun
@@ -105,7 +106,7 @@ def ls_command(
         for run in found.runs
     ]  # fmt: skip
     print("\n".join(columns_text(head, rows, [name in numbers for name in head])))
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(found.statuses.items()))
+    counts = _counts(found.statuses)
     shown = f"{len(rows):,} of " if len(rows) < found.total else ""
     print(
         f"study {found.study}: {shown}{count_text(found.total, 'run')}"
@@ -122,7 +123,7 @@ def _list_studies(store: Store) -> None:
     rows = [
         [
             each.name, each.command, f"{each.runs:,}",
-            ", ".join(f"{count:,} {status}" for status, count in sorted(each.statuses.items())),
+            _counts(each.statuses),
             _age(each.changed_s, now), each.file,
         ]
         for each in listed
@@ -132,6 +133,10 @@ def _list_studies(store: Store) -> None:
         print(line)
     if alone:
         print(f"{count_text(alone, 'run')} of no study")
+
+
+def _counts(statuses: Mapping[str, int]) -> str:
+    return ", ".join(with_status(count, status) for status, count in sorted(statuses.items()))
 
 
 def _axis(run: ListedRun, axis: str) -> str:
@@ -254,9 +259,10 @@ def _show_table(store: Store, run: StoredRun, name: str, output: Path | None) ->
     check_files(("--output", output, (".csv", ".parquet")))
     found = store.table(run.key, name)
     if found is None:
-        known = ", ".join(run.tables) or "none"
+        known = ", ".join(run.tables)
         raise InputError(
-            f"the run has no table {name!r}{did_you_mean(name, run.tables)}; it has {known}"
+            f"the run has no table {name!r}{did_you_mean(name, run.tables)}; it has "
+            + (known or f'none: study.tables = ["{name}"] in the file of a study keeps tables')
         )
     emit(table=found)
     if output is not None:
@@ -379,12 +385,6 @@ def prune_command(
     print(f"{word} {count_text(len(keys), 'run')} and {count_text(len(files), 'file')} of no run")
     _print_few(keys)
     _print_few([str(path) for path in files])
-
-
-def count_text(count: int, noun: str) -> str:
-    """Return a number and a noun: ``1 run``, ``2,000 runs``, ``3 studies``."""
-    plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def _print_few(lines: Sequence[str]) -> None:

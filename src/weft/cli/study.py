@@ -18,6 +18,7 @@ from weft.cli.machine_output import emit
 from weft.cli.study_progress import Display, spent_text
 from weft.cli.study_progress import watch as show_progress
 from weft.cli.study_text import show_study
+from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.core.pool import cores
 from weft.core.signals import ended_by
@@ -156,7 +157,7 @@ def study_command(
     write = not collect or (folder / INDEX).exists()
     if file is None:
         with Store(folder, write=write) as opened:
-            print(f"collected {_collect(opened):,} results of jobs")
+            print(f"collected {count_text(_collect(opened), 'result')} of jobs")
         return 0
     study = read_study(file)
     if print_resolved:
@@ -174,7 +175,7 @@ def study_command(
     cluster = None if scheduler is None else DaskCluster(scheduler, study.limits)
     with nullcontext() if cluster is None else cluster, Store(folder, write=write) as opened:
         if (collected := _collect(opened)) or collect:
-            print(f"collected {collected:,} results of jobs")
+            print(f"collected {count_text(collected, 'result')} of jobs")
         planned = plan(study, opened, retry=retry, keep_versions=keep_versions)
         for line in plan_lines(planned, folder):
             print(line, flush=True)
@@ -238,14 +239,15 @@ def _write_jobs(planned: Plan, store: Store, most: int, options: Sequence[str]) 
     folder = shares.write_plan(store.folder, planned.study.name, tasks, planned.limits, jobs)
     script = slurm.write_scripts(folder, planned.study.name, jobs, options)
     emit(jobs=jobs, folder=str(folder), script=str(script))
-    print(f"jobs: {folder} ({jobs} with up to {-(-len(tasks) // jobs):,} runs, and one to collect)")
+    each = count_text(-(-len(tasks) // jobs), "run")
+    print(f"jobs: {folder} ({jobs} with up to {each}, and one to collect)")
     return script
 
 
 def _interrupted(progress: Progress) -> int:
     """Say that a signal has ended a study, and return the exit status."""
     word, status = ended_by()
-    print(f"weft: {word}; {progress.left:,} runs are left", file=sys.stderr)
+    print(f"weft: {word}; {count_text(progress.left, 'run')} left", file=sys.stderr)
     return status
 
 
@@ -276,27 +278,29 @@ def plan_lines(planned: Plan, folder: Path) -> list[str]:
     seeds = len(study.study.seeds or ())
     varied += [f"{seeds} seeds"] * (seeds > 1)
     lines = [
-        f"study {study.name}: {len(planned.runs):,} runs of weft {study.command.name}"
+        f"study {study.name}: {count_text(len(planned.runs), 'run')} of weft {study.command.name}"
         + (f" ({', '.join(varied)})" if varied else "")
     ]
     lines += [
-        f"{count:,} runs are stored from weft {version}; they are computed again "
+        f"to compute again: {count_text(count, 'run')} of weft {version} "
         f"(--keep-versions keeps them; 'weft store check {folder} --rerun 10' says what changes)"
         for version, count in planned.older.items()
     ]
     lines += [
-        f"{count:,} runs that were {status!r} are computed again"
+        f"to compute again: {with_status(count, status)}"
         for status, count in planned.retried.items()
     ]
     same = len(planned.runs) - len({task.key for task in planned.tasks})
-    lines += [f"{same:,} runs are equal to others and are computed once"] * (same > 0)
+    lines += [f"computed once: {count_text(same, 'run')} equal to another one"] * (same > 0)
     todo = len(planned.todo)
-    lines.append(f"store {folder}: {planned.stored:,} runs are done, {todo:,} are to be computed")
+    lines.append(f"store {folder}: {count_text(planned.stored, 'run')} done, {todo:,} to compute")
     if todo and planned.seconds is None:
         lines.append("time and memory: unknown until a run of the study is stored")
     elif todo and planned.seconds is not None:
         memory = planned.memory_bytes or 0
-        rest = f"; {planned.unknown:,} runs without an estimate" if planned.unknown else ""
+        rest = (
+            f"; {count_text(planned.unknown, 'run')} without an estimate" if planned.unknown else ""
+        )
         lines.append(
             f"estimate: {clock_text(planned.seconds)} of computation, "
             f"{clock_text(planned.seconds / cores())} on {cores()} cores; up to "
@@ -323,10 +327,10 @@ def _end(planned: Plan, store: Store, progress: Progress | None) -> int:
         )
     )
     for text, number in reasons.most_common(MOST_REASONS):
-        print(f"weft: {number:,} {text}", file=sys.stderr)
+        print(f"weft: {count_text(number, 'run')} {text}", file=sys.stderr)
     if len(reasons) > MOST_REASONS:
         rest = len(reasons) - MOST_REASONS
-        print(f"weft: and {rest:,} other reasons, which the store has", file=sys.stderr)
+        print(f"weft: {count_text(rest, 'more reason')}: weft report lists them", file=sys.stderr)
     if progress is not None and progress.stopping:
         return _interrupted(progress)
     if "complete" in statuses and len(planned.runs) <= MOST_SHOWN:

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from weft.cli.machine_output import given
+from weft.core.counts import count_text
 from weft.core.words import clock_text
 from weft.runs.execute import Progress
 from weft.runs.shares import JOBS, PROGRESS_OF_SHARE, waiting_results
@@ -83,7 +84,8 @@ def spent_text(progress: Progress) -> str:
     """Return how long a study took and at what rate."""
     done = sum(progress.done.values())
     spent = time.time() - progress.began_s
-    return f"computed {done:,} runs in {clock_text(spent)} ({done / max(spent, 1e-9):.3g} runs/s)"
+    rate = done / max(spent, 1e-9)
+    return f"computed {count_text(done, 'run')} in {clock_text(spent)} ({rate:.3g} runs/s)"
 
 
 def watch(folder: Path) -> bool:
@@ -124,7 +126,10 @@ def watch(folder: Path) -> bool:
                 file=sys.stderr,
             )
             return False
-        return _watch_jobs(folder, display)
+        whole = _watch_jobs(folder, display)
+    if whole and not given("--quiet"):
+        print(f"nothing computes in {folder} now; weft store ls lists its runs")
+    return whole
 
 
 def _watch_jobs(folder: Path, display: Display) -> bool:
@@ -137,7 +142,7 @@ def _watch_jobs(folder: Path, display: Display) -> bool:
             break
         done, runs = sum(map(_done, jobs)), sum(state["runs"] for state in jobs)
         rate = sum(state["rate"] or 0.0 for state in active)
-        text = f"{done:,} of {runs:,} runs in {len(jobs)} jobs, of which {len(active)} compute"
+        text = f"{done:,} of {runs:,} runs; {len(active)} of {count_text(len(jobs), 'job')} active"
         if rate:
             text += f"; {rate:.3g} runs/s; about {clock_text((runs - done) / rate)} left"
         display.show(text, done, runs)
@@ -150,7 +155,7 @@ def _watch_jobs(folder: Path, display: Display) -> bool:
         )
     waiting = len(waiting_results(folder))
     if waiting:
-        print(f"{waiting:,} results of jobs are not collected yet; 'weft study --collect' does so")
+        print(f"to collect: {count_text(waiting, 'result')} of jobs; see weft study --collect")
     return not silent
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.report.labels import short_names
 from weft.report.layout import layout
@@ -102,7 +103,7 @@ def fabrics(made: Summary) -> tuple[dict[str, Any], list[str]]:
         every[link[inside]] = found[1][inside]
         cable = every.reshape(-1, 2).max(axis=1)[drawings[fabric.digest]["cables"]]
         loads[point] = {"fabric": fabric.digest, "load": [rounded(v, 4) for v in cable]}
-    notes = [f"{len(large)} fabrics have more than {MOST_CABLES:,} cables and are not drawn."]
+    notes = [f"Not drawn: {count_text(len(large), 'fabric')} of more than {MOST_CABLES:,} cables."]
     if not loads:
         return {}, notes if large else []
     # Texts of cables name both ends, so the numbers of cables are not needed any more.

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from weft.core.columns import Column, frame, frame_of_rows
+from weft.core.counts import with_status
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.report.statistics import CONFIDENCE, Array, averaged, compared, holm, spread
@@ -345,16 +346,11 @@ def _notes(runs: pl.DataFrame, shape: tuple[int, int]) -> tuple[str, ...]:
     for each, count in zip(absent, listed.tolist(), strict=True):
         if count < shape[1]:
             each["missing"] = shape[1] - count
-        parts = ", ".join(counted(number, status) for status, number in each.items())
+        parts = ", ".join(with_status(number, status) for status, number in each.items())
         notes.append(
             f"{shape[1] - sum(each.values())} of {shape[1]} runs: {parts}" if parts else ""
         )
     return tuple(notes)
-
-
-def counted(number: int, status: str) -> str:
-    """Return a number of runs with their status."""
-    return f"{number:,} {'do not fit' if number > 1 and status == 'does not fit' else status}"
 
 
 def _unfinished(data: StudyData) -> pl.DataFrame:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from weft.core.counts import count_text, with_status
 from weft.report.study_data import Measure, StudyData
-from weft.report.study_summary import Summary, counted
+from weft.report.study_summary import Summary
 
 #: Units of names that a label leaves out.
 _SUFFIX = re.compile(r"_(ns|ps|us|ms|s|bytes|gbps|usd|eur|w|kw|m|cycles)$")
@@ -66,7 +67,7 @@ def digits(value: float | None, most: int = 4) -> str:
 
 def with_interval(mean: float | None, half: float | None, scale: Shown) -> str:
     """Return a mean with the half-width of its interval, which has two significant digits."""
-    unit = f" {scale.unit}" if scale.unit else ""
+    unit = f" {scale.unit}" if scale.unit not in ("", "share") else ""
     if mean is None:
         return "–"
     if half is None or not half > 1e-9 * abs(mean):
@@ -111,7 +112,7 @@ def question(made: Summary) -> str:
     count = len(made.labels)
     text = (
         f"The study runs weft {made.data.command} and varies {varied}{seeds if count else ''}: "
-        f"{count:,} point{'s' * (count != 1)} and {len(made.data.runs):,} runs."
+        f"{count_text(count, 'point')} and {count_text(len(made.data.runs), 'run')}."
     )
     if made.data.baseline:
         absent = ", but no run is compared with it" if made.uncompared else ""
@@ -136,9 +137,9 @@ def completeness(made: Summary) -> str:
     done = int((made.data.runs["status"] == "complete").sum())
     without = sum(1 for note in made.notes if note)
     if done == total and not without:
-        return f"All {total:,} runs are complete.{same}"
+        return (f"All {total:,} runs are complete." if total > 1 else "The run is complete.") + same
     groups = made.unfinished.group_by("status", maintain_order=True).agg(pl.col("runs").sum())
-    parts = [counted(count, status) for status, count in groups.iter_rows()]
+    parts = [with_status(count, status) for status, count in groups.iter_rows()]
     of = f"{done:,} of {total:,} runs are complete" + (f": {', '.join(parts)}" if parts else "")
     return (
         f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
@@ -219,13 +220,13 @@ def _gap(row: Mapping[str, Any]) -> str:
     if row["ratio_low"] is None or _exact(row):
         return f"{_percent(abs(more))} {'higher' if more > 0 else 'lower'}"
     ends = (row["ratio_low"] - 1, row["ratio_high"] - 1)
-    signed = " to ".join(f"{100 * end:+.2g} %".replace("-", "−") for end in ends)
+    signed = " to ".join(("−" if end < 0 else "+") + _percent(abs(end)) for end in ends)
     word = "higher" if more > 0 else "lower"
     return f"{_percent(abs(more))} {word} (95 % interval {signed})"
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:,.0f} %"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:,.0f} %"
 
 
 def _listed(parts: list[str]) -> str:

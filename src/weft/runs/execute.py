@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from weft.core.counts import with_status
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.core.pool import held_signals
@@ -186,4 +187,6 @@ def execute(
 
 def counts(statuses: Mapping[str, int]) -> str:
     """Return the statuses of runs in words: ``12 complete, 1 failed``."""
-    return ", ".join(f"{number:,} {status}" for status, number in Counter(statuses).most_common())
+    return ", ".join(
+        with_status(number, status) for status, number in Counter(statuses).most_common()
+    )

@@ -122,7 +122,8 @@ def read_share(folder: Path, number: int) -> Share:
         raise InputError("is not a whole plan of runs of weft", file=path)
     if made_by != build():
         raise InputError(
-            f"was made by weft {made_by}, but this is {build()}; results of two versions would mix",
+            f"was made by weft {made_by}, but this is {build()}; expected one version: "
+            "write the jobs again with weft study FILE --sbatch",
             file=path,
         )
     if not 0 <= number < shares:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.core.counts import count_text
 from weft.runs.executors import Executor, Limits, packed
 from weft.runs.listing import check_statuses
 from weft.runs.store import Store, StoredRun, StoreError
@@ -54,11 +55,13 @@ def check(store: Store) -> Findings:
         found.notes.append(f"study {study}: {missing:,} of {runs:,} runs are not computed yet")
     for version, count in store.query("SELECT build, count(*) FROM runs GROUP BY 1 ORDER BY 1"):
         if version != build():
-            found.notes.append(f"{count:,} runs are of weft {version}; this is {build()}")
+            found.notes.append(f"{count_text(count, 'run')} of weft {version}; this is {build()}")
     if alone := len(removable(store, alone=True)):
-        found.notes.append(f"{alone:,} runs belong to no study")
+        found.notes.append(f"{count_text(alone, 'run')} of no study")
     if left := store.files_of_no_run():
-        found.notes.append(f"{len(left):,} files belong to no run; 'weft store prune' removes them")
+        found.notes.append(
+            f"{count_text(len(left), 'file')} of no run; 'weft store prune' removes them"
+        )
     return found
 
 
@@ -76,7 +79,8 @@ def _check_inputs(store: Store, found: Findings) -> None:
         reason = changed_inputs({name: digest}).get(name)
         if reason is None:
             continue
-        used = f"{needed or runs:,} runs{'' if needed else ' of no study'}, such as {first[:8]}"
+        of = "" if needed else " of no study"
+        used = f"{count_text(needed or runs, 'run')}{of}, such as {first[:8]}"
         if reason == "has changed" and needed:
             found.faults.append(f"{name}: has changed since it was read by {used}")
         else:

@@ -10,6 +10,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
@@ -208,6 +209,13 @@ class _Reader:
                     several = False
                     continue
                 first = number == 0
+                inner = _tables_with(part, known)
+                if inner is not None:
+                    raise self._fail(
+                        f"{'.'.join(path)} is a key of [[{inner}]]; expected {inner}.NAME.{part}, "
+                        f"or {inner}.{part} if there is one {inner}",
+                        where,
+                    )
                 raise self._fail(
                     f"{'.'.join(path[:number])}{': ' * (not first)}unknown key {part!r}"
                     f"{did_you_mean(part, known)}; expected one of {', '.join(known)}"
@@ -356,6 +364,15 @@ def is_list_of_tables(hint: Any) -> bool:
     if get_origin(hint) in {Annotated, Union, UnionType}:
         return any(map(is_list_of_tables, get_args(hint)))
     return get_origin(hint) is tuple and table_in(hint) is not None
+
+
+def _tables_with(key: str, fields: Mapping[str, FieldInfo]) -> str | None:
+    """Return the name of the list of tables that has a key; None if there is none."""
+    for name, field in fields.items():
+        table = table_in(field.annotation)
+        if table is not None and is_list_of_tables(field.annotation) and key in table.model_fields:
+            return name
+    return None
 
 
 def _is_free(hint: Any) -> bool:

@@ -117,7 +117,7 @@ class StudyApp {
     const stat = (title, name, more = {}) => ({ key: name, title, of: (point) => this.value(measure, name, point), text: show(name), numeric: true, ...more });
     const range = (point) => {
       const [ratio, low, high] = ["ratio", "ratio_low", "ratio_high"].map((name) => this.value(measure, name, point));
-      return Number.isFinite(ratio) ? ratio.toFixed(3) + (Number.isFinite(low) ? ` (${low.toFixed(3)} to ${high.toFixed(3)})` : "") : "–";
+      return Number.isFinite(ratio) ? ratio.toFixed(3) + (!Number.isFinite(low) ? "" : high - low < 1e-9 ? " (every seed)" : ` (${low.toFixed(3)} to ${high.toFixed(3)})`) : "–";
     };
     return [
       { key: "point", title: "Point", of: (point) => point, text: (point) => String(point + 1), numeric: true },

@@ -1,0 +1,14 @@
+"""Counts in messages: a number with its noun, or with the status of runs."""
+
+from __future__ import annotations
+
+
+def count_text(count: int, noun: str) -> str:
+    """Return a number and a noun: ``1 run``, ``2,000 runs``, ``3 studies``."""
+    plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def with_status(count: int, status: str) -> str:
+    """Return a number of runs with their status: ``2 complete``, ``2 do not fit``."""
+    return f"{count:,} {'do not fit' if count != 1 and status == 'does not fit' else status}"
