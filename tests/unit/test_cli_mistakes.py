@@ -73,10 +73,12 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
         needed = ("log",)
     if words[0] == "place-io":
         needed = ("--io-nodes", "2")
+    fabric = () if words[0] == "topologies" else ("nothing",)
     for name, kinds in numbers.items():
         kind = "a whole number" if int in kinds else "a number"
         for value in ("abc", "", *(("1.5", "1e3", "-0.5") if int in kinds else ())):
-            message = failure(capsys, *words, "nothing", *needed, name, value)
+            hosts = ("--hosts", "8") if words[0] == "topologies" and name != "--hosts" else ()
+            message = failure(capsys, *words, *fabric, *needed, *hosts, name, value)
             assert message == f"{name}: {value!r} does not fit: expected {kind}"
     if words[0] in {"simulate", "cost", "compare", "place-io"}:
         assert len(numbers) >= 4

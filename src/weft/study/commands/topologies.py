@@ -138,7 +138,13 @@ def _seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) 
     tables={},
     files=("prices", "workload"),
     seeded=_seeded,
-    example={"hosts": 12, "radix": 8, "family": "torus", "workload": "shift"},
+    example={
+        "hosts": 12,
+        "radix": 8,
+        "family": "torus",
+        "workload": "shift",
+        "placement": "random",
+    },
 )
 def machine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Measure a machine under a workload, as `weft topologies` does."""
