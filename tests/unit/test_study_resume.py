@@ -103,7 +103,7 @@ def test_another_version_is_named_and_its_results_are_computed_again_or_kept(
     monkeypatch.setattr("weft.study.plan.build", lambda: "9.9.9+later")
     after = planned(folder)
     assert (len(after.todo), sum(after.older.values())) == (12, 12)
-    (line,) = [line for line in plan_lines(after, folder / "store") if "stored from weft" in line]
+    (line,) = [line for line in plan_lines(after, folder / "store") if "to compute again" in line]
     assert "--keep-versions" in line
     assert "weft store check" in line
     assert list(planned(folder, keep_versions=True).todo) == []
