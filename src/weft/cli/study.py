@@ -39,13 +39,13 @@ from weft.study.spec import StudyFile, read_study
 MOST_SHOWN = 20_000
 #: Exit status if a run has no complete result and fits.
 NOT_WHOLE = 1
-#: Options of which one says where and another what.
+#: Pairs of options that may be given together; other pairs exclude each other.
 TOGETHER = (
     {"--workers", "--share"}, {"--workers", "--dry-run"}, {"--scheduler", "--dry-run"},
 )  # fmt: skip
 #: Reasons of runs without a result that are printed.
 MOST_REASONS = 5
-#: Largest number of jobs of an array by default, and the largest that Slurm allows as it comes.
+#: Largest number of jobs of an array by default, and the largest by Slurm's default MaxArraySize.
 JOBS, MOST_JOBS = 16, 1001
 
 

@@ -25,7 +25,7 @@ from weft.runs.store import PROGRESS, Store, writer
 LINE_S = 10.0
 #: Seconds between two looks at the progress of another process.
 LOOK_S = 0.5
-#: Seconds without a sign of life after which a job is reported as silent.
+#: Seconds without an update after which a job is reported.
 SILENT_S = 120.0
 
 

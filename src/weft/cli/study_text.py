@@ -24,7 +24,7 @@ from weft.report.study_text import (
 
 #: Number of rows of a table that are printed; files have all of them.
 MOST_ROWS = 40
-#: Letters of a reason that are printed; the page and the files have all of them.
+#: Number of characters of a reason that are printed; the page and the files have all of them.
 MOST_LETTERS = 160
 
 

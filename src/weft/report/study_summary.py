@@ -295,7 +295,7 @@ def label(values: Mapping[str, str]) -> str:
     )
 
 
-#: Letters by which reasons are alike.
+#: Number of first characters that are equal in reasons that are listed together.
 _ALIKE = 60
 _BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none", re.IGNORECASE)
 

@@ -69,7 +69,7 @@ class Progress:
         return self.runs - self.stored - sum(self.done.values())
 
     def rate(self) -> float | None:
-        """Return the runs per second of late; None before the first."""
+        """Return the rate of the last runs in runs per second; None before the first."""
         spent = time.monotonic() - self._times[0]
         return (len(self._times) - 1) / spent if len(self._times) > 1 and spent > 0 else None
 

@@ -1,8 +1,9 @@
 """Runs that are shared among jobs with nothing but a file system in common, and their collection.
 
 No job but the collecting one opens the index of the store. The plan is a file with a line for each
-run; a share is every so-many-th line. A result is one file in the folder ``incoming`` of the store,
-written to a temporary name and renamed: the row of the run as a line of JSON, then its tables.
+run; share i of n has the lines i, i + n, i + 2n and so on. A result is one file in the folder
+``incoming`` of the store, written to a temporary name and renamed: the row of the run as a line of
+JSON, then its tables.
 """
 
 from __future__ import annotations

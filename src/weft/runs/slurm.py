@@ -108,7 +108,7 @@ def check_sbatch() -> None:
 
 
 def submit(script: Path) -> list[str]:
-    """Submit the jobs of a plan, and return what sbatch said.
+    """Submit the jobs of a plan, and return the lines that sbatch printed.
 
     Raises
     ------
