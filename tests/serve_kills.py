@@ -24,7 +24,7 @@ FABRIC = "xgft:2;4,4;1,4"
 HOLDERS = 4
 PHASES = [f"p{number}" for number in range(4)]
 #: The log begins anew again and again during a run.
-KEEP_LOG_S = 5.0
+KEEP_LOG_S = 1.0
 #: Leases do not end during a run.
 LEASE_S = 86400.0
 Answer = tuple[int, Any]

@@ -87,6 +87,8 @@ def opened(path: Path, rules: Rules | None = None) -> Store:
 class Caller:
     """A client of a service in this process; time of tasks passes only during calls."""
 
+    keeper: Keeper
+
     def __init__(self, runner: asyncio.Runner, app: FastAPI, host: str) -> None:
         self._runner = runner
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -148,12 +150,15 @@ def served(
         access = Access(store.tokens(), required=required, limits=limits, hosts=hosts)
         access.add("", ROOT)
         service = Service(the_fabric(), store, SETTINGS, rules or Rules())
-        app = application_of(Keeper(service), access)
+        keeper = Keeper(service)
+        app = application_of(keeper, access)
         with asyncio.Runner() as runner:
             life = app.router.lifespan_context(app)
             runner.run(life.__aenter__())
             try:
-                yield Caller(runner, app, client_host), service
+                caller = Caller(runner, app, client_host)
+                caller.keeper = keeper
+                yield caller, service
             finally:
                 runner.run(life.__aexit__(None, None, None))
     finally:

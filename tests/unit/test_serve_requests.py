@@ -122,7 +122,7 @@ def test_paths_are_those_of_the_grant_although_the_key_is_withdrawn_meanwhile(
             loop.call_soon_threadsafe(withdrawn)
 
     monkeypatch.setattr(service.store, "record", slow)
-    monkeypatch.setattr(service, "_make_missing", lambda: None)
+    monkeypatch.setattr(caller.keeper, "_make_missing", lambda: None)
     # The phase is looked at after the grant: by then there is no key any more.
     body = {"paths": True}
     answer = caller.call("POST", f"{A}/keys/p/request", body, token=token).json()
@@ -135,13 +135,14 @@ def test_a_client_that_leaves_while_it_waits_gets_no_key(
     one: Two, monkeypatch: pytest.MonkeyPatch, leaves: bool
 ) -> None:
     caller, service, _ = one
-    make, go_on = service._makers.run, asyncio.Event()
+    makers, go_on = caller.keeper._makers, asyncio.Event()
+    make = makers.run
 
     async def slow(*arguments: Any, **more: Any) -> Any:
         await go_on.wait()
         return await make(*arguments, **more)
 
-    monkeypatch.setattr(service._makers, "run", slow)
+    monkeypatch.setattr(makers, "run", slow)
     caller.call("POST", "/v1/applications", {**PLACE, "name": "b"}, token=ROOT)
     path = "/v1/applications/b/keys/p/request"
     messages = [{"type": "http.request", "body": b'{"wait_s": 60}'}]

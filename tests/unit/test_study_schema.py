@@ -19,7 +19,7 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 NAMES = (
     "has no option", "did you mean '", "job.NAME", "needs size", "twice", "one length", "varies",
     "variable", "cycle", "no file", "nowhere", "requires level", "no value", "excluded", "size:",
-    "size", "nothing called", "hardware, mtu",
+    "size", "nothing called", "hardware, mtu", "another name", "of their own",
 )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def test_a_collection_is_not_whole_while_results_are_of_another_version(
     monkeypatch.setattr("weft.study.plan.build", lambda: "0.2.0+00000000")
     capsys.readouterr()
     assert main(["study", str(file), "--collect"]) == 1
-    assert "1 are to be computed" in capsys.readouterr().out
+    assert "0 runs done, 1 to compute" in capsys.readouterr().out
 
 
 def test_a_plan_keeps_any_text(tmp_path: Path) -> None:
