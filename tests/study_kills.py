@@ -109,6 +109,7 @@ def _run_kills(
         log.unlink(missing_ok=True)
         pid = start(workers)
         counts["sessions"] += 1
+        struck = 0
         began = time.monotonic()
         until = began + dice.uniform(0, 1.1 * long_s[min(workers, 2)])
         # Workers die, too: at most two, since a run whose worker dies three times is given up.
@@ -117,14 +118,15 @@ def _run_kills(
             if found := children(pid):
                 with suppress(ProcessLookupError):
                     os.kill(dice.choice(found), signal.SIGKILL)
-                    counts["kills"] += 1
-                    counts["workers"] += 1
+                    struck += 1
+        counts["kills"] += struck
+        counts["workers"] += struck
         wait_until(pid, until)
-        if not state_of(pid):  # how long it takes depends on what else the machine does
-            long_s[min(workers, 2)] = time.monotonic() - began
-        else:
+        if state_of(pid):
             end(pid, group=dice.random() < 0.3)
             counts["kills"] += 1
+        elif not had:  # how long a whole study takes depends on what else the machine does
+            long_s[min(workers, 2)] = time.monotonic() - began
         # The next study may begin at once: workers end soon after their main process.
         now = rows(store) if (store / "index.sqlite").exists() and _is_store(store) else {}
         for key, row in had.items():
@@ -132,7 +134,7 @@ def _run_kills(
         for key, row in now.items():
             assert row == whole[key], f"different: {key}"
         lost = len(logged(log)[1]) - (len(now) - len(had))
-        assert lost <= _AHEAD * max(workers, 1) + counts["workers"], (lost, workers)
+        assert lost <= _AHEAD * (max(workers, 1) + struck), (lost, workers)
         counts["runs"] += len(now) - len(had)
         counts["lost"] += max(lost, 0)
         had = now
