@@ -8,8 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+#: Longest wait for what must happen, in seconds. Only a fault takes as long, on any machine.
+PATIENCE_S = 600.0
+
+
+def wait_for(is_so: Callable[[], object], said: Callable[[], str] = str) -> None:
+    """Wait until something is so; `said` returns what a failure shows."""
+    limit_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < limit_s, said()
+        time.sleep(0.01)
 
 
 def left_of(session: int) -> list[int]:

@@ -9,12 +9,12 @@ import socket
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.processes import Starter, end, left_of, state_of
+from tests.processes import PATIENCE_S, Starter, end, left_of, state_of, wait_for
 from weft import fabric
 from weft.routing_keys.network import key_network
 from weft.service.ledger import Ledger
@@ -46,7 +46,9 @@ class Client:
         """Return status and answer of a request; raise `Lost` if there is none."""
         try:
             if self.connection is None:
-                self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                self.connection = http.client.HTTPConnection(
+                    "127.0.0.1", self.port, timeout=PATIENCE_S
+                )
             text = None if body is None else json.dumps(body)
             headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
             self.connection.request(method, path, text, headers)
@@ -85,18 +87,16 @@ class Process:
         starter.last = [self.pid]
         self.port = port
 
-    def wait_ready(self, limit_s: float = 120.0) -> None:
+    def wait_ready(self) -> None:
         """Wait until the service answers."""
-        end = time.monotonic() + limit_s
-        while time.monotonic() < end:
+
+        def answers() -> bool:
             assert state_of(self.pid), self.said()
-            try:
-                with closing(Client(self.port, "")) as client:
-                    if client.call("GET", "/v1/health")[0] == 200:
-                        return
-            except Lost:
-                time.sleep(0.01)
-        raise AssertionError(f"weft serve does not answer: {self.said()}")
+            with suppress(Lost), closing(Client(self.port, "")) as client:
+                return client.call("GET", "/v1/health")[0] == 200
+            return False
+
+        wait_for(answers, self.said)
 
     def said(self) -> str:
         """Return what it has printed."""
@@ -333,12 +333,7 @@ def _run_kills(
     service.kill(group=False)
     for each in (administrator, placer.client, *(holder.client for holder in holders)):
         each.close()
-    end = time.monotonic() + 15
-    while (left := [pid for each in (*sessions, service.pid) for pid in left_of(each)]) and (
-        time.monotonic() < end
-    ):
-        time.sleep(0.1)
-    assert not left, f"processes are left: {left}"
+    wait_for(lambda: not any(map(left_of, (*sessions, service.pid))))
     return {
         "kills": len(sessions), "events": last, "in the log": events,
         "answers": sum(each.answers for each in holders),
@@ -367,7 +362,7 @@ def _check_replay(folder: Path, store: Path, administrator: Client) -> tuple[int
     while True:
         last = json.loads(lines[-1])["number"] if lines else 0
         with_token = {"Authorization": f"Bearer {administrator.token}"}
-        connection = http.client.HTTPConnection("127.0.0.1", administrator.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", administrator.port, timeout=PATIENCE_S)
         connection.request("GET", f"/v1/log?after={last}&limit=10000", headers=with_token)
         text = connection.getresponse().read().decode()
         connection.close()

@@ -7,17 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import wait_for
 from weft.client import Client
 from weft.core.errors import WeftError
 
 #: Seconds for the service to start (kernels may have to be compiled) and to end.
-START_S, END_S = 240, 30
+END_S = 60
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,10 @@ class Served:
 
     def wait_ready(self, application: str) -> None:
         """Wait until no key of an application is being made."""
-        deadline = time.monotonic() + START_S
         with self.client() as client:
-            while any(key.state == "making" for key in client.application(application).keys):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_for(lambda: all(
+                key.state != "making" for key in client.application(application).keys
+            ))  # fmt: skip
 
 
 def free_port() -> int:
@@ -110,13 +109,14 @@ def serving(
 def _wait_healthy(
     url: str, certificate: Path | None, process: subprocess.Popen[str], log: Path
 ) -> None:
-    deadline = time.monotonic() + START_S
     with Client(url, timeout_s=5, ca_file=certificate) as client:
-        while True:
+
+        def healthy() -> bool:
             assert process.poll() is None, log.read_text()
             try:
                 client.health()
-                return
             except WeftError:
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.05)
+                return False
+            return True
+
+        wait_for(healthy, log.read_text)

@@ -12,7 +12,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.processes import Starter, end, left_of, state_of
+from tests.processes import Starter, end, left_of, state_of, wait_for
 from tests.study_runs import logged, prepared, quick_file
 from weft.runs.store import Store, StoreError
 
@@ -86,10 +86,7 @@ def _run_kills(
         return pid
 
     def wait(pid: int) -> None:
-        until = time.monotonic() + 120
-        while state_of(pid):
-            assert time.monotonic() < until, said.read_text()
-            time.sleep(0.005)
+        wait_for(lambda: not state_of(pid), said.read_text)
 
     # The uninterrupted study, and how long it takes.
     long_s = {}
@@ -147,12 +144,7 @@ def _run_kills(
     assert rows(store) == whole
     with Store(store) as opened:
         assert opened.files_of_no_run() == []
-    until = time.monotonic() + 15
-    while (left := [each for pid in starter.last for each in left_of(pid)]) and (
-        time.monotonic() < until
-    ):
-        time.sleep(0.05)
-    assert not left, f"processes are left: {left}"
+    wait_for(lambda: not any(map(left_of, starter.last)))
     # A worker that Python is just starting complains that its parent has gone.
     assert "src/weft/" not in said.read_text(), said.read_text()
     return counts

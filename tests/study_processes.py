@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.processes import Starter, left_of, state_of
+from tests.processes import Starter, left_of, state_of, wait_for
 from tests.study_kills import rows
 from tests.study_runs import LOG
 from weft.cli import main
@@ -48,18 +47,16 @@ class Study:
 
     def wait(self, for_what: Callable[[], object]) -> None:
         """Wait until something is so; the process must not end before."""
-        limit = time.monotonic() + 60
-        while not for_what():
-            assert state_of(self.pid), self.said
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.01)
+
+        def so_or_ended() -> object:
+            return for_what() or not state_of(self.pid)
+
+        wait_for(so_or_ended, lambda: self.said)
+        assert for_what(), self.said
 
     def wait_end(self) -> str:
         """Wait until the process and its workers have ended; return what it said."""
-        limit = time.monotonic() + 60
-        while left_of(self.pid):
-            assert time.monotonic() < limit, self.said
-            time.sleep(0.01)
+        wait_for(lambda: not left_of(self.pid), lambda: self.said)
         return self.said
 
     @property

@@ -19,7 +19,7 @@ from weft.report.comparison_page import write_comparison_page
 from weft.report.summary import busiest_links, scope_of
 
 #: Time limit for a page, far more than any page needs.
-LIMIT_MS = 60_000
+LIMIT_MS = 300_000
 expect.set_options(timeout=LIMIT_MS)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"

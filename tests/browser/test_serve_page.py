@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import LIMIT_MS
+from tests.processes import PATIENCE_S, wait_for
 from tests.serve_runs import free_port, serving
 from weft.service.page import rendered
 
@@ -31,7 +32,7 @@ def served(folder: Path, port: int, *, tokens: bool = False) -> Iterator[tuple[h
     with serving(FABRIC, folder, tokens=tokens, port=port) as running:
         token = running.admin_token or ""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
+        with httpx.Client(base_url=running.url, headers=headers, timeout=PATIENCE_S) as client:
             yield client, token
 
 
@@ -58,12 +59,12 @@ def place(client: httpx.Client, name: str, hosts: list[int]) -> None:
     """Place an application, and wait for its keys."""
     body = {"name": name, "hosts": [f"h{host}" for host in hosts], "phases": PHASES}
     assert client.post("/v1/applications", json=body).status_code == 201
-    for _ in range(600):
+
+    def ready() -> bool:
         keys = client.get(f"/v1/applications/{name}").json()["keys"]
-        if all(key["state"] == "ready" for key in keys):
-            return
-        time.sleep(0.1)
-    raise AssertionError(keys)
+        return all(key["state"] == "ready" for key in keys)
+
+    wait_for(ready)
 
 
 def change(client: httpx.Client, name: str, phase: str, what: str) -> None:
@@ -125,18 +126,18 @@ def test_the_page_follows_the_service(browser: Browser, tmp_path: Path) -> None:
         assert f"{state['base_contention']} on the base" in largest
 
         # Changes are announced in one sentence, not at every change.
-        expect(tab.locator("#said")).to_contain_text("granted", timeout=15_000)
+        expect(tab.locator("#said")).to_contain_text("granted", timeout=LIMIT_MS)
         change(client, "even", "shift-1", "done")
         change(client, "odd", "shift-4", "done")
         expect(tab.locator("#grants tr")).to_have_count(2)
         expect(tab.locator("#said")).to_contain_text(
-            "even/shift-1 given back, odd/shift-4 given back", timeout=15_000
+            "even/shift-1 given back, odd/shift-4 given back", timeout=LIMIT_MS
         )
         # A request that changes nothing is answered when the wait is over, not before.
         version = client.get("/v1/state").json()["version"]
         start = time.monotonic()
         client.get("/v1/state", params={"after": version, "wait_s": 1.5})
-        assert 1.5 <= time.monotonic() - start < 5
+        assert time.monotonic() - start >= 1.5
 
         # While the page pauses, it shows what was.
         tab.click("#pause")

@@ -11,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.oracle.tools import require_tools
+from tests.processes import PATIENCE_S
 
 from weft.contention.measurements import MEASUREMENT_COLUMNS, read_measurements
 from weft.contention.recovery import recover_penalties
 
 pytestmark = pytest.mark.oracle
-
-#: Time limit of a run in seconds; with few cores most of the time is spent on imports.
-LIMIT = 120
 
 
 #: Runs the program with clocks that differ by 1,000 s from one process to the next.
@@ -49,7 +47,7 @@ def measure(processes: int, *words: str, folder: Path) -> subprocess.CompletedPr
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=PATIENCE_S,
         check=False,
     )
 

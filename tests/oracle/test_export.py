@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.oracle.tools import LIMIT, require_tools, simulator
+from tests.oracle.tools import require_tools, simulator
+from tests.processes import PATIENCE_S
 
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable
@@ -311,12 +312,12 @@ def test_the_commands_of_the_readme_load_and_revert_the_tables(
             start_new_session=True,
         )
         try:
-            output, errors = process.communicate(timeout=LIMIT)
+            output, errors = process.communicate(timeout=PATIENCE_S)
         finally:
             # OpenSM does not end when its simulator has ended.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(LIMIT)
+            process.wait(PATIENCE_S)
     assert process.returncode == 0, f"{output}\n{errors}"
     printed = output.splitlines()
     assert printed[0] == str(fabric.num_switches)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.oracle.tools import LIMIT, require_tools, simulator
+from tests.oracle.tools import require_tools, simulator
+from tests.processes import PATIENCE_S
 
 from weft.core.units import RATE_NAMES
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
@@ -32,7 +33,7 @@ def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) ->
             env=environment,
             capture_output=True,
             text=True,
-            timeout=LIMIT,
+            timeout=PATIENCE_S,
             check=False,
         )
     assert run.returncode == 0, run.stderr
@@ -189,7 +190,7 @@ def test_labels_are_node_ids_of_ibsim(tmp_path: Path) -> None:
                 env={**environment, "SIM_HOST": fabric.node_names[node]},
                 capture_output=True,
                 text=True,
-                timeout=LIMIT,
+                timeout=PATIENCE_S,
                 check=True,
             )
             assert f"# Initiated from node {int(fabric.node_guid[node]):016x}" in run.stdout

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.oracle.tools import ndr_text, require_tools
+from tests.processes import PATIENCE_S
 
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable, WeftError
@@ -41,8 +42,6 @@ pytestmark = pytest.mark.oracle
 
 KNS = "kns:k=6,n=2"
 WEFT = str(Path(sys.executable).with_name("weft"))
-#: Seconds after which a program counts as hung; far more than any program needs.
-LIMIT = 90
 GOING_DOWN = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
@@ -162,7 +161,7 @@ def test_nothing_is_left_after_an_exception(error: type[BaseException]) -> None:
     with pytest.raises(error), live(load("torus:4")) as subnet:  # noqa: PT012
         process = subprocess.Popen(["sleep", "1000"], env=subnet.environment)
         raise error
-    assert process.wait(LIMIT) < 0  # ended by a signal; which one depends on timing
+    assert process.wait(PATIENCE_S) < 0  # ended by a signal; which one depends on timing
 
 
 def test_use_of_a_subnet_that_has_ended_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -578,7 +577,7 @@ def test_opensm_runs_on_a_host_with_a_cable_in_port_1(tmp_path: Path) -> None:
     path = tmp_path / "second.net"
     path.write_text(SECOND_PORT)
     fabric = load(str(path))
-    with live(fabric, routes=route(fabric, "minhop"), timeout_s=LIMIT) as subnet:
+    with live(fabric, routes=route(fabric, "minhop"), timeout_s=PATIENCE_S) as subnet:
         assert subnet.lids().base.tolist() == predict_lids(fabric).base.tolist()
         assert subnet.trace("H1", "H0") == tuple(map(fabric.find_node, ("H1", "S0", "H0")))
     with pytest.raises(InputError, match="H0 has no cable in port 1"), live(fabric, sm_host="H0"):
@@ -623,7 +622,7 @@ def test_a_shell_runs_if_no_command_is_specified(
 def test_a_signal_ends_all_programs_before_weft_ends(number: signal.Signals, command: str) -> None:
     process = started("sh", "-c", command)
     process.send_signal(number)
-    process.communicate(timeout=LIMIT)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + number
     assert not ours()
 
@@ -631,15 +630,15 @@ def test_a_signal_ends_all_programs_before_weft_ends(number: signal.Signals, com
 def test_ctrl_c_ends_the_command() -> None:
     process = started("sh", "-c", "trap 'exit 7' INT; echo up; while :; do sleep 0.1; done")
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=LIMIT)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 7
 
 
 def test_even_sigkill_leaves_no_processes_or_files(tmp_path: Path) -> None:
     process = started(*STAY)
     process.kill()
-    process.communicate(timeout=LIMIT)
-    assert_gone(tmp_path / "temporary", within_s=LIMIT)
+    process.communicate(timeout=PATIENCE_S)
+    assert_gone(tmp_path / "temporary", within_s=PATIENCE_S)
 
 
 def stub(folder: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -667,7 +666,7 @@ def test_an_opensm_that_hangs_or_ends_at_the_start_is_an_error(
         over_once(here, until)
         with (
             pytest.raises(WeftError, match=r"did not bring up torus:4 within 90 s"),
-            live(load("torus:4"), timeout_s=LIMIT),
+            live(load("torus:4"), timeout_s=PATIENCE_S),
         ):
             pass
     stub(tmp_path / "ends", "opensm", "echo no device; exit 3", monkeypatch)
@@ -689,13 +688,13 @@ def test_a_log_in_an_unknown_format_is_an_error(
         r"within 90 s; the format of opensm.log differs .*; the end "
         r"of its log: 2030-01-02T03:04:05 INFO SUBNET UP"
     )
-    with pytest.raises(WeftError, match=expected), live(load("torus:4"), timeout_s=LIMIT):
+    with pytest.raises(WeftError, match=expected), live(load("torus:4"), timeout_s=PATIENCE_S):
         pass
     here.unlink()
     understood = "Jan 02 03:04:05 000001 [ABCD] 0x02 -> starting"
     stub(tmp_path / "known", "opensm", f'echo "{understood}" >$({log}); {stay}', monkeypatch)
     with pytest.raises(WeftError, match=r"within 90 s; the end"):  # noqa: SIM117
-        with live(load("torus:4"), timeout_s=LIMIT):
+        with live(load("torus:4"), timeout_s=PATIENCE_S):
             pass
 
 
@@ -732,7 +731,7 @@ def test_ctrl_c_while_a_subnet_comes_up_ends_all_programs(
     while not (tmp_path / "here").exists():
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=LIMIT)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert not ours()
 
@@ -769,7 +768,7 @@ def test_the_guardian_identifies_processes_by_their_whole_mark(
             time.sleep(0.01)
         assert guardian.processes_of("ab") == []
         guardian.end_processes("abc")
-        assert process.wait(LIMIT) == -signal.SIGTERM
+        assert process.wait(PATIENCE_S) == -signal.SIGTERM
     finally:
         process.kill()
         process.wait()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.oracle.tools import require_tools
+from tests.processes import PATIENCE_S
 from tests.serve_runs import Served, free_port, serving
 
 import weft
@@ -19,8 +20,6 @@ pytestmark = pytest.mark.oracle
 
 SPEC = "xgft:2;4,4;1,4"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mpi_routing_keys.py"
-#: Time limit of a run in seconds; with few cores most of the time is spent on imports.
-LIMIT = 120
 PHASES = ("x+", "x-", "y+", "y-", "z+", "z-")
 
 
@@ -44,7 +43,7 @@ def mpirun(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=PATIENCE_S,
         check=False,
     )
 

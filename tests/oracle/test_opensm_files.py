@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.oracle.tools import LIMIT, require_tools, simulator
+from tests.oracle.tools import require_tools, simulator
+from tests.processes import PATIENCE_S
 from tests.random_fabrics import random_fabric
 
 from weft.core.errors import WeftError
@@ -68,7 +69,7 @@ def sweep(
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=LIMIT,
+                timeout=PATIENCE_S,
                 check=True,
                 text=True,
             )
@@ -296,7 +297,7 @@ def test_opensm_answers_path_queries_with_the_service_levels_of_the_routes(tmp_p
             **quiet,  # type: ignore[call-overload]
         )
         try:
-            deadline = time.monotonic() + LIMIT
+            deadline = time.monotonic() + PATIENCE_S
             while not log.exists() or "SUBNET UP" not in log.read_text(errors="replace"):
                 assert manager.poll() is None
                 assert time.monotonic() < deadline
@@ -307,7 +308,7 @@ def test_opensm_answers_path_queries_with_the_service_levels_of_the_routes(tmp_p
                     ["ibsim-run", "saquery", "--src-to-dst", pair],
                     env=environment,
                     capture_output=True,
-                    timeout=LIMIT,
+                    timeout=PATIENCE_S,
                     check=True,
                     text=True,
                 ).stdout
@@ -316,5 +317,5 @@ def test_opensm_answers_path_queries_with_the_service_levels_of_the_routes(tmp_p
                 assert int(result[1], 0) == wanted[source, target]
         finally:
             manager.terminate()
-            manager.wait(LIMIT)
+            manager.wait(PATIENCE_S)
     assert len(np.unique(wanted)) == 3

@@ -16,6 +16,7 @@ import httpx
 import numpy as np
 import pytest
 from tests.oracle.tools import require_tools
+from tests.processes import PATIENCE_S, wait_for
 from tests.serve_runs import serving
 
 import weft
@@ -31,8 +32,6 @@ from weft.service.models import GrantSummary
 pytestmark = pytest.mark.oracle
 
 SPEC = "xgft:3;6,6,6;1,6,6"
-#: Seconds for keys to be made and installed, compile included, on a loaded machine.
-LIMIT_S = 240.0
 
 
 def attached(subnet: Subnet) -> tuple[str, ...]:
@@ -46,9 +45,7 @@ def attached(subnet: Subnet) -> tuple[str, ...]:
 def wait(done: Callable[[], bool]) -> float:
     """Wait until something is so; return the seconds."""
     start = time.monotonic()
-    while not done():
-        assert time.monotonic() - start < LIMIT_S
-        time.sleep(0.1)
+    wait_for(done)
     return time.monotonic() - start
 
 
@@ -216,7 +213,7 @@ def test_cables_of_a_simulated_subnet_are_unplugged_as_the_documentation_says(
             auth = 'auth="Authorization: Bearer $WEFT_TOKEN" json="Content-Type: application/json"'
             run = subprocess.run(
                 ["sh", "-ec", f"{auth}\n{text}"], env=served.environment, capture_output=True,
-                text=True, timeout=LIMIT_S, check=True,
+                text=True, timeout=PATIENCE_S, check=True,
             )  # fmt: skip
             return json.loads(run.stdout)
 

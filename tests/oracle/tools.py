@@ -15,12 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.processes import PATIENCE_S
 
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning, write_fabric
-
-#: Seconds after which a program that normally ends at once counts as hung.
-LIMIT = 60
 
 #: Debian's Python modules work only with this interpreter.
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -43,7 +41,7 @@ def require_simgrid() -> None:
     python = shutil.which(SYSTEM_PYTHON)
     if python:
         done = subprocess.run(
-            [python, "-c", "import simgrid"], capture_output=True, timeout=LIMIT, check=False
+            [python, "-c", "import simgrid"], capture_output=True, timeout=PATIENCE_S, check=False
         )
         if done.returncode == 0:
             return
@@ -73,7 +71,7 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
             stderr=subprocess.STDOUT,
         )
     try:
-        deadline = time.monotonic() + LIMIT
+        deadline = time.monotonic() + PATIENCE_S
         # ibsim prints this once it has built the net and listens.
         while "Network simulator ready" not in log.read_text(errors="replace"):
             assert process.poll() is None, log.read_text(errors="replace")
@@ -83,10 +81,10 @@ def simulator(net: Path, fabric: Fabric) -> Iterator[dict[str, str]]:
     finally:
         process.terminate()
         try:
-            process.wait(LIMIT)
+            process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(LIMIT)
+            process.wait(PATIENCE_S)
 
 
 def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool = False) -> str:
@@ -173,7 +171,7 @@ def opensm_tables(
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=LIMIT,
+            timeout=PATIENCE_S,
             check=True,
         )
     used = re.findall(r"(\S+) tables configured", log.read_text(errors="replace"))

@@ -6,11 +6,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import polars as pl
 import pytest
+from tests.processes import PATIENCE_S, wait_for
 
 import weft
 from weft.core.errors import InputError, NotApplicable
@@ -379,17 +379,14 @@ def test_an_interrupted_command_writes_the_finished_runs(tmp_path, processes) ->
         start_new_session=True,
         env={**os.environ, "COLUMNS": "120"},
     )
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130
     assert "weft: interrupted: 1 of 2 runs have no result" in err
     assert "Traceback" not in err
     assert "interrupted" in out
     assert sorted(pl.read_csv(table)["status"]) == ["complete", "interrupted"]
     # No worker process remains; the process that tracks semaphores ends a little later.
-    until = time.monotonic() + 60
-    while has_process(child.pid) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not has_process(child.pid)
+    wait_for(lambda: not has_process(child.pid))
 
 
 def has_process(group: int) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.processes import left_of, state_of
+from tests.processes import left_of, state_of, wait_for
 from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_processes
 
 from weft.cli import main
@@ -521,7 +521,4 @@ if __name__ == "__main__":
         time.sleep(0.2)
         assert state_of(worker)
         os.kill(process.pid, signal.SIGKILL)
-        end = time.monotonic() + 10
-        while left_of(process.pid) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert left_of(process.pid) == []
+        wait_for(lambda: not left_of(process.pid))

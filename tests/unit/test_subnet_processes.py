@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.processes import wait_for as until
 
 from weft.core.errors import WeftError
 from weft.opensm.live import guardian
@@ -105,11 +106,7 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     )
     token, folder = done.stdout.split()
     assert done.returncode == -signal.SIGKILL
-    deadline = time.monotonic() + 90
-    while (Path(folder).exists() or guardian.processes_of(token)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(folder).exists()
-    assert guardian.processes_of(token) == []
+    until(lambda: not Path(folder).exists() and not guardian.processes_of(token))
 
 
 def test_folders_left_by_umad2sim_are_removed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import threading
 import time
+import uuid
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -153,7 +154,8 @@ class DaskCluster:
         except ImportError:
             raise InputError("--scheduler requires Dask: pip install 'weft[dask]'") from None
         self._address, self._limits = address, limits
-        self._finishing = False
+        self._session = uuid.uuid4().hex
+        self._finishing = self._told = False
         # Failures become errors of this class; the log would show them a second time.
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -198,20 +200,23 @@ class DaskCluster:
             while len(active) < 2 * self.width and (following := next(tasks, None)) is not None:
                 number, task = following
                 future = self._client.submit(
-                    run_apart, task, self._limits, build(), pure=False, retries=TRIES - 1,
+                    run_apart, task, self._limits, build(), self._session, pure=False,
+                    retries=TRIES - 1,
                     key=f"weft-{task.key}-{id(self)}-{number}",
                 )  # fmt: skip
                 active[future] = number
                 future.add_done_callback(ready.put)
-            if self._finishing:
-                self._give_up_idle(active)
+            if self._finishing and not self._told:
+                self._told = True
+                self._client.run(_finish_here, self._session, on_error="ignore")
             if not active:
                 return
             with suppress(Empty):
                 future = ready.get(timeout=_TICK_S)
-                if (ended := active.pop(future, None)) is not None:
-                    seen_s = time.monotonic()
-                    yield self._ended(future, ended)
+                ended = self._ended(future, active.pop(future))
+                seen_s = time.monotonic()
+                if not ended.skipped:
+                    yield ended
             now = time.monotonic()
             if now - max(seen_s, looked_s) > _LOOK_S:
                 looked_s = now
@@ -233,15 +238,6 @@ class DaskCluster:
             raise CancelledError("it has given up the runs")
         return Ended(number, died=f"Dask gave up: {future.exception()}")
 
-    def _give_up_idle(self, active: dict[Any, int]) -> None:
-        """Give up the runs that no worker has begun; only those that run have a call stack."""
-        stacks = self._client.call_stack(keys=[future.key for future in active])
-        begun = {key for of_worker in stacks.values() for key in of_worker}
-        idle = [each for each in active if not each.done() and each.key not in begun]
-        for future in idle:
-            del active[future]
-        self._client.cancel(idle)
-
     def finish(self) -> None:
         """Begin no further runs."""
         self._finishing = True
@@ -256,12 +252,21 @@ def _build_here() -> str:
     return build()
 
 
+def _finish_here(session: str) -> None:
+    """Begin no further runs of a session on this Dask worker."""
+    _finished.add(session)
+
+
+#: Sessions of which this Dask worker begins no further runs.
+_finished: set[str] = set()
 #: Thread of a Dask worker -> the process in which its runs are performed.
 _apart = threading.local()
 
 
-def run_apart(task: Task, limits: Limits, made_by: str) -> Ended:
+def run_apart(task: Task, limits: Limits, made_by: str, session: str) -> Ended:
     """Perform a run in a process beside that of a Dask worker, which later runs use again."""
+    if session in _finished:
+        return Ended(0, skipped=True)
     if build() != made_by:
         return Ended(0, died=f"the Dask worker has weft {build()}, not {made_by}")
     if getattr(_apart, "limits", None) != limits:
