@@ -25,6 +25,7 @@ from weft.core.settings import settings
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.formats import reader
+from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
@@ -65,6 +66,22 @@ def is_booksim(source: str) -> bool:
 
 
 NO_OPTIONS = FabricOptions()
+
+HostOptions: Any = options_of("HostOptions", settings(Judged))
+_Judged: Any = options_of(
+    "JudgedOptions", [*settings(Source), *settings(Faults), *settings(Judged)]
+)
+
+
+class JudgedOptions(_Judged):  # type: ignore[misc]
+    """Options of the fabric's source, of its faults, and of the hosts that are judged."""
+
+    def load(self, spec_or_path: str) -> Fabric:
+        """Return the fabric with its faults and with traffic of the judged hosts only."""
+        return self.build(Judged).of(FabricOptions.load(self, spec_or_path))
+
+
+ALL_HOSTS = JudgedOptions()
 
 FabricArgument = Annotated[
     str, Parameter(help="A file, or a spec such as 'xgft:3;6,6,6;1,6,6' or 'kns:k=6,n=2'.")

@@ -22,9 +22,9 @@ from weft.advice.comparison import (
     roots_taken,
 )
 from weft.cli.common import (
-    NO_OPTIONS,
+    ALL_HOSTS,
     FabricArgument,
-    FabricOptions,
+    JudgedOptions,
     Whole,
     announced_compile,
     check_files,
@@ -63,7 +63,7 @@ def compare_command(
     fabric: FabricArgument,
     /,
     *,
-    options: FabricOptions = NO_OPTIONS,
+    options: JudgedOptions = ALL_HOSTS,
     engines: Annotated[
         tuple[str, ...],
         Parameter(

@@ -6,11 +6,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.advice.describe import describe
-from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, announced_compile, console
+from weft.cli.common import ALL_HOSTS, FabricArgument, JudgedOptions, announced_compile, console
 from weft.cli.machine_output import emit
 
 
-def info_command(fabric: FabricArgument, /, *, options: FabricOptions = NO_OPTIONS) -> int:
+def info_command(fabric: FabricArgument, /, *, options: JudgedOptions = ALL_HOSTS) -> int:
     """Describe a fabric: counts, rates, diameter, bisection and irregularities."""
     with announced_compile():
         described = options.load(fabric)

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import (
-    NO_OPTIONS,
+    ALL_HOSTS,
     FabricArgument,
-    FabricOptions,
+    JudgedOptions,
     Whole,
     announced_compile,
     check_files,
@@ -85,7 +85,7 @@ def keys_command(
     overwrite: Annotated[
         bool, Parameter(help="Replace the folder of --export even if it holds other files.")
     ] = False,
-    options: FabricOptions = NO_OPTIONS,
+    options: JudgedOptions = ALL_HOSTS,
 ) -> int:
     """Give the flows of an application paths that share few links (routing keys).
 

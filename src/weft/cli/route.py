@@ -8,9 +8,9 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from weft.cli.common import (
-    NO_OPTIONS,
+    ALL_HOSTS,
     FabricArgument,
-    FabricOptions,
+    JudgedOptions,
     announced_compile,
     console,
 )
@@ -34,7 +34,7 @@ def route_command(
             consume_multiple=(1, None),
         ),
     ] = (),
-    options: FabricOptions = NO_OPTIONS,
+    options: JudgedOptions = ALL_HOSTS,
     management: Annotated[
         bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
     ] = False,

@@ -21,7 +21,8 @@ class NodeKind(IntEnum):
 
     SWITCH = 0
     HOST = 1
-    #: A channel adapter that is not a host: SHARP aggregation node or InfiniBand router.
+    #: A channel adapter without traffic of its own: SHARP aggregation node, InfiniBand router, or a
+    #: host that is not judged.
     AUXILIARY = 2
 
 

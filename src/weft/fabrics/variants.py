@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
-from weft.fabrics.arrays import FabricArrays, LinkKind
+from weft.fabrics.arrays import FabricArrays, LinkKind, NodeKind
 from weft.fabrics.parts import Parts, default_guids
 
 
@@ -67,6 +67,16 @@ def with_hosts(fabric: FabricArrays, number: int) -> Parts:
     keep[fabric.host_nodes] = False
     keep[fabric.host_nodes[np.arange(number) * fabric.num_hosts // number]] = True
     return _subset(fabric, keep, np.ones(fabric.num_cables, dtype=bool))
+
+
+def judged(fabric: FabricArrays, kept: NDArray[np.bool_]) -> Parts:
+    """Return the fabric in which only the kept hosts are hosts; the others are auxiliary adapters.
+
+    Auxiliary adapters have LIDs and paths like hosts, but no traffic.
+    """
+    parts = Parts.of(fabric)
+    parts.kind[fabric.host_nodes[~kept]] = NodeKind.AUXILIARY
+    return parts
 
 
 def _random(seed: int) -> np.random.Generator:

@@ -15,8 +15,9 @@ from weft.core.arguments import whole_number
 from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import read_only
 from weft.core.registry import Registry, did_you_mean
-from weft.fabrics import Fabric, NodeKind, check_fabric
+from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.hostlist import expand
+from weft.fabrics.judged import host_named, hosts_named
 
 #: Fact of a placement: `explicit`, true if the user names the hosts of the ranks.
 placement = Registry(
@@ -315,19 +316,7 @@ def find_host(fabric: Fabric, name: str) -> int:
         When there is no such host, the name is that of a switch or an auxiliary adapter, or the
         host has no cable.
     """
-    try:
-        node = fabric.find_node(name)
-    except InputError:
-        if name in fabric.machines:
-            raise
-        raise InputError(
-            f"no host {name!r} in {fabric.name}{did_you_mean(name, fabric.host_names)}"
-        ) from None
-    kind = fabric.node_kind[node]
-    if kind != NodeKind.HOST:
-        what = "a switch" if kind == NodeKind.SWITCH else "an adapter that runs no ranks"
-        raise InputError(f"{name} is {what}, not a host")
-    host = node - fabric.num_switches
+    host = host_named(fabric, name)
     _need_cables(fabric, np.array([host]))
     return host
 
@@ -340,13 +329,9 @@ def find_hosts(fabric: Fabric, name: str) -> list[int]:
     InputError
         In the cases of `find_host`, except for the name of a machine.
     """
-    try:
-        return [find_host(fabric, name)]
-    except InputError:
-        if name not in fabric.machines:
-            raise
-    _need_cables(fabric, np.array(fabric.machines[name]))
-    return fabric.machines[name]
+    numbers = hosts_named(fabric, name)
+    _need_cables(fabric, np.array(numbers))
+    return numbers
 
 
 def _check_counts(num_ranks: int, ranks_per_host: int | None) -> None:

@@ -1,0 +1,104 @@
+"""Hosts that are judged: their names, and the fabric with traffic of these hosts only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.registry import did_you_mean
+from weft.core.settings import Settings
+from weft.fabrics import variants
+from weft.fabrics.arrays import NodeKind
+from weft.fabrics.fabric import Fabric
+from weft.fabrics.formats.hostlist import expand
+
+
+@dataclass(frozen=True)
+class Judged(Settings):
+    """Hosts whose traffic is judged.
+
+    Parameters
+    ----------
+    hosts
+        Judge the traffic of these hosts only: a list such as ``node[001-036],login2``.
+    without
+        Leave out the traffic of these hosts, such as ``admin[1-5]``.
+
+    Raises
+    ------
+    InputError
+        If a list is invalid.
+    """
+
+    hosts: str | None = None
+    without: str | None = None
+
+    def of(self, fabric: Fabric) -> Fabric:
+        """Return the fabric in which the other hosts have paths, but no traffic.
+
+        Raises
+        ------
+        InputError
+            If a host does not exist, no host is left, or hosts forward packets.
+        """
+        if self.hosts is None and self.without is None:
+            return fabric
+        if fabric.forwards[fabric.host_nodes].any():
+            raise InputError(f"hosts of {fabric.name} forward packets, so all are judged")
+        kept = np.full(fabric.num_hosts, self.hosts is None)
+        if self.hosts is not None:
+            kept[_numbers(fabric, self.hosts)] = True
+        if self.without is not None:
+            kept[_numbers(fabric, self.without)] = False
+        if not kept.any():
+            raise InputError(f"no host of {fabric.name} is left to judge")
+        return Fabric.of(variants.judged(fabric, kept))
+
+
+EVERYBODY = Judged()
+
+
+def _numbers(fabric: Fabric, names: str) -> NDArray[np.int64]:
+    return np.array([host for name in expand(names) for host in hosts_named(fabric, name)])
+
+
+def host_named(fabric: Fabric, name: str) -> int:
+    """Return the number of the host of this name or GUID.
+
+    Raises
+    ------
+    InputError
+        When there is no such host, or the name is that of a switch or an auxiliary adapter.
+    """
+    try:
+        node = fabric.find_node(name)
+    except InputError:
+        if name in fabric.machines:
+            raise
+        raise InputError(
+            f"no host {name!r} in {fabric.name}{did_you_mean(name, fabric.host_names)}"
+        ) from None
+    kind = fabric.node_kind[node]
+    if kind != NodeKind.HOST:
+        what = "a switch" if kind == NodeKind.SWITCH else "an adapter that runs no ranks"
+        raise InputError(f"{name} is {what}, not a host")
+    return node - fabric.num_switches
+
+
+def hosts_named(fabric: Fabric, name: str) -> list[int]:
+    """Return the number of the host of this name or GUID, or of all hosts of this machine.
+
+    Raises
+    ------
+    InputError
+        In the cases of `host_named`, except for the name of a machine.
+    """
+    try:
+        return [host_named(fabric, name)]
+    except InputError:
+        if name not in fabric.machines:
+            raise
+    return fabric.machines[name]
