@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.topology_examples import EXAMPLES, SPECS, marks
 
-from weft.advice.irregular import irregularities
+from weft.advice.faults import faults
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, LinkKind, NodeKind
 from weft.fabrics.topology import ClosedForm, build, closed_form, format_spec, topology
@@ -223,4 +223,4 @@ def test_a_missing_argument_is_named(family):
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_a_pristine_fabric_lacks_nothing(spec, shuffled):
     fabric = build(spec)
-    assert irregularities(fabric.shuffled(5) if shuffled else fabric) == []
+    assert faults(fabric.shuffled(5) if shuffled else fabric) == []

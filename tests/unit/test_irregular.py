@@ -1,16 +1,27 @@
 """Missing, degraded and uneven parts of a fabric, as `weft info` reports them."""
 
+import csv
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from weft.advice.compare import compare
 from weft.advice.describe import describe
-from weft.advice.irregular import NAMED, irregularities
+from weft.advice.faults import NAMED, fault_rows, fault_table, faults
+from weft.cli import main
 from weft.fabrics import FabricBuilder
-from weft.fabrics.formats import read_file
+from weft.fabrics.formats import read_file, write_fabric
 from weft.fabrics.topology import build
+from weft.report.comparison_page import write_comparison_page
 
 TREE = "xgft:3;4,4,4;1,4,4;1,1,2"
+
+
+def irregularities(fabric):
+    return fault_rows(faults(fabric))
 
 
 @pytest.mark.parametrize(
@@ -113,13 +124,122 @@ def test_the_bundled_cluster_has_known_irregularities():
     ]
 
 
-def test_a_real_cluster_has_known_irregularities(shared):
+def test_adapters_of_a_real_cluster_at_the_full_speed_of_their_model_are_not_degraded(shared):
     entries = dict(irregularities(read_file(shared / "fabrics/psmn-x5.ibnetdiscover")))
     assert entries == {
-        "degraded cables (2)":
-            "Voltaire 4036 # 4036-8BBA[11] -- H-003048c74e4a0000[1] at 4xDDR, not 4xQDR\n"
-            "Voltaire 4036 # 4036-8BBA[29] -- H-003048c7488b0000[1] at 4xDDR, not 4xQDR",
         "leaf switches with uneven uplinks (2)":
             "S-0008f10500200b50: 2 of 4 switches above\n"
             "Voltaire 4036 # 4036-8BBA: 4 of 12 uplinks",
     }  # fmt: skip
+
+
+def with_models(fabric, models):
+    """Return the fabric with the device ids of some nodes."""
+    device = np.zeros(fabric.num_nodes, dtype=np.uint32)
+    for name, model in models.items():
+        device[fabric.find_node(name)] = model
+    return replace(fabric, device_id=device)
+
+
+def test_adapters_are_compared_with_adapters_of_their_model():
+    fabric = leaves([4, 4, 4, 4])
+    slow = fabric.degraded(["h0[1]"], "4xEDR")
+    assert [name for name, _ in irregularities(slow)] == ["degraded cables (1)"]
+    # The only adapter of another model may be at its full speed.
+    assert irregularities(with_models(slow, {"h0": 0x1003})) == []
+    # Others of this model, at other switches, are faster.
+    elsewhere = with_models(slow, {"h0": 0x1003, "h3": 0x1003, "h6": 0x1003})
+    assert [name for name, _ in irregularities(elsewhere)] == ["degraded cables (1)"]
+    # As are others at the same switch, even if more at another switch are as slow.
+    here = with_models(
+        fabric.degraded(["h0[1]", "h3[1]", "h4[1]", "h5[1]"], "4xEDR"),
+        {"h0": 1, "h1": 1, "h2": 1, "h3": 1, "h4": 1, "h5": 1},
+    )
+    assert [name for name, _ in irregularities(here)] == ["degraded cables (1)"]
+
+
+def test_cables_between_switches_are_compared_by_model_and_level():
+    """Uplinks to the only spine of an older model are as slow as that model."""
+    fabric = leaves([4, 4, 4, 4])
+    old = fabric.degraded([f"leaf{i}[2]" for i in range(4)], "4xEDR")
+    assert irregularities(with_models(old, {"spine1": 0xBD36})) == []
+    one = fabric.degraded(["leaf0[2]"], "4xEDR")
+    for models in ({}, {f"spine{i}": 0xBD36 for i in range(4)}):
+        assert [name for name, _ in irregularities(with_models(one, models))] == [
+            "degraded cables (1)"
+        ]
+
+
+def test_one_adapter_of_a_model_is_not_degraded(shared):
+    assert faults(read_file(shared / "cases/fdr_adapter_on_edr.ibnetdiscover")) == []
+
+
+def test_every_missing_cable_is_a_row_with_its_ports(shared):
+    table = fault_table(faults(read_file(shared / "cases/many_missing.ibnetdiscover")))
+    assert table["kind"].to_list() == ["missing cable"] * 9
+    assert table.rows()[6][2:8] == ("leaf6", 4, "spine1", 7, "0", "2")
+    assert table.rows()[7][2:8] == ("leaf6", 7, "spine1", 15, "0", "2")
+
+
+def test_ports_of_missing_cables_are_those_of_the_removed_ones():
+    tree = build("leaf-spine:leaves=12,spines=8,hosts=4,cables=2")
+    missing = [f"leaf{i}[{5 + i}]" for i in range(10)]
+    ends = set()
+    for port in missing:
+        link = 2 * tree.find_cable(port)
+        ends.add((tree.node_names[tree.link_from[link]], int(tree.link_from_port[link]),
+                  tree.node_names[tree.link_to[link]], int(tree.link_to_port[link])))  # fmt: skip
+    found = faults(tree.without(cables=missing))
+    assert {(f.node, f.port, f.peer, f.peer_port) for f in found} == ends
+
+
+def test_parallel_missing_cables_are_counted_one_by_one():
+    tree = build("leaf-spine:leaves=24,spines=4,hosts=4,cables=3")
+    ports = [f"leaf{i}[{5 + k}]" for i in range(8) for k in (0, 4)]
+    ((name, text),) = irregularities(tree.without(cables=ports))
+    assert name == "missing cables (16)"
+    assert text.splitlines()[0] == "leaf0 -- spine0: 1 of 3"
+    assert text.endswith(f"and {16 - 2 * NAMED} more")
+
+
+def test_hosts_apart_from_the_others_are_errors():
+    fabric = build("leaf-spine:leaves=3,spines=2,hosts=3").without(cables=["leaf2[4]", "leaf2[5]"])
+    apart = [fault for fault in faults(fabric) if fault.kind == "disconnected host"]
+    assert [fault.node for fault in apart] == ["h2.0", "h2.1", "h2.2"]
+    assert {fault.severity for fault in apart} == {"error"}
+
+
+def test_info_lists_all_faults_and_its_status_tells_the_worst(tmp_path, capsys):
+    tree = build("leaf-spine:leaves=12,spines=8,hosts=4")
+    cut = tree.without(cables=[f"leaf{i}[{5 + i % 8}]" for i in range(10)])
+    path, rows = str(tmp_path / "cut.ibnetdiscover"), tmp_path / "faults.csv"
+    write_fabric(cut, path, "ibnetdiscover")
+    assert main(["info", path]) == 0
+    assert "and 4 more" in capsys.readouterr().out
+    assert main(["info", path, "--check", "--faults", str(rows), "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["faults"]) == 10
+    assert len(result["fabric"]["missing cables"].splitlines()) == 10
+    assert result["fabric"]["switch ports"] == "20 switches with 12 ports"
+    with rows.open() as stream:
+        listed = list(csv.DictReader(stream))
+    assert [int(row["port"]) for row in listed] == [fault["port"] for fault in result["faults"]]
+    assert main(["info", path, "--check", "--fail-on", "never"]) == 0
+    assert main(["info", path, "--fail-on", "note"]) == 2
+    assert "--fail-on requires --check" in capsys.readouterr().err
+    # An uneven leaf switch may be intended: a warning.
+    path = str(tmp_path / "uneven.ibnetdiscover")
+    write_fabric(leaves([4, 4, 4, 4, 1]), path, "ibnetdiscover")
+    for fail_on, status in (("error", 0), ("warning", 1), ("note", 1), ("never", 0)):
+        assert main(["info", path, "--check", "--fail-on", fail_on]) == status
+
+
+def test_the_page_of_a_comparison_lists_all_faults(tmp_path):
+    tree = build("leaf-spine:leaves=12,spines=8,hosts=2")
+    cut = tree.without(cables=[f"leaf{i}[{3 + i % 8}]" for i in range(10)])
+    result = compare(cut, ["minhop"], ["shift"], samples=2)
+    page = tmp_path / "page.html"
+    write_comparison_page(result, page)
+    text = page.read_text()
+    assert text.count("<td>missing cable</td>") == 10
+    assert "10 parts differ from most of their peers" in text

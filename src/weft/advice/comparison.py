@@ -6,11 +6,13 @@ import math
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from weft.advice.faults import fault_table, faults
 from weft.core.columns import Column
 from weft.core.html import html_table
 from weft.core.words import few
@@ -167,6 +169,11 @@ class Comparison:
     runs_table: pl.DataFrame
     notes: tuple[str, ...] = field(default=())
 
+    @cached_property
+    def faults(self) -> pl.DataFrame:
+        """Faults of the fabric: a frame of `weft.advice.faults.FAULT_COLUMNS`."""
+        return fault_table(faults(self.fabric))
+
     @property
     def best_of_opensm(self) -> Outcome | None:
         """The best valid engine of OpenSM itself, or None."""
@@ -269,6 +276,7 @@ class Comparison:
             notes=self.notes,
             answer=" ".join([best_and_why(self), *recommendation(self)]),
             best=self.best.name if self.best else "",
+            faults=tuple(self.faults.iter_rows(named=True)),
         )
 
     def _verdict(self, outcome: Outcome) -> EngineVerdict:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from weft.advice.irregular import irregularities
+from weft.advice.faults import Fault, fault_rows, faults
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, rates_text
 from weft.fabrics.topology import closed_form
@@ -36,8 +38,16 @@ def bisection_lower_bound(fabric: Fabric) -> int | None:
     return int(np.ceil(half * (fabric.num_hosts - half) / loads.per_link.max() - 1e-9))
 
 
-def describe(fabric: Fabric) -> list[tuple[str, str]]:
-    """Return pairs of name and value that describe a fabric."""
+def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple[str, str]]:
+    """Return pairs of name and value that describe a fabric.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    found
+        Its faults, if they are known already.
+    """
     ports = np.bincount(fabric.num_ports[: fabric.num_switches])
     rows = [
         ("name", fabric.name),
@@ -45,7 +55,7 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
         ("switches", f"{fabric.num_switches:,}"),
         (
             "switch ports",
-            ", ".join(f"{ports[p]:,} of {p}" for p in np.flatnonzero(ports)) or "none",
+            ", ".join(_switches(int(ports[p]), int(p)) for p in np.flatnonzero(ports)) or "none",
         ),
         ("cables", f"{fabric.num_cables:,}"),
         ("rates", rates_text(fabric)),
@@ -69,8 +79,12 @@ def describe(fabric: Fabric) -> list[tuple[str, str]]:
     except NotApplicable as reason:
         why = str(reason).removeprefix("this is not a complete fat tree: ")
         rows.append(("complete fat tree", f"no: {why}"))
-    rows.extend(irregularities(fabric))
+    rows.extend(fault_rows(faults(fabric) if found is None else found))
     return rows
+
+
+def _switches(count: int, ports: int) -> str:
+    return f"{count:,} switch{'es' * (count != 1)} with {ports} port{'s' * (ports != 1)}"
 
 
 def _bisection_rows(fabric: Fabric) -> list[tuple[str, str]]:

@@ -6,8 +6,6 @@ same switches, the switches with the same neighbours, the other leaf switches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -18,66 +16,10 @@ from weft.fabrics import Fabric, NodeKind, rate_text
 from weft.routing.structure.fat_tree import find_levels
 from weft.routing.structure.torus import find_tori, links_of
 
-#: Number of findings that are listed in full; further ones are only counted.
-NAMED = 6
 #: Share of the peers that must have a value for it to be normal.
 AGREE = 0.6
 
 Ints = NDArray[np.int64]
-
-
-def irregularities(fabric: Fabric) -> list[tuple[str, str]]:
-    """Return degraded cables, missing cables and uneven uplinks, as pairs of name and value.
-
-    Parameters
-    ----------
-    fabric
-        Any fabric. The level of a switch is its distance from the nearest host. If all
-        cables between switches connect neighbouring levels, missing cables and uneven uplinks are
-        searched for. Otherwise, missing cables are searched for on a torus or mesh only.
-
-    Returns
-    -------
-    list of tuple
-        Number and list of the findings of each kind; empty for a regular fabric.
-
-    Notes
-    -----
-    - A cable is degraded if it is slower than most cables of its kind (between switches, or to
-      hosts) at each of its switches.
-    - Peers are switches of one level that share at least half of their upper neighbours. A cable
-      is missing if a switch has fewer cables to a neighbour than most of its peers have. If the
-      switch has at least as many uplinks as its peers, or at most half as many (and at least two
-      fewer), its uplinks are uneven instead.
-    - Uplinks of a leaf switch are uneven if they are fewer, lead to fewer switches, or have a lower
-      total rate than those of most leaf switches, unless missing or degraded cables explain this.
-    """
-    rows = []
-    slow = slow_cables(fabric)
-    if slow:
-        text = [
-            f"{fabric.cable_name(cable)} at {_rate(fabric, cable)}, not {peers}"
-            for cable, peers in slow
-        ]
-        rows.append((f"degraded cables ({len(slow):,})", _some(text)))
-    level = _levels(fabric)
-    missing = missing_steps(fabric) if level is None else missing_cables(fabric, level)
-    if missing:
-        names = fabric.node_names
-        text = [f"{names[a]} -- {names[b]}: {has} of {of}" for a, b, has, of in missing]
-        count = sum(of - has for *_, has, of in missing)
-        rows.append((f"missing cables ({count:,})", _some(text)))
-    if level is None:
-        return rows
-    named = {a for a, *_ in missing}
-    for cable, _ in slow:
-        ends = fabric.link_from[2 * cable : 2 * cable + 2]
-        if (ends < fabric.num_switches).all():
-            named.update(ends.tolist())
-    uneven = [text for leaf, text in uneven_uplinks(fabric, level) if leaf not in named]
-    if uneven:
-        rows.append((f"leaf switches with uneven uplinks ({len(uneven):,})", _some(uneven)))
-    return rows
 
 
 #: Number of slow cables that count as exceptions even in a small fabric.
@@ -85,47 +27,64 @@ _FEW_SLOW = 2
 
 
 def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
-    """Return cables that are slower than most of their kind at both ends, with the peers' rate.
+    """Return cables that are slower than most of the same use at each switch, with the usual rate.
 
-    If more than half of the switches have slow cables of one rate, these cables are slower by
-    design (such as those between the groups of a dragonfly) and are not reported.
+    Cables of a switch have the same use if they lead to adapters of one model, or to switches of
+    one model and level. An adapter that is the only one of its model at its switch is compared with
+    those at all switches of this model. If more than half of the switches have slow cables of one
+    rate, these cables are slower by design (such as those between the groups of a dragonfly) and
+    are not reported.
 
     Returns
     -------
     list of tuple
-        Cable number, and the peers' rate as text.
+        Cable number, and the usual rate as text.
     """
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
-    switch = fabric.node_kind == NodeKind.SWITCH
-    between = switch[ends].all(axis=0)
-    rate = fabric.cable_rate_gbps
-    common = np.zeros((2, fabric.num_nodes))  # rate [cables to hosts, between switches][node]
-    typical = np.full((2, fabric.num_nodes), -1, dtype=np.int64)  # a cable with that rate
-    for kind in (0, 1):
-        cables = np.flatnonzero(between == bool(kind))
-        node = ends[:, cables].ravel()
-        at = np.concatenate((cables, cables))
-        # The most frequent rate of each node; of equally frequent ones, the highest.
-        order = np.lexsort((rate[at], node))
-        node, at = node[order], at[order]
-        new = np.concatenate(([True], (np.diff(node) != 0) | (np.diff(rate[at]) != 0)))
-        start = np.flatnonzero(new) if len(node) else np.zeros(0, dtype=np.int64)
-        count = np.diff(np.concatenate((start, [len(node)])))
-        best = np.lexsort((rate[at[start]], count))  # later entries overwrite earlier ones
-        common[kind, node[start[best]]] = rate[at[start[best]]]
-        typical[kind, node[start[best]]] = at[start[best]]
-    slow = []
-    for cable in range(fabric.num_cables):
-        kind = int(between[cable])
-        switches = [node for node in ends[:, cable] if switch[node]]
-        if switches and all(rate[cable] < common[kind, node] for node in switches):
-            slow.append((cable, int(typical[kind, switches[0]])))
-    designed = _by_design(fabric, between, np.array([cable for cable, _ in slow], dtype=np.int64))
+    is_switch = fabric.node_kind == NodeKind.SWITCH
+    between = is_switch[ends].all(axis=0)
+    level = fabric_levels(fabric)
+    height = np.zeros(fabric.num_nodes, dtype=np.int64)
+    if level is not None:
+        height[: len(level)] = level
+    _, model = np.unique(
+        np.column_stack((is_switch, fabric.vendor_id, fabric.device_id,
+                         np.where(is_switch, fabric.num_ports, 0))),
+        axis=0, return_inverse=True,
+    )  # fmt: skip
+    node, far = ends.ravel(), ends[::-1].ravel()
+    step = np.where(np.tile(between, 2), np.sign(height[far] - height[node]), 0)
+    rate = np.tile(fabric.cable_rate_gbps, 2)
+    here = _usual(np.column_stack((node, model[far], step)), rate)
+    anywhere = _usual(np.column_stack((model[node], model[far], step)), rate)
+    alone = here[1] == 1
+    peer = np.where(alone & ~np.tile(between, 2), anywhere[0], here[0])
+    slower = (rate < rate[peer]) | ~is_switch[node]
+    both = slower.reshape(2, -1).all(axis=0) & is_switch[ends].any(axis=0)
+    slow = np.flatnonzero(both)
+    of_end = peer.reshape(2, -1)[np.where(is_switch[ends[0]], 0, 1), np.arange(len(between))]
+    designed = _by_design(fabric, between, slow)
     return [
-        (cable, _rate(fabric, peer))
-        for cable, peer in slow
-        if (bool(between[cable]), float(rate[cable])) not in designed
+        (cable, rate_of(fabric, int(of_end[cable]) % fabric.num_cables))
+        for cable in slow.tolist()
+        if (bool(between[cable]), float(fabric.cable_rate_gbps[cable])) not in designed
     ]
+
+
+def _usual(group: Ints, rate: NDArray[np.float64]) -> tuple[Ints, Ints]:
+    """Return an entry with the most frequent rate of each entry's group, and the group's size.
+
+    Of equally frequent rates, the highest counts.
+    """
+    _, number = np.unique(group, axis=0, return_inverse=True)
+    order = np.lexsort((rate, number))
+    new = np.diff(number[order], prepend=-1) != 0
+    start = np.flatnonzero(new | (np.diff(rate[order], prepend=-1.0) != 0))
+    count = np.diff(np.append(start, len(order)))
+    usual = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.int64)
+    best = np.lexsort((rate[order[start]], count))  # later entries overwrite earlier ones
+    usual[number[order[start[best]]]] = order[start[best]]
+    return usual[number], np.bincount(number)[number]
 
 
 def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[bool, float]]:
@@ -218,13 +177,13 @@ def missing_steps(fabric: Fabric) -> list[tuple[int, int, int, int]]:
     return missing
 
 
-def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
+def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, float, float, str]]:
     """Return leaf switches whose uplinks are fewer, lead to fewer switches, or are slower.
 
     Returns
     -------
     list of tuple
-        Switch, and its uplinks in words.
+        Switch; its uplinks, switches above or Gb/s; the normal value; and which of the three.
     """
     leaves = np.flatnonzero(level == 1)
     if len(leaves) < 3:
@@ -240,12 +199,11 @@ def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, str]]:
         less = np.flatnonzero((mine < normal) & agreed)
         if len(less):
             unit = ("uplinks", "switches above", "Gb/s")[less[0]]
-            text = f"{fabric.node_names[leaf]}: {mine[less[0]]:g} of {normal[less[0]]:g} {unit}"
-            uneven.append((leaf, text))
+            uneven.append((leaf, float(mine[less[0]]), float(normal[less[0]]), unit))
     return uneven
 
 
-def _levels(fabric: Fabric) -> Ints | None:
+def fabric_levels(fabric: Fabric) -> Ints | None:
     """Return the levels of the switches; None for a single level or if a cable is within one."""
     try:
         level = find_levels(fabric).astype(np.int64)
@@ -280,13 +238,6 @@ def _mode(values: NDArray[np.number]) -> NDArray[np.float64]:
     return np.array(result, dtype=np.float64)
 
 
-def _rate(fabric: Fabric, cable: int) -> str:
+def rate_of(fabric: Fabric, cable: int) -> str:
+    """Return the rate of a cable as text, such as ``4xHDR``."""
     return rate_text(float(fabric.cable_rate_gbps[cable]), int(fabric.cable_rate_code[cable]))
-
-
-def _some(texts: Sequence[str]) -> str:
-    """Return the first `NAMED` texts, one per line, and the number of the others."""
-    lines = list(texts[:NAMED])
-    if len(texts) > NAMED:
-        lines.append(f"and {len(texts) - NAMED:,} more")
-    return "\n".join(lines)

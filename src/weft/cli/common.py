@@ -22,6 +22,7 @@ from weft.cli.whole import Whole as Whole  # noqa: PLC0414 - commands import it 
 from weft.core.errors import STANDARD_INPUT, InputError
 from weft.core.files import read_text
 from weft.core.settings import settings
+from weft.core.severity import FailOn
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.formats import reader
@@ -78,10 +79,19 @@ class JudgedOptions(_Judged):  # type: ignore[misc]
 
     def load(self, spec_or_path: str) -> Fabric:
         """Return the fabric with its faults and with traffic of the judged hosts only."""
-        return self.build(Judged).of(FabricOptions.load(self, spec_or_path))
+        judged: Judged = self.build(Judged)
+        return judged.of(FabricOptions.load(self, spec_or_path))
 
 
 ALL_HOSTS = JudgedOptions()
+
+FailOnOption = Annotated[
+    FailOn | None,
+    Parameter(
+        help="Least severity that gives exit status 1: error, warning, note, or never. Default: "
+        "error."
+    ),
+]
 
 FabricArgument = Annotated[
     str, Parameter(help="A file, or a spec such as 'xgft:3;6,6,6;1,6,6' or 'kns:k=6,n=2'.")

@@ -118,6 +118,7 @@ def compare_command(
     show(result, out)
     emit(
         engines=result.table, patterns=result.runs_table, advice=lambda: advice(result),
+        faults=lambda: result.faults,
         refusals={each.name: each.refusal for each in result.outcomes if each.refusal},
     )  # fmt: skip
     if timing:

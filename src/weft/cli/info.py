@@ -1,30 +1,74 @@
-"""`weft info`: description of a fabric."""
+"""`weft info`: description of a fabric, and its faults."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
 from weft.advice.describe import describe
-from weft.cli.common import ALL_HOSTS, FabricArgument, JudgedOptions, announced_compile, console
+from weft.advice.faults import fault_rows, fault_table, faults
+from weft.cli.common import (
+    ALL_HOSTS,
+    FabricArgument,
+    FailOnOption,
+    JudgedOptions,
+    announced_compile,
+    check_files,
+    console,
+)
 from weft.cli.machine_output import emit
+from weft.core.columns import write_table
+from weft.core.errors import InputError
+from weft.core.severity import fails
 
 
-def info_command(fabric: FabricArgument, /, *, options: JudgedOptions = ALL_HOSTS) -> int:
+def info_command(
+    fabric: FabricArgument,
+    /,
+    *,
+    options: JudgedOptions = ALL_HOSTS,
+    check: Annotated[
+        bool, Parameter(help="Exit with status 1 if there are faults, see --fail-on.")
+    ] = False,
+    fail_on: FailOnOption = None,
+    faults_file: Annotated[
+        Path | None,
+        Parameter(
+            name="--faults",
+            help="Write all faults with their ports to this .csv or .parquet file, one row each.",
+        ),
+    ] = None,
+) -> int:
     """Describe a fabric: counts, rates, diameter, bisection and irregularities."""
+    if fail_on is not None and not check:
+        raise InputError("--fail-on requires --check")
+    check_files(("--faults", faults_file, (".csv", ".parquet")))
     with announced_compile():
         described = options.load(fabric)
-        rows = describe(described)
+        found = faults(described)
+        rows = describe(described, found)
+    table = fault_table(found)
     counts = {
         "hosts": described.num_hosts, "switches": described.num_switches,
         "cables": described.num_cables,
     }  # fmt: skip
     # A number in brackets counts the listed cables or switches; it is not part of the key.
-    emit(fabric={name.partition(" (")[0]: value for name, value in rows} | counts)
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column()
+    whole = dict(rows) | dict(fault_rows(found, most=len(found)))
+    emit(
+        fabric={name.partition(" (")[0]: value for name, value in whole.items()} | counts,
+        faults=table,
+    )
+    screen = Table(show_header=False)
+    screen.add_column()
+    screen.add_column()
     for name, value in rows:
-        table.add_row(escape(name), escape(value))
-    console().print(table)
-    return 0
+        screen.add_row(escape(name), escape(value))
+    console().print(screen)
+    if faults_file is not None:
+        write_table(table, faults_file)
+    failed = check and fails((fault.severity for fault in found), fail_on or "error")
+    return int(failed)

@@ -159,6 +159,8 @@ class Page:
         The best engine and the reasons; empty if there is none.
     best
         The best engine, with which the page opens. If empty, the page opens with the first engine.
+    faults
+        Rows of the table of faults of the fabric.
     """
 
     fabric: Fabric
@@ -171,3 +173,4 @@ class Page:
     notes: tuple[str, ...] = ()
     answer: str = ""
     best: str = ""
+    faults: tuple[Mapping[str, Any], ...] = ()

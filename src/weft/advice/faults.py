@@ -1,0 +1,212 @@
+"""Faults of a fabric: each with its severity, its ports, and what its peers have instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from weft.advice.irregular import (
+    AGREE,
+    fabric_levels,
+    missing_cables,
+    missing_steps,
+    rate_of,
+    slow_cables,
+    uneven_uplinks,
+)
+from weft.core.columns import Column, frame
+from weft.core.severity import Severity
+from weft.fabrics import Fabric
+
+#: Number of lines on each kind of fault that are printed; the others are only counted.
+NAMED = 6
+
+#: Kind -> heading of its row in `weft info`.
+_HEADINGS = {
+    "disconnected host": "disconnected hosts",
+    "degraded cable": "degraded cables",
+    "missing cable": "missing cables",
+    "uneven uplinks": "leaf switches with uneven uplinks",
+}
+
+#: Columns of the table of faults, one row each.
+FAULT_COLUMNS = {
+    "kind": Column(pl.String, "", f"One of: {', '.join(_HEADINGS)}"),
+    "severity": Column(pl.String, "", "error, warning or note"),
+    "node": Column(pl.String, "", "Node with the fault: of a missing cable, the lower switch"),
+    "port": Column(pl.Int64, "", "Port of the node (null: not known, or not about a port)"),
+    "peer": Column(pl.String, "", "Node at the other end (null: not about a cable)"),
+    "peer_port": Column(pl.Int64, "", "Port of that node (null: not known)"),
+    "found": Column(pl.String, "", "What was found: a rate, or a number of cables"),
+    "normal": Column(pl.String, "", "What most of its peers have"),
+    "text": Column(pl.String, "", "The fault in words"),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault; the fields are the columns of `FAULT_COLUMNS`."""
+
+    kind: str
+    severity: Severity
+    node: str
+    port: int | None
+    peer: str | None
+    peer_port: int | None
+    found: str
+    normal: str
+    text: str
+
+
+def faults(fabric: Fabric) -> list[Fault]:
+    """Return the faults of a fabric: what most of the peers of a part have and the part lacks.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric. On a tree, missing cables and uneven uplinks are searched for; otherwise missing
+        cables only, on a torus or mesh.
+
+    Notes
+    -----
+    - A host is disconnected if no cables connect it to the largest part of the fabric.
+    - A cable is degraded if it is slower than most cables of the same use: at its switch, those of
+      adapters of the same model, or those to switches of the same model and level. If its adapter
+      is the only one of its model there, all switches of this model count. Without such cables
+      nothing is said.
+    - Peers are switches of one level that share at least half of their upper neighbours. A cable
+      is missing if a switch has fewer cables to a neighbour than most of its peers have. If the
+      switch has at least as many uplinks as its peers, or at most half as many (and at least two
+      fewer), its uplinks are uneven instead. The ports of a missing cable are known if most of the
+      other switches of this level use the same port, and it is free.
+    - Uplinks of a leaf switch are uneven if they are fewer, lead to fewer switches, or have a lower
+      total rate than those of most leaf switches, unless missing or degraded cables explain this.
+    """
+    names = fabric.node_names
+    found = [
+        Fault(
+            "disconnected host", "error", names[node], None, None, None, "0 paths", "a path",
+            f"{names[node]}: no cables connect it to most hosts",
+        )
+        for node in _apart(fabric)
+    ]  # fmt: skip
+    slow = slow_cables(fabric)
+    for cable, normal in slow:
+        link, rate = 2 * cable, rate_of(fabric, cable)
+        found.append(
+            Fault(
+                "degraded cable", "error", names[fabric.link_from[link]],
+                int(fabric.link_from_port[link]), names[fabric.link_to[link]],
+                int(fabric.link_to_port[link]), rate, normal,
+                f"{fabric.cable_name(cable)} at {rate}, not {normal}",
+            )
+        )  # fmt: skip
+    level = fabric_levels(fabric)
+    missing = missing_steps(fabric) if level is None else missing_cables(fabric, level)
+    ports = _Ports(fabric, level)
+    for a, b, has, of in missing:
+        for port, peer_port in ports.missing(a, b, of - has):
+            found.append(
+                Fault(
+                    "missing cable", "error", names[a], port, names[b], peer_port, str(has),
+                    str(of), f"{names[a]} -- {names[b]}: {has} of {of}",
+                )
+            )  # fmt: skip
+    if level is None:
+        return found
+    explained = {a for a, *_ in missing}
+    for cable, _ in slow:
+        ends = fabric.link_from[2 * cable : 2 * cable + 2]
+        if (ends < fabric.num_switches).all():
+            explained.update(ends.tolist())
+    for leaf, mine, usual, unit in uneven_uplinks(fabric, level):
+        if leaf not in explained:
+            found.append(
+                Fault(
+                    "uneven uplinks", "warning", names[leaf], None, None, None, f"{mine:g} {unit}",
+                    f"{usual:g} {unit}", f"{names[leaf]}: {mine:g} of {usual:g} {unit}",
+                )
+            )  # fmt: skip
+    return found
+
+
+def fault_table(found: Sequence[Fault]) -> pl.DataFrame:
+    """Return faults as a frame of `FAULT_COLUMNS`, one row each."""
+    rows = [asdict(fault) for fault in found]
+    return frame(FAULT_COLUMNS, {name: [row[name] for row in rows] for name in FAULT_COLUMNS})
+
+
+def fault_rows(found: Sequence[Fault], most: int = NAMED) -> list[tuple[str, str]]:
+    """Return a heading with the number of faults, and their text, for each kind of fault.
+
+    Parameters
+    ----------
+    found
+        The faults.
+    most
+        Largest number of lines of a text; the last line counts the faults that have none.
+    """
+    rows = []
+    for kind, heading in _HEADINGS.items():
+        texts = [fault.text for fault in found if fault.kind == kind]
+        # Parallel cables that are missing have one line.
+        lines = list(dict.fromkeys(texts))[:most]
+        left = sum(text not in set(lines) for text in texts)
+        if texts:
+            text = "\n".join([*lines, *([f"and {left:,} more"] if left else [])])
+            rows.append((f"{heading} ({len(texts):,})", text))
+    return rows
+
+
+def _apart(fabric: Fabric) -> list[int]:
+    """Return the hosts with a cable that are not in the part of the fabric with most hosts."""
+    ends = (fabric.link_from, fabric.link_to)
+    graph = coo_array((np.ones(fabric.num_links), ends), shape=(fabric.num_nodes,) * 2)
+    _, part = connected_components(graph, directed=False)
+    hosts = fabric.host_nodes[fabric.host_endpoint >= 0]
+    largest = int(np.argmax(np.bincount(part[hosts], minlength=1)))
+    apart: list[int] = hosts[part[hosts] != largest].tolist()
+    return apart
+
+
+class _Ports:
+    """Ports at which cables between switches are missing, as the other switches are cabled."""
+
+    def __init__(self, fabric: Fabric, level: NDArray[np.int64] | None) -> None:
+        self._fabric = fabric
+        self._level = np.zeros(fabric.num_switches) if level is None else level
+        #: Switch -> neighbour -> ports of the neighbour with a cable to the switch.
+        self._towards: dict[int, dict[int, list[int]]] = {}
+        between = (fabric.link_from < fabric.num_switches) & (fabric.link_to < fabric.num_switches)
+        for link in np.flatnonzero(between).tolist():
+            from_here = self._towards.setdefault(int(fabric.link_to[link]), {})
+            from_here.setdefault(int(fabric.link_from[link]), []).append(
+                int(fabric.link_from_port[link])
+            )
+
+    def missing(self, a: int, b: int, count: int) -> list[tuple[int | None, int | None]]:
+        """Return the ports of both switches for each of the missing cables."""
+        ends = [self._likely(a, b, count), self._likely(b, a, count)]
+        return list(zip(*ends, strict=True))
+
+    def _likely(self, node: int, peer: int, count: int) -> list[int | None]:
+        alike = [
+            ports
+            for other, ports in self._towards.get(peer, {}).items()
+            if other != node and self._level[other] == self._level[node]
+        ]
+        first = int(self._fabric.port_offset[node])
+        last = int(self._fabric.port_offset[node + 1])
+        free = np.flatnonzero(self._fabric.port_link[first:last] < 0)
+        likely: list[int | None] = [
+            port
+            for port in (free + 1).tolist()
+            if alike and sum(port in ports for ports in alike) >= AGREE * len(alike)
+        ]
+        return [*likely[:count], *[None] * (count - len(likely))]
