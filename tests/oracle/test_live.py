@@ -145,6 +145,14 @@ def test_two_subnets_at_a_time_are_separate() -> None:
         assert two.run(["ibnetdiscover"]).count("\nSwitch") == mesh.num_switches
 
 
+def test_host_names_may_be_longer_than_ibsims() -> None:
+    """ibsim cuts SIM_HOST at 31 characters."""
+    fabric = load("xgft:1;3;1")
+    names = {0x100000: "a" * 40, 0x100002: "b" * 31, 0x100004: "c" * 32}
+    with live(fabric.renamed(names)) as subnet:
+        assert subnet.pairs == 6
+
+
 def test_the_folder_can_be_kept(tmp_path: Path) -> None:
     with live(load("torus:4"), keep=tmp_path / "kept"):
         pass

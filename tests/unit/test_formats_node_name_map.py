@@ -77,12 +77,13 @@ def test_names_of_unknown_nodes_are_counted() -> None:
         assert with_names(fabric, names, "m").node_names[0] == "x"
 
 
-def test_one_name_for_two_nodes_is_refused() -> None:
+def test_nodes_with_one_name_keep_their_own_labels() -> None:
     fabric = build("xgft:1;3;1")
-    names = {0x100000: Name("x", 1), 0x100002: Name("x", 2)}
-    with pytest.raises(InputError, match="have the name 'x'") as caught:
-        with_names(fabric, names, "m")
-    assert (caught.value.file, caught.value.line) == ("m", 2)
+    names = {0x100000: Name("x", 1), 0x100002: Name("x", 2), 0x100004: Name("h1", 3)}
+    with pytest.warns(FormatWarning, match="2 nodes share a name .* their own labels: 'x' of 2$"):
+        named = with_names(fabric, names, "m")
+    # h1 is now the name of the third host, so the second one has the id of its GUID.
+    assert named.host_names == ("h0", "H-0000000000100002", "h1")
 
 
 def test_a_written_map_is_read_back() -> None:

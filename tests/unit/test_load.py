@@ -98,7 +98,8 @@ def test_arguments_of_other_types_are_refused() -> None:
         (b"# fine\nSwitch \xff\n", "byte 0xff is not UTF-8"),
         (b"hello\nworld\n", "is not in a format that weft reads; formats are ibnetdiscover, ibsim"),
         (b'0x12 "name"\n', "is a node-name-map"),
-        (b"SwitchName=a Nodes=b\n", "is not in a format"),
+        (b"SwitchName=a Nodes=b\n", "is Slurm's topology.conf, .*; give the output of ibnetdisc"),
+        (b"\x1f\x8b\x08\x00", "is compressed by gzip; unpack it first"),
     ],
 )
 def test_files_without_a_fabric_are_refused(data: bytes, message: str, tmp_path: Path) -> None:

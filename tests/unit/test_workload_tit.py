@@ -256,6 +256,13 @@ def test_communicators_are_noted() -> None:
 # -- files -----------------------------------------------------------------------------------------
 
 
+def test_a_list_of_files_that_do_not_exist_is_recognised(tmp_path: Path) -> None:
+    listing = tmp_path / "all.txt"
+    listing.write_text("# traces\nrun/rank0.txt\nrun/rank1.txt\n")
+    with pytest.raises(InputError, match=r"all.txt:2: there is no file 'run/rank0.txt', beside"):
+        read_workload(listing)
+
+
 def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -288,7 +295,8 @@ def test_files_are_found_in_a_list_or_a_folder(tmp_path: Path) -> None:
         ("0 init\n4000000000 init", 2, "expected a rank and an action"),
         ("0 init\n2 init", None, "rank 1 has no line; the last rank is 2"),
         ("0 init\n1900000000 init", None, "rank 1 has no line"),
-        ("none.txt", 1, "the name of a file, not 'none.txt'"),
+        ("none.txt", 1, "there is no file 'none.txt', beside this list or in this folder"),
+        ("0x7", 1, "or a file's name, not '0x7'"),
         ("0 compute", 1, "compute: expected an amount of flops, not the end of the line"),
         ("0 compute x", 1, "compute: expected an amount of flops, not 'x'"),
         ("0 compute -1", 1, "amount of flops -1; expected 0 or more"),
@@ -361,7 +369,7 @@ def test_errors_in_lists_name_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"list:2: a is already listed, in line 1"):
         read_workload(listing)
     listing.write_text("a\nc\n")
-    with pytest.raises(InputError, match=r"list:2: expected .* the name of a file, not 'c'"):
+    with pytest.raises(InputError, match=r"list:2: expected .* or a file's name, not 'c'"):
         read_workload(listing)
     listing.write_text("a\nb\n")
     with pytest.raises(InputError, match=r"b:2: rank 0 has lines in .*a already"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
@@ -26,14 +25,13 @@ from weft.core.severity import FailOn
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
 from weft.fabrics.formats import reader
+from weft.fabrics.formats.signatures import BOOKSIM, signature
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as load_fabric
 
 #: Seconds of compilation after which a message is printed.
 PATIENCE_S = 3.0
-#: An assignment of a configuration file of BookSim, at the start of a line.
-_ASSIGNMENT = re.compile(r"^\s*[A-Za-z_]\w*\s*=\s*[^;=]+;", re.MULTILINE)
 
 
 _Options: Any = options_of("FabricOptions", [*settings(Source), *settings(Faults)])
@@ -45,16 +43,7 @@ class FabricOptions(_Options):  # type: ignore[misc]
     def load(self, spec_or_path: str) -> Fabric:
         """Return the fabric with its faults."""
         source, faults = self.build(Source, source=spec_or_path), self.build(Faults)
-        try:
-            return load_fabric(
-                spec_or_path, format=source.format, names=source.names, faults=faults
-            )
-        except InputError:
-            if is_booksim(spec_or_path):
-                raise InputError(
-                    "is a configuration file of BookSim; 'weft flits' runs it", file=spec_or_path
-                ) from None
-            raise
+        return load_fabric(spec_or_path, format=source.format, names=source.names, faults=faults)
 
 
 def is_booksim(source: str) -> bool:
@@ -63,7 +52,7 @@ def is_booksim(source: str) -> bool:
         return False
     text = read_text(source)
     fabric = any(entry.facts["sniff"](text) for entry in reader)
-    return not fabric and bool(_ASSIGNMENT.search(text))
+    return not fabric and signature(text) is BOOKSIM
 
 
 NO_OPTIONS = FabricOptions()

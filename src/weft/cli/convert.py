@@ -13,8 +13,7 @@ from weft.cli.common import NO_OPTIONS, FabricOptions, Whole, check_files
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.fabrics.formats import write_fabric, writer
-from weft.workload import Workload
-from weft.workload.formats import workload_reader, workload_writer, write_workload
+from weft.workload.formats import workload_writer, write_workload
 from weft.workload.load import load_workload
 
 
@@ -87,7 +86,7 @@ def _convert_workload(
             "names and faults require a fabric, but the output format is for workloads"
         )
     entry, given = workload_writer.parse(to) if to else (None, {})
-    workload = _load(source, options.format, ranks)
+    workload = load_workload(source, ranks, format=options.format)
     for note in workload.notes:
         print(f"note: {note}", file=sys.stderr)
     if output is not None:
@@ -95,10 +94,3 @@ def _convert_workload(
     elif entry is not None:
         sys.stdout.write(entry.function(workload=workload, **workload_writer.bind(entry, given)))
     return 0
-
-
-def _load(source: str, format: str | None, ranks: int | None) -> Workload:
-    if format is None:
-        return load_workload(source, ranks)
-    entry, given = workload_reader.parse(format)
-    return load_workload(source, ranks, format=entry.name, **given)

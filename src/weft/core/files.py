@@ -23,6 +23,15 @@ _OPTION = re.compile(r"(\w+)\s*[:=]\"?$")
 #: Bytes at the beginning of a file in which the first entry of a list of files is searched.
 _HEAD_BYTES = 10_000
 
+#: First bytes of binary files, and what they are.
+_MAGIC = {
+    b"\x1f\x8b": "compressed by gzip; unpack it first",
+    b"BZh": "compressed by bzip2; unpack it first",
+    b"\xfd7zXZ": "compressed by xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; unpack it first",
+    b"PK\3\4": "a zip archive; unpack it first",
+    b"\x7f\x10\0\0\0\0\0\0": "a binary GOAL schedule; give the text from which txt2bin made it",
+}
 #: Standard input streams that have been read.
 _read: WeakSet[TextIO] = WeakSet()
 
@@ -51,6 +60,8 @@ def read_text(path: str | Path) -> str:
         raise InputError(f"{str(path)!r} is not a file name") from None
     if not data or data.isspace():
         raise InputError("is empty", file=path)
+    if what := next((what for magic, what in _MAGIC.items() if data.startswith(magic)), ""):
+        raise InputError(f"is {what}", file=path)
     if b"\0" in data:
         raise InputError("is a binary file; expected text in UTF-8", file=path)
     try:

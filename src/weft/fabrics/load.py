@@ -28,7 +28,8 @@ class Source(Settings):
     source
         A file, or a spec such as ``xgft:3;6,6,6;1,6,6`` or ``kns:k=6,n=2``.
     format
-        Format of the file; by default detected from its contents.
+        Format of the file, with options as in ``ibnetdiscover:rate=4xNDR``; by default detected
+        from its contents.
     names
         A node-name-map with labels.
     """
@@ -53,8 +54,8 @@ def fabric(
         A file (``"-"`` is standard input), or a spec such as ``"xgft:3;6,6,6;1,6,6"``. If a text is
         both a file name and a spec, the file is read; a `Path` is never a spec.
     format
-        Format of the file, such as ``"ibnetdiscover"`` or ``"ibsim"``; by default detected from its
-        contents.
+        Format of the file, such as ``"ibsim"`` or ``"ibnetdiscover:rate=4xNDR"``; by default
+        detected from its contents.
     names
         A node-name-map file whose names become the labels.
     faults

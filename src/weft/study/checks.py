@@ -206,7 +206,7 @@ def check_fabric(keys: Any, files: Files) -> None:
     """
     fabric = keys.fabric
     if fabric.format is not None:
-        check_with(("fabric", "format"), reader.__getitem__, fabric.format)
+        check_with(("fabric", "format"), _bind, reader, fabric.format)
         check_file(files, fabric.source, "fabric", "source")
     elif files.find(fabric.source) is None:
         check_with(("fabric", "source"), check_source, fabric.source)
@@ -270,7 +270,7 @@ def check_job(job: Any, number: int, files: Files) -> None:
     """
     where = ("job", number)
     if job.format is not None:
-        check_with((*where, "format"), workload_reader.__getitem__, job.format)
+        check_with((*where, "format"), _bind, workload_reader, job.format)
     for at, text in enumerate(job.workload):
         path = (*where, "workload", at)
         if job.format is not None:

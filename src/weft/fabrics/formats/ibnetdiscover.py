@@ -200,7 +200,7 @@ class _DiscoveryReader:
                 int(port),
                 peer,
                 int(peer_port),
-                net.rate(rate, number) if rate else -1,
+                net.rate(rate or "??", number),
                 net.lid(int(lid), own_lmc, number) if lid else -1,
                 own_lmc,
                 int(guid, 16) if guid else None,

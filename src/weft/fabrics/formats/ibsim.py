@@ -28,8 +28,10 @@ from weft.fabrics.formats.records import (
     shown,
 )
 
-#: Longest node id in ibsim, in bytes, and the characters that an id must not contain.
+#: Longest node id in ibsim, and longest id of a host as the value of SIM_HOST, in bytes.
 MAX_ID = 64
+_MAX_HOST = 31
+#: Characters that an id must not contain.
 _RESERVED = re.compile('[#@"\x00-\x1f\x7f]')
 
 _KEY = re.compile(
@@ -40,7 +42,7 @@ _MODULE = re.compile(r'module\s*+=\s*+"([^"]*)"\s*+(?:#.*)?')
 _REFUSED = re.compile(r"include\b|do\b|pdebug\b|@")
 _OWN_LID = re.compile(r"lid (\d{1,5})(?: lmc (\d{1,2}))?")
 #: The rate follows the last "lid" that has no quote after it, as in ibsim.
-_PEER_RATE = re.compile(r'lid \d{1,5} (\d{1,2}x\S++)[^"]*+$')
+_PEER_RATE = re.compile(r'lid \d{1,5} ((?:\d{1,2}x|\?)\S++)[^"]*+$')
 
 #: First GUIDs that ibsim assigns to nodes without GUIDs.
 _FIRST_GUID = {"Switch": 0x200000, "Ca": 0x100000, "Rt": 0}
@@ -234,7 +236,7 @@ class _IbsimReader:
                 int(match["port"]),
                 peer,
                 int(match["peer_port"] or 1),
-                net.rate(rate[1], number) if rate else -1,
+                net.rate(rate[1] if rate else "??", number),
                 net.lid(int(own[1]), lmc, number) if own else -1,
                 lmc,
                 int(match["guid"], 16) if match["guid"] else None,
@@ -253,7 +255,7 @@ class _IbsimReader:
         for at, mask in self.enabled.items():
             port = net.ports[at]
             other = listing.get((port.peer, port.peer_port), -1)
-            if port.rate_code >= 0 or (other >= 0 and net.ports[other].rate_code >= 0):
+            if -1 not in port.rate or (other >= 0 and -1 not in net.ports[other].rate):
                 continue
             peer_mask = self.enabled.get(other, (0, 0, 0))
             # Defaults of ibsim: 4x, SDR, no extended speed.
@@ -273,7 +275,11 @@ class _IbsimReader:
             )
             if wide is None or fast is None:
                 net.fail("the ends of this cable enable no width and speed in common", port.line)
-            net.ports[at] = port._replace(rate_code=net.rate(f"{wide}x{fast}", port.line))
+            enabled = net.rate(f"{wide}x{fast}", port.line)
+            width, speed = (
+                own if own >= 0 else both for own, both in zip(port.rate, enabled, strict=True)
+            )
+            net.ports[at] = port._replace(rate=(width, speed))
 
 
 def _description(comment: str) -> tuple[str | None, str]:
@@ -293,8 +299,8 @@ def _description(comment: str) -> tuple[str | None, str]:
 def write(fabric: Fabric) -> str:
     """Net file for ``ibsim``, with the rates of the cables.
 
-    Node ids are the labels where ibsim allows them (no ``#``, ``@`` or ``"``, at most 64 bytes),
-    else the ids that ibnetdiscover makes from the GUIDs. The GUIDs are the fabric's; a
+    Node ids are the labels where ibsim allows them (no ``#``, ``@`` or ``"``, at most 64 bytes, for
+    hosts 31), else the ids that ibnetdiscover makes from the GUIDs. The GUIDs are the fabric's; a
     `FormatWarning` counts the ports to which ibsim assigns other GUIDs (see `simulated`).
 
     Raises
@@ -308,7 +314,10 @@ def write(fabric: Fabric) -> str:
     unfit = [
         node
         for node, label in enumerate(ids)
-        if not label or _RESERVED.search(label) or len(label.encode("utf-8", "replace")) > MAX_ID
+        if not label
+        or _RESERVED.search(label)
+        or len(label.encode("utf-8", "replace"))
+        > (_MAX_HOST if fabric.node_kind[node] == NodeKind.HOST else MAX_ID)
     ]
     for node in unfit:
         ids[node] = out.ids[node]

@@ -7,6 +7,7 @@ joins the ends, or reports where they contradict each other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
@@ -15,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.core.errors import InputError
-from weft.core.units import RATE_NAMES, parse_rate, rate_code, rate_gbps
+from weft.core.units import LANE_RATE_GBPS, RATE_NAMES, WIDTHS, parse_rate, rate_code, rate_gbps
+from weft.core.words import few
 from weft.fabrics import Fabric, NodeKind, Parts
 from weft.fabrics.formats.format_registry import warn
 from weft.fabrics.formats.labels import choose_labels
@@ -29,6 +31,13 @@ PERMISSIVE_LID = 0xFFFF
 MAX_PORTS = 254
 
 _GUID_MASK = (1 << 64) - 1
+#: Rate of which a half is unknown, as ibnetdiscover prints it: ``4x???``, ``??EDR``.
+_HALF = re.compile(
+    rf"(?:({'|'.join(map(str, WIDTHS))})x\?+|\?+x?({'|'.join(LANE_RATE_GBPS)})?)", re.IGNORECASE
+)
+_UNKNOWN = -1
+#: Index of the width, and of the speed, in the order of `RATE_NAMES`; -1 if unknown.
+Rate = tuple[int, int]
 
 
 @dataclass
@@ -57,7 +66,7 @@ class PortRecord(NamedTuple):
     port: int
     peer: str
     peer_port: int
-    rate_code: int = -1
+    rate: Rate = (_UNKNOWN, _UNKNOWN)
     lid: int = -1
     lmc: int = 0
     guid: int | None = None
@@ -80,7 +89,7 @@ class Netlist:
     ports: list[PortRecord] = field(default_factory=list)
     _by_id: dict[str, int] = field(default_factory=dict)
     _by_guid: dict[int, int] = field(default_factory=dict)
-    _rates: dict[str, int] = field(default_factory=dict)
+    _rates: dict[str, Rate] = field(default_factory=dict)
 
     def fail(self, message: str, line: int | None = None) -> NoReturn:
         """Refuse the file with a message.
@@ -121,15 +130,20 @@ class Netlist:
         self._by_id[record.id] = self._by_guid[record.guid] = len(self.nodes)
         self.nodes.append(record)
 
-    def rate(self, text: str, line: int) -> int:
-        """Return the index in `RATE_NAMES` of the rate that a line states."""
-        code = self._rates.get(text)
-        if code is None:
+    def rate(self, text: str, line: int) -> Rate:
+        """Return the rate that a line states, of which a half or all may be unknown."""
+        rate = self._rates.get(text)
+        if rate is None:
+            half = _HALF.fullmatch(text)
             try:
-                code = self._rates[text] = rate_code(text)
+                code = rate_code(f"{half[1] or 4}x{half[2] or 'SDR'}" if half else text)
             except InputError as error:
                 self.fail(error.message, line)
-        return code
+            speed, width = divmod(code - 1, len(WIDTHS))
+            if half:
+                width, speed = width if half[1] else _UNKNOWN, speed if half[2] else _UNKNOWN
+            rate = self._rates[text] = width, speed
+        return rate
 
     def lid(self, lid: int, lmc: int, line: int) -> int:
         """Return a LID after checking it: 0 if none is assigned, -1 if the line has none."""
@@ -151,29 +165,20 @@ class Netlist:
         Parameters
         ----------
         default_rate
-            Rate of cables whose lines have none; its use issues a `FormatWarning`.
+            Rate of cables whose lines have none, and the half of a rate that they lack; its use
+            issues a `FormatWarning`, as does a cable whose ends have different rates.
 
         Raises
         ------
         InputError
             If ends disagree or a port, GUID or LID is used twice; the message names the line.
         """
-        default_gbps, default_code = parse_rate(default_rate)
         if not self.nodes:
             self.fail("it has no record of a switch or adapter")
         ends = _Ends(self)
         cable = np.flatnonzero(ends.slot < ends.peer_slot)
         other = ends.line_at[ends.peer_slot[cable]]
-        code = np.maximum(ends.rate_code[cable], ends.rate_code[other])
-        unknown = np.flatnonzero(code < 0)
-        if len(unknown):
-            warn(
-                self.file,
-                f"{len(unknown)} of {len(code)} cables have no rate; {default_rate} is assumed",
-            )
-        gbps_of = np.array([0.0, *(rate_gbps(known) for known in range(1, len(RATE_NAMES)))])
-        gbps = gbps_of[np.maximum(code, 0)]
-        gbps[unknown], code[unknown] = default_gbps, default_code
+        gbps, code = self._cable_rates(cable, other, default_rate)
         kinds = np.array([node.kind for node in self.nodes], dtype=np.uint8)
         length = np.full(len(cable), np.nan)
         count = len(self.nodes)
@@ -192,7 +197,7 @@ class Netlist:
                 b_node=ends.node[other],
                 b_port=ends.port[other],
                 rate_gbps=gbps,
-                rate_code=code.astype(np.uint8),
+                rate_code=code,
                 length_m=length,
                 latency_ns=cable_latency_ns(length),
                 guid=np.array([node.guid for node in self.nodes], dtype=np.uint64),
@@ -207,6 +212,63 @@ class Netlist:
                 lid=self._lids(ends),
             )
         )
+
+    def _cable_rates(
+        self, cable: NDArray[np.int64], other: NDArray[np.int64], default_rate: str
+    ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+        """Return the rate in Gb/s and its index in `RATE_NAMES` of each cable.
+
+        Parameters
+        ----------
+        cable, other
+            Index of the listing of either end.
+        default_rate
+            See `fabric`.
+        """
+        default_gbps, default_code = parse_rate(default_rate)
+        stated = np.array([port.rate for port in self.ports], dtype=np.int64).reshape(-1, 2)
+        near, far = stated[cable], stated[other]
+        ends = np.array([np.where(near < 0, far, near), np.where(far < 0, near, far)])
+        lacking = ends[0] < 0
+        # A default without a name has no halves.
+        none = lacking.all(axis=1) | (lacking.any(axis=1) & (default_code == 0))
+        half = np.flatnonzero(lacking.any(axis=1) & ~none)
+        speed, width = divmod(max(default_code, 1) - 1, len(WIDTHS))
+        ends = np.where(lacking, (width, speed), ends)
+        codes = 1 + ends[:, :, 1] * len(WIDTHS) + ends[:, :, 0]
+        gbps_of = np.array([0.0, *(rate_gbps(known) for known in range(1, len(RATE_NAMES)))])
+        code = np.where(gbps_of[codes[0]] <= gbps_of[codes[1]], *codes)
+        gbps = gbps_of[code]
+        gbps[none], code[none] = default_gbps, default_code
+        if none.any():
+            warn(
+                self.file,
+                f"{none.sum()} of {len(code)} cables have no rate; {default_rate} is assumed",
+            )
+        if len(half):
+            lines = [self.ports[at].line for at in cable[half].tolist()]
+            warn(
+                self.file,
+                f"{len(half)} of {len(code)} cables have a rate without width or without speed; "
+                f"that of {default_rate} is assumed; they are in line {few(lines)}",
+            )
+        differ = np.flatnonzero((codes[0] != codes[1]) & ~none)
+        if len(differ):
+            pairs = [
+                " and ".join(
+                    f"{self._end(port.node, port.port)} {RATE_NAMES[known]} in line {port.line}"
+                    for port, known in zip(
+                        (self.ports[cable[at]], self.ports[other[at]]), codes[:, at], strict=True
+                    )
+                )
+                for at in differ.tolist()
+            ]
+            warn(
+                self.file,
+                f"the ends of {len(differ)} of {len(code)} cables have different rates; the lower "
+                f"one is used: {few(pairs)}",
+            )
+        return gbps, code.astype(np.uint8)
 
     def _port_guids(self, ends: _Ends) -> dict[tuple[int, int], int]:
         """Return the port GUIDs that are not node GUID (switch) or node GUID + port (adapter)."""
@@ -287,9 +349,8 @@ class _Ends:
             [port.port for port in listed],
             [net._by_id.get(port.peer, -1) for port in listed],
             [port.peer_port for port in listed],
-            [port.rate_code for port in listed],
         ]
-        self.line, self.node, self.port, peer, peer_port, self.rate_code = (
+        self.line, self.node, self.port, peer, peer_port = (
             np.array(column, dtype=np.int32) for column in columns
         )
         ports = np.array([node.ports for node in net.nodes], dtype=np.int64)
@@ -333,14 +394,6 @@ class _Ends:
             net.fail(
                 f"the ends of a cable disagree: here {self._own(at)} leads to {self._peer(at)}, "
                 f"but in line {listed[back[at]].line} that port leads to {self._peer(back[at])}",
-                listed[at].line,
-            )
-        rate, other = self.rate_code, self.rate_code[back]
-        for at in _first((rate >= 0) & (other >= 0) & (rate != other)):
-            net.fail(
-                f"the ends of a cable disagree: {self._own(at)} runs at {RATE_NAMES[rate[at]]} "
-                f"here, and its other end {self._peer(at)} at {RATE_NAMES[other[at]]} in line "
-                f"{listed[back[at]].line}",
                 listed[at].line,
             )
         for at, back_at in enumerate(back.tolist()):

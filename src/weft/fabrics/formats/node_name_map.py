@@ -9,18 +9,20 @@ sl390lin1``) are read as well.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from weft.core.errors import InputError, NotApplicable
+from weft.core.errors import InputError, NotApplicable, source_name
 from weft.core.files import read_text
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line, warn, writer
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.records import MAX_LINE, lines_of, shown
+from weft.fabrics.formats.session import without_session
 
 _ENTRY = re.compile(
     r"\s*+(?:0[xX]([0-9a-fA-F]{1,16})|[SHR]-([0-9a-fA-F]{16}))\s++"
@@ -43,7 +45,7 @@ def read_names(path: str | Path) -> dict[int, Name]:
     InputError
         If the file is not a node-name-map; the message names file and line.
     """
-    return parse_names(read_text(path), str(path))
+    return parse_names(without_session(read_text(path), source_name(path)), str(path))
 
 
 def parse_names(text: str, file: str) -> dict[int, Name]:
@@ -84,8 +86,9 @@ def parse_names(text: str, file: str) -> dict[int, Name]:
 def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     """Return the fabric with labels from a node-name-map.
 
-    If the map assigns the present label of a node to another node, the first node is labelled
-    with the id made from its GUID. GUIDs that the fabric lacks cause a `FormatWarning`.
+    Nodes to which the map gives the same name keep their labels. If the map assigns the present
+    label of a node to another node, the first node is labelled with the id made from its GUID. Both
+    names of several nodes and GUIDs that the fabric lacks cause a `FormatWarning`.
 
     Parameters
     ----------
@@ -99,7 +102,7 @@ def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     Raises
     ------
     InputError
-        If the map gives two nodes of the fabric the same name.
+        If a name equals the id of another node.
     """
     guids = fabric.node_guid.tolist()
     known = set(guids)
@@ -110,24 +113,22 @@ def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
             f"{len(unknown)} of {len(names)} names are of GUIDs that {fabric.name} does not "
             f"have: " + few([f"{guid:#018x} {names[guid].text!r}" for guid in unknown]),
         )
-    guid_of: dict[str, int] = {}
+    given = [names[guid].text if guid in names else None for guid in guids]
+    times = Counter(given)
+    shared = {text: count for text, count in times.items() if text is not None and count > 1}
+    if shared:
+        texts = [f"{text!r} of {count}" for text, count in shared.items()]
+        warn(
+            file,
+            f"{sum(shared.values())} nodes share a name with another node and keep their own "
+            f"labels: {few(texts)}",
+        )
     labels = list(fabric.node_names)
-    for node, guid in enumerate(guids):
-        if guid not in names:
-            continue
-        text, line = names[guid]
-        if text in guid_of:
-            raise InputError(
-                f"two nodes of {fabric.name} have the name {text!r}, {guid_of[text]:#018x} and "
-                f"{guid:#018x}; a label must be unique",
-                file=file,
-                line=line,
-            )
-        guid_of[text] = guid
-        labels[node] = text
-    for node, guid in enumerate(guids):
-        if guid not in names and labels[node] in guid_of:
-            labels[node] = guid_id(int(fabric.node_kind[node]), guid)
+    for node, text in enumerate(given):
+        if text is not None and text not in shared:
+            labels[node] = text
+        elif labels[node] in times:
+            labels[node] = guid_id(int(fabric.node_kind[node]), guids[node])
     if len(set(labels)) < len(labels):
         raise InputError("a name equals the id of another node", file=file)
     return replace(fabric, node_names=tuple(labels))

@@ -11,6 +11,8 @@ from weft.core.registry import Entry
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import reader, writer
 from weft.fabrics.formats.node_name_map import parse_names, read_names, with_names
+from weft.fabrics.formats.session import without_session
+from weft.fabrics.formats.signatures import signature
 
 
 def read_file(
@@ -26,7 +28,8 @@ def read_file(
     path
         The file.
     format
-        Name of its format; by default detected from the contents.
+        Its format, with options as in ``"ibnetdiscover:rate=4xNDR"``; by default detected from the
+        contents.
     names
         A node-name-map file whose names become the labels.
     options
@@ -37,10 +40,10 @@ def read_file(
     InputError
         If the file is invalid; the message names file and line.
     """
-    named = None if format is None else reader[format]
-    text = read_text(path)
+    named, given = (None, options) if format is None else reader.parse(format, options)
+    text = without_session(read_text(path), source_name(path))
     entry = named or _sniffed(text, path)
-    bound = reader.bind(entry, options)
+    bound = reader.bind(entry, given)
     name_map = None if names is None else read_names(names)
     fabric: Fabric = entry.function(text=text, file=source_name(path), **bound)
     return fabric if name_map is None else with_names(fabric, name_map, str(names))
@@ -53,13 +56,15 @@ def _sniffed(text: str, path: str | Path) -> Entry:
         fitting = by_name if len(by_name) == 1 else fitting
     if len(fitting) == 1:
         return fitting[0]
-    known = ", ".join(reader.names())
     if fitting:
         could_be = " or ".join(entry.name for entry in fitting)
         raise InputError(f"could be {could_be}; specify the format", file=path)
+    if other := signature(text):
+        raise InputError(f"is {other.name}; {other.instead}", file=path)
     try:
         parse_names(text, str(path))
     except InputError:
+        known = ", ".join(reader.names())
         raise InputError(
             f"is not in a format that weft reads; formats are {known}", file=path
         ) from None

@@ -32,7 +32,7 @@ PORT = re.compile(
 PORT_COMMENT = re.compile(
     r"(?:lid (?P<lid>\d{1,5}) lmc (?P<lmc>\d{1,2}) )?"
     r'"(?P<description>.*)" lid (?P<peer_lid>\d{1,5})'
-    r"(?: (?P<rate>[\d?]\S*))?(?: s=\d+ w=\d+ v=\d+)?(?: slot \d+| \(scp\))?",
+    r"(?: (?P<rate>[\d?]\S*|[A-Z]DR(?:10)?))?(?: s=\d+ w=\d+ v=\d+)?(?: slot \d+| \(scp\))?",
     re.ASCII,
 )
 #: ``Switch 36 "S-…" # comment``.

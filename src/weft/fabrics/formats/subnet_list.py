@@ -15,33 +15,40 @@ from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
 from weft.fabrics.formats.records import kind_of
 
-#: One end of a cable. All numbers are hexadecimal, including the port and the number of ports.
+#: One end of a cable. All numbers are hexadecimal, including the port and the number of ports; the
+#: digits are upper-case in OpenSM's list and lower-case in that of ibdiagnet2.
 _END = (
-    r"\{ (SW|CA|Rt|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{2}) SystemGUID:([0-9a-f]{16}) "
-    r"NodeGUID:([0-9a-f]{16}) PortGUID:([0-9a-f]{16}) VenID:([0-9A-F]+) DevID:([0-9A-F]+) "
-    r"Rev:[0-9A-F]+ \{(.*?)\} LID:([0-9A-F]{4}) PN:([0-9A-F]{2}) \}"
+    r"\{ (SW|CA|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{1,2}) SystemGUID:([0-9A-F]{16}) "
+    r"NodeGUID:([0-9A-F]{16}) PortGUID:([0-9A-F]{16}) VenID:([0-9A-F]{1,8}) "
+    r"DevID:([0-9A-F]{1,8}) Rev:[0-9A-F]+ \{(.*?)\} LID:([0-9A-F]{1,4}) PN:([0-9A-F]{1,2}) \}"
 )
-_LINE = re.compile(_END + " " + _END + r" PHY=(\S+) LOG=(\S+) SPD=(\S+)\s*")
+#: Lists of old programs have no speed.
+_LINE = re.compile(
+    _END + " " + _END + r" PHY=(\S+) LOG=(\S+)(?: SPD=(\S+))?\s*", re.ASCII | re.IGNORECASE
+)
 _SPEED = {
     "2.5": "SDR", "5": "DDR", "10": "QDR", "FDR10": "FDR10", "14": "FDR", "25": "EDR",
-    "50": "HDR", "100": "NDR",
+    "50": "HDR", "100": "NDR", "200": "XDR",
 }  # fmt: skip
 _TYPE = {"SW": "Switch", "CA": "Ca"}
 
 
 def is_subnet_list(text: str) -> bool:
-    """Return whether the first line of a text is a line of opensm-subnet.lst."""
-    return _LINE.match(text[: text.find("\n") + 1] or text) is not None
+    """Return whether the first line of a text, without comments, is one of opensm-subnet.lst."""
+    head = re.match(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*+", text)
+    return _LINE.match(text, head.end() if head else 0) is not None
 
 
 @reader("opensm-subnet", suffixes=(".lst",), sniff=is_subnet_list)
-def read(text: str, file: str) -> Fabric:
-    """OpenSM's opensm-subnet.lst: the fabric that OpenSM discovered, with LIDs.
+def read(text: str, file: str, *, rate: str = DEFAULT_RATE) -> Fabric:
+    """OpenSM's opensm-subnet.lst, or ibdiagnet2.lst: the fabric that was discovered, with LIDs.
 
     Parameters
     ----------
     text, file
         Contents of the file and its name.
+    rate
+        Rate of cables whose lines do not state one, or the half of it that they lack.
 
     Raises
     ------
@@ -58,7 +65,6 @@ def read(text: str, file: str) -> Fabric:
         if state == "DWN":
             continue
         switch = near[0] == "SW"
-        rate = net.rate(f"{width}{_SPEED[speed]}", line) if speed in _SPEED else -1
         net.ports.append(
             PortRecord(
                 line,
@@ -66,7 +72,7 @@ def read(text: str, file: str) -> Fabric:
                 int(near[9], 16),
                 _id(far),
                 int(far[9], 16),
-                rate,
+                net.rate(f"{width}{_SPEED.get(speed, '?')}", line),
                 -1 if switch else int(near[8], 16),
                 0,
                 None if switch else int(near[4], 16),
@@ -74,7 +80,7 @@ def read(text: str, file: str) -> Fabric:
                 None if far[0] == "SW" else int(far[4], 16),
             )
         )
-    return net.fabric(DEFAULT_RATE)
+    return net.fabric(rate)
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ _End = tuple[str, ...]
 def _ends(text: str, file: str) -> Iterator[tuple[int, _End, _End, str, str, str]]:
     """Iterate over line number, both ends, width, state and speed of each line."""
     for line, cable in enumerate(text.splitlines(), 1):
-        if not cable.strip():
+        if not cable.strip() or cable.startswith("#"):
             continue
         match = _LINE.fullmatch(cable)
         if match is None:
@@ -125,9 +131,9 @@ def _ends(text: str, file: str) -> Iterator[tuple[int, _End, _End, str, str, str
                 "expected both ends of a cable as in OpenSM's opensm-subnet.lst", file=file,
                 line=line,
             )  # fmt: skip
-        fields = match.groups()
-        width, state, speed = fields[20:]
-        yield line, fields[:10], fields[10:20], width, state, speed
+        fields = match.groups("?")
+        near, far = ((fields[at].upper(), *fields[at + 1 : at + 10]) for at in (0, 10))
+        yield line, near, far, fields[20].lower(), fields[21].upper(), fields[22].upper()
 
 
 def _id(end: tuple[str, ...]) -> str:

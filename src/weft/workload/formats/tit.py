@@ -398,31 +398,33 @@ def _too_much(sender: Call, size: Any, receiver: Call, received: Any) -> InputEr
 
 
 _LINE = re.compile(r"\s*p?(\d{1,10})[ \t]+([A-Za-z_]+)(?:[ \t\r\n]|$)", re.ASCII)
+#: A line that looks like the name of a file.
+_NAME = re.compile(r"[\w./~+@%-]*[./]\w[\w./~+@%-]*")
 _LAST = 2**31 - 2
 #: Longest computation in ns, 30 million years; sums of many such computations remain finite.
 MAX_NS = 1e24
 
 
-def _significant(text: str) -> str:
-    """Return the first line that is neither blank nor a comment."""
-    lines = (line.strip() for line in text.split("\n"))
-    return next((line for line in lines if line and not line.startswith("#")), "")
+def _significant(text: str) -> list[str]:
+    """Return the first lines that are neither blank nor comments."""
+    lines = (line.strip() for line in text[:10_000].split("\n"))
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _is_trace(text: str) -> bool:
-    match = _LINE.match(_significant(text[:10_000]))
+    match = _LINE.match(next(iter(_significant(text)), ""))
     return match is not None and match[2].lower() in ACTIONS
 
 
 def _sniff(text: str, path: Path) -> bool:
     if _is_trace(text):
         return True
-    name = _significant(text[:10_000])
+    names = _significant(text) or [""]
     try:
-        with named_by(name, path).open("rb") as stream:
+        with named_by(names[0], path).open("rb") as stream:
             return _is_trace(stream.read(10_000).decode("utf-8", "replace"))
     except (OSError, ValueError):
-        return False
+        return all(map(_NAME.fullmatch, names))
 
 
 @workload_reader("tit", suffixes=(".tit",), sniff=_sniff)
@@ -509,7 +511,9 @@ def _programs(text: str, file: str) -> list[_Program]:
             seen[path] = number
             if not file_exists(path):
                 raise InputError(
-                    f"expected a rank and an action, or the name of a file, not {entry[:60]!r}",
+                    f"there is no file {shown(entry)}, beside this list or in this folder"
+                    if _NAME.fullmatch(entry)
+                    else f"expected a rank and an action, or a file's name, not {shown(entry)}",
                     file=file,
                     line=number,
                 )

@@ -24,6 +24,8 @@ from typing import Any
 from weft.core.errors import InputError, NotApplicable, source_name
 from weft.core.files import read_text, write_text
 from weft.core.registry import Entry, Registry
+from weft.fabrics.formats.format_registry import reader
+from weft.fabrics.formats.signatures import signature
 from weft.workload.workload import Workload
 
 #: Facts of a reader: `suffixes` of its files, and `sniff`, a function of text and path that returns
@@ -56,7 +58,8 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     path
         The file or folder.
     format
-        Name of the format; if left out, it follows from the file name's suffix or the contents.
+        The format, with options as in ``"tit:flops_per_s=2e10"``; if left out, it follows from the
+        file name's suffix or the contents.
     options
         Options of the format. Every format has `ranks`, the number of ranks: required if the
         file does not determine this number, else compared with it.
@@ -66,11 +69,11 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
     InputError
         If the file cannot be read; the error gives file and line.
     """
-    chosen = None if format is None else workload_reader[format]
+    chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
     text = _listing(Path(path)) if Path(path).is_dir() else read_text(path)
     entry = chosen or _recognised(text, Path(path))
-    expected = None if "ranks" in entry.options else options.pop("ranks", None)
-    bound = workload_reader.bind(entry, options)
+    expected = None if "ranks" in entry.options else given.pop("ranks", None)
+    bound = workload_reader.bind(entry, given)
     workload: Workload = entry.function(text=text, file=source_name(path), **bound)
     if expected is not None and workload.num_ranks != int(expected):
         raise InputError(f"the file has {workload.num_ranks} ranks; expected {expected}", file=path)
@@ -150,5 +153,13 @@ def _recognised(text: str, path: Path) -> Entry:
     if matching:
         could_be = " or ".join(entry.name for entry in matching)
         raise InputError(f"could be {could_be}; specify the format", file=path)
+    fabric = next((f"a fabric ({each.name})" for each in reader if each.facts["sniff"](text)), "")
+    other = signature(text)
+    what = fabric or (other.name if other else "")
     known = ", ".join(workload_reader.names())
-    raise InputError(f"is not in a known workload format; weft reads {known}", file=path)
+    raise InputError(
+        f"is {what}, not a workload; weft reads {known}"
+        if what
+        else f"is not in a known workload format; weft reads {known}",
+        file=path,
+    )
