@@ -93,3 +93,12 @@ def test_adaptive_routing_over_wormhole_routers_keeps_escapes_open(
     assert (result.router.switching, result.router.atomic) == (switching, atomic)
     assert not result.deadlock
     assert result.accepted > 0.1
+
+
+@pytest.mark.parametrize("seed", [15, 17, 21])
+def test_long_packets_far_below_saturation_are_settled(seed: int) -> None:
+    """Long packets make few, correlated latencies, whose trend is large by chance in some runs."""
+    router = Router(lanes=8, buffer=8, input_speedup=2, atomic=True)
+    load = Load(rate=0.0875, pattern="transpose", size=20, warmup=3000, measure=7000, seed=seed)
+    result = weft.simulate_flits(weft.fabric("mesh:8x8"), "dor", load=load, router=router)
+    assert (result.settled, result.why) == (True, "")

@@ -163,10 +163,10 @@ class Trend:
     slope
         Change per unit of time; NaN if there are fewer than 3 batches.
     half_width
-        Half of the two-sided 95 % interval, widened for correlation of neighbours; NaN if there are
-        fewer than 3 batches.
+        Half of the two-sided interval (by default, of 95 %), widened for correlation of
+        neighbours; NaN if there are fewer than 3 batches.
     grows
-        Whether the slope is above 0 with one-sided 95 % confidence for independent batches.
+        Whether the slope is above 0 with the same confidence, one-sided, for independent batches.
     """
 
     slope: float
@@ -179,7 +179,9 @@ class Trend:
         return self.slope > self.half_width
 
 
-def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
+def trend(
+    at: NDArray[np.float64], mean: NDArray[np.float64], confidence: float = CONFIDENCE
+) -> Trend:
     """Return the least-squares slope of batch means over time; means that are NaN are ignored.
 
     The interval is widened as in `batch_means`, for the correlation of the residuals.
@@ -188,6 +190,8 @@ def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
     ----------
     at, mean
         float64 [batches]: times and means.
+    confidence
+        Confidence of the interval and of the test.
 
     Returns
     -------
@@ -203,8 +207,8 @@ def trend(at: NDArray[np.float64], mean: NDArray[np.float64]) -> Trend:
     rest = mean - mean.mean() - slope * x
     degrees = len(at) - 2
     error = float(np.sqrt((rest * rest).sum() / degrees / square))
-    half = student_t(degrees) * error * _widening(_lag1(rest))
-    return Trend(slope, half, slope > student_t(degrees, sides=1) * error)
+    half = student_t(degrees, confidence) * error * _widening(_lag1(rest))
+    return Trend(slope, half, slope > student_t(degrees, confidence, sides=1) * error)
 
 
 def batch_trend(

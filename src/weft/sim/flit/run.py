@@ -23,7 +23,7 @@ from weft.routes import Routes
 from weft.sim.common.congestion_matrix import WAITS, congestion_matrix, plot_matrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import ratio
-from weft.sim.common.statistics import BATCHES, Interval, interval_of, trend
+from weft.sim.common.statistics import BATCHES, Interval, interval_of, student_t, trend
 from weft.sim.flit.deadlock import find_deadlock
 from weft.sim.flit.network import Links, lanes_of_class, state, waits_of, with_packets
 from weft.sim.flit.router import Router
@@ -41,6 +41,9 @@ DRAIN = 10
 LONGEST_DRAIN = 2**30
 #: Part of the offered load that may be missing from the accepted one, besides its interval.
 LOST = 0.01
+#: Confidence of the tests of `settled`: two-sided, that flits are missing, and one-sided, that the
+#: latency grows. With 95 %, one run in ten is not settled far below saturation.
+CERTAIN, GROWS = 0.999, 0.9999
 
 TRAFFIC_LINK_COLUMNS: Mapping[str, Column] = {
     "link": Column(pl.Int32, "", "Directed link (order of `Fabric.links`)"),
@@ -326,6 +329,11 @@ def _is_drained(net: Net) -> bool:
     return bool(net.count.measured == net.count.born and not waits)
 
 
+def _wider(batches: int) -> float:
+    """Return how much wider an interval of this number of batches is with confidence `CERTAIN`."""
+    return student_t(batches - 1, CERTAIN) / student_t(batches - 1)
+
+
 def _result(
     links: Links, routing: Routing, router: Router, load: Load, net: Net, why: int, run_s: float
 ) -> FlitTraffic:
@@ -353,10 +361,10 @@ def _result(
         reasons.append("buffers wait for each other")
     if rate.few:
         reasons.append("the measurement is too short")
-    elif accepted + rate.half_width < offered * (1 - LOST):
+    elif accepted + rate.half_width * _wider(rate.batches) < offered * (1 - LOST):
         reasons.append("fewer flits arrive than are offered")
     with np.errstate(invalid="ignore"):
-        slope = trend(np.arange(float(BATCHES[0])), batches["latency"] / packets)
+        slope = trend(np.arange(float(BATCHES[0])), batches["latency"] / packets, GROWS)
     if slope.grows and slope.slope * BATCHES[0] > 0.1 * latency.mean:
         reasons.append("the latency grows")
     flits, waits = (np.zeros(fabric.num_links, dtype=np.int64) for _ in range(2))
