@@ -69,7 +69,10 @@ def test_all_ports_are_reached_or_the_engine_rejects_the_fabric(
             continue
         assert not (never_deadlocks(name) and validate(fabric, routes).credit_loops)
         missing = missing_paths(fabric, routes)
-        assert not missing, (name, missing[:3])
+        # OpenSM's own tables may lack paths; then a note says so.
+        lost = any("without a path" in note for note in routes.notes)
+        assert bool(missing) == lost, (name, missing[:3])
+        assert not lost or "balance=opensm" in name
 
 
 def missing_paths(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:

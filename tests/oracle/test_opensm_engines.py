@@ -38,9 +38,8 @@ def worst(fabric: Fabric, routes: TableRoutes) -> float:
 
 
 def as_opensm(fabric: Fabric, engine: str) -> TableRoutes:
-    """Return weft's tables with the balance of OpenSM, and with the roots that OpenSM selects."""
-    options = {"roots": "opensm"} if engine == "updn" else {}
-    routes = route(fabric, engine, balance="opensm", **options)
+    """Return weft's tables with the balance of OpenSM."""
+    routes = route(fabric, engine, balance="opensm")
     assert isinstance(routes, TableRoutes)
     return routes
 
@@ -77,12 +76,13 @@ def test_a_tree_of_many_leaves_needs_a_list_of_roots(tmp_path: Path) -> None:
     fabric = load("leaf-spine:leaves=22,spines=4,hosts=6")
     assert len(chosen_roots(fabric, ("opensm",))[0]) == 26
     roots = tmp_path / "roots.guids"
-    words = ["compare", "leaf-spine:leaves=22,spines=4,hosts=6", "--engine", "updn:balance=opensm"]
+    engine = "updn:roots=auto;balance=opensm"
+    words = ["compare", "leaf-spine:leaves=22,spines=4,hosts=6", "--engine", engine]
     assert main([*words, "--samples", "2", "--pattern", "shift", "--roots", str(roots)]) == 0
     assert roots.read_text().count("spine") == 4
     for name, options, ours in (
         ("alone", (), as_opensm(fabric, "updn")),
-        ("listed", ("-a", str(roots)), route(fabric, "updn:balance=opensm")),
+        ("listed", ("-a", str(roots)), route(fabric, engine)),
     ):
         (tmp_path / name).mkdir()
         used, table = opensm_tables(fabric, tmp_path / name, "updn", *options)
@@ -112,13 +112,16 @@ def test_minhop_and_updn_equal_opensms_or_are_better_on_a_real_cluster(
 @pytest.mark.parametrize("spec", ["kns:k=6,n=2", "torus:4x4x4"])
 def test_both_find_no_roots_on_other_topologies(spec: str, tmp_path: Path) -> None:
     fabric = load(spec)
-    used, _ = opensm_tables(fabric, tmp_path, "updn")
+    used, table = opensm_tables(fabric, tmp_path, "updn")
     assert used == "minhop"  # OpenSM falls back silently
+    same = as_opensm(fabric, "updn")
+    assert same.engine == "minhop"
+    assert np.array_equal(same.table, table)
     with pytest.raises(NotApplicable, match="no roots found"):
         route(fabric, "updn")
 
 
-def test_roots_that_leave_pairs_unrouted_are_refused_where_opensm_accepts_them(
+def test_pairs_that_opensm_leaves_unrouted_are_lost_or_the_roots_are_refused(
     tmp_path: Path,
 ) -> None:
     fabric = load("kns:k=6,n=2")
@@ -126,7 +129,9 @@ def test_roots_that_leave_pairs_unrouted_are_refused_where_opensm_accepts_them(
     roots.write_text("".join(f"{int(guid):#018x}\n" for guid in fabric.node_guid[:6]))
     used, table = opensm_tables(fabric, tmp_path, "updn", "-a", str(roots))
     assert used == "updn"
-    theirs = replace(route(fabric, "minhop"), table=table)
-    assert validate(fabric, theirs).num_unrouted_pairs == 1080
+    same = route(fabric, "updn", root_guid_file=roots, balance="opensm")
+    assert isinstance(same, TableRoutes)
+    assert np.array_equal(same.table, table)
+    assert validate(fabric, same).num_unrouted_pairs == 1080
     with pytest.raises(NotApplicable, match="1080 pairs of a switch and a host"):
         route(fabric, "updn", roots=fabric.node_names[:6])

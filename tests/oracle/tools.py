@@ -9,6 +9,7 @@ import subprocess
 import time
 import uuid
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,11 +143,12 @@ def ndr_text(nodes: int = 4, rails: int = 4, *, lids: bool = False, mixed: bool 
 
 
 def opensm_tables(
-    fabric: Fabric, folder: Path, engine: str, *options: str
+    fabric: Fabric, folder: Path, engine: str, *options: str, lmc: int = 0
 ) -> tuple[str, np.ndarray]:
     """Run one sweep of the real OpenSM; return the engine that it used and its tables.
 
-    Tables have a row per destination and a column per switch; 255 means that there is no path.
+    Tables have a row per destination and LID offset, and a column per switch; 255 means that there
+    is no path. All offsets of a switch have the row of its only LID.
     """
     net = folder / "net.txt"
     with warnings.catch_warnings():
@@ -167,7 +169,7 @@ def opensm_tables(
         }
         command = ["ibsim-run", "opensm", "-o", "-e", "-f", str(log), "-D", "0x43"]
         subprocess.run(
-            [*command, "--dump_files_dir", str(folder), "-R", engine, *options],
+            [*command, "--dump_files_dir", str(folder), "-R", engine, "-l", str(lmc), *options],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -175,20 +177,26 @@ def opensm_tables(
             check=True,
         )
     used = re.findall(r"(\S+) tables configured", log.read_text(errors="replace"))
-    return used[-1], _read_dump(fabric, (folder / "opensm-lfts.dump").read_text())
+    return used[-1], _read_dump(fabric, (folder / "opensm-lfts.dump").read_text(), lmc)
 
 
-def _read_dump(fabric: Fabric, dump: str) -> np.ndarray:
+def _read_dump(fabric: Fabric, dump: str, lmc: int) -> np.ndarray:
     node_of = {int(guid): switch for switch, guid in enumerate(fabric.node_guid)}
     slots = fabric.port_offset[fabric.endpoint_node] + fabric.endpoint_port - 1
     column = {int(guid): number for number, guid in enumerate(fabric.port_guid[slots])}
     for switch in range(fabric.num_switches):
         column[int(fabric.node_guid[switch])] = fabric.num_endpoints + switch
-    table = np.full((fabric.num_destinations, fabric.num_switches), 255, dtype=np.uint8)
-    switch = -1
+    table = np.full((fabric.num_destinations << lmc, fabric.num_switches), 255, dtype=np.uint8)
+    switch, known = -1, Counter[int]()
     for line in dump.splitlines():
         if header := re.match(r"Unicast lids .* guid (0x[0-9a-f]+)", line):
-            switch = node_of[int(header[1], 16)]
+            switch, known = node_of[int(header[1], 16)], Counter()
         elif row := re.match(r"0x[0-9a-f]+\s+(\d+)\s+#.*portguid (0x[0-9a-f]+)", line):
-            table[column[int(row[2], 16)], switch] = int(row[1])
+            destination = column[int(row[2], 16)]
+            first = destination << lmc
+            if destination < fabric.num_endpoints:
+                table[first + known[destination], switch] = int(row[1])
+                known[destination] += 1
+            else:
+                table[first : first + (1 << lmc), switch] = int(row[1])
     return table

@@ -217,7 +217,7 @@ def test_the_numbers_of_lanes_are_those_of_table_2() -> None:
 def test_updn_on_the_tree_has_one_root_or_three(cables: str) -> None:
     network = cabled(TREE, cables)
     fabric = machine.fabric(network)
-    tops = machine.roots_by_distance(fabric)
+    tops = machine.detected_roots(fabric)
     hosts = np.arange(fabric.num_hosts)
     source, destination = np.repeat(hosts, len(hosts)), np.tile(hosts, len(hosts))
     used = {}

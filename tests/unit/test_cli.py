@@ -102,7 +102,8 @@ def test_opensm_engines_are_recommended_unless_static_tables_gain_enough() -> No
         "OpenSM reroutes when a cable or switch fails. Static tables of weft's updn are not "
         "rerouted, and have the same figures."
     )
-    (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", "updn:balance=opensm")
+    listed = "updn:roots=auto;balance=opensm"
+    (line,) = advised("leaf-spine:leaves=24,spines=4,hosts=4", listed)
     assert (
         "routing_engine updn, root_guid_file FILE in opensm.conf (opensm -R updn -a FILE)" in line
     )
@@ -170,7 +171,8 @@ def test_compare_says_why_engines_and_patterns_do_not_fit(capsys) -> None:
     assert "ftree does not fit: " in out
     # Engines that refuse in the same words are named together.
     assert re.search(r"^dmodk, smodk do not fit: .* connects two switches of level 1", out, re.M)
-    assert "updn, updn:balance=opensm do not fit: no roots found: no switch has nearly" in out
+    assert "updn does not fit: no roots found: no switch has nearly" in out
+    assert "updn:balance=opensm: no roots found; OpenSM falls back to minhop" in out
     assert "updn:roots=center" in out
     assert re.search(r"bit-reversal: n/a: .*power of two, not 7", out)
     assert "the routes can deadlock" in out

@@ -15,7 +15,8 @@ from weft.opensm.live.subnet import live
 from weft.routes import CandidateRoutes, TableRoutes
 from weft.routing import engine as engines
 from weft.routing import route
-from weft.routing.engines.updn import chosen_roots, roots_by_distance
+from weft.routing.engines.as_opensm import detected_roots
+from weft.routing.engines.updn import chosen_roots
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.routing.validation.validate import reached_rows, validate
 from weft.sim.static.all_to_all import all_to_all_loads
@@ -141,10 +142,40 @@ def test_candidates_of_a_ring_can_deadlock_too() -> None:
 
 def test_roots_are_found_as_opensm_finds_them() -> None:
     tree = build("xgft:3;6,6,6;1,6,6")
-    roots = roots_by_distance(tree)
+    roots = detected_roots(tree)
     assert np.array_equal(roots, np.flatnonzero(tree.level[: tree.num_switches] == 3))
     with pytest.raises(NotApplicable, match="no roots found"):
         route(ring(6), "updn")
+
+
+def test_without_roots_updn_falls_back_to_minhop_as_opensm_does() -> None:
+    fabric = ring(6)
+    routes = route(fabric, "updn:balance=opensm")
+    assert isinstance(routes, TableRoutes)
+    minhop = route(fabric, "minhop:balance=opensm")
+    assert isinstance(minhop, TableRoutes)
+    assert np.array_equal(routes.table, minhop.table)
+    assert (routes.engine, routes.options) == ("minhop", minhop.options)
+    assert routes.refusals == (("updn", "no roots found; OpenSM falls back to minhop"),)
+    assert validate(fabric, routes).credit_loops
+    # Each part of a split fabric is a subnet: a tree keeps its roots, a ring has none.
+    builder = FabricBuilder("tree and ring")
+    tops, leaves, ring_of = (
+        builder.switches([f"{name}{i}" for i in range(size)])
+        for name, size in (("top", 2), ("leaf", 3), ("ring", 5))
+    )
+    for leaf in leaves:
+        builder.connect(np.repeat(leaf, 2), tops)
+    builder.connect(ring_of, np.roll(ring_of, 1))
+    ends = [*leaves, *ring_of]
+    builder.connect(ends, builder.hosts([f"h{i}" for i in range(len(ends))]))
+    split = builder.fabric()
+    routes = route(split, "updn:balance=opensm")
+    assert routes.engine == "updn"
+    assert routes.notes[0] == "2 roots (detected by OpenSM): top0, top1"
+    assert "component of switch ring0; OpenSM falls back to minhop" in routes.refusals[0][1]
+    assert validate(split, routes).num_unrouted_pairs == 2 * 3 * 5
+    assert validate(split, routes).credit_loops
 
 
 def named_roots(fabric: Fabric) -> tuple[list[str], str]:
@@ -156,7 +187,7 @@ def test_roots_are_the_top_level_of_a_tree() -> None:
     """OpenSM's search is not used: with more than 20 leaves it takes each leaf for a root."""
     spines = ["spine0", "spine1", "spine2"]
     wide = build("leaf-spine:leaves=24,spines=3,hosts=2")
-    assert len(roots_by_distance(wide)) == 27
+    assert len(detected_roots(wide)) == 27
     assert named_roots(wide) == (spines, "top level of the tree")
     note = "3 roots (top level of the tree): spine0, spine1, spine2"
     assert route(wide, "updn").notes == (note,)
@@ -182,7 +213,7 @@ def test_roots_are_the_top_level_of_a_tree() -> None:
     builder.connect(leaves, builder.hosts([f"h{i}" for i in range(24)]))
     builder.connect(leaves[:1], leaves[1:2])
     meshed = builder.fabric()
-    assert len(roots_by_distance(meshed)) > 3
+    assert len(detected_roots(meshed)) > 3
     assert named_roots(meshed) == (spines, "by their distances to the hosts")
     assert validate(meshed, route(meshed, "updn")).ok
 

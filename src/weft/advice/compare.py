@@ -10,7 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from weft.advice.comparison import ENGINE_COLUMNS, RUN_COLUMNS, Comparison, Outcome
+from weft.advice.comparison import (
+    ENGINE_COLUMNS,
+    RUN_COLUMNS,
+    Comparison,
+    Outcome,
+    is_opensms,
+)
 from weft.core.columns import frame
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
@@ -19,6 +25,8 @@ from weft.report.comparison_data import LinkUsers, PatternRun
 from weft.routes import Routes
 from weft.routing import engine, route
 from weft.routing.engine_registry import never_deadlocks
+from weft.routing.engines.as_opensm import detected_roots
+from weft.routing.engines.updn import chosen_roots
 from weft.routing.validation.validate import validate
 from weft.sim.common.metrics import load_metrics
 from weft.sim.static.all_to_all import all_to_all_loads, all_to_all_users
@@ -111,6 +119,8 @@ def compare(
     if engines is None and any(o.name == "updn" and o.refusal for o in outcomes):
         # Without natural roots, Up*/Down* from the centre of the fabric is still deadlock-free.
         outcomes.append(_try(fabric, "updn:roots=center", samples, seed, two_way))
+    if engines is None and _other_roots(fabric):
+        outcomes.append(_try(fabric, "updn:roots=auto;balance=opensm", samples, seed, two_way))
     loads = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
     described, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
     rows = {o.name: _row(fabric, o, loads[o.name].per_link) for o in outcomes if o.routes}
@@ -132,8 +142,8 @@ def compare(
             "The contention of a link is its number of flows, divided by its rate relative to the "
             "fastest host cable. All flows of a pattern send at once; time, queues and message "
             "sizes are not modelled.",
-            "balance=opensm gives the tables that OpenSM itself computes; without it weft "
-            "balances the flows on links.",
+            "balance=opensm gives the tables that OpenSM itself computes, without files except a "
+            "list of roots and torus-2QoS.conf; without it weft balances the flows on links.",
             "For loads, ecmp, valiant and ugal divide flows equally among candidates and "
             "intermediates; for the bisection bandwidth, one is chosen at random. ugal sends on "
             "minimal paths the share of each pattern that minimises the largest contention.",
@@ -148,10 +158,19 @@ def default_engines() -> list[str]:
     return list(dict.fromkeys((*specs, *theirs)))
 
 
+def _other_roots(fabric: Fabric) -> bool:
+    """Return whether weft finds roots for updn, but not those that OpenSM detects."""
+    try:
+        rows, _ = chosen_roots(fabric)
+    except NotApplicable:
+        return False
+    return not np.array_equal(rows, detected_roots(fabric))
+
+
 def _try(fabric: Fabric, name: str, samples: int, seed: int, two_way: bool) -> Outcome:
     entry = engine.parse(name)[0]
     summary = entry.summary
-    if name == entry.facts.get("as_opensm"):
+    if is_opensms(name):
         summary = f"Tables of OpenSM's own {entry.name}."
     start = perf_counter()
     try:
@@ -181,6 +200,7 @@ def _rank(outcome: Outcome, row: dict[str, object] | None) -> tuple[object, ...]
         row["max load"],
         not never_deadlocks(outcome.name),
         outcome.validation.lanes,
+        bool(outcome.routes and outcome.routes.refusals),
         CLASSIC.index(entry.name) if entry.name in CLASSIC else len(CLASSIC),
         outcome.name,
     )

@@ -23,7 +23,8 @@ from weft.report.comparison_data import EngineVerdict, Page, PatternRun
 from weft.routes import Routes, TableRoutes
 from weft.routing import engine
 from weft.routing.engine_registry import never_deadlocks
-from weft.routing.engines.updn import chosen_roots, roots_by_distance
+from weft.routing.engines.as_opensm import detected_roots
+from weft.routing.engines.updn import chosen_roots
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import Bisection
 
@@ -106,6 +107,13 @@ class Outcome:
     opensm_use: str = ""
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Notes of the routes, and why OpenSM falls back to another engine."""
+        if self.routes is None:
+            return ()
+        return (*self.routes.notes, *(reason for _, reason in self.routes.refusals))
+
+    @property
     def serves(self) -> bool:
         """Whether the routes are valid for all connected pairs, and there are such pairs."""
         checked = self.validation
@@ -182,9 +190,8 @@ class Comparison:
     @property
     def valid_of_opensm(self) -> tuple[Outcome, ...]:
         """Valid engines of OpenSM itself, best first."""
-        theirs = {e.facts["as_opensm"] for e in engine if "as_opensm" in e.facts}
         return tuple(
-            o for o in self.outcomes if o.serves and (o.name in theirs or o.opensm_use == "own")
+            o for o in self.outcomes if o.serves and (is_opensms(o.name) or o.opensm_use == "own")
         )
 
     @property
@@ -283,12 +290,11 @@ class Comparison:
         if outcome.validation is None:
             return EngineVerdict(outcome.name, outcome.summary, refusal=outcome.refusal)
         row = self.table.row(by_predicate=pl.col("engine") == outcome.name, named=True)
-        notes = outcome.routes.notes if outcome.routes else ()
         return EngineVerdict(
             outcome.name,
             outcome.summary,
             ok=outcome.validation.ok_where_connected,
-            findings=(*outcome.validation.findings(), *notes),
+            findings=(*outcome.validation.findings(), *outcome.remarks),
             # The page shows validity as a badge.
             cells={name: cell_text(name, row[name]) for name in row if name != "valid"},
         )
@@ -375,6 +381,15 @@ def _few(outcomes: Sequence[Outcome], most: int = 3) -> str:
     return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
+def is_opensms(spec: str) -> bool:
+    """Return whether a spec is an engine of OpenSM itself, perhaps with a list of roots."""
+    entry, given = engine.parse(spec)
+    lists = entry.facts.get("lists", ())
+    own = entry.facts.get("as_opensm")
+    plain = {name: value for name, value in given.items() if name not in lists}
+    return own is not None and plain == engine.parse(own)[1]
+
+
 def recommendation(result: Comparison) -> list[str]:
     """Return how to configure OpenSM, and the drawbacks; empty if OpenSM cannot route."""
     fabric, best, theirs = result.fabric, result.best, result.best_of_opensm
@@ -401,7 +416,7 @@ def recommendation(result: Comparison) -> list[str]:
     lines = [f"Recommended: static tables of weft's {best.name}: {export}."]
     if theirs is not None:
         lines[0] += f" Over OpenSM's own {engine.parse(theirs.name)[0].name} they give {gain}."
-    elif any(o.name == engine.parse(o.name)[0].facts.get("as_opensm") for o in result.outcomes):
+    elif any(is_opensms(o.name) for o in result.outcomes):
         lines[0] += " No compared engine of OpenSM itself is valid."
     else:
         lines[0] += " No engine of OpenSM itself was compared."
@@ -417,7 +432,8 @@ def recommendation(result: Comparison) -> list[str]:
 
 def _own(fabric: Fabric, outcome: Outcome) -> str:
     """Return how to configure OpenSM to route with an engine of its own."""
-    name = engine.parse(outcome.name)[0].name
+    # The routes name the engine that OpenSM falls back to.
+    name = outcome.routes.engine if outcome.routes else engine.parse(outcome.name)[0].name
     if name == "torus-2QoS":
         command = f"weft opensm export FABRIC --engine {shlex.quote(outcome.name)} --out DIR"
         return f"OpenSM's own {name}, with the files of {command}"
@@ -428,7 +444,7 @@ def _own(fabric: Fabric, outcome: Outcome) -> str:
     if name == "updn":
         rows = roots_taken(fabric, outcome)
         names = few([fabric.node_names[fabric.graph.row_node[row]] for row in rows])
-        if np.array_equal(rows, roots_by_distance(fabric)):
+        if np.array_equal(rows, detected_roots(fabric)):
             more = f", which finds the {len(rows)} roots itself: {names}"
         else:
             settings.append("root_guid_file FILE")
@@ -444,6 +460,8 @@ def roots_taken(fabric: Fabric, outcome: Outcome) -> NDArray[np.int32]:
     """Return the rows of the roots that an engine ``updn`` uses, ascending."""
     options = engine.bind(*engine.parse(outcome.name))
     named = {key: options[key] for key in ("roots", "root_guid_file") if key in options}
+    if options.get("balance") == "opensm" and not named:
+        return detected_roots(fabric)
     return chosen_roots(fabric, **named)[0]
 
 

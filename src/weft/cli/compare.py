@@ -38,7 +38,6 @@ from weft.core.files import write_text
 from weft.opensm.files.guids import guid_list
 from weft.report.comparison_data import PatternRun
 from weft.report.comparison_page import write_comparison_page
-from weft.routing import engine
 
 #: Columns of the engine table on a terminal; the page and --table have all columns.
 COLUMNS = (
@@ -120,6 +119,10 @@ def compare_command(
         engines=result.table, patterns=result.runs_table, advice=lambda: advice(result),
         faults=lambda: result.faults,
         refusals={each.name: each.refusal for each in result.outcomes if each.refusal},
+        fallbacks={
+            each.name: {"engine": each.routes.engine, "reason": each.routes.refusals[0][1]}
+            for each in result.outcomes if each.routes is not None and each.routes.refusals
+        },
     )  # fmt: skip
     if timing:
         for outcome in result.outcomes:
@@ -145,7 +148,7 @@ def _root_list(result: Comparison) -> str:
     """
     fabric = result.fabric
     for outcome in result.outcomes:
-        if outcome.routes is not None and engine.parse(outcome.name)[0].name == "updn":
+        if outcome.routes is not None and outcome.routes.engine == "updn":
             nodes = fabric.graph.row_node[roots_taken(fabric, outcome)]
             return guid_list(fabric, nodes, kind="root")
     raise InputError("--roots: no compared updn engine fits this fabric")
@@ -178,8 +181,7 @@ def _remarks(result: Comparison) -> list[str]:
         if outcome.refusal:
             refused.setdefault(outcome.refusal, []).append(outcome.name)
         elif outcome.validation is not None:
-            notes = outcome.routes.notes if outcome.routes is not None else ()
-            for line in dict.fromkeys((*outcome.validation.findings(), *notes)):
+            for line in dict.fromkeys((*outcome.validation.findings(), *outcome.remarks)):
                 remarks.setdefault(line, []).append(outcome.name)
     return [
         *(f"{', '.join(names)}: {line}" for line, names in remarks.items()),

@@ -5,7 +5,9 @@ An engine is a file with one function::
     @engine("mine")
     def mine(fabric: Fabric, *, depth: int = 2) -> Routes: ...
 
-The function raises `NotApplicable` with the reason if it cannot route the fabric. The fact
+The function raises `NotApplicable` with the reason if it cannot route the fabric. Where an option
+asks for what OpenSM does, it returns the routes of the engine that OpenSM falls back to, with that
+engine's name and options, and the reason in ``refusals``. The fact
 ``deadlock_free`` of an engine holds for all values of its options except those that the fact
 ``deadlock_with`` lists: see `never_deadlocks`. Whether the routes of one fabric can deadlock is
 checked by `weft.routing.validation.validate`.
@@ -95,7 +97,9 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
             )
         defaults = {name: option.default for name, option in entry.options.items()}
         return replace(
-            routes, options={**defaults, **arguments}, refusals=(*routes.refusals, *refusals)
+            routes,
+            options=routes.options or {**defaults, **arguments},
+            refusals=(*refusals, *routes.refusals),
         )
     raise NotApplicable("; ".join(f"{name}: {reason}" for name, reason in refusals))
 
@@ -126,6 +130,18 @@ def check_lmc(fabric: Fabric, lmc: int) -> None:
     """
     if not 0 <= lmc <= MAX_LMC:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
+
+
+def check_no_lmc(lmc: int) -> None:
+    """Check that no LMC is given with OpenSM's balance.
+
+    Raises
+    ------
+    InputError
+        If `lmc` is not 0.
+    """
+    if lmc:
+        raise InputError(f"balance=opensm requires lmc=0, not {lmc}")
 
 
 def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:
@@ -317,12 +333,16 @@ def worst_load(
     return worst, float((loads >= worst * (1 - 1e-9)).mean())
 
 
-def fill_counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> None:
+def fill_counted(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    behind: NDArray[np.int64] | None = None,
+) -> None:
     """Fill tables as OpenSM's port counters do; see `weft.kernels.routing.tables.counted_tables`.
 
     OpenSM first routes to the switches with the most adapters. It orders switches with equally
     many by node GUID in network byte order, and the adapters of a switch by port. These orders
-    reproduce its tables exactly.
+    reproduce its tables exactly. `behind` is the count of each edge before, int64 [edges].
     """
     graph = fabric.graph
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
@@ -332,7 +352,8 @@ def fill_counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> Non
     counted_tables(
         graph.edge_offset, graph.edge_row, graph.edge_port,
         np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
-        fabric.num_endpoints, int(np.iinfo(table.dtype).max), table,
+        fabric.num_endpoints, int(np.iinfo(table.dtype).max),
+        np.zeros(len(graph.edge_row), dtype=np.int64) if behind is None else behind, table,
     )  # fmt: skip
 
 
@@ -356,9 +377,8 @@ def fill(
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "flows":
         fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
-    elif lmc:
-        raise InputError(f"balance=opensm requires lmc=0, not {lmc}")
     else:
+        check_no_lmc(lmc)
         fill_counted(fabric, table)
 
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from weft.fabrics import Fabric
 from weft.routing.engine_registry import row_sources
-from weft.routing.engines.updn import roots_by_distance
+from weft.routing.engines.as_opensm import detected_roots
 
 #: Inferred levels are used if at most this share of the edges connects rows of one level.
 MAX_LEVEL_SHARE = 0.1
@@ -56,7 +56,7 @@ def levels_below_roots(fabric: Fabric) -> Levels | None:
     """
     if not row_sources(fabric).any():
         return None
-    depth = _distance(fabric, roots_by_distance(fabric))
+    depth = _distance(fabric, detected_roots(fabric))
     level = np.where(depth < 0, 0, depth.max(initial=0) - depth + 1)
     return _nearly_tree(fabric, level, "Levels by the distance from the roots that updn finds.")
 

@@ -54,7 +54,9 @@ def weighted_tables(
     for i in range(len(listed)):
         d = listed[i]
         goal = destination_row[d]
-        for offset in range(1 << lmc):
+        # A row has one LID with any LMC; the lines of its other offsets are copies.
+        lines = 1 << lmc if hangs[d] else 1
+        for offset in range(lines):
             line = table[(d << lmc) + offset]
             line[:] = no_path
             line[goal] = destination_port[d]
@@ -71,6 +73,8 @@ def weighted_tables(
                 weight[edge] += flow[row]
                 # by_edge leads away from the goal: its tail is the next row of the path.
                 flow[edge_row[edge_back[edge]]] += flow[row]
+        for offset in range(lines, 1 << lmc):
+            table[(d << lmc) + offset] = table[d << lmc]
 
 
 @njit(cache=True)

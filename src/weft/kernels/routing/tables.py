@@ -168,7 +168,7 @@ def carry(queue, count, chosen, edge_row, sources, flow, load, sign):
 @njit(cache=True)
 def counted_tables(
     edge_offset, edge_row, edge_port, row_order, target_offset, target_destination,
-    destination_port, num_endpoints, no_path, table,
+    destination_port, num_endpoints, no_path, behind, table,
 ):  # fmt: skip
     """Fill tables as OpenSM does, by the number of destinations already routed via each port.
 
@@ -184,6 +184,8 @@ def counted_tables(
         int32 [rows]: the rows, in the order in which they are targets.
     target_offset, target_destination, destination_port, num_endpoints, no_path
         As in `balanced_tables`.
+    behind
+        int64 [edges]: number of destinations routed via each edge before; changed in place.
     table
         uint8 or uint16 [destinations, rows]: output ports, changed in place.
     """
@@ -193,7 +195,6 @@ def counted_tables(
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
     edges = np.empty(len(edge_row), dtype=np.int32)
-    behind = np.zeros(len(edge_row), dtype=np.int64)
     for switches in range(2):
         for g in row_order:
             count = bfs(edge_offset, edge_row, g, hops, queue)

@@ -21,7 +21,7 @@ from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
-from weft.routing.engines.updn import roots_by_distance
+from weft.routing.engines.as_opensm import detected_roots
 from weft.routing.structure.kns import find_kns
 from weft.sim.packet import Hardware
 from weft.workload.placement import place
@@ -288,7 +288,7 @@ def routes(network: str, engine: str, engines: Engines = "opensm") -> TableRoute
         return _dumped_lash(network)
     spec = NETWORKS[network].engines[engine]
     if "{" in spec:
-        spec = spec.format(*(built.node_names[row] for row in roots_by_distance(built)))
+        spec = spec.format(*(built.node_names[row] for row in detected_roots(built)))
     name = spec.partition(":")[0]
     if engines == "opensm" and name in {"updn", "dfsssp"}:
         spec += f"{',' if ':' in spec else ':'}balance=opensm"

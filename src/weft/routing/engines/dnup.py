@@ -13,13 +13,14 @@ from weft.routing.engine_registry import (
     PASSES,
     Balance,
     check_lmc,
+    check_no_lmc,
     empty_table,
     engine,
-    fill,
+    fill_balanced,
     provenance,
     row_adapters,
 )
-from weft.routing.engines.ranked import fill_ranked, missing_paths, refuse_long
+from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
 
 
 @engine(
@@ -39,9 +40,9 @@ def dnup(
     fabric
         Any fabric in which paths of this form connect all hosts, for example a tree.
     balance
-        ``flows``, or ``opensm`` for exactly the tables of OpenSM. OpenSM's paths may use links
-        between switches of equal rank (see Notes) at any position, so such links can cause
-        deadlock.
+        ``flows``, or ``opensm`` for exactly the tables of OpenSM, in which pairs may have no path.
+        OpenSM's paths may use links between switches of equal rank (see Notes) at any position, so
+        such links can cause deadlock.
     lmc
         LMC: each endpoint gets 2^lmc LIDs; ``opensm`` requires 0.
     passes
@@ -50,7 +51,8 @@ def dnup(
     Raises
     ------
     NotApplicable
-        If no path of this form connects a pair of hosts; OpenSM does not report that.
+        If no switch has an adapter; with ``balance=flows``, if no path of this form connects a pair
+        of hosts.
     InputError
         If an option is out of range.
 
@@ -67,23 +69,20 @@ def dnup(
     rank = leaf_ranks(fabric)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
-    step = None
     if balance == "opensm":
-        if lmc:
-            raise InputError(f"balance=opensm requires lmc=0, not {lmc}")
+        check_no_lmc(lmc)
         away = rank[graph.edge_row] - rank[graph.edge_tail]
         step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
         fill_ranked(fabric, table, step)
-    else:
-        order = np.empty(graph.num_rows, dtype=np.int64)
-        guid = fabric.node_guid[graph.row_node]
-        order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
-        up = (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
-        fill(fabric, table, balance, edge_up=up, lmc=lmc, passes=passes)
+        notes = lost_pairs(fabric, table, step)
+        return TableRoutes(**provenance(fabric, "dnup", notes=notes), table=table)
+    order = np.empty(graph.num_rows, dtype=np.int64)
+    guid = fabric.node_guid[graph.row_node]
+    order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)
+    up = (order[graph.edge_row] < order[graph.edge_tail]).astype(np.uint8)
+    fill_balanced(fabric, table, edge_up=up, lmc=lmc, passes=passes)
     gaps, example = missing_paths(fabric, table, lmc)
     if gaps:
-        if step is not None:
-            refuse_long(fabric, step, example)
         raise NotApplicable(
             f"{gaps} pairs of a switch and a host have no path that goes away from the leaf "
             f"switches only once, for example {example}; this engine is for trees"

@@ -21,6 +21,7 @@ from weft.routing.engine_registry import (
     empty_table,
     engine,
     provenance,
+    row_adapters,
     sending_rows,
 )
 from weft.routing.engines.ftree_index import (
@@ -84,15 +85,17 @@ def ftree(
     Raises
     ------
     NotApplicable
-        If the fabric is not a fat tree (OpenSM then uses another engine), or if OpenSM's rules
+        If the fabric is not a fat tree (OpenSM then falls back to minhop), or if OpenSM's rules
         leave hosts without a path or give paths that can deadlock (OpenSM does not report that).
     InputError
         If a name is unknown or of the wrong kind, or `max_reverse_hops` is negative.
 
     Notes
     -----
-    If adapters are attached to switches with switches below them, or cables connect leaves,
-    OpenSM's order of ports depends on memory addresses; in this engine, adapters are last. Neither
+    OpenSM orders adapters by memory addresses. Where cables connect two leaves, it does so while it
+    routes the adapters of a leaf, and skips some of them: such fabrics are refused. If adapters are
+    attached to switches with switches below them, the order of ports differs from run to run; in
+    this engine, adapters are last. Neither
     this engine nor OpenSM's supports an LMC. Source: Zahavi et al., Optimized InfiniBand fat-tree
     routing for shift all-to-all communication patterns, 2009, as implemented in OpenSM.
     """
@@ -111,9 +114,15 @@ def ftree(
         advice = _advice(fabric, named, is_compute, is_io, settings, by_name=not compute)
         raise NotApplicable(f"{refusal}; {advice}") from None
     notes = []
+    adapters = row_adapters(fabric)
     for tree in trees:
         counts = np.bincount(tree.rank[tree.rank >= 0])
         notes.append(f"switches by level, top first: {', '.join(map(str, counts))}")
+        if ((adapters > 0) & (tree.groups.count(DOWN) > adapters)).any():
+            notes.append(
+                "adapters are attached above the leaves: OpenSM orders the ports of their switches "
+                "by memory addresses, so that its tables may differ from these and between runs"
+            )
     routes = TableRoutes(**provenance(fabric, "ftree", notes=tuple(notes)), table=table)
     if max_reverse_hops or any(tree.groups.count(SIDEWAYS).any() for tree in trees):
         _refuse_credit_loops(fabric, routes)
@@ -291,6 +300,7 @@ def _find_tree(
     is_leaf[leaves] = True
     start = int(leaves[by_guid(fabric, nodes[leaves])[0]])
     groups, index = index_rows(rank, group_ports(fabric, rank), start, leaf_rank)
+    _refuse_unsteady(fabric, groups)
     level = np.flatnonzero(rank == leaf_rank)
     level = level[by_guid(fabric, nodes[level])]
     level = level[np.argsort(index[level], kind="stable")]
@@ -312,6 +322,19 @@ def _find_tree(
         is_io=is_io,
         leaf_rank=leaf_rank,
     )
+
+
+def _refuse_unsteady(fabric: Fabric, groups: PortGroups) -> None:
+    """Refuse switches whose adapters OpenSM reorders, by memory addresses, while it routes them."""
+    unsteady = np.flatnonzero((groups.count(SIDEWAYS) > 0) & (row_adapters(fabric) > 1))
+    if len(unsteady):
+        row = int(unsteady[0])
+        ends = (row, groups.head[groups.of(row, SIDEWAYS)[0]])
+        first, second = (fabric.node_names[fabric.graph.row_node[end]] for end in ends)
+        raise NotApplicable(
+            f"cables connect {first} to {second} of the same level; OpenSM then leaves pairs of "
+            f"hosts without a path, and these differ from run to run"
+        )
 
 
 def _odd_leaf(fabric: Fabric, rank: NDArray[np.int32], compute: NDArray[np.intp]) -> str:

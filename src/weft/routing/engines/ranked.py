@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.opensm_ranks import MOST_HOPS, ranked_tables
 from weft.routing.engine_registry import (
@@ -43,21 +42,19 @@ def fill_ranked(
     )  # fmt: skip
 
 
-def refuse_long(fabric: Fabric, step: NDArray[np.uint8], example: str) -> None:
-    """Refuse a fabric whose missing paths are due to OpenSM's limit on hops.
-
-    Raises
-    ------
-    NotApplicable
-        If all paths exist without the limit.
-    """
-    table = empty_table(fabric)
-    fill_ranked(fabric, table, step, 2 * len(step) + MOST_HOPS)
-    if not missing_paths(fabric, table, 0)[0]:
-        raise NotApplicable(
-            f"OpenSM allows at most {MOST_HOPS} hops, but some paths are longer, for example "
-            f"{example}"
-        )
+def lost_pairs(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], step: NDArray[np.uint8]
+) -> tuple[str, ...]:
+    """Return a note on pairs without a path in tables of `fill_ranked`; none if all have one."""
+    gaps, example = missing_paths(fabric, table, 0)
+    if not gaps:
+        return ()
+    note = f"OpenSM leaves {gaps} pairs of a switch and a host without a path, such as {example}"
+    other = empty_table(fabric)
+    fill_ranked(fabric, other, step, 2 * len(step) + MOST_HOPS)
+    if not missing_paths(fabric, other, 0)[0]:
+        note += f", because it allows at most {MOST_HOPS} hops"
+    return (note,)
 
 
 def missing_paths(

@@ -18,21 +18,19 @@ from weft.routing.engine_registry import (
     PASSES,
     Balance,
     check_lmc,
+    check_no_lmc,
     components,
     empty_table,
     engine,
-    fill,
+    fill_balanced,
     provenance,
     row_adapters,
     sending_rows,
 )
-from weft.routing.engines.ranked import fill_ranked, missing_paths, refuse_long
+from weft.routing.engines.as_opensm import detected_roots, fall_back
+from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
 from weft.routing.structure.fat_tree import find_levels
 
-#: A root has more than the first share of the adapters at one distance, and at most the second
-#: share at every other distance.
-ROOT_SHARE = 0.9
-OTHER_SHARE = 0.05
 #: Number of rows that are compared with all others at a time.
 _BLOCK = 512
 
@@ -43,11 +41,12 @@ _BLOCK = 512
     deadlock_with={"balance": "opensm"},
     lmc=True,
     as_opensm="updn:balance=opensm",
+    lists=("roots", "root_guid_file"),
 )
 def updn(
     fabric: Fabric,
     *,
-    roots: tuple[str, ...] = ("auto",),
+    roots: tuple[str, ...] = (),
     root_guid_file: Path | None = None,
     balance: Balance = "flows",
     lmc: int = 0,
@@ -61,15 +60,19 @@ def updn(
         Any fabric.
     roots
         Names or GUIDs of the root switches, or ``@FILE`` with one GUID per line. ``opensm``: the
-        switches that OpenSM selects if no list is given, by their distances to all hosts. ``auto``:
-        the top level of a tree; on other fabrics, like ``opensm`` (see Notes). ``center``: the
-        switch of least eccentricity, which works on any topology. A connected component without a
-        root gets its center as root.
+        switches that OpenSM detects if no list is given, by their distances to all hosts; the
+        default with ``balance=opensm``. ``auto``, the default with ``balance=flows``: the top level
+        of a tree; on other fabrics, like ``opensm`` (see Notes). ``center``: the switch of least
+        eccentricity, which works on any topology.
     root_guid_file
         Instead of `roots`, a file with the GUID of one root switch per line, as OpenSM's ``-a``.
     balance
-        ``flows``, or ``opensm`` for exactly the tables of OpenSM. If cables connect switches of
-        equal rank (see Notes), paths of OpenSM can go down and up again, and so can deadlock.
+        ``flows``: a connected component without a root gets its center as root, and roots that
+        leave hosts without a legal path are refused. ``opensm``: exactly the tables of OpenSM. In a
+        component without a root, these are the tables of ``minhop``, which can deadlock; and pairs
+        without a legal path have none. If cables connect switches of equal rank (see Notes), paths
+        can go down and up again, and so can deadlock. Roots other than ``opensm`` assume that
+        OpenSM gets them as a file (``-a``).
     lmc
         LMC: each endpoint gets 2^lmc LIDs; each LID offset is balanced separately.
     passes
@@ -78,7 +81,7 @@ def updn(
     Raises
     ------
     NotApplicable
-        If no root is found, or the roots leave hosts without a legal path.
+        With ``balance=flows``, if no root is found, or the roots leave hosts without a legal path.
     InputError
         If a root is not a switch of the fabric; the message gives the line of a file.
 
@@ -95,32 +98,65 @@ def updn(
     Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
     check_lmc(fabric, lmc)
-    table = empty_table(fabric, lmc)
-    chosen, rule = chosen_roots(fabric, roots, root_guid_file)
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
-    step = None
-    if balance == "opensm" and not lmc:
-        step = _opensm_steps(fabric, chosen)
-        fill_ranked(fabric, table, step)
-    else:
-        fill(fabric, table, balance, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
+    if balance == "opensm":
+        check_no_lmc(lmc)
+        return _as_opensm(fabric, roots, root_guid_file)
+    table = empty_table(fabric, lmc)
+    chosen, rule = chosen_roots(fabric, roots, root_guid_file)
+    fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
     gaps, example = missing_paths(fabric, table, lmc)
     if gaps:
-        if step is not None:
-            refuse_long(fabric, step, example)
         raise NotApplicable(
             f"with these roots {gaps} pairs of a switch and a host have no path that goes only up "
             f"and then down, for example {example}; specify other roots, or use roots=center"
         )
-    names = few([fabric.node_names[fabric.graph.row_node[row]] for row in chosen])
-    count = f"{len(chosen)} root{'s' if len(chosen) > 1 else ''}"
-    note = f"{count}{f' ({rule})' if rule else ''}: {names}"
-    return TableRoutes(**provenance(fabric, "updn", notes=(note,)), table=table, lmc=lmc)
+    notes = (_roots_note(fabric, chosen, rule),)
+    return TableRoutes(**provenance(fabric, "updn", notes=notes), table=table, lmc=lmc)
+
+
+def _as_opensm(fabric: Fabric, roots: tuple[str, ...], root_guid_file: Path | None) -> TableRoutes:
+    """Return OpenSM's tables; those of minhop in each connected component without a root."""
+    table = empty_table(fabric)
+    if root_guid_file is None and roots in ((), ("opensm",)):
+        chosen, rule = detected_roots(fabric), "detected by OpenSM"
+    else:
+        chosen, rule = chosen_roots(fabric, roots, root_guid_file, complete=roots == ("center",))
+    label = components(fabric)
+    rootless = np.isin(label, np.setdiff1d(label[row_adapters(fabric) > 0], label[chosen]))
+    other = None
+    if rootless.any():
+        name = fabric.node_names[fabric.graph.row_node[np.argmax(rootless)]]
+        reason = "no roots found" if rule else "no root is specified"
+        if not rootless.all():
+            reason += f" in the connected component of switch {name}"
+        other = fall_back(fabric, "updn", reason)
+        if not len(chosen):
+            return other
+    step = _opensm_steps(fabric, chosen)
+    fill_ranked(fabric, table, step)
+    notes = (_roots_note(fabric, chosen, rule), *lost_pairs(fabric, table, step))
+    if other is not None:
+        rows = fabric.graph.destination_row
+        lines = (rows >= 0) & rootless[rows]
+        table[lines] = other.table[lines]
+    refusals = () if other is None else other.refusals
+    return TableRoutes(**provenance(fabric, "updn", notes=notes, refusals=refusals), table=table)
+
+
+def _roots_note(fabric: Fabric, roots: NDArray[np.int32], rule: str) -> str:
+    names = few([fabric.node_names[fabric.graph.row_node[row]] for row in roots])
+    count = f"{len(roots)} root{'s' if len(roots) > 1 else ''}"
+    return f"{count}{f' ({rule})' if rule else ''}: {names}"
 
 
 def chosen_roots(
-    fabric: Fabric, roots: tuple[str, ...] = ("auto",), root_guid_file: Path | None = None
+    fabric: Fabric,
+    roots: tuple[str, ...] = (),
+    root_guid_file: Path | None = None,
+    *,
+    complete: bool = True,
 ) -> tuple[NDArray[np.int32], str]:
     """Find the root switches of `updn`.
 
@@ -128,12 +164,13 @@ def chosen_roots(
     ----------
     fabric, roots, root_guid_file
         As for `updn`.
+    complete
+        Whether a connected component without a root gets its center as root.
 
     Returns
     -------
     tuple
-        Rows, int32, at least one in each connected component; and the rule that selected them,
-        empty for specified roots.
+        Rows, int32, and the rule that selected them, empty for specified roots.
 
     Raises
     ------
@@ -144,10 +181,10 @@ def chosen_roots(
     """
     rule = ""
     if root_guid_file is not None:
-        if roots != ("auto",):
+        if roots:
             raise InputError("updn: roots and root_guid_file must not both be given")
         rows = fabric.graph.node_row[read_guids(fabric, root_guid_file, kind="root")]
-    elif roots == ("auto",):
+    elif roots in ((), ("auto",)):
         rows, rule = _roots_of_tree(fabric), "top level of the tree"
         if not len(rows):
             rows, rule = _searched(fabric), "by their distances to the hosts"
@@ -160,11 +197,11 @@ def chosen_roots(
         rows, rule = np.zeros(0, dtype=np.int32), "center"
     else:
         rows = _named_roots(fabric, roots)
-    return _complete(fabric, rows), rule
+    return _complete(fabric, rows) if complete else np.unique(rows), rule
 
 
 def _searched(fabric: Fabric) -> NDArray[np.int32]:
-    rows = roots_by_distance(fabric)
+    rows = detected_roots(fabric)
     if not len(rows):
         raise NotApplicable(
             "no roots found: no switch has nearly all hosts at one distance; "
@@ -230,25 +267,6 @@ def _centers(fabric: Fabric, label: NDArray[np.int32]) -> NDArray[np.int32]:
     forwarding_host = graph.row_node >= fabric.num_switches
     order = np.lexsort((hops.max(axis=0), forwarding_host, label))
     return order[np.searchsorted(label[order], np.unique(label))].astype(np.int32)
-
-
-def roots_by_distance(fabric: Fabric) -> NDArray[np.int32]:
-    """Return OpenSM's roots: rows with nearly all adapters at one distance.
-
-    A root has over 90 % of the adapters at one distance, and at most 5 % at every other distance.
-    """
-    graph = fabric.graph
-    sources = row_adapters(fabric)
-    leaves = np.flatnonzero(sources).astype(np.int32)
-    hops = graph.hops(leaves)
-    total = int(sources.sum())
-    over_most = np.zeros(graph.num_rows, dtype=np.int64)
-    over_some = np.zeros(graph.num_rows, dtype=np.int64)
-    for distance in np.unique(hops[hops != UNREACHED]):
-        count = (hops == distance).T @ sources[leaves]
-        over_most += count > ROOT_SHARE * total
-        over_some += count > OTHER_SHARE * total
-    return np.flatnonzero((over_most == 1) & (over_some == 1)).astype(np.int32)
 
 
 def _ranks(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int64]:

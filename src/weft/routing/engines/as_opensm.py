@@ -1,0 +1,69 @@
+"""What OpenSM 3.3.23 does by itself where an engine has no file: roots, and its fallback."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+from weft.kernels.routing.distances import UNREACHED
+from weft.routes import TableRoutes
+from weft.routing.engine_registry import (
+    PASSES,
+    components,
+    empty_table,
+    fill_counted,
+    provenance,
+    row_adapters,
+)
+
+#: A root has more than the first share of the adapters at one distance, and at most the second
+#: share at every other distance.
+ROOT_SHARE = 0.9
+OTHER_SHARE = 0.05
+
+#: OpenSM ignores adapters at this distance or farther when it detects roots.
+FAR_HOPS = 64
+
+
+def detected_roots(fabric: Fabric) -> NDArray[np.int32]:
+    """Return the roots that OpenSM's updn detects: rows with nearly all adapters at one distance.
+
+    Each connected component is a subnet of its own, and may have no roots.
+    """
+    graph, label = fabric.graph, components(fabric)
+    sources = row_adapters(fabric)
+    leaves = np.flatnonzero(sources).astype(np.int32)
+    hops = graph.hops(leaves)
+    total = np.bincount(label, weights=sources)[label]
+    over_most = np.zeros(graph.num_rows, dtype=np.int64)
+    over_some = np.zeros(graph.num_rows, dtype=np.int64)
+    for distance in np.unique(hops[(hops != UNREACHED) & (hops < FAR_HOPS)]):
+        count = (hops == distance).T @ sources[leaves]
+        over_most += count > ROOT_SHARE * total
+        over_some += count > OTHER_SHARE * total
+    return np.flatnonzero((over_most == 1) & (over_some == 1)).astype(np.int32)
+
+
+def fall_back(
+    fabric: Fabric, engine: str, reason: str, behind: NDArray[np.int64] | None = None
+) -> TableRoutes:
+    """Return the tables of minhop, which OpenSM uses without a word where an engine fails.
+
+    Parameters
+    ----------
+    fabric, engine
+        The fabric, and the engine that fails on it.
+    reason
+        Why the engine fails.
+    behind
+        Destinations per edge that the engine had counted when it failed, int64 [edges].
+    """
+    table = empty_table(fabric)
+    fill_counted(fabric, table, behind)
+    refusal = (engine, f"{reason}; OpenSM falls back to minhop")
+    return TableRoutes(
+        **provenance(fabric, "minhop", refusals=(refusal,)),
+        table=table,
+        options={"balance": "opensm", "lmc": 0, "passes": PASSES},
+    )
