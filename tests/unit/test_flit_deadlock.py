@@ -11,11 +11,14 @@ from tests.flit_runs import Run
 import weft
 from weft.fabrics import Fabric, FabricBuilder
 from weft.kernels.flit.engine import STUCK
+from weft.kernels.flit.records import FORKED
 from weft.sim.flit.deadlock import find_deadlock, shortest_cycle, stuck_lanes
-from weft.sim.flit.network import Circuits
+from weft.sim.flit.multicast import casts_of
+from weft.sim.flit.network import Circuits, Links
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import simulate_flits
 from weft.sim.flit.traffic import Load
+from weft.workload import WorkloadBuilder
 
 
 def ring(switches: int) -> Fabric:
@@ -139,6 +142,55 @@ def test_an_adaptive_packet_is_not_stuck_while_another_candidate_may_become_free
             seen = net.in_lanes[["front", "first"]][list(first)].copy()
     assert first
     assert (run.net.in_lanes[["front", "first"]][list(first)] == seen).all()
+
+
+def forked(held: dict[int, list[int]]) -> Run:
+    """Return a state in which packets of hosts 0 and 1 of a switch are copied to hosts 2 and 3.
+
+    Parameters
+    ----------
+    held
+        Hosts to which the packet of each host has a lane.
+    """
+    fabric = weft.fabric("leaf-spine:leaves=1,spines=1,hosts=4")
+    work = WorkloadBuilder(4)
+    for source, others in ((0, [1, 2, 3]), (1, [0, 2, 3])):
+        for rank in others:
+            work.irecv(rank, source, 4)
+        work.multicast(source, others, 4)
+    hosts = np.arange(4, dtype=np.int32)
+    casts = casts_of(Links.of(fabric, 1, 1), work.build(), hosts, None)
+    run = Run(fabric, Router(lanes=1, buffer=2), Load(size=4), casts=casts)
+    net, links = run.net, run.links
+    first = int(net.routers["first_out"][0])
+    out = {host: int(links.inputs["tail"][host]) for host in (2, 3)}
+    for source in (0, 1):
+        lane = int(links.outputs["head"][source])
+        net.in_lanes["state"][lane], net.in_lanes["count"][lane] = FORKED, 1
+        net.casts.forks["wanted"][lane] = sum(1 << each - first for each in out.values())
+        for host in held[source]:
+            net.casts.forks["held"][lane] |= np.uint64(1 << out[host] - first)
+            net.out_lanes["owner"][out[host]] = lane
+    return run
+
+
+def test_multicasts_are_named() -> None:
+    run = forked({0: [2], 1: [3]})
+    lanes = [int(run.links.outputs["head"][host]) for host in (0, 1)]
+    waits = stuck_lanes(run.net, run.links, run.routing)
+    assert waits == {lanes[0]: (lanes[1],), lanes[1]: (lanes[0],)}
+    text = find_deadlock(run.net, run.links, run.routing)
+    assert text.startswith(
+        "the buffer behind h0.0[1] -> leaf0[1] (link 1, lane 0), which waits for"
+    )
+
+
+@pytest.mark.parametrize("held", [{0: [2, 3], 1: []}, {0: [], 1: [2]}, {0: [], 1: []}])
+def test_multicasts_that_can_have_all_their_outputs_are_not_stuck(
+    held: dict[int, list[int]],
+) -> None:
+    run = forked(held)
+    assert stuck_lanes(run.net, run.links, run.routing) == {}
 
 
 def test_a_shortest_cycle_begins_at_its_lowest_lane() -> None:

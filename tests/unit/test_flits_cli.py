@@ -90,6 +90,20 @@ def test_the_table_has_a_row_for_each_load_and_says_where_it_settles(
     assert "flits per cycle and endpoint" in drawn
 
 
+def test_routings_that_need_other_routers_say_so(capsys) -> None:
+    words = ("torus:4x4", "--routing", "dor,adaptive", "--load", "0.1", *SHORT)
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    assert out.count("routers are changed") == 1
+    assert (
+        "routing adaptive: routers are changed to switching=cut-through, without which this "
+        "routing can deadlock"
+    ) in out
+    assert [row["router"] for row in rows(capsys, *words)] == ["usual", "switching=cut-through"]
+    words = (*words, "--router", "switching=cut-through")
+    assert "routers are changed" not in run(capsys, *words)[1]
+
+
 def test_routings_and_engines_are_compared_and_one_may_not_fit(capsys) -> None:
     words = ("torus:4x4", "--routing", "dor,nca-random", "--engine", "minhop", *SHORT)
     listed = rows(capsys, *words, "--load", "0.1,0.2", "--router", "lanes=2")

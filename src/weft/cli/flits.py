@@ -39,7 +39,7 @@ from weft.sim.flit import FlitTraffic, Load, Router
 from weft.sim.flit.booksim import BookSimRun, read_booksim
 from weft.sim.flit.router import MOST_CYCLES, parse_router
 from weft.sim.flit.run import LONGEST_DRAIN
-from weft.sim.flit.sweep import run_loads
+from weft.sim.flit.sweep import run_loads, unusual
 from weft.sim.options import RunSettings
 from weft.sim.sweep.settings import USUAL_ENGINE, loads_of
 
@@ -229,7 +229,7 @@ def flits_command(
             )  # fmt: skip
     if config:
         out.print(f"{escape(config.file)}: channels {config.channels}, cycles", soft_wrap=True)
-    show(table, load, out)
+    show(table, load, unusual(router), out)
     for name, reason in unfit.items():
         out.print(escape(f"{name}: does not fit: {reason}"), soft_wrap=True)
     emit(loads=table, refusals=unfit, notes=list(config.notes) if config else [])
@@ -304,7 +304,7 @@ def _number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def show(frame: pl.DataFrame, load: Load, out: Console) -> None:
+def show(frame: pl.DataFrame, load: Load, router: str, out: Console) -> None:
     """Print a row for each run, and which loads settle.
 
     Parameters
@@ -313,6 +313,8 @@ def show(frame: pl.DataFrame, load: Load, out: Console) -> None:
         Frame of `TRAFFIC_COLUMNS`.
     load
         The traffic of the runs.
+    router
+        The settings of routers that were asked for, as text.
     out
         Console to print on.
     """
@@ -325,8 +327,8 @@ def show(frame: pl.DataFrame, load: Load, out: Console) -> None:
         f"{first['fabric']}{alone}: {first['pattern']}, {size}; warm-up {load.warmup:,}, "
         f"measurement {load.measure:,} cycles; seed {load.seed}"
     ]
-    if first["router"] != "usual":
-        lines += [f"routers: {first['router']}"]
+    if router != "usual":
+        lines += [f"routers: {router}"]
     out.print(escape("\n".join(lines)), soft_wrap=True)
     table = Table(
         title="flits per cycle and endpoint; latencies in cycles, ± 95 % intervals",
@@ -359,11 +361,11 @@ def show(frame: pl.DataFrame, load: Load, out: Console) -> None:
         table.add_row(*named, *cells, style="red" if row["settled"] is False else None)
     out.print(table)
     for _, part in frame.group_by("engine", "policy", "routing", maintain_order=True):
-        for line in _summary(part):
+        for line in _summary(part, router):
             out.print(escape(f"{_heading(part.row(0, named=True))}: {line}"), soft_wrap=True)
 
 
-def _summary(part: pl.DataFrame) -> Iterator[str]:
+def _summary(part: pl.DataFrame, router: str) -> Iterator[str]:
     """Yield a summary of the runs of one routing."""
     reason = part.filter(pl.col("status") == "does not fit")["reason"]
     if len(reason):
@@ -377,6 +379,8 @@ def _summary(part: pl.DataFrame) -> Iterator[str]:
         limits += [f"does not settle from {min(others):.3f} on"] if others else []
         most = max(known["accepted_load"].to_list())
         yield f"{', '.join(limits)}; largest accepted load {most:.3f}."
+    if len(known) and (made := known["router"][0]) != router:
+        yield f"routers are changed to {made}, without which this routing can deadlock"
     stuck = known.filter(pl.col("deadlock") != "")
     if len(stuck):
         yield f"deadlock at {stuck['load'][0]:.3f}: {stuck['deadlock'][0]}"

@@ -9,7 +9,9 @@ to the greatest set of lanes none of which can move as long as the others do not
 - a packet that has an output lane is stuck if the lane has no place, none is on its way back, and
   the lane behind the link is stuck; or if its next flit is in a stuck lane before the link; or if
   the output is held by a packet of another stuck lane;
-- the tail of a packet that holds a circuit is stuck if its data are in stuck lanes.
+- the tail of a packet that holds a circuit is stuck if its data are in stuck lanes;
+- a multicast is stuck if the next output lane that it takes is owned or lacks places as above, or,
+  with a lane of each output, if one of them cannot send.
 
 Every stuck lane waits for stuck lanes only, so there is a cycle of them. Other lanes may move.
 """
@@ -22,7 +24,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from weft.kernels.flit.net import Net
-from weft.kernels.flit.records import ACTIVE, IDLE, PACKET_SHIFT, WAITING
+from weft.kernels.flit.records import ACTIVE, FORKED, IDLE, PACKET_SHIFT, WAITING
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.routing_registry import Routing
 
@@ -69,25 +71,28 @@ def stuck_lanes(
 ) -> dict[int, tuple[int, ...]]:
     """Return the stuck input lanes, ascending, and the lanes for which each of them waits."""
     state = _State(net, links, routing)
-    waits: dict[int, tuple[int, ...]] = {}
+    # A lane waits for all of several things, each of which happens if one of its lanes moves.
+    unmet: dict[int, list[set[int]]] = {}
     waiting: dict[int, list[int]] = {}
     moving: deque[int] = deque()
     used = (net.in_lanes["state"] != IDLE) | (net.in_lanes["count"] > 0)
     for lane in np.flatnonzero(used).tolist():
-        awaited = state.awaited(lane)
-        if awaited is None:
+        unmet[lane] = [set(awaited) for awaited in state.all_awaited(lane) if awaited is not None]
+        if not unmet[lane]:
             moving.append(lane)
-            continue
-        waits[lane] = tuple(sorted(set(awaited)))
-        for other in waits[lane]:
+        for other in set().union(*unmet[lane]):
             waiting.setdefault(other, []).append(lane)
     # A lane that is empty, and for which a lane waits, can take flits.
     moving += [lane for lane in waiting if not used[lane]]
     while moving:
-        for lane in waiting.get(moving.popleft(), ()):
-            if waits.pop(lane, None) is not None:
-                moving.append(lane)
-    return waits
+        moved = moving.popleft()
+        unmet.pop(moved, None)
+        for lane in waiting.get(moved, ()):
+            if unmet.get(lane):
+                unmet[lane] = [awaited for awaited in unmet[lane] if moved not in awaited]
+                if not unmet[lane]:
+                    moving.append(lane)
+    return {lane: tuple(sorted(set().union(*awaited))) for lane, awaited in unmet.items()}
 
 
 def shortest_cycle(waits: dict[int, tuple[int, ...]]) -> list[int]:
@@ -129,6 +134,26 @@ class _State:
         borrowed = np.maximum(-self.credits, 0).reshape(-1, self.lanes).sum(axis=1)
         places = int(net.rules.depth) - int(net.rules.buffer)
         self.shared = places - borrowed
+
+    def all_awaited(self, lane: int) -> list[list[int] | None]:
+        """Return what must all happen before a lane can move, each as `awaited` does."""
+        net = self.net
+        if net.casts is None or net.in_lanes["state"][lane] != FORKED:
+            return [self.awaited(lane)]
+        if not net.in_lanes["count"][lane]:
+            return [self._feeding(lane)]
+        fork = net.casts.forks[lane]
+        wanted, held = int(fork["wanted"]), int(fork["held"])
+        first = int(net.routers["first_out"][self._row(lane)])
+        if left := wanted & ~held:
+            output, slot = first + (left & -left).bit_length() - 1, self._packet(lane)
+            lanes = range(int(net.rules.lanes))
+            return [self._any(self._obtaining(output << self.shift | k, slot) for k in lanes)]
+        return [
+            self._place((first + port) << self.shift | int(net.casts.lanes[lane * 64 + port]))
+            for port in range(wanted.bit_length())
+            if wanted >> port & 1
+        ]
 
     def awaited(self, lane: int) -> list[int] | None:
         """Return the lanes one of which must move before a lane can; None if it can move now."""
@@ -184,8 +209,11 @@ class _State:
             return [(int(here["out"]) >> self.shift, int(here["allowed"]))]
         if routing.choices is None:
             return None
-        row = self.links.fabric.graph.link_row[self.links.in_link[lane >> self.shift]]
-        return routing.choices(self.net, int(row), slot)
+        return routing.choices(self.net, self._row(lane), slot)
+
+    def _row(self, lane: int) -> int:
+        """Return the router of an input lane."""
+        return int(self.links.fabric.graph.link_row[self.links.in_link[lane >> self.shift]])
 
     def _behind(self, out: int) -> int:
         """Return the input lane at the other end of an output lane."""

@@ -186,7 +186,7 @@ def run_loads(
     result = outcomes[0] if isinstance(outcomes[0], FlitTraffic) else None
     rows: dict[Any, Any] = dict(zip(tasks, outcomes, strict=True))
     if result is not None:
-        rows = {tasks[0]: measured(result)}
+        rows = {tasks[0]: measured(result, router)}
     interrupted = {"status": "interrupted", "reason": "the sweep was interrupted"}
     listed = [
         _settings(shared, number)
@@ -231,7 +231,7 @@ def _point(
     shared: _Shared, task: tuple[int, float], watch: Callable[[Any], None]
 ) -> dict[str, Any]:
     """Run one load and return its columns."""
-    return measured(_whole(shared, task, watch))
+    return measured(_whole(shared, task, watch), shared.router)
 
 
 def _whole(shared: _Shared, task: tuple[int, float], watch: Callable[[Any], None]) -> FlitTraffic:
@@ -252,15 +252,12 @@ def _settings(shared: _Shared, number: int) -> dict[str, Any]:
     if engine is not None and policy is None:
         known = engine if engine in policies else USUAL
         policy = known if isinstance(routing, CandidateRoutes) else NO_CHOICE
-    usual = Router().table()
-    router = [f"{key}={value}" for key, value in shared.router.table().items()
-              if value != usual[key]]  # fmt: skip
     return {
         "fabric": shared.fabric.name,
         "engine": engine,
         "policy": policy,
         "routing": routing if isinstance(routing, str) else None,
-        "router": ", ".join(router) or "usual",
+        "router": unusual(shared.router),
         "pattern": shared.load.pattern,
         "size": shared.load.size_text,
         "reply": shared.load.reply,
@@ -268,14 +265,23 @@ def _settings(shared: _Shared, number: int) -> dict[str, Any]:
     }
 
 
-def measured(result: FlitTraffic) -> dict[str, Any]:
-    """Return the columns that a run measures."""
+def unusual(router: Router) -> str:
+    """Return the settings of routers that differ from the defaults, as text."""
+    usual = Router().table()
+    changed = [f"{key}={value}" for key, value in router.table().items() if value != usual[key]]
+    return ", ".join(changed) or "usual"
+
+
+def measured(result: FlitTraffic, router: Router) -> dict[str, Any]:
+    """Return the columns that a run with such routers measures."""
+    made = result.router  # some routings require other routers than those given
 
     def known(value: float) -> float | None:
         return float(value) if np.isfinite(value) else None
 
     return {
         "status": "complete",
+        "router": unusual(replace(router, atomic=made.atomic, switching=made.switching)),
         "offered_load": result.offered,
         "accepted_load": result.accepted,
         "accepted_ci95": known(result.accepted_ci95),

@@ -184,5 +184,5 @@ def flits(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
         latency=keys.latency, policy=keys.policy[0] if keys.policy else None, drain=keys.drain,
         progress=lambda now, last: watch(now),
     )  # fmt: skip
-    row = measured(result)
+    row = measured(result, keys.router.instance)
     return RunResult(values(MEASURES, {**row, "deadlocked": row["deadlock"] != ""}))
