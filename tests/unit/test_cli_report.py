@@ -26,8 +26,14 @@ def test_prints_the_answer_first_and_writes_a_page(
     assert main(["report", "store", "--out", str(page)]) == 0
     out = capsys.readouterr().out
     flat = " ".join(out.split())
-    assert f"- Makespan (lower is better): {FABRICS[0]} · dfsssp is best on average" in flat
-    assert flat.index("is best on average") < flat.index("Best makespan")
+    assert f"Makespan (lower is better): {FABRICS[0]} · dfsssp is best on average" in flat
+    assert (
+        flat.index("is best on average")
+        < flat.index("The study runs")
+        < flat.index("Best makespan")
+    )
+    assert "Accepted load (" not in flat  # the other answers are folded
+    assert "Other measures (--measure NAME): accepted_load, cost_usd." in flat
     assert "does not fit │ 10 │ nue needs 2 lanes; the fabric has 1" in flat
     assert f"page: {page} (0." in out
     assert "<strong>" in page.read_text()

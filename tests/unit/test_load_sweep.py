@@ -309,7 +309,7 @@ def test_the_command_finds_the_saturation_load(capsys) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--loads", "0.9:0.1:0.1"), "--loads 0.9:0.1:0.1: expected FIRST:LAST:STEP"),
+        (("--loads", "0.9:0.1:0.1"), "--load 0.9:0.1:0.1: expected FIRST:LAST:STEP"),
         (("--loads", "0.1:0.2"), "expected FIRST:LAST:STEP"),
         (("--loads", "low"), "expected FIRST:LAST:STEP or numbers"),
         (("--loads", "0.1:0.9:1e-9"), "expected at most 1,000 loads"),

@@ -416,10 +416,13 @@ def test_bad_arguments_give_one_line_and_status_2(capsys, words, message) -> Non
 
 def test_options_for_jobs_and_faults_require_a_fabric(capsys, tmp_path) -> None:
     path = experiment(tmp_path, TWO_JOBS)
-    for words in (("--ranks", "4"), ("--random-cables", "1"), ("--names", "x")):
+    for words, key in (
+        (("--ranks", "4"), "job.ranks"), (("--random-cables", "1"), "faults.random_cables"),
+        (("--names", "x"), "fabric.names"),
+    ):  # fmt: skip
         status, _, err = run(capsys, path, *words)
         assert status == 2
-        assert f"{words[0]} requires a fabric, but {path} is an experiment file" in err
+        assert f"{words[0]} requires a fabric, but {path} is an experiment file: set {key}" in err
     status, out, _ = run(capsys, path, "--engine", "updn", "--sharing", "none", "--no-handshake")
     assert status == 0
     assert "engine updn; level flow; sharing none" in out

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.stores import packed_of
 
+from weft.cli import main
 from weft.cli.study import plan_lines
 from weft.runs.store import Store
 from weft.runs.task import RunResult
@@ -19,6 +20,7 @@ TEXT = """\
 source = "xgft:1;4;1"
 [[job]]
 workload = ["alltoall:size=1KiB", "ranks", "one.goal"]
+placement = "random"
 [study]
 seeds = 2
 product.engine = ["minhop", "updn"]
@@ -124,3 +126,78 @@ def test_runs_whose_tables_are_lost_are_computed_again(folder: Path) -> None:
     with Store(folder / "store", write=True) as store:
         store.remove([done.tasks[3].key])
     assert list(planned(folder).todo) == [3]
+
+
+QUICK = """\
+fabric = "xgft:1;4;1"
+level = "static"
+[[job]]
+workload = "shift"
+[study]
+title = "First"
+product.engine = ["minhop", "dmodk"]
+"""
+
+
+def study(capsys: pytest.CaptureFixture[str], file: Path, *more: str) -> str:
+    assert main(["study", str(file), "--store", str(file.parent / "shared"), *more]) == 0
+    return "".join(capsys.readouterr())
+
+
+def test_an_edited_study_with_nothing_to_compute_is_stored_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "many.toml"
+    file.write_text(QUICK)
+    study(capsys, file, "--workers", "0")
+    edited = QUICK.replace("First", "Second").replace(
+        "product", 'measures = ["mean_contention"]\nbaseline.engine = "dmodk"\nproduct'
+    )
+    file.write_text(edited)
+    said = study(capsys, file)
+    assert "2 runs done, 0 to compute" in said
+    assert "Second" in said
+    assert "First" not in said
+    assert "The baseline is engine = dmodk." in said
+    assert "Mean contention" in said
+    file.write_text(QUICK.replace(', "dmodk"', ""))
+    study(capsys, file)
+    with Store(tmp_path / "shared") as store:
+        assert store.studies()["many"]["axes"] == {"engine": ["minhop"]}
+        assert len(store.members("many")) == 1
+
+
+def test_a_second_study_on_a_store_has_its_own_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = tmp_path / "one.toml", tmp_path / "other.toml"
+    one.write_text(QUICK)
+    study(capsys, one, "--workers", "0")
+    other.write_text(QUICK.replace("First", "Other").replace('"minhop", ', ""))
+    said = study(capsys, other)
+    assert "0 to compute" in said
+    assert "1 complete" in said
+    assert "Other" in said
+    assert main(["report", str(tmp_path / "shared")]) == 0
+    assert "Other" in capsys.readouterr().out
+    # What only the second study needs stays.
+    one.write_text(QUICK.replace(', "dmodk"', ""))
+    study(capsys, one)
+    assert main(["store", "prune", str(tmp_path / "shared"), "--not-in-study"]) == 0
+    assert "removed 0 runs" in capsys.readouterr().out
+    assert "0 to compute" in study(capsys, other)
+
+
+def test_a_study_that_replaces_one_of_another_file_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "b"
+    folder.mkdir()
+    for file in (tmp_path / "many.toml", folder / "many.toml"):
+        file.write_text(QUICK)
+    study(capsys, tmp_path / "many.toml", "--workers", "0")
+    words = ["study", str(folder / "many.toml"), "--store", str(tmp_path / "shared")]
+    assert main(words) == 0
+    assert f"replaces that of {tmp_path / 'many.toml'}" in capsys.readouterr().err
+    assert main(words) == 0
+    assert "replaces" not in capsys.readouterr().err

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weft.report.statistics import averaged, compared, holm, pareto_front, spread
+from weft.report.statistics import average, averaged, compared, holm, pareto_front, spread
 
 NAN = np.nan
 
@@ -46,9 +46,10 @@ def test_paired_and_welch_comparisons_are_those_of_scipy_on_logarithms() -> None
     x[2, :4] = NAN  # two seeds, both common
     x[3, 2:], y[3, :1] = NAN, NAN  # one common seed, and one seed of x is not common
     x[4, 1:] = NAN  # a single run
-    x[5, :2], y[5, 4:] = NAN, NAN  # two common seeds of four: few for a paired test
+    x[5, :2], y[5, 4:] = NAN, NAN  # two common seeds of four: one degree of freedom
     found = compared(x, y)
-    assert found.test.tolist() == ["paired", "Welch", "paired", "Welch", "", "Welch", "paired"]
+    assert found.test.tolist() == ["paired", "Welch", "paired", "Welch", "", "paired", "paired"]
+    assert found.number.tolist() == [6, 6, 2, 7, 1, 2, 6]
     for i, test in enumerate(found.test):
         a, b = np.log(x[i]), np.log(y[i])
         both = np.isfinite(a - b)
@@ -58,17 +59,16 @@ def test_paired_and_welch_comparisons_are_those_of_scipy_on_logarithms() -> None
         elif test == "Welch":
             a, b = a[np.isfinite(a)], b[np.isfinite(b)]
             expected = stats.ttest_ind(a, b, equal_var=False)
-            centre = None if both.any() else a.mean() - b.mean()
+            centre = a.mean() - b.mean()
         else:
             assert found.ratio[i] == pytest.approx(np.exp((a - b)[both].mean()))
             assert np.isnan([found.p[i], found.low[i], found.high[i]]).all()
             continue
         interval = expected.confidence_interval(0.95)
-        if centre is not None:
-            assert found.ratio[i] == pytest.approx(np.exp(centre))
-            assert found.low[i] == pytest.approx(np.exp(interval.low))
-            assert found.high[i] == pytest.approx(np.exp(interval.high))
-            assert found.p[i] == pytest.approx(expected.pvalue)
+        assert found.ratio[i] == pytest.approx(np.exp(centre))
+        assert found.low[i] == pytest.approx(np.exp(interval.low))
+        assert found.high[i] == pytest.approx(np.exp(interval.high))
+        assert found.p[i] == pytest.approx(expected.pvalue)
 
 
 def test_values_that_are_not_positive_are_compared_by_differences() -> None:
@@ -78,19 +78,43 @@ def test_values_that_are_not_positive_are_compared_by_differences() -> None:
     assert found.p == pytest.approx(stats.ttest_rel(x, y, axis=1).pvalue)
 
 
-def test_runs_without_variation_differ_exactly_or_not_at_all() -> None:
+def test_a_deterministic_value_leaves_a_test_of_one_sample() -> None:
+    x = table(seed=1, missing=0.2)
+    found = compared(x, np.full_like(x, 20.0))
+    for i, row in enumerate(np.log(x)):
+        expected = stats.ttest_1samp(row[np.isfinite(row)], np.log(20.0))
+        assert found.p[i] == pytest.approx(expected.pvalue)
+        assert found.high[i] == pytest.approx(np.exp(expected.confidence_interval().high) / 20)
+
+
+def test_the_mean_of_an_answer_is_that_of_its_ratios() -> None:
+    # The arithmetic means and the geometric means are in another order.
+    x, y = np.array([[1.0, 9.0]]), np.array([[4.0, 4.5]])
+    assert x.mean() > y.mean()
+    found, other = average(x), average(y)
+    assert found.mean / other.mean == pytest.approx(compared(x, y).ratio)
+    assert found.mean[0] == pytest.approx(3)
+    low, high = stats.t.interval(0.95, 1, np.log(3), stats.sem(np.log(x[0])))
+    assert np.log([found.low[0], found.high[0]]) == pytest.approx([low, high])
+    assert average(np.array([[0.0, 4.0]])).mean.tolist() == [2.0]
+
+
+def test_runs_without_variation_have_no_interval_and_no_test() -> None:
     x = np.array([[0.1, 0.1, 0.1], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3]])
     y = np.array([[0.2, 0.2, 0.2], [0.3, 0.3, 0.3], [0.3, 0.3, 0.3]])
     found = compared(x, y)
     assert found.ratio == pytest.approx([0.5, 1, 1])
-    assert found.low == pytest.approx(found.ratio)
-    assert found.p.tolist() == [0, 1, 1]
+    assert np.isnan([found.low, found.high, found.p]).all()
+    assert found.test.tolist() == ["", "", ""]
+    assert np.isnan(spread(x).half[:2]).all()
+    assert np.isnan(average(x).low[:2]).all()
 
 
 def test_holm_by_hand() -> None:
     p = np.array([0.01, NAN, 0.04, 0.03, 0.005])
     assert holm(p) == pytest.approx([0.03, NAN, 0.06, 0.06, 0.02], nan_ok=True)
     assert holm(np.array([NAN])).tolist() == pytest.approx([NAN], nan_ok=True)
+    assert holm(p, family=10) == pytest.approx([0.09, NAN, 0.28, 0.24, 0.05], nan_ok=True)
 
 
 def test_intervals_cover_as_often_as_they_say_and_holm_errs_as_rarely() -> None:
@@ -110,13 +134,40 @@ def test_intervals_cover_as_often_as_they_say_and_holm_errs_as_rarely() -> None:
     half = spread(plain)
     assert (np.abs(half.mean - 7) <= half.half).mean() == pytest.approx(0.95, abs=0.012)
     # Without any difference, a family of ten comparisons has an error in at most 5 % of cases.
-    errors = 0
+    errors, of_best = 0, 0
     families = 1000
     for family in np.exp(random.normal(0, 0.1, (families, 11, seeds))):
         p = compared(family[1:], np.broadcast_to(family[0], (10, seeds))).p
         errors += bool((holm(p) <= 0.05).any())
-    assert errors / families < 0.05 + 3 * (0.05 * 0.95 / families) ** 0.5
-    assert errors > 0
+        best = family[average(family).mean.argmin()]
+        p = compared(family, np.broadcast_to(best, family.shape)).p
+        of_best += bool((holm(p, family=55) <= 0.05).any())
+    most = 0.05 + 3 * (0.05 * 0.95 / families) ** 0.5
+    assert 0 < errors / families < most
+    assert 0 < of_best / families < most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [4, 6, 10])
+def test_intervals_cover_as_often_as_they_say_with_a_quarter_missing(seeds: int) -> None:
+    random = np.random.default_rng(11)
+    trials = 4000
+    shared = random.normal(0, 0.3, (trials, 1, 2, seeds))
+    own = random.normal(0, 0.1, (trials, 2, 2, seeds))
+    effects = np.array([[0.0, 0.4], [0.2, 0.9]])  # [choices, conditions]
+    cubes = np.exp(effects[:, :, None] + shared + own)
+    cubes[random.random(cubes.shape) < 0.25] = NAN
+    means = np.array([averaged(cube)[0] for cube in cubes])  # [trials, choices, seeds]
+    found, against = average(means[:, 0]), compared(means[:, 1], means[:, 0])
+    for name, low, high, true in (
+        ("mean", found.low, found.high, np.exp(0.2)),
+        ("ratio", against.low, against.high, np.exp(0.35)),
+    ):
+        known = np.isfinite(low)
+        assert known.mean() > 0.3
+        inside = ((low <= true) & (true <= high))[known]
+        error = 3.5 * (0.95 * 0.05 / known.sum()) ** 0.5
+        assert inside.mean() == pytest.approx(0.95, abs=error), name
 
 
 def test_averages_are_geometric_over_the_combinations_that_all_rows_have() -> None:
@@ -126,33 +177,26 @@ def test_averages_are_geometric_over_the_combinations_that_all_rows_have() -> No
             [[2.0, 2.0], [8.0, 2.0], [5.0, 5.0]],
         ]
     )
-    average, combinations, filled = averaged(cube)
-    assert average == pytest.approx(np.array([[2.0, 4.0], [4.0, 2.0]]))
-    assert (combinations, filled) == (2, 0)
-    # A missing run counts as the (geometric) mean of the other seeds of its point.
+    mean, combinations, missing = averaged(cube)
+    assert mean == pytest.approx(np.array([[2.0, 4.0], [4.0, 2.0]]))
+    assert (combinations, missing.tolist()) == (2, [0, 0])
+    # A seed that lacks a run has no average; the other row keeps it.
     cube = np.exp(np.random.default_rng(1).normal(0, 1, (2, 3, 4)))
     whole, _, _ = averaged(cube)
     cube[0, 1, 2] = NAN
-    average, combinations, filled = averaged(cube)
-    assert (combinations, filled) == (3, 1)
-    others = np.exp(np.log(cube[0, 1, [0, 1, 3]]).mean())
-    expected = (cube[0, 0, 2] * cube[0, 2, 2] * others) ** (1 / 3)
-    assert average[0, 2] == pytest.approx(expected)
-    whole[0, 2] = expected
-    assert average == pytest.approx(whole)
-    # A seed with fewer than half of its runs has no average.
-    cube[0, 0, 2] = NAN
-    average, _, filled = averaged(cube)
-    assert np.isnan(average[0, 2])
-    assert filled == 2
-    average, combinations, _ = averaged(np.full((2, 3, 4), NAN))
-    assert np.isnan(average).all()
+    mean, combinations, missing = averaged(cube)
+    assert (combinations, missing.tolist()) == (3, [1, 0])
+    assert np.isnan(mean[0, 2])
+    whole[0, 2] = NAN
+    assert mean == pytest.approx(whole, nan_ok=True)
+    mean, combinations, _ = averaged(np.full((2, 3, 4), NAN))
+    assert np.isnan(mean).all()
     assert combinations == 0
 
 
 def test_arithmetic_averages_if_a_value_is_not_positive() -> None:
-    average, _, _ = averaged(np.array([[[0.0], [4.0]], [[1.0], [2.0]]]))
-    assert average.tolist() == [[2.0], [1.5]]
+    mean, _, _ = averaged(np.array([[[0.0], [4.0]], [[1.0], [2.0]]]))
+    assert mean.tolist() == [[2.0], [1.5]]
 
 
 @pytest.mark.parametrize("lower_x", [True, False])

@@ -14,7 +14,7 @@ from tests.studies import ENGINES, FABRICS, LOADS, MEASURES, study, with_failure
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.report.statistics import holm
-from weft.report.study_data import StudyData
+from weft.report.study_data import Measure, StudyData
 from weft.report.study_summary import chosen, summary
 from weft.report.study_text import (
     Shown,
@@ -25,6 +25,7 @@ from weft.report.study_text import (
     ratio_text,
     shown,
     version_notes,
+    warnings,
     with_interval,
 )
 
@@ -84,7 +85,9 @@ def test_best_is_sought_on_average_and_under_each_condition() -> None:
     assert best["conditions"].to_list() == [2, 1, 1]
     assert best["best"].unique().to_list() == [f"{FABRICS[0]} · dfsssp"]
     assert best["runner_up"].unique().to_list() == [f"{FABRICS[0]} · nue"]
-    assert best["significant"].all()
+    # The best is chosen from the same results: the family is all pairs of all three rows.
+    assert best["significant"].to_list() == [True, False, False]
+    assert best["not_worse"].to_list() == [0, 1, 1]
     assert best["choices"].to_list() == [12, 12, 12]
     # The average is smaller than the mean of the higher load, larger than that of the lower one.
     average, low, high = best["mean"].to_list()
@@ -170,7 +173,7 @@ def test_seeds_without_effect_are_told() -> None:
     assert "equal" not in completeness(summary(data))
     runs = data.runs.with_columns(pl.col("key").first().over(list(data.axes)))
     text = completeness(summary(replace(data, runs=runs)))
-    assert "96 runs are equal to others: their seed or an axis has no effect." in text
+    assert "96 runs are equal to others and are computed once: nothing random differs." in text
 
 
 def test_several_versions_are_told() -> None:
@@ -182,8 +185,8 @@ def test_several_versions_are_told() -> None:
 def test_a_study_without_seeds_has_no_intervals() -> None:
     made = summary(study(seeds=0))
     assert made.seeds == 1
-    for table in (made.points, made.best):
-        for name in ("ci95", "ratio_low", "p", "significant"):
+    for table, interval in ((made.points, "ci95"), (made.best, "low")):
+        for name in (interval, "ratio_low", "p", "significant"):
             assert table[name].is_null().all()
     assert made.points["ratio"].null_count() == 0
     assert all("one run: no interval" in text for text in sentences(study(seeds=0)))
@@ -196,7 +199,7 @@ def test_question_and_answers_are_sentences() -> None:
     assert "The baseline is engine = minhop." in text
     time, load, cost = sentences(study())
     assert time.startswith(f"Makespan (lower is better): {FABRICS[0]} · dfsssp is best on average")
-    assert "the difference is significant by a paired t-test by seed (p < 0.001, Holm)" in time
+    assert "the difference is significant by a paired t-test by seed (p = 0.020, Holm)" in time
     assert "not significant" in load
     assert "72 % higher for every seed" in cost
     absent = summary(replace(study(), baseline={"engine": "lash"}))
@@ -260,7 +263,6 @@ def test_numbers_as_text() -> None:
     assert (scale.heading, scale.factor) == ("makespan (µs)", 1e3)
     assert with_interval(123_456.0, 1_234.0, scale) == "123.5 ± 1.2 µs"
     assert with_interval(123_456.0, 123_400.0, scale) == "123 ± 123 µs"
-    assert with_interval(123_456.0, 0.0, scale) == "123.5 ± 0 µs"
     assert with_interval(123_456.0, None, scale) == "123.5 µs"
     assert with_interval(None, None, scale) == "–"
     assert [digits(v) for v in (0.0, 421.0, 0.12346, 52_000.4, 1e-6, None)] == [
@@ -285,3 +287,119 @@ def test_shares_and_single_runs_have_no_odd_units() -> None:
     assert count_text(2000, "study") == "2,000 studies"
     assert with_status(20, "does not fit") == "20 do not fit"
     assert with_status(1, "does not fit") == "1 does not fit"
+
+
+def same_runs(data: StudyData, chosen: pl.Expr) -> StudyData:
+    """Return a study in which the seed changes nothing for some runs: they have one key."""
+    point = list(data.axes)
+    first = [
+        pl.when(chosen).then(pl.col(name).first().over(point)).otherwise(name).alias(name)
+        for name in ("key", *(measure.name for measure in data.measures))
+    ]
+    return replace(data, runs=data.runs.with_columns(first))
+
+
+def test_runs_between_which_nothing_random_differs_are_one_run() -> None:
+    data = study()
+    made = summary(same_runs(data, pl.lit(True)))
+    for table, interval in ((made.points, "ci95"), (made.best, "low"), (made.effects, "low")):
+        for name in (interval, "ratio_low", "p", "significant"):
+            assert table[name].is_null().all()
+        assert table["n"].unique().to_list() == [1]
+        assert table["deterministic"].all()
+    assert set(made.best["test"]) == {"deterministic"}
+    assert made.points["test"].unique().sort().to_list() == ["", "deterministic"]
+    for text in map("".join, answers(made)):
+        assert "(deterministic" in text
+        assert "±" not in text
+        assert "p " not in text.partition("Next is")[2]
+    # A deterministic engine compared with others is a constant.
+    mixed = summary(same_runs(data, pl.col("engine") == "minhop"))
+    row = mixed.points.filter(
+        fabric=FABRICS[0], engine="nue", load="0.6", measure="makespan_ns"
+    ).row(0, named=True)
+    here = mixed.data.runs.filter(fabric=FABRICS[0], load="0.6")
+    constant = here.filter(engine="minhop")["makespan_ns"][0]
+    expected = stats.ttest_1samp(
+        np.log(here.filter(engine="nue")["makespan_ns"].to_numpy() / constant), 0
+    ).confidence_interval()
+    assert (row["test"], row["n"]) == ("one-sample", 5)
+    assert np.log([row["ratio_low"], row["ratio_high"]]) == pytest.approx(list(expected))
+
+
+def test_equal_values_of_different_draws_are_repetitions() -> None:
+    """Something random was drawn, and the figures are equal by chance."""
+    data = study(noise=0.0)
+    made = summary(data)
+    row = made.points.filter(measure="makespan_ns").row(5, named=True)
+    assert (row["n"], row["deterministic"], row["test"]) == (5, False, "no variation")
+    assert row["ci95"] is row["p"] is row["significant"] is None
+    time = sentences(data)[0]
+    assert "n = 5, all equal: no interval" in time
+    assert "higher for every seed." in time
+    # A study may know that its seeds change some measures only.
+    known = summary(replace(study(), fixed=lambda keys: {"cost_usd"}))
+    found = dict(known.points.group_by("measure").agg(pl.col("n").unique()).iter_rows())
+    assert found == {name: [1] if name == "cost_usd" else [5] for name in found}
+
+
+def test_excluded_runs_are_counted_and_not_averaged() -> None:
+    data = study()
+    full = data.runs.filter(pl.col("load") == "0.6", pl.col("fabric") == FABRICS[0])
+    every = full.filter(engine="dfsssp")["key"].to_list()
+    some = full.filter(engine="nue")["key"].to_list()[:2]
+    why = ("saturated", ["makespan_ns"])
+    made = summary(replace(data, excluded=dict.fromkeys([*every, *some], why)))
+    points = made.points.filter(measure="makespan_ns", fabric=FABRICS[0], load="0.6")
+    rows = {row["engine"]: row for row in points.iter_rows(named=True)}
+    assert (rows["dfsssp"]["n"], rows["dfsssp"]["excluded"], rows["dfsssp"]["mean"]) == (0, 5, None)
+    assert (rows["nue"]["n"], rows["nue"]["excluded"]) == (3, 2)
+    assert rows["nue"]["note"] == "2 saturated"
+    others = full.filter(pl.col("engine") == "nue", ~pl.col("key").is_in(some))["makespan_ns"]
+    assert rows["nue"]["mean"] == pytest.approx(others.mean())
+    # Their accepted loads count.
+    accepted = made.points.filter(measure="accepted_load")
+    assert accepted["n"].unique().to_list() == [5]
+    best = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
+    assert (best["excluded"], best["left_out"]) == (7, 1)
+    texts = sentences(made.data)
+    assert "7 runs do not count: saturated." in texts[0]
+    assert "do not count" not in texts[1]
+    assert "7 runs are saturated and do not count for makespan." in completeness(made)
+
+
+def test_missing_runs_are_complete_cases_and_are_printed() -> None:
+    data = study()
+    lost = (pl.col("load") == "0.3") & (pl.col("fabric") == FABRICS[0]) & (pl.col("seed") == 0)
+    made = summary(replace(data, runs=data.runs.filter(~lost)))
+    row = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
+    assert (row["n"], row["missing"], row["compared"]) == (4, 1, 4)
+    mine = data.runs.filter(fabric=FABRICS[0], engine="dfsssp").sort("load", "seed")
+    logs = np.log(mine["makespan_ns"].to_numpy()).reshape(2, 5)[:, 1:]
+    assert row["mean"] == pytest.approx(np.exp(logs.mean()))
+    assert "(n = 4, 1 run missing). Next is" in sentences(made.data)[0]
+    assert "(1 run missing)" in sentences(made.data)[0]
+
+
+def test_an_answer_has_one_mean() -> None:
+    """The next is never better than the best, also if other means have another order."""
+    measure = (Measure("makespan_ns", "ns", "Time.", "lower"),)
+    data = study({"engine": ENGINES[:2]}, seeds=2, measures=measure)
+    times = [10.0, 90.0, 40.0, 45.0]
+    made = summary(replace(data, runs=data.runs.with_columns(makespan_ns=pl.Series(times))))
+    row = made.best.row(0, named=True)
+    assert (row["best"], row["ratio"] > 1) == ("minhop", True)
+    assert row["ratio"] == pytest.approx(row["runner_up_mean"] / row["mean"])
+
+
+def test_choices_of_different_size_are_told() -> None:
+    data = study()
+    hosts = dict(zip(FABRICS, (16, 16, 32, 64), strict=True))
+    sizes = {row["key"]: hosts[row["fabric"]] for row in data.runs.iter_rows(named=True)}
+    assert warnings(summary(data)) == []
+    (text,) = warnings(summary(replace(data, sizes=sizes)))
+    assert text.startswith("Choices of different size are compared: from 16 ranks (")
+    assert f"to 64 ({FABRICS[3]}" in text
+    # Sizes that are a condition are not compared with each other.
+    apart = replace(data, sizes=sizes, conditions=("fabric",))
+    assert warnings(summary(apart)) == []

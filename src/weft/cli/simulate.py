@@ -21,7 +21,7 @@ from weft.cli.common import (
     check_folder,
     console,
 )
-from weft.cli.simulate_options import NO_OPTIONS, WORDS, RunOptions
+from weft.cli.simulate_options import JOB, NO_OPTIONS, WORDS, RunOptions
 from weft.cli.simulate_text import reasons, show
 from weft.core.errors import InputError
 from weft.core.pool import held_signals
@@ -76,8 +76,13 @@ def simulate_command(
     if of_file:
         clash = [*run.of_job(), *options.flags()]
         if clash:
+            tables = (("job", JOB), ("fabric", settings(Source)), ("faults", settings(Faults)))
+            key = next(
+                f"{table}.{item.key}" for table, items in tables for item in items
+                if item.flag == clash[0]
+            )  # fmt: skip
             raise InputError(
-                f"{clash[0]} requires a fabric, but {fabric} is an experiment file; set it there"
+                f"{clash[0]} requires a fabric, but {fabric} is an experiment file: set {key} there"
             )
         data = read_experiment(fabric).model_dump(exclude_unset=True)
         for key in WORDS:

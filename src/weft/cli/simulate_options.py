@@ -15,10 +15,10 @@ from weft.sim.packet.hardware import check_known, parse_hardware
 
 #: Settings that are tables in files -> function that parses their words NAME=VALUE.
 WORDS = {"hardware": parse_hardware, "router": parse_router, "adapter": parse_adapter}
-_JOB, _OUTPUT = settings(JobPart), settings(OutputPart)
+JOB, _OUTPUT = settings(JobPart), settings(OutputPart)
 _OWN = [item for item in settings(Experiment) if item.key == "max_seconds"]
 _SETTINGS = (*settings(Head), *settings(RunSettings), *_OWN)
-_Options: Any = options_of("RunOptions", [*_JOB, *_SETTINGS, *_OUTPUT])
+_Options: Any = options_of("RunOptions", [*JOB, *_SETTINGS, *_OUTPUT])
 
 
 class RunOptions(_Options):  # type: ignore[misc]
@@ -26,7 +26,7 @@ class RunOptions(_Options):  # type: ignore[misc]
 
     def of_job(self) -> list[str]:
         """Return the names of given options that describe a job, such as ``--workload``."""
-        return [flag for flag in self.flags() if any(flag == item.flag for item in _JOB)]
+        return [flag for flag in self.flags() if any(flag == item.flag for item in JOB)]
 
     def keys(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Return the given keys of the job, of the experiment and of its output.
@@ -42,7 +42,7 @@ class RunOptions(_Options):  # type: ignore[misc]
                 for name, item in self.items.items()
                 if item in of and self.is_given(name)
             }
-            for of in (_JOB, _SETTINGS, _OUTPUT)
+            for of in (JOB, _SETTINGS, _OUTPUT)
         )
         for key, parse in WORDS.items():
             if key in run:

@@ -483,7 +483,7 @@ def pull_command(
         (
             done.kept_studies,
             "study",
-            "kept, with other runs; --replace takes those of the other store",
+            "kept, with other runs or settings; --replace takes those of the other store",
         ),
     ):
         if keys:

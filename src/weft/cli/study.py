@@ -179,6 +179,9 @@ def study_command(
         planned = plan(study, opened, retry=retry, keep_versions=keep_versions)
         for line in plan_lines(planned, folder):
             print(line, flush=True)
+        _warn_of_another(planned, opened)
+        if write and (collect or not planned.todo):
+            store_study(planned, opened)  # its title, baseline or axes may be others
         if collect or not planned.todo:
             return _end(planned, opened, None)
         if sbatch:
@@ -195,6 +198,18 @@ def study_command(
     for line in slurm.submit(script):
         print(line)
     return 0
+
+
+def _warn_of_another(planned: Plan, store: Store) -> None:
+    """Say that the study takes the place of one of another file in the same store."""
+    name, path = planned.study.name, planned.study.path.resolve()
+    other = store.studies().get(name, {}).get("file")
+    if other and other != str(path) and Path(other).exists():
+        print(
+            f"weft: study {name} of {path} replaces that of {other} in {store.folder}; its runs "
+            "stay, but belong to no study. A file of another name keeps both",
+            file=sys.stderr,
+        )
 
 
 def _local(workers: int | None, limits: Limits, runs: int) -> Executor:

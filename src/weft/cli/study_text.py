@@ -18,8 +18,8 @@ from weft.report.study_text import (
     ratio_text,
     shown,
     verdict,
-    version_notes,
-    with_interval,
+    warnings,
+    with_ends,
 )
 
 #: Number of rows of a table that are printed; files have all of them.
@@ -40,16 +40,21 @@ def show_study(made: Summary, out: Console) -> None:
     """
     emit(
         question=question(made), answers=["".join(each) for each in answers(made)],
+        warnings=warnings(made),
         points=made.points, best=made.best, effects=made.effects, unfinished=made.unfinished,
     )  # fmt: skip
     out.print(escape(made.data.title or "Study"), style="bold", soft_wrap=True)
+    found = answers(made)
+    for head, best, tail in found[:1]:
+        out.print(f"{escape(head)}[bold]{escape(best)}[/bold]{escape(tail)}")
+    for warning in warnings(made):
+        out.print(escape(warning), style="red")
     out.print(escape(question(made)))
-    for head, best, tail in answers(made):
-        out.print(f"- {escape(head)}[bold]{escape(best)}[/bold]{escape(tail)}")
     out.print(escape(completeness(made)), style=None if not any(made.notes) else "red")
-    for note in version_notes(made.data):
-        out.print(escape(note), style="red")
-    if made.best.height > len(answers(made)):  # there are conditions
+    if len(found) > 1:
+        others = made.best["measure"].unique(maintain_order=True)[1:]
+        out.print(f"Other measures (--measure NAME): {escape(', '.join(others))}.")
+    if made.best.height > len(found):  # there are conditions
         out.print(_best_table(made))
     if not made.unfinished.is_empty():
         out.print(_unfinished_table(made))
@@ -57,18 +62,18 @@ def show_study(made: Summary, out: Console) -> None:
 
 def _best_table(made: Summary) -> Table:
     # The main measure: a terminal is too small for all.
-    main = made.data.measures[0].name
+    main = made.best["measure"][0]
     rows = made.best.filter(pl.col("measure") == main)
-    scale = shown(made, made.data.measures[0])
+    scale = shown(made, next(each for each in made.data.measures if each.name == main))
     table = Table(title=f"Best {scale.label}", title_justify="left", caption_justify="left")
-    for name in ("under", "best", "mean ± 95 %", "next", "next / best", "significant"):
-        right = name in ("mean ± 95 %", "next / best")
+    for name in ("under", "best", "mean (95 %)", "next", "next / best", "significant"):
+        right = name in ("mean (95 %)", "next / best")
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in rows.head(MOST_ROWS).iter_rows(named=True):
         cells = (
             row["under"] or "average",
             "no choice has all results" if row["best"] is None else row["best"],
-            with_interval(row["mean"], row["ci95"], scale),
+            with_ends(row, scale),
             row["runner_up"] or "–",
             ratio_text(row),
             "–" if row["runner_up"] is None else verdict(row),

@@ -115,7 +115,11 @@ def sweep_command(
         ),
     ] = (),
     loads: Annotated[
-        str, Parameter(help="Offered loads: FIRST:LAST:STEP, or a list with commas.")
+        str,
+        Parameter(
+            name=["--load", "--loads"],
+            help="Offered loads: FIRST:LAST:STEP, or a list with commas.",
+        ),
     ] = "0.1:0.9:0.1",
     saturation: Annotated[
         float | None,
@@ -148,7 +152,7 @@ def sweep_command(
     their latency depends on the length of the run. The exit status is 1 if no run has a result.
     """
     _check_files(plot, output, also)
-    wanted = loads_of(loads, "--loads")
+    wanted = loads_of(loads, "--load")
     given = {"level": level, **chosen.given(level)}
     earlier = [_read(path) for path in also]
     engines, routings = (

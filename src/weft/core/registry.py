@@ -264,8 +264,13 @@ class Registry:
                 if not token:
                     raise InputError(f"{spec}: empty argument")
                 if equals and not (_KEY.fullmatch(key) and value):
-                    more = f"; another {self.kind} needs an option of its own" if ":" in key else ""
-                    raise InputError(f"{spec}: {token!r} is not a key=value pair{more}")
+                    if ":" in key:
+                        raise InputError(
+                            f"{spec}: {token!r} follows the options of {entry.name}, where a comma "
+                            f"separates options: give each {self.kind} with options by itself, as "
+                            "an option of the command or a text in a list of a file"
+                        )
+                    raise InputError(f"{spec}: {token!r} is not a key=value pair")
                 if not equals and values is not None:
                     values.append(token)
                     continue

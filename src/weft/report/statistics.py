@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 class Spread(NamedTuple):
     """Number of values, mean, half-width of its interval, median, least and largest, [points].
 
-    Without values all but `number` are NaN; `half` is NaN for a single value too.
+    Without values all but `number` are NaN; `half` is NaN for values without variation, too.
     """
 
     number: NDArray[np.int64]
@@ -34,6 +34,19 @@ class Spread(NamedTuple):
     most: Array
 
 
+class Average(NamedTuple):
+    """Number of values, mean, and the ends of its interval, [points].
+
+    The mean is geometric, or arithmetic if a value is not positive. It is NaN without values, the
+    ends also for values without variation.
+    """
+
+    number: NDArray[np.int64]
+    mean: Array
+    low: Array
+    high: Array
+
+
 class Comparison(NamedTuple):
     """Points compared with a reference, [points].
 
@@ -42,12 +55,15 @@ class Comparison(NamedTuple):
     ratio, low, high
         Ratio to the reference and the ends of its interval: geometric means, by the mean of the
         differences of logarithms. NaN if a value is not positive; the ends are NaN too without
-        repeated runs.
+        a test.
     p
         p-value of a two-sided t-test of no difference, of logarithms if there is a ratio, else of
-        the values; NaN without repeated runs.
+        the values; NaN without a test.
     test
-        ``paired`` (by seed, if three seeds are common, or all of two), ``Welch``, or empty.
+        ``paired`` (by seed, if two seeds are common), ``Welch``, or empty: without repeated runs,
+        or without variation, of which Student's distribution says nothing.
+    number
+        Number of common seeds of a paired test, else of values of both together.
     """
 
     ratio: Array
@@ -55,65 +71,86 @@ class Comparison(NamedTuple):
     high: Array
     p: Array
     test: NDArray[np.str_]
+    number: NDArray[np.int64]
 
 
 def spread(values: Array) -> Spread:
     """Return count, mean and other statistics of each row."""
     count, mean, deviation = _moments(values)
     half = _quantile(count - 1) * deviation / np.sqrt(np.maximum(count, 1))
+    half = np.where(deviation > 0, half, np.nan)
     ordered = np.sort(values, axis=1)  # NaN last
     rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
     median = (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2]) / 2
     return Spread(count, mean, half, median, ordered[:, 0], ordered[rows, last])
 
 
+def average(values: Array) -> Average:
+    """Return the mean of each row with its interval: that of the ratios in `compared`."""
+    ratios = are_positive(values)
+    found = spread(np.log(values) if ratios else values)
+    ends = found.mean, found.mean - found.half, found.mean + found.half
+    return Average(found.number, *(map(np.exp, ends) if ratios else ends))
+
+
 def compared(values: Array, reference: Array) -> Comparison:
     """Compare each row of values with the row of a reference of the same shape."""
-    known = np.concatenate([values, reference])
-    ratios = bool(np.all(known[np.isfinite(known)] > 0))
+    ratios = are_positive(values) and are_positive(reference)
     x, y = (np.log(values), np.log(reference)) if ratios else (values, reference)
     pairs, paired_mean, deviation = _moments(x - y)
     (count_x, mean_x, s_x), (count_y, mean_y, s_y) = _moments(x), _moments(y)
-    least = np.minimum(count_x, count_y)
-    paired, welch = (pairs >= 2) & (pairs >= np.minimum(least, 3)), least >= 2
+    paired = pairs >= 2
     with np.errstate(invalid="ignore", divide="ignore"):
         part_x, part_y = s_x**2 / count_x, s_y**2 / count_y
         freedom = (part_x + part_y) ** 2 / (part_x**2 / (count_x - 1) + part_y**2 / (count_y - 1))
-        # Without any variation the formula is 0/0.
-        freedom = np.where(part_x + part_y > 0, freedom, count_x + count_y - 2)
-        centre = np.where(pairs > 0, paired_mean, mean_x - mean_y)
-        error = np.where(paired, deviation / np.sqrt(pairs), np.sqrt(part_x + part_y))
         freedom = np.where(paired, pairs - 1, freedom)
-        error = np.where(paired | welch, error, np.nan)
+        welch = ~paired & (np.minimum(count_x, count_y) >= 2)
+        centre = np.where((pairs > 0) & ~welch, paired_mean, mean_x - mean_y)
+        error = np.where(paired, deviation / np.sqrt(pairs), np.sqrt(part_x + part_y))
         # Differences by rounding only are none.
         nought = _ROUNDING * (1.0 if ratios else np.maximum(np.abs(mean_x), np.abs(mean_y)))
         centre = np.where(np.abs(centre) <= nought, 0.0, centre)
-        error = np.where(error <= nought, 0.0, error)
-        t = np.where(error > 0, np.abs(centre) / error, np.where(centre == 0, 0.0, np.inf))
-    p = np.where(paired | welch, 2 * stats.t.sf(t, np.maximum(freedom, 1)), np.nan)
-    half = _quantile(freedom) * error
-    test = np.where(paired, "paired", np.where(welch, "Welch", ""))
+        tested = (paired | welch) & (error > nought)
+        t = np.where(tested, np.abs(centre) / error, np.nan)
+    p = 2 * stats.t.sf(t, np.where(tested, freedom, 1))
+    half = np.where(tested, _quantile(freedom) * error, np.nan)
+    test = np.where(tested, np.where(paired, "paired", "Welch"), "")
+    number = np.where(welch, count_x + count_y, pairs)
     if not ratios:
         absent = np.full(len(values), np.nan)
-        return Comparison(absent, absent, absent, p, test)
-    return Comparison(np.exp(centre), np.exp(centre - half), np.exp(centre + half), p, test)
+        return Comparison(absent, absent, absent, p, test, number)
+    ends = np.exp(centre - half), np.exp(centre + half)
+    return Comparison(np.exp(centre), *ends, p, test, number)
 
 
-def holm(p: Array) -> Array:
-    """Return p-values adjusted by Holm's method for all that are not NaN."""
+def are_positive(values: Array) -> bool:
+    """Return whether all values are positive, so that they have ratios and geometric means."""
+    return bool(np.all(values[np.isfinite(values)] > 0))
+
+
+def holm(p: Array, family: int = 0) -> Array:
+    """Return p-values adjusted by Holm's method for all that are not NaN.
+
+    Parameters
+    ----------
+    p
+        The p-values.
+    family
+        Number of tests of which these are a part, such as those of all pairs if each p-value
+        compares with the best. Default: their own number.
+    """
     adjusted = np.full(len(p), np.nan)
     order = np.argsort(p, kind="stable")[: int(np.isfinite(p).sum())]
-    factors = np.arange(len(order), 0, -1)
+    factors = max(family, len(order)) - np.arange(len(order))
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
     return adjusted
 
 
-def averaged(cube: Array) -> tuple[Array, int, int]:
+def averaged(cube: Array) -> tuple[Array, int, NDArray[np.int64]]:
     """Average over the combinations of other axes in which every row has a value.
 
-    The average is the geometric mean, or the arithmetic mean if a value is not positive. A missing
-    value counts as the mean of the other seeds of its row and combination, but a seed for which a
-    row lacks more than half of the combinations has no average.
+    The average is the geometric mean, or the arithmetic mean if a value is not positive. A seed for
+    which a row lacks one of these combinations has no average.
 
     Parameters
     ----------
@@ -126,20 +163,18 @@ def averaged(cube: Array) -> tuple[Array, int, int]:
         float64 [rows, seeds].
     int
         Number of combinations that are averaged.
-    int
-        Number of missing values among them.
+    ndarray
+        int64 [rows]: number of missing values among them.
     """
     known = np.isfinite(cube)
-    ratios = bool(np.all(cube[known] > 0))
     kept = known.any(axis=2).all(axis=0)
-    part, known = cube[:, kept], known[:, kept]
+    part = cube[:, kept]
     if not kept.any():
-        return np.full((len(cube), cube.shape[2]), np.nan), 0, 0
-    logs = np.log(part) if ratios else part
-    usual = np.where(known, logs, 0.0).sum(axis=2) / known.sum(axis=2)
-    mean = np.where(known, logs, usual[:, :, None]).mean(axis=1)
-    mean[known.mean(axis=1) < 0.5] = np.nan
-    return np.exp(mean) if ratios else mean, int(kept.sum()), int((~known).sum())
+        return np.full((len(cube), cube.shape[2]), np.nan), 0, np.zeros(len(cube), dtype=np.int64)
+    ratios = are_positive(cube)
+    mean = (np.log(part) if ratios else part).mean(axis=1)
+    missing = (~known[:, kept]).sum(axis=(1, 2))
+    return np.exp(mean) if ratios else mean, int(kept.sum()), missing
 
 
 def pareto_front(x: Array, y: Array, lower_x: bool, lower_y: bool) -> NDArray[np.bool_]:

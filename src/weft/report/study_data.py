@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -78,6 +78,14 @@ class StudyData:
         combinations, and on average over them. Default: those with a name of `CONDITIONS`.
     fabric
         Function from the key of a run to its fabric, or None if it cannot be drawn.
+    fixed
+        Function from the keys of runs that differ in their seeds to the measures that these do not
+        change: nothing that they depend on is drawn. Runs with one key are one run in any case.
+    excluded
+        Key of a complete run of which some measures do not count -> why, as in ``saturated``, and
+        the names of these measures.
+    sizes
+        Key of a run -> number of its ranks or hosts, if it is known.
     """
 
     title: str
@@ -91,3 +99,6 @@ class StudyData:
     versions: Mapping[str, int] = field(default_factory=dict)
     conditions: tuple[str, ...] | None = None
     fabric: Callable[[str], Fabric | None] = lambda key: None
+    fixed: Callable[[Collection[str]], Collection[str]] = lambda keys: ()
+    excluded: Mapping[str, tuple[str, Collection[str]]] = field(default_factory=dict)
+    sizes: Mapping[str, float] = field(default_factory=dict)

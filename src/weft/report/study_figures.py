@@ -276,7 +276,9 @@ def _pareto(made: Summary, cost: Measure, measure: Measure, width: float) -> Not
     )  # fmt: skip
     axes.margins(0.08)
     axes.grid(color=_LINE, linewidth=0.5)
-    axes.set_xlabel(f"{shown(made, cost).heading}, {cost.better} is better")
+    left = int((~known).sum())
+    more = f"; {left} of {len(names)} choices lack results" if left else ""
+    axes.set_xlabel(f"{shown(made, cost).heading}, {cost.better} is better{more}")
     axes.set_ylabel(f"{shown(made, measure).heading}, {measure.better} is better")
     if len(groups) > 1:
         _legend(figure, axes, width)

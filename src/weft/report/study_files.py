@@ -12,7 +12,7 @@ from weft.core.files import make_folder, write_text
 from weft.report.study_data import StudyData
 from weft.report.study_figures import write_figures
 from weft.report.study_summary import Summary, summary
-from weft.report.study_text import digits, ratio_text, shown, verdict, with_interval
+from weft.report.study_text import digits, ratio_text, shown, verdict, with_ends, with_interval
 
 #: Number of measures, from the first on, of which figures and tables for papers are written; those
 #: without a better direction are not among them.
@@ -106,13 +106,13 @@ def _best(made: Summary) -> str:
     rows = [
         (
             scales[row["measure"]].label, row["under"] or ("average" if made.conditions else "all"),
-            row["best"] or "–", with_interval(row["mean"], row["ci95"], scales[row["measure"]]),
+            row["best"] or "–", with_ends(row, scales[row["measure"]]),
             row["runner_up"] or "–", ratio_text(row),
             "–" if row["runner_up"] is None else verdict(row),
         )
         for row in made.best.iter_rows(named=True)
     ]  # fmt: skip
-    headings = ("measure", "under", "best", "mean", "next", "next / best", "significant")
+    headings = ("measure", "under", "best", "geometric mean", "next", "next / best", "significant")
     return latex_table(headings, "lllrlrl", rows, f"Best by each measure: {made.data.title}")
 
 

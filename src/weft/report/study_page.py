@@ -34,31 +34,38 @@ from weft.report.study_text import (
     completeness,
     question,
     ratio_text,
+    runs_text,
     shown,
     verdict,
-    version_notes,
-    with_interval,
+    warnings,
+    with_ends,
 )
 
 SCRIPTS = ("common.js", "data.js", "app.js", "study_plots.js", "study_main.js")
 #: Statistics of points in the page, columns of `Summary.points`.
-STATISTICS = ("n", "mean", "ci95", "median", "min", "max", "ratio", "ratio_low", "ratio_high", "p")
+STATISTICS = (
+    "n", "deterministic", "mean", "ci95", "median", "min", "max", "ratio", "ratio_low",
+    "ratio_high", "p",
+)  # fmt: skip
 #: Largest number of rows of the table of the best.
 MOST_BEST = 200
 
 METHOD = (
     "A point is a combination of values of all axes; its runs differ in their seeds. Only complete "
-    "runs count.",
-    "± is the half-width of the 95 % confidence interval of the mean, by Student's distribution.",
-    "Ratios are geometric means: the mean of the differences of logarithms, paired by seed, with "
-    "its 95 % interval. They are absent if a value is not positive.",
+    "runs count. Runs between which nothing random differs are one run: deterministic. Latencies "
+    "of runs that are saturated, deadlocked or cut off do not count.",
+    "In the table of points, means are arithmetic, and ± is the half-width of their 95 % interval, "
+    "by Student's distribution. The answers, the table of the best and the averages over axes have "
+    "geometric means, whose ratios are the geometric means of the ratios, with 95 % intervals: "
+    "arithmetic means and no ratios if a value is not positive.",
     "Significant: a two-sided t-test of the logarithms (of the values, if one is not positive) has "
-    "a p-value of at most 0.05. The test is paired by seed if three seeds are common (or all of "
-    "two), else Welch's. The p-values of a measure are adjusted by Holm's method: over all points "
-    "that are compared with the baseline, and over all choices that are compared with the best.",
-    "Averages over axes are geometric means over the combinations in which all values have a "
-    "result. In them, a missing run counts as the geometric mean of the other seeds of its point, "
-    "but a seed for which more than half of the combinations lack a run is left out.",
+    "a p-value of at most 0.05. The test is paired by seed if two seeds are common, Welch's if "
+    "fewer are, and of one sample if the other side is deterministic. There is no test without "
+    "repeated runs or without variation. The p-values of a measure are adjusted by Holm's method: "
+    "over all points that are compared with the baseline, and, as the best is chosen from the same "
+    "results, over all pairs of choices in the table of the best, and in that of averages.",
+    "Averages are over the combinations in which all values have a result. A seed that lacks one "
+    "of these is left out.",
 )
 
 
@@ -116,7 +123,8 @@ def render_study(data: StudyData) -> str:
             ("seeds", f"{made.seeds:,}"),
             *([("weft", ", ".join(sorted(data.versions)))] if data.versions else []),
         ],
-        notes=[*METHOD, *notes, *more, *version_notes(data)],
+        notes=[*METHOD, *notes, *more],
+        warnings=warnings(made),
         question=question(made),
         completeness=completeness(made),
         complete=not any(made.notes),
@@ -202,23 +210,24 @@ def _runs(made: Summary) -> dict[str, Any]:
 
 
 def _best_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:
-    rows = []
+    rows, main = [], made.best["measure"][0] if len(made.best) else ""
     for row in made.best.head(MOST_BEST).iter_rows(named=True):
         scale_of = scales[row["measure"]]
         under = row["under"] or ("average" if row["conditions"] != 1 else "")
         rows.append(
             {
                 "measure": scale_of.label,
+                "main": row["measure"] == main,
                 "under": under,
                 "best": row["best"],
                 "equal": row["equal"],
-                "value": with_interval(row["mean"], row["ci95"], scale_of),
-                "n": row["n"],
+                "value": with_ends(row, scale_of),
+                "n": "–" if row["best"] is None else runs_text(row),
                 "runner_up": row["runner_up"] or "–",
                 "ratio": ratio_text(row),
                 "verdict": "–" if row["runner_up"] is None else verdict(row),
                 "left_out": row["left_out"],
-                "filled": row["filled"],
+                "excluded": row["excluded"],
             }
         )
     return rows
@@ -234,7 +243,8 @@ def _effect_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]
                     i for i, m in enumerate(made.data.measures) if m.name == row["measure"]
                 ),
                 "label": scales[row["measure"]].label,
-                "text": with_interval(row["mean"], row["ci95"], scales[row["measure"]]),
+                "text": with_ends(row, scales[row["measure"]]),
+                "n": "–" if row["mean"] is None else runs_text(row),
                 "ratio_text": "best" if row["best"] else ratio_text(row),
                 "verdict": "–" if row["best"] or row["mean"] is None else verdict(row),
                 "over": f"{row['combinations']} of {row['of']}",

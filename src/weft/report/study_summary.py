@@ -7,7 +7,7 @@ have values; others are counted and listed with their reasons.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +19,27 @@ from weft.core.columns import Column, frame, frame_of_rows
 from weft.core.counts import with_status
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
-from weft.report.statistics import CONFIDENCE, Array, averaged, compared, holm, spread
+from weft.report.statistics import (
+    CONFIDENCE,
+    Array,
+    Comparison,
+    average,
+    averaged,
+    compared,
+    holm,
+    spread,
+)
 from weft.report.study_data import CONDITIONS, Measure, StudyData
 
-_HALF = "Half-width of the 95 % confidence interval of the mean (null: one run)"
-_P = "p-value of no difference, adjusted by Holm's method (null: one run)"
-_FILLED = "Missing runs in an average, which count as the geometric mean of the other seeds"
-_TEST = "t-test: paired (by seed) or Welch; empty for one run"
+_HALF = "Half-width of the 95 % confidence interval of the mean (null: one run, or no variation)"
+_P = "p-value of no difference, adjusted by Holm's method (null: no test)"
+_MEAN = "Geometric mean; arithmetic if a value is not positive"
+_MISSING = "Missing or excluded runs; a seed that lacks one is left out"
+_TEST = (
+    "t-test: paired (by seed), one-sample (one side is deterministic) or Welch; or why there is "
+    "none: deterministic, no variation, or empty (one run)"
+)
+_FIXED = "Whether nothing random differs between its runs, which then count as one"
 
 #: Columns of `Summary.points` after the axes.
 POINT_COLUMNS: Mapping[str, Column] = {
@@ -34,6 +48,8 @@ POINT_COLUMNS: Mapping[str, Column] = {
     "unit": Column(pl.String, "", "Unit of the measure"),
     "runs": Column(pl.Int32, "", "Runs of the point"),
     "n": Column(pl.Int32, "", "Complete runs with a value"),
+    "deterministic": Column(pl.Boolean, "", _FIXED),
+    "excluded": Column(pl.Int32, "", "Complete runs that do not count, such as saturated ones"),
     "mean": Column(pl.Float64, "", "Mean (null: no complete run)"),
     "ci95": Column(pl.Float64, "", _HALF),
     "median": Column(pl.Float64, "", "Median"),
@@ -47,7 +63,7 @@ POINT_COLUMNS: Mapping[str, Column] = {
     "p": Column(pl.Float64, "", _P),
     "test": Column(pl.String, "", _TEST),
     "significant": Column(pl.Boolean, "", "Whether the difference to the baseline is significant"),
-    "note": Column(pl.String, "", "Runs without a result, and missing seeds"),
+    "note": Column(pl.String, "", "Runs without a result or excluded, and missing seeds"),
 }
 #: Columns of `Summary.best`.
 BEST_COLUMNS: Mapping[str, Column] = {
@@ -57,16 +73,21 @@ BEST_COLUMNS: Mapping[str, Column] = {
         pl.String, "", "Values of the conditions (empty: on average, or no conditions)"
     ),
     "conditions": Column(pl.Int32, "", "Number of combinations of conditions that are averaged"),
-    "filled": Column(pl.Int32, "", _FILLED),
+    "excluded": POINT_COLUMNS["excluded"],
     "choices": Column(pl.Int32, "", "Choices that are compared"),
     "left_out": Column(pl.Int32, "", "Choices that are not compared because they lack a result"),
     "best": Column(pl.String, "", "Best choice (null: none has a result)"),
     "equal": Column(pl.Int32, "", "Other choices with the same mean"),
-    "n": POINT_COLUMNS["n"],
-    "mean": POINT_COLUMNS["mean"],
-    "ci95": POINT_COLUMNS["ci95"],
+    "n": Column(pl.Int32, "", "Seeds"),
+    "deterministic": POINT_COLUMNS["deterministic"],
+    "missing": Column(pl.Int32, "", _MISSING),
+    "mean": Column(pl.Float64, "", _MEAN),
+    "low": Column(pl.Float64, "", "Lower end of its 95 % confidence interval (null: no interval)"),
+    "high": Column(pl.Float64, "", "Upper end"),
     "runner_up": Column(pl.String, "", "Best choice with another mean (null: none)"),
     "runner_up_mean": Column(pl.Float64, "", "Its mean"),
+    "runner_up_missing": Column(pl.Int32, "", "Its missing or excluded runs"),
+    "compared": Column(pl.Int32, "", "Common seeds of a paired comparison, else all seeds"),
     "ratio": Column(pl.Float64, "", "Geometric mean of the ratios of the runner-up to the best"),
     "ratio_low": POINT_COLUMNS["ratio_low"],
     "ratio_high": POINT_COLUMNS["ratio_high"],
@@ -85,10 +106,12 @@ EFFECT_COLUMNS: Mapping[str, Column] = {
     "value": Column(pl.String, "", "Value of the axis"),
     "combinations": Column(pl.Int32, "", "Combinations of the other axes that are averaged"),
     "of": Column(pl.Int32, "", "All combinations of the other axes"),
-    "filled": Column(pl.Int32, "", _FILLED),
-    "n": Column(pl.Int32, "", "Seeds"),
-    "mean": Column(pl.Float64, "", "Mean over the seeds of the (geometric) average"),
-    "ci95": POINT_COLUMNS["ci95"],
+    "missing": BEST_COLUMNS["missing"],
+    "n": BEST_COLUMNS["n"],
+    "deterministic": POINT_COLUMNS["deterministic"],
+    "mean": BEST_COLUMNS["mean"],
+    "low": BEST_COLUMNS["low"],
+    "high": BEST_COLUMNS["high"],
     "best": Column(pl.Boolean, "", "Whether this is the best value of the axis"),
     "ratio": Column(pl.Float64, "", "Geometric mean of the ratios to the best value of the axis"),
     "ratio_low": POINT_COLUMNS["ratio_low"],
@@ -119,7 +142,12 @@ class Summary:
     axes
         Axes with more than one value, and their values.
     values
-        Measure -> float64 [points, seeds]: values of complete runs, else NaN.
+        Measure -> float64 [points, seeds]: values of complete runs that count, else NaN.
+    fixed
+        Measure -> bool [points]: whether nothing random differs; the value is then that of all
+        seeds.
+    excluded
+        Measure -> int64 [points]: complete runs whose value does not count.
     at
         int64 [points, axes]: index of each point's value of each axis.
     labels
@@ -136,6 +164,8 @@ class Summary:
     data: StudyData
     axes: Mapping[str, tuple[str, ...]]
     values: Mapping[str, Array]
+    fixed: Mapping[str, NDArray[np.bool_]]
+    excluded: Mapping[str, NDArray[np.int64]]
     at: NDArray[np.int64]
     labels: tuple[str, ...]
     notes: tuple[str, ...]
@@ -154,6 +184,11 @@ class Summary:
     def uncompared(self) -> bool:
         """Whether no point has a complete run of the baseline to be compared with."""
         return bool((self.points["test"] == "").all() and self.points["ratio"].is_null().all())
+
+    @property
+    def lacking(self) -> int:
+        """Number of points that lack complete runs."""
+        return sum(len(keys) < self.seeds for keys in self.keys)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -258,12 +293,26 @@ def summary(data: StudyData) -> Summary:
     shape = len(at), int(runs["column"].max()) + 1  # type: ignore[arg-type]
     # Runs that ended early measure only a part, so they are not compared with complete ones.
     done = runs.filter(pl.col("status") == "complete")
-    values = {}
+    alike = _alike(data, runs)
+    values, fixed, excluded = {}, {}, {}
     for measure in data.measures:
+        out = {key for key, (_, names) in data.excluded.items() if measure.name in names}
+        rows = done.with_columns(out=pl.col("key").is_in(out)) if out else done
+        column = rows[measure.name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        if out:
+            column = np.where(rows["out"].to_numpy(), np.nan, column)
+            here = rows.filter("out").unique(("point", "key"))["point"]
+            excluded[measure.name] = np.bincount(here.to_numpy(), minlength=shape[0])
+        else:
+            excluded[measure.name] = np.zeros(shape[0], dtype=np.int64)
         table = np.full(shape, np.nan)
-        column = done[measure.name].cast(pl.Float64).fill_null(np.nan).to_numpy()
         table[done["point"].to_numpy(), done["column"].to_numpy()] = column
-        values[measure.name] = np.where(np.isfinite(table), table, np.nan)
+        table = np.where(np.isfinite(table), table, np.nan)
+        same = np.array([measure.name in each for each in alike])
+        known = np.isfinite(table).any(axis=1) & same
+        first = np.isfinite(table).argmax(axis=1)
+        table[known] = table[known, first[known]][:, None]
+        values[measure.name], fixed[measure.name] = table, same
     names = [name for name in data.axes if name in axes]
     columns = [list(data.axes).index(name) for name in names]
     inner = at[:, columns] if names else np.zeros((len(at), 0), dtype=np.int64)
@@ -272,7 +321,8 @@ def summary(data: StudyData) -> Summary:
     for point, key in done.select("point", "key").iter_rows():
         keys[point].append(key)
     made = Summary(
-        data, axes, values, inner, labels, _notes(runs, shape), tuple(map(tuple, keys)),
+        data, axes, values, fixed, excluded, inner, labels,
+        _notes(data, runs, shape), tuple(map(tuple, keys)),
         pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), _unfinished(data),
     )  # fmt: skip
     directed = [measure for measure in data.measures if measure.better is not None]
@@ -284,6 +334,19 @@ def summary(data: StudyData) -> Summary:
             EFFECT_COLUMNS, [row for each in directed for row in _effects(made, each)]
         ),
     )
+
+
+def _alike(data: StudyData, runs: pl.DataFrame) -> list[Collection[str]]:
+    """Return the measures of each point that are equal in all its runs: nothing random differs."""
+    every = [measure.name for measure in data.measures]
+    found: list[Collection[str]] = []
+    for (keys,) in runs.group_by("point", maintain_order=True).agg("key").select("key").iter_rows():
+        several = len(keys) > 1
+        if several and len(set(keys)) == 1:
+            found.append(every)
+        else:
+            found.append(data.fixed(keys) if several else ())
+    return found
 
 
 def label(values: Mapping[str, str]) -> str:
@@ -334,8 +397,14 @@ def _numbered(data: StudyData) -> pl.DataFrame:
     )
 
 
-def _notes(runs: pl.DataFrame, shape: tuple[int, int]) -> tuple[str, ...]:
-    """Return a note for each point on its runs without a result and its missing seeds."""
+def _notes(data: StudyData, runs: pl.DataFrame, shape: tuple[int, int]) -> tuple[str, ...]:
+    """Return a note for each point on its runs that lack a result or are excluded."""
+    why = {key: word for key, (word, _) in data.excluded.items()}
+    word = pl.col("key").replace_strict(why, default="", return_dtype=pl.String)
+    words = runs.filter(pl.col("status") == "complete", word != "").with_columns(word=word)
+    others: list[list[str]] = [[] for _ in range(shape[0])]
+    for point, text, number in words.group_by("point", "word", maintain_order=True).len().rows():
+        others[point].append(f"{number} {text}")
     absent: list[dict[str, int]] = [{} for _ in range(shape[0])]
     listed = np.zeros(shape[0], dtype=np.int64)
     for row in runs.group_by("point", "status", maintain_order=True).len().iter_rows(named=True):
@@ -343,13 +412,12 @@ def _notes(runs: pl.DataFrame, shape: tuple[int, int]) -> tuple[str, ...]:
         if row["status"] != "complete":
             absent[row["point"]][row["status"]] = row["len"]
     notes = []
-    for each, count in zip(absent, listed.tolist(), strict=True):
+    for each, count, more in zip(absent, listed.tolist(), others, strict=True):
         if count < shape[1]:
             each["missing"] = shape[1] - count
         parts = ", ".join(with_status(number, status) for status, number in each.items())
-        notes.append(
-            f"{shape[1] - sum(each.values())} of {shape[1]} runs: {parts}" if parts else ""
-        )
+        note = f"{shape[1] - sum(each.values())} of {shape[1]} runs: {parts}" if parts else ""
+        notes.append("; ".join([*([note] if note else []), *more]))
     return tuple(notes)
 
 
@@ -382,18 +450,21 @@ def _points(made: Summary, runs: pl.DataFrame) -> pl.DataFrame:
         values = made.values[measure.name]
         found = spread(values)
         against = compared(values, np.where(reference[:, None] >= 0, values[reference], np.nan))
+        fixed = made.fixed[measure.name]
         own = reference == np.arange(count)
         # The baseline is not compared with itself.
         p = holm(np.where(own, np.nan, against.p))
         columns = {
             "point": np.arange(1, count + 1), "measure": [measure.name] * count,
-            "unit": [measure.unit] * count, "runs": number, "n": found.number,
+            "unit": [measure.unit] * count, "runs": number,
+            "n": np.where(fixed, np.minimum(found.number, 1), found.number),
+            "deterministic": fixed, "excluded": made.excluded[measure.name],
             "mean": found.mean, "ci95": found.half, "median": found.median, "min": found.least,
             "max": found.most, "ratio": against.ratio,
             "ratio_low": np.where(own, np.nan, against.low),
             "ratio_high": np.where(own, np.nan, against.high),
             "p": p,
-            "test": np.where(own, "", against.test),
+            "test": np.where(own, "", _test(against, fixed, fixed[reference])),
             "significant": [bool(v <= 1 - CONFIDENCE) if np.isfinite(v) else None for v in p],
             "note": list(made.notes),
         }  # fmt: skip
@@ -416,6 +487,63 @@ def _baseline(made: Summary, heads: pl.DataFrame) -> NDArray[np.int64]:
     return np.array([index.get(row, -1) for row in wanted], dtype=np.int64)
 
 
+@dataclass(eq=False)
+class _Ranking:
+    """Choices compared with the best of them, [choices]; `_adjust` completes the p-values."""
+
+    values: Array
+    fixed: NDArray[np.bool_]
+    missing: NDArray[np.int64]
+    better: str | None
+
+    def __post_init__(self) -> None:
+        self.found = average(self.values)
+        self.number = np.where(self.fixed, np.minimum(self.found.number, 1), self.found.number)
+        keys = self.found.mean if self.better != "higher" else -self.found.mean
+        self.order = np.argsort(keys, kind="stable")  # NaN last
+        self.choices = int(np.isfinite(keys).sum())
+        self.own = np.arange(len(keys)) == (self.order[0] if self.choices else -1)
+        best = self.values[self.own] if self.choices else np.full_like(self.values[:1], np.nan)
+        self.against = compared(self.values, np.broadcast_to(best, self.values.shape))
+        self.test = _test(self.against, self.fixed, self.fixed[self.own].any())
+        self.p = np.where(self.own, np.nan, self.against.p)
+
+    def mean(self, at: int) -> tuple[Any, ...]:
+        """Return number, whether it is deterministic, missing runs, and mean with interval."""
+        ends = (_known(each[at]) for each in (self.found.mean, self.found.low, self.found.high))
+        return int(self.number[at]), bool(self.fixed[at]), int(self.missing[at]), *ends
+
+    def comparison(self, at: int) -> tuple[Any, ...]:
+        """Return ratio to the best, its interval, p-value, test, and significance."""
+        ratio, low, high = self.against.ratio[at], self.against.low[at], self.against.high[at]
+        if self.own[at]:
+            return _known(ratio), None, None, None, "", None
+        p = self.p[at]
+        return *map(_known, (ratio, low, high, p)), str(self.test[at]), _significant(p)
+
+
+def _test(against: Comparison, fixed: NDArray[np.bool_], of_reference: Any) -> NDArray[np.str_]:
+    """Return the test of each comparison, or why there is none."""
+    none = np.where(fixed & of_reference, "deterministic", "no variation")
+    none = np.where(against.number >= np.where(fixed & of_reference, 1, 2), none, "")
+    one = np.where(fixed | of_reference, "one-sample", against.test)
+    return np.where(against.test == "", none, one)
+
+
+def _adjust(rankings: Sequence[_Ranking]) -> None:
+    """Adjust the p-values of a measure by Holm's method.
+
+    The best is chosen from the same results, so the family is all pairs of choices.
+    """
+    tested = [int(np.isfinite(each.p).sum()) for each in rankings]
+    p = holm(
+        np.concatenate([each.p for each in rankings]) if rankings else np.zeros(0),
+        sum(count * (count + 1) // 2 for count in tested),
+    )
+    for each in rankings:
+        each.p, p = p[: len(each.p)], p[len(each.p) :]
+
+
 def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     """Return the rows of a measure for `Summary.best`: on average, then under each condition."""
     values, axes = made.values[measure.name], list(made.axes)
@@ -427,19 +555,49 @@ def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     condition, conditions = grouped(made, under)
     cube = np.full((len(choices), len(conditions), values.shape[1]), np.nan)
     cube[choice, condition] = values
-    rows = []
+    fixed = np.ones(cube.shape[:2], dtype=bool)
+    fixed[choice, condition] = made.fixed[measure.name]
+    excluded = np.bincount(condition, made.excluded[measure.name], len(conditions)).astype(int)
+    parts = []
     if len(conditions) > 1:
         # Whatever lacks a condition is not compared on average.
         whole = np.isfinite(cube).any(axis=2).all(axis=1)
-        average, count, filled = averaged(cube[whole])
+        mean, count, missing = averaged(cube[whole])
+        ranking = _Ranking(mean, fixed[whole].all(axis=1), missing, measure.better)
         names = [name for name, kept in zip(choices, whole, strict=True) if kept]
-        rows.append(_ranked(measure, "", count, filled, average, names, len(choices) - len(names)))
-    for number, name in enumerate(conditions):
-        known = np.isfinite(cube[:, number]).any(axis=1)
-        part = [each for each, kept in zip(choices, known, strict=True) if kept]
-        absent = len(np.unique(choice[condition == number])) - len(part)
-        rows.append(_ranked(measure, name, 1, 0, cube[known, number], part, absent))
+        parts.append((("", count, int(excluded.sum())), len(choices), names, ranking))
+    for number, under_this in enumerate(conditions):
+        here = cube[:, number]
+        ranking = _Ranking(here, fixed[:, number], np.isnan(here).sum(axis=1), measure.better)
+        there = len(np.unique(choice[condition == number]))
+        parts.append(((under_this, 1, int(excluded[number])), there, choices, ranking))
+    _adjust([ranking for *_, ranking in parts])
+    rows = []
+    for head, there, names, ranking in parts:
+        counts = ranking.choices, there - ranking.choices
+        rows.append((measure.name, measure.unit, *head, *counts, *_ranked(ranking, names)))
     return rows
+
+
+def _ranked(ranking: _Ranking, names: Sequence[str]) -> tuple[Any, ...]:
+    """Return the columns of `Summary.best` from the best on."""
+    rest = list(BEST_COLUMNS)[list(BEST_COLUMNS).index("best") :]
+    if not ranking.choices:
+        return (None,) * len(rest)
+    first, means = int(ranking.order[0]), ranking.found.mean
+    alike = np.isclose(means, means[first], rtol=1e-12, atol=0.0)
+    equal = int(alike.sum()) - 1
+    mine = names[first], equal, *ranking.mean(first)
+    if ranking.choices < equal + 2:
+        return (*mine, *[None] * (len(rest) - len(mine)))
+    second = int(ranking.order[equal + 1])
+    tested = np.isfinite(ranking.p)
+    worse = tested & (ranking.p <= 1 - CONFIDENCE)
+    return (
+        *mine, names[second], float(means[second]), int(ranking.missing[second]),
+        int(ranking.against.number[second]), *ranking.comparison(second),
+        int((tested & ~worse & ~alike).sum()) if tested.any() else None,
+    )  # fmt: skip
 
 
 def grouped(made: Summary, axes: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
@@ -455,72 +613,34 @@ def grouped(made: Summary, axes: Sequence[str]) -> tuple[NDArray[np.int64], list
     return group.ravel(), names
 
 
-def _ranked(
-    measure: Measure,
-    under: str,
-    conditions: int,
-    filled: int,
-    values: Array,
-    names: list[str],
-    absent: int,
-) -> tuple[Any, ...]:
-    """Return a row of `Summary.best` from the values of choices, float64 [choices, seeds]."""
-    head = (measure.name, measure.unit, under, conditions, filled, len(names), absent)
-    found = spread(values)
-    if not np.isfinite(found.mean).any():
-        return (*head, *[None] * (len(BEST_COLUMNS) - len(head)))
-    keys = found.mean if measure.better == "lower" else -found.mean
-    order = np.argsort(keys, kind="stable")
-    first = int(order[0])
-    equal = int(np.isclose(found.mean, found.mean[first], rtol=1e-12, atol=0.0).sum()) - 1
-    mine = names[first], equal, found.number[first], found.mean[first], _known(found.half[first])
-    if len(names) < equal + 2:
-        return (*head, *mine, *[None] * (len(BEST_COLUMNS) - len(head) - len(mine)))
-    second = int(order[equal + 1])
-    against = compared(values, np.broadcast_to(values[first], values.shape))
-    p = against.p.copy()
-    p[first] = np.nan  # not compared with itself
-    p = holm(p)
-    tested = np.isfinite(p)
-    return (
-        *head, *mine, names[second], found.mean[second],
-        *(_known(column[second]) for column in (against.ratio, against.low, against.high, p)),
-        str(against.test[second]), _significant(p[second]),
-        int((p[tested] > 1 - CONFIDENCE).sum()) - equal if tested.any() else None,
-    )  # fmt: skip
-
-
 def _effects(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     """Return the rows of a measure for `Summary.effects`."""
-    rows: list[tuple[Any, ...]] = []
-    values = made.values[measure.name]
+    values, parts = made.values[measure.name], []
     for column, (axis, texts) in enumerate(made.axes.items()):
         if len(made.axes) == 1:
             break  # the axis is the point
         rest, names = grouped(made, [name for name in made.axes if name != axis])
         cube = np.full((len(texts), len(names), values.shape[1]), np.nan)
         cube[made.at[:, column], rest] = values
+        fixed = np.ones(cube.shape[:2], dtype=bool)
+        fixed[made.at[:, column], rest] = made.fixed[measure.name]
         # A value without any result would leave nothing to average.
         some = np.isfinite(cube).any(axis=(1, 2))
-        average = np.full((len(texts), values.shape[1]), np.nan)
-        average[some], count, filled = averaged(cube[some])
-        found = spread(average)
-        keys = found.mean if measure.better == "lower" else -found.mean
-        known = np.isfinite(keys)
-        first = int(np.nanargmin(keys)) if known.any() else 0
-        against = compared(average, np.broadcast_to(average[first], average.shape))
-        own = np.arange(len(texts)) == first
-        p = holm(np.where(own, np.nan, against.p))
+        mean = np.full((len(texts), values.shape[1]), np.nan)
+        missing = np.zeros(len(texts), dtype=np.int64)
+        mean[some], count, missing[some] = averaged(cube[some])
+        ranking = _Ranking(mean, np.asarray(fixed.all(axis=1)), missing, measure.better)
+        parts.append((axis, texts, (count, len(names)), ranking))
+    _adjust([ranking for *_, ranking in parts])
+    rows: list[tuple[Any, ...]] = []
+    for axis, texts, (count, of), ranking in parts:
         for at, text in enumerate(texts):
-            test = "" if own[at] or not known[at] else str(against.test[at])
-            ends = (None, None) if own[at] else (_known(against.low[at]), _known(against.high[at]))
+            number, fixed_one, lacking, mean_one, low, high = ranking.mean(at)
             rows.append(
                 (
-                    measure.name, measure.unit, axis, text, count if known[at] else 0, len(names),
-                    filled if known[at] else 0, found.number[at], _known(found.mean[at]),
-                    _known(found.half[at]), bool(own[at] and known[at]), _known(against.ratio[at]),
-                    *ends,
-                    _known(p[at]), test, _significant(p[at]),
+                    measure.name, measure.unit, axis, text, count if mean_one is not None else 0,
+                    of, lacking, number, fixed_one, mean_one, low, high, bool(ranking.own[at]),
+                    *ranking.comparison(at),
                 )
             )  # fmt: skip
     return rows

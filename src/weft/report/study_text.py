@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import polars as pl
 
 from weft.core.counts import count_text, with_status
 from weft.report.study_data import Measure, StudyData
-from weft.report.study_summary import Summary
+from weft.report.study_summary import Summary, grouped
 
 #: Units of names that a label leaves out.
 _SUFFIX = re.compile(r"_(ns|ps|us|ms|s|bytes|gbps|usd|eur|w|kw|m|cycles)$")
@@ -19,6 +20,24 @@ _SUFFIX = re.compile(r"_(ns|ps|us|ms|s|bytes|gbps|usd|eur|w|kw|m|cycles)$")
 _LARGER = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
     "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")),
+}
+
+
+#: Test -> what it is called, or why there is none.
+_TESTS = {
+    "paired": "a paired t-test by seed", "one-sample": "a one-sample t-test",
+    "Welch": "Welch's t-test",
+}  # fmt: skip
+_UNTESTED = {
+    "": "one run: no test", "deterministic": "deterministic", "no variation": "no variation"
+}  # fmt: skip
+
+
+#: Command -> the size of its runs, if that is not the number of hosts; how to compare equal ones.
+_SIZED = {"simulate": "ranks"}
+_SAME_SIZE = {
+    "ranks": "give the jobs one number of ranks, or compare fabrics with one number of hosts.",
+    "hosts": "compare fabrics with one number of hosts.",
 }
 
 
@@ -67,15 +86,47 @@ def digits(value: float | None, most: int = 4) -> str:
 
 def with_interval(mean: float | None, half: float | None, scale: Shown) -> str:
     """Return a mean with the half-width of its interval, which has two significant digits."""
-    unit = f" {scale.unit}" if scale.unit not in ("", "share") else ""
-    if mean is None:
-        return "–"
-    if half is None or not half > 1e-9 * abs(mean):
-        # Without variation the half-width is rounding.
-        return digits(mean / scale.factor) + (" ± 0" if half is not None else "") + unit
+    if mean is None or half is None:
+        return _number(mean, scale)
     half = half / scale.factor
-    places = min(max(0, 1 - math.floor(math.log10(half))), 9)
-    return f"{mean / scale.factor:,.{places}f} ± {half:,.{places}f}{unit}"
+    places = _places(half)
+    return f"{mean / scale.factor:,.{places}f} ± {half:,.{places}f}{_unit(scale)}"
+
+
+def with_ends(row: Mapping[str, Any], scale: Shown) -> str:
+    """Return a geometric mean with the ends of its interval."""
+    mean, low, high = (row[name] for name in ("mean", "low", "high"))
+    if mean is None or low is None:
+        return _number(mean, scale)
+    places = _places((high - low) / 2 / scale.factor)
+    at, *ends = (f"{value / scale.factor:,.{places}f}" for value in (mean, low, high))
+    return f"{at}{_unit(scale)} ({' to '.join(ends)})"
+
+
+def _number(value: float | None, scale: Shown) -> str:
+    return "–" if value is None else digits(value / scale.factor) + _unit(scale)
+
+
+def _unit(scale: Shown) -> str:
+    return f" {scale.unit}" if scale.unit not in ("", "share") else ""
+
+
+def _places(half: float) -> int:
+    """Return the decimal places of the two significant digits of a half-width."""
+    return min(max(0, 1 - math.floor(math.log10(half))), 9) if half > 0 else 0
+
+
+def runs_text(row: Mapping[str, Any]) -> str:
+    """Return of how many runs a mean is, and how many it lacks."""
+    interval = row["low" if "low" in row else "ci95"] is not None
+    if row["deterministic"]:
+        text = "deterministic"
+    elif row["n"] == 1:
+        text = "one run: no interval"
+    else:
+        text = f"n = {row['n']}" + ("" if interval else ", all equal: no interval")
+    missing = row.get("missing") or 0
+    return text + (f", {count_text(missing, 'run')} missing" if missing else "")
 
 
 def ratio_text(row: Mapping[str, Any]) -> str:
@@ -84,8 +135,6 @@ def ratio_text(row: Mapping[str, Any]) -> str:
         return "–"
     if row["ratio_low"] is None:
         return f"{row['ratio']:.3f}"
-    if _exact(row):
-        return f"{row['ratio']:.3f} (every seed)"
     return f"{row['ratio']:.3f} ({row['ratio_low']:.3f} to {row['ratio_high']:.3f})"
 
 
@@ -99,7 +148,7 @@ def p_text(p: float | None) -> str:
 def verdict(row: Mapping[str, Any]) -> str:
     """Return whether a difference is significant, in a few words."""
     if row["significant"] is None:
-        return "one run: no interval"
+        return _UNTESTED[row["test"] or ""]
     p = p_text(row["p"])
     return f"{'yes' if row['significant'] else 'no'} (p {p if p[0] == '<' else '= ' + p})"
 
@@ -130,21 +179,30 @@ def completeness(made: Summary) -> str:
     total = len(made.data.runs)
     equal = total - made.data.runs["key"].n_unique()
     same = (
-        f" {equal:,} runs are equal to others: their seed or an axis has no effect."
+        f" {equal:,} runs are equal to others and are computed once: nothing random differs."
         if equal
         else ""
     )
+    words = Counter(word for word, _ in made.data.excluded.values())
+    for word, count in words.items():
+        are, do = ("run is", "does") if count == 1 else ("runs are", "do")
+        same += f" {count:,} {are} {word} and {do} not count for {_void(made)}."
     done = int((made.data.runs["status"] == "complete").sum())
-    without = sum(1 for note in made.notes if note)
-    if done == total and not without:
+    if done == total and not made.lacking:
         return (f"All {total:,} runs are complete." if total > 1 else "The run is complete.") + same
     groups = made.unfinished.group_by("status", maintain_order=True).agg(pl.col("runs").sum())
     parts = [with_status(count, status) for status, count in groups.iter_rows()]
     of = f"{done:,} of {total:,} runs are complete" + (f": {', '.join(parts)}" if parts else "")
     return (
-        f"{of}. {without:,} of {len(made.notes):,} points lack runs; statistics use complete runs "
-        f"only, so a choice without its slowest runs may seem better than it is.{same}"
+        f"{of}. {made.lacking:,} of {len(made.notes):,} points lack runs; statistics use complete "
+        f"runs only, so a choice without its slowest runs may seem better than it is.{same}"
     )
+
+
+def _void(made: Summary) -> str:
+    """Return the measures of excluded runs that do not count."""
+    names = {name for _, names in made.data.excluded.values() for name in names}
+    return _listed([shown(made, each).label for each in made.data.measures if each.name in names])
 
 
 def version_notes(data: StudyData) -> list[str]:
@@ -155,27 +213,53 @@ def version_notes(data: StudyData) -> list[str]:
     return [f"Runs of several versions of weft are compared: {counts}."]
 
 
+def warnings(made: Summary) -> list[str]:
+    """Return what to know before results are compared: versions of weft, and sizes."""
+    condition, _ = grouped(made, made.conditions)
+    sizes: dict[int, dict[float, int]] = {}
+    for point, keys in enumerate(made.keys):
+        for size in {made.data.sizes[key] for key in keys if key in made.data.sizes}:
+            sizes.setdefault(int(condition[point]), {}).setdefault(size, point)
+    found = version_notes(made.data)
+    mixed = next((each for each in sizes.values() if len(each) > 1), None)
+    if mixed is not None:
+        (low, first), *_, (high, last) = sorted(mixed.items())
+        what = _SIZED.get(made.data.command, "hosts")
+        found.append(
+            f"Choices of different size are compared: from {low:,.0f} {what} "
+            f"({made.labels[first]}) to {high:,.0f} ({made.labels[last]}). Their times, loads and "
+            f"costs are not of the same task; {_SAME_SIZE.get(what, _SAME_SIZE['hosts'])}"
+        )
+    return found
+
+
 def answers(made: Summary) -> list[Answer]:
     """Return the best by each measure: on average over conditions, or without conditions."""
     found: list[Answer] = []
-    said = 0
+    said = (0, 0)
     for measure in made.data.measures:
         rows = made.best.filter(pl.col("measure") == measure.name)
         if not rows.is_empty():
             row = rows.row(0, named=True)
             answer = _answer(made, measure, row, len(rows) - 1)
             # Most measures lack the results of the same runs.
-            if row["left_out"] and row["left_out"] != said:
-                answer = answer._replace(tail=answer.tail + _left_out(row))
-            said = row["left_out"]
+            lacks = row["left_out"], row["excluded"]
+            if lacks != said:
+                answer = answer._replace(tail=answer.tail + _left_out(made, row))
+            said = lacks
             found.append(answer)
     return found
 
 
-def _left_out(row: Mapping[str, Any]) -> str:
-    lack = "lacks" if row["left_out"] == 1 else "lack"
-    of = row["choices"] + row["left_out"]
-    return f" {row['left_out']} of {of} choices {lack} results and cannot be compared."
+def _left_out(made: Summary, row: Mapping[str, Any]) -> str:
+    text, of = "", row["choices"] + row["left_out"]
+    if row["excluded"]:
+        words = _listed(list(dict.fromkeys(word for word, _ in made.data.excluded.values())))
+        text = f" {count_text(row['excluded'], 'run')} do not count: {words}."
+    if row["left_out"]:
+        lack = "lacks" if row["left_out"] == 1 else "lack"
+        text += f" {row['left_out']} of {of} choices {lack} results and cannot be compared."
+    return text
 
 
 def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions: int) -> Answer:
@@ -185,21 +269,21 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
         why = "no choice has a result under every condition" if conditions else "no run is complete"
         return Answer(head, "", f"{why}.")
     average = f" on average over {row['conditions']:,} conditions" if conditions > 1 else ""
-    tail = f" is best{average}, with {with_interval(row['mean'], row['ci95'], scale)}"
-    tail += f" (n = {row['n']})" if row["n"] > 1 else " (one run: no interval)"
+    tail = f" is best{average}, with {with_ends(row, scale)} ({runs_text(row)})"
     if row["equal"]:
         tail += f"; {row['equal']} other{'s have' if row['equal'] > 1 else ' has'} the same mean"
     tail += "."
     if row["runner_up"] is not None:
         tail += f" Next is {row['runner_up']}, {_gap(row)}"
-        if _exact(row):
+        if row["runner_up_missing"]:
+            tail += f" ({count_text(row['runner_up_missing'], 'run')} missing)"
+        if row["test"] == "no variation":
             tail += " for every seed"
         elif row["significant"] is not None:
-            test = "a paired t-test by seed" if row["test"] == "paired" else "Welch's t-test"
             p = p_text(row["p"])
             tail += (
-                f"; the difference is {'' if row['significant'] else 'not '}significant by {test} "
-                f"(p {p if p[0] == '<' else '= ' + p}, Holm)"
+                f"; the difference is {'' if row['significant'] else 'not '}significant by "
+                f"{_TESTS[row['test']]} (p {p if p[0] == '<' else '= ' + p}, Holm)"
             )
         tail += "."
         if row["not_worse"] and row["not_worse"] > (row["significant"] is False):
@@ -207,22 +291,19 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
     return Answer(head, row["best"] or "the only choice", tail)
 
 
-def _exact(row: Mapping[str, Any]) -> bool:
-    """Return whether the ratio is the same for every seed."""
-    return row["ratio_low"] is not None and row["ratio_high"] - row["ratio_low"] < 1e-9
-
-
 def _gap(row: Mapping[str, Any]) -> str:
     """Return by how much the runner-up is higher or lower."""
     if row["ratio"] is None:
         return f"with {digits(row['runner_up_mean'])}"
     more = row["ratio"] - 1
-    if row["ratio_low"] is None or _exact(row):
-        return f"{_percent(abs(more))} {'higher' if more > 0 else 'lower'}"
-    ends = (row["ratio_low"] - 1, row["ratio_high"] - 1)
-    signed = " to ".join(("−" if end < 0 else "+") + _percent(abs(end)) for end in ends)
-    word = "higher" if more > 0 else "lower"
-    return f"{_percent(abs(more))} {word} (95 % interval {signed})"
+    text = f"{_percent(abs(more))} {'higher' if more > 0 else 'lower'}"
+    if row["ratio_low"] is not None:
+        ends = (row["ratio_low"] - 1, row["ratio_high"] - 1)
+        signed = " to ".join(("−" if end < 0 else "+") + _percent(abs(end)) for end in ends)
+        text += f" (95 % interval {signed})"
+    if row["test"] == "paired" and row["compared"] < row["n"]:
+        text += f" over the {row['compared']} seeds that both have"
+    return text
 
 
 def _percent(share: float) -> str:

@@ -217,8 +217,8 @@ def pull(store: Store, source: Path, *, replace: bool = False) -> Pulled:
             store.insert(row, whole)
         for name, about, changed_s in other.query("SELECT name, about, changed_s FROM studies"):
             members = other.members(name)
-            if name in store.studies():
-                if store.members(name) == members:
+            if (present := store.studies().get(name)) is not None:
+                if store.members(name) == members and present == json.loads(about):
                     continue
                 if not replace:
                     done.kept_studies.append(name)

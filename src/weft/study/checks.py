@@ -308,15 +308,18 @@ def check_workload_text(
 @lru_cache(65536)
 def _takes_seed(text: str, registries: tuple[Registry, ...]) -> bool:
     """Return whether a spec draws at random and does not give the option ``seed``."""
-    name, _, options = text.partition(":")
-    given = {part.partition("=")[0].strip() for part in options.replace(";", ",").split(",")}
+    name = text.partition(":")[0].strip()
     for registry in registries:
-        if name.strip() in registry:
-            # A collective draws sizes only if they differ.
-            takes = "seed" in registry[name.strip()].options or (
-                registry is collective and "spread" in given
-            )
-            return takes and "seed" not in given
+        if name not in registry:
+            continue
+        entry, given = registry.parse(text)
+        if registry is collective:  # sizes are drawn only if they differ
+            return "seed" not in given and float(given.get("spread", 0)) > 0
+        if "seed" not in entry.options or "seed" in given:
+            return False
+        usual = {option: each.default for option, each in entry.options.items()}
+        draws = entry.facts.get("draws")
+        return draws is None or bool(draws({**usual, **registry.bind(entry, given)}))
     return False
 
 

@@ -27,6 +27,13 @@ exception that `watch` raises ends the run. The facts are:
     Keys of a small run, for tests.
 ``files``
     Names of keys whose value may be the name of a file. Default: none.
+``draws``
+    Function (parameters) -> the measures that the key ``seed`` changes, as far as something is
+    drawn; specs with seeds of their own do not count. Default: all. If there are none, runs of
+    other seeds are the same run.
+``void``
+    Function (measures of a run) -> why some of them do not count, such as ``saturated``, and their
+    names. Default: all count.
 ``seeded``
     Function (parameters, given, seed) -> parameters that puts the seed of a repetition into the
     parameters of a run; `given` are the keys as the file gives them. Default: the key ``seed``,
@@ -43,6 +50,7 @@ from pydantic import BaseModel
 
 from weft.core.registry import Registry
 from weft.report.study_data import Measure
+from weft.study.checks import seeded
 
 study_command = Registry(
     "command of a study", "weft.study.commands", "weft.study_commands",
@@ -75,6 +83,34 @@ class Seeded(Protocol):
     ) -> dict[str, Any]:
         """Return the parameters with the seed, except where `given` has one."""
         ...
+
+
+def repeated(
+    name: str, parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int
+) -> Mapping[str, Any]:
+    """Return the parameters of a run with the seed of a repetition, if anything takes it.
+
+    Parameters
+    ----------
+    name
+        Name of the command.
+    parameters
+        Parameters of the run.
+    given
+        Keys as the file gives them.
+    seed
+        The seed.
+    """
+    facts = study_command[name].facts
+    changed: dict[str, Any] = facts.get("seeded", seeded)(parameters, given, seed)
+    others = {**changed, "seed": parameters.get("seed")} == {"seed": None, **parameters}
+    return parameters if others and not drawn(name, parameters) else changed
+
+
+def drawn(name: str, parameters: Mapping[str, Any]) -> set[str]:
+    """Return the measures of a run that the key ``seed`` changes."""
+    draws = study_command[name].facts.get("draws")
+    return {each.name for each in measures_of(name)} if draws is None else {*draws(parameters)}
 
 
 def keys_of(name: str) -> type[BaseModel]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from weft.report.study_data import Measure, StudyData
 from weft.runs.listing import chosen_study
 from weft.runs.store import Store, StoredRun
 from weft.runs.task import changed_inputs
-from weft.study.command_registry import measures_of
+from weft.study.command_registry import drawn, measures_of, study_command
+
+#: Measures that are the size of what a run does.
+_SIZES = ("hosts", "num_ranks")
 
 
 def study_data(
@@ -67,6 +71,17 @@ def study_data(
             listed.append(member.point.get(axis, ""))
         for measure, found in values.items():
             found.append(None if run is None else _number(run.measures.get(measure)))
+    command, void = about["command"], study_command[about["command"]].facts.get("void")
+    complete = [run for run in runs.values() if run.status == "complete"]
+    excluded = {run.key: void(run.measures) for run in complete} if void else {}
+
+    def fixed(keys: Collection[str]) -> Collection[str]:
+        known = [dict(runs[key].parameters) for key in keys if key in runs]
+        others = [{**each, "seed": None} for each in known]
+        if not known or any(each != others[0] for each in others):
+            return ()
+        return {each.name for each in measures} - drawn(command, known[0])
+
     kinds: dict[str, Any] = {
         "run": pl.Int64, "key": pl.String, "seed": pl.Int64, "status": pl.String,
         "reason": pl.String, "wall_s": pl.Float64, "memory_bytes": pl.Int64,
@@ -83,6 +98,14 @@ def study_data(
         table=lambda key, table: _table(folder, key, table),
         versions=dict(Counter(run.build for run in runs.values())),
         fabric=lambda key: _fabric(runs[key]) if key in runs else None,
+        fixed=fixed,
+        excluded={key: why for key, why in excluded.items() if why[1]},
+        sizes={
+            key: run.measures[name]
+            for key, run in runs.items()
+            for name in _SIZES
+            if name in run.measures
+        },
     )
 
 

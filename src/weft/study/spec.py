@@ -25,8 +25,8 @@ from weft.experiment.toml_file import toml_text, validated
 from weft.runs.executors import Limits
 from weft.sim.options import RunSettings
 from weft.study.axes import Axis, read_axes, set_key, text_of
-from weft.study.checks import Files, WrongKey, seeded
-from weft.study.command_registry import Point, Seeded, keys_of, measures_of, study_command
+from weft.study.checks import Files, WrongKey
+from weft.study.command_registry import Point, keys_of, measures_of, repeated, study_command
 from weft.study.variables import Variables
 
 #: Command of a file that names none.
@@ -258,7 +258,6 @@ class StudyFile:
         seeds: Sequence[int | None] = self.study.seeds or (None,)
         self._refuse_more(math.prod(len(axis.labels) for axis in self.axes) * len(seeds))
         files = Files(self.path.parent, self.command.facts.get("files", ()))
-        with_seeds: Seeded = self.command.facts.get("seeded", seeded)
         rules = [_Rule(rule) for rule in self.study.exclude]
         seen, planned = _Seen(), list[PlannedRun]()
         for each in self._combinations():
@@ -275,7 +274,9 @@ class StudyFile:
                     kept.append((axes, files.absolute(point.parameters)))
             for seed in seeds:
                 for axes, parameters in kept:
-                    given = parameters if seed is None else with_seeds(parameters, each.keys, seed)
+                    given = parameters
+                    if seed is not None:
+                        given = repeated(self.command.name, parameters, each.keys, seed)
                     planned.append(PlannedRun(len(planned) + 1, seed, axes, given))
             self._refuse_more(len(planned))
         self._check_together(seen)
@@ -317,10 +318,17 @@ class StudyFile:
             variables.refuse_unused()
 
     def _validated(self, combination: _Combination) -> BaseModel:
-        return validated(
-            keys_of(self.command.name), combination.keys, file=self.path, text=self.text,
-            written=combination.written,
-        )  # fmt: skip
+        try:
+            return validated(
+                keys_of(self.command.name), combination.keys, file=self.path, text=self.text,
+                written=combination.written,
+            )  # fmt: skip
+        except InputError as error:
+            key = re.split("[:.]", error.message, maxsplit=1)[0]
+            if not isinstance(self.keys.get(key), list | dict):
+                raise
+            hint = f"{error.message}; several values of {key} are listed in [study.product]"
+            raise InputError(hint, file=error.file, line=error.line) from None
 
     def _points(self, combination: _Combination, files: Files, seen: _Seen) -> Sequence[Point]:
         """Return the runs of a combination."""

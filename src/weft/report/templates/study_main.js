@@ -117,17 +117,17 @@ class StudyApp {
     const stat = (title, name, more = {}) => ({ key: name, title, of: (point) => this.value(measure, name, point), text: show(name), numeric: true, ...more });
     const range = (point) => {
       const [ratio, low, high] = ["ratio", "ratio_low", "ratio_high"].map((name) => this.value(measure, name, point));
-      return Number.isFinite(ratio) ? ratio.toFixed(3) + (!Number.isFinite(low) ? "" : high - low < 1e-9 ? " (every seed)" : ` (${low.toFixed(3)} to ${high.toFixed(3)})`) : "–";
+      return Number.isFinite(ratio) ? ratio.toFixed(3) + (Number.isFinite(low) ? ` (${low.toFixed(3)} to ${high.toFixed(3)})` : "") : "–";
     };
     return [
       { key: "point", title: "Point", of: (point) => point, text: (point) => String(point + 1), numeric: true },
       ...this.page.axes.map((axis, at) => ({ key: `axis ${at}`, title: axis.name, of: (point) => this.at[point][at], text: (point) => axis.values[this.at[point][at]] })),
-      stat("n", "n"),
+      stat("n", "n", { text: (point) => (this.value(measure, "deterministic", point) ? "deterministic" : numberText(this.value(measure, "n", point))) }),
       stat(`Mean ± 95 % ${unitText(this.page.measures[measure])}`, "mean", { text: (point) => plusMinus(this.value(measure, "mean", point), this.value(measure, "ci95", point)), badge: true }),
       stat("Median", "median"), stat("Least", "min"), stat("Largest", "max"),
       ...(this.page.hasBaseline ? [
         stat("Ratio to the baseline (95 %)", "ratio", { text: (point) => (this.isBaseline(point) ? "baseline" : range(point)) }),
-        stat("Significant", "p", { numeric: false, whole: true, text: (point) => verdictText(this.value(measure, "p", point), this.isBaseline(point) || !Number.isFinite(this.value(measure, "ratio", point)) ? "–" : "one run: no interval") }),
+        stat("Significant", "p", { numeric: false, whole: true, text: (point) => verdictText(this.value(measure, "p", point), this.isBaseline(point) || !Number.isFinite(this.value(measure, "ratio", point)) ? "–" : this.value(measure, "deterministic", point) ? "deterministic" : this.value(measure, "n", point) > 1 ? "no variation" : "one run: no test") }),
       ] : []),
       ...(this.notes.some(Boolean) ? [{ key: "note", title: "Missing", of: (point) => this.notes[point], text: (point) => this.notes[point], note: true }] : []),
     ];
@@ -356,7 +356,7 @@ class StudyApp {
     for (const point of points) point.group = used.indexOf(point.group);
     const named = axis && used.length > 1 && used.length <= MARKERS.length;
     if (!named) for (const point of points) point.group = 0;
-    const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} without all results left out.` : ""].filter(Boolean).join(" ");
+    const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} without all results left out.` : "", this.shown.some((point) => this.notes[point]) ? "Some means lack runs, as the table of points says." : ""].filter(Boolean).join(" ");
     return {
       columns: ["choice", this.heading(x), this.heading(y), "on the front"], rows: points.map((point) => [point.label, point.x, point.y, point.front ? "yes" : "no"]).sort((p, q) => (p[3] < q[3]) - (p[3] > q[3])), text,
       draw: points.length && x !== y ? (size) => paretoPlot(size, points, this.directed(x), this.directed(y), named ? used.map((value) => axis.values[value]) : [], this.page.measures[x].better !== "higher") : null,
@@ -431,7 +431,7 @@ const verdictText = (p, otherwise) => {
 // A mean with the half-width of its interval to two significant digits.
 function plusMinus(middle, half) {
   if (!Number.isFinite(middle)) return "–";
-  if (!(half > 1e-6 * Math.abs(middle))) return numberText(middle) + (Number.isFinite(half) ? " ± 0" : "");
+  if (!(half > 1e-6 * Math.abs(middle))) return numberText(middle);
   const places = Math.min(9, Math.max(0, 1 - Math.floor(Math.log10(half))));
   const fixed = (value) => value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }).replaceAll(",", "\u202f");
   return `${fixed(middle)} ± ${fixed(half)}`;

@@ -17,7 +17,7 @@ from weft.experiment.run import Loaded
 from weft.experiment.spec import FabricKeys, Names, listed
 from weft.routing import engine as engines
 from weft.runs.task import RunResult
-from weft.study.checks import Files, check_fabric, check_specs
+from weft.study.checks import Files, check_fabric, check_specs, with_seed
 from weft.study.command_registry import Point, Watch, study_command
 from weft.study.measures import measures, values
 from weft.workload.patterns import pattern as patterns
@@ -92,6 +92,13 @@ def points(keys: CompareKeys, files: Files) -> list[Point]:
     return [Point({"engine": each}, {**common, "engine": each}) for each in keys.engine]
 
 
+def draws(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the measures of random bisections and random patterns."""
+    random = [text for text in parameters["pattern"] if with_seed(text, 0, patterns) != text]
+    names = [f"contention_{_plain(patterns.parse(text)[0].name)}" for text in random]
+    return ["ebb", "ebb_low", "ebb_high", *names]
+
+
 @study_command(
     "compare",
     keys=CompareKeys,
@@ -99,6 +106,7 @@ def points(keys: CompareKeys, files: Files) -> list[Point]:
     measures=MEASURES,
     tables={"patterns": RUN_COLUMNS},
     files=("source", "names"),
+    draws=draws,
     example={"fabric": "xgft:2;4,4;1,2", "engine": "minhop", "samples": 20},
 )
 def compare_engine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:

@@ -48,6 +48,8 @@ MEASURES = measures(
     without=("reply", "seed", "load"),
 )
 
+_TIMES = [each.name for each in MEASURES if "latency" in each.name]
+
 #: Fabric and routes of the last runs of this process.
 _loaded = Loaded(most_routes=12)
 
@@ -160,6 +162,13 @@ def points(keys: FlitsKeys, files: Files) -> list[Point]:
     ]
 
 
+def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return why latencies do not count: they depend on the length of the run."""
+    if found.get("deadlocked"):
+        return "deadlocked", _TIMES
+    return ("", []) if found.get("settled", 1) else ("not settled", _TIMES)
+
+
 @study_command(
     "flits",
     keys=FlitsKeys,
@@ -167,6 +176,7 @@ def points(keys: FlitsKeys, files: Files) -> list[Point]:
     measures=MEASURES,
     tables={},
     seeded=seeded,
+    void=void,
     files=("source", "names"),
     example={"fabric": "torus:4x4", "routing": "dor", "measure": 500, "load": 0.2},
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from weft.core.columns import Column
 from weft.core.errors import NotApplicable
 from weft.core.settings import settings
@@ -19,9 +21,10 @@ from weft.experiment.result_tables import (
 )
 from weft.experiment.result_tables import tables as tables_of
 from weft.experiment.run import Loaded, Stage, perform
-from weft.experiment.spec import Run, Simulation
+from weft.experiment.spec import HardwarePart, Run, Simulation
+from weft.routing import engine as engines
 from weft.runs.task import RunResult
-from weft.sim.options import RunSettings
+from weft.sim.options import RunSettings, chooses, usual_choice
 from weft.study.checks import (
     WORKLOADS,
     Files,
@@ -43,7 +46,8 @@ _LOWER = (
     "makespan_ns", "communication_ns", "mean_slowdown", "mean_message_ns", "max_message_ns",
     "bound_ns", "max_contention", "mean_contention", "mean_wait_ns", "reordering_ns",
 )  # fmt: skip
-MEASURES = measures(RUN_COLUMNS, lower=_LOWER, without=("run",))
+_COLUMNS = {**RUN_COLUMNS, "num_ranks": Column(pl.Int64, "", "Number of ranks of all jobs")}
+MEASURES = measures(_COLUMNS, lower=_LOWER, without=("run",))
 
 
 def _columns() -> dict[str, Mapping[str, Column]]:
@@ -54,6 +58,8 @@ def _columns() -> dict[str, Mapping[str, Column]]:
     return dict(found)
 
 
+#: Policies that make routing keys, with the seed of the run.
+KEYED = ("ark", "nrk")
 #: Fabric and routes of the last runs of this process.
 _loaded = Loaded(most_routes=12)
 
@@ -125,6 +131,22 @@ def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -
     return changed
 
 
+def draws(parameters: Mapping[str, Any]) -> list[str]:
+    """Return all measures if the seed of the run matters: choices of paths, marks, or keys."""
+    level, policy = parameters["level"], parameters.get("policy")
+    engine = parameters.get("engine", "")
+    choice = bool(engine) and engines.parse(engine)[0].facts.get("candidates", False)
+    if level == "packet" and choice:
+        drawn = chooses(policy or usual_choice(engine, level))
+    else:
+        drawn = level == "flit" and (choice or not engine)
+    control = HardwarePart(**parameters.get("hardware", {})).instance.congestion_control
+    drawn |= level == "packet" and control is not None and control.marking_rate > 0
+    drawn |= parameters.get("lids") == "hash" or (choice and parameters.get("multipath") == "hash")
+    drawn |= policy is not None and policy.partition(":")[0] in KEYED
+    return [each.name for each in MEASURES] if drawn else []
+
+
 @study_command(
     "simulate",
     keys=Simulation,
@@ -132,6 +154,7 @@ def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -
     measures=MEASURES,
     tables=_columns(),
     seeded=seeded,
+    draws=draws,
     files=("source", "names", "workload", "coefficients"),
     example={
         "fabric": "xgft:2;4,4;1,2",
@@ -147,10 +170,11 @@ def simulate(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     (outcome,) = perform(experiment, watch=watch, stage=Stage(1), loaded=_loaded)
     if outcome.status == "does not fit":
         raise NotApplicable(outcome.reason)
-    row = run_row(outcome)
+    jobs = job_rows(outcome)
+    row = {**run_row(outcome), "num_ranks": sum(job["ranks"] for job in jobs)}
     tables = tables_of(outcome, [name for name in wanted if name != "jobs"])
     if "jobs" in wanted:
-        tables["jobs"] = of_columns(JOB_COLUMNS, job_rows(outcome))
+        tables["jobs"] = of_columns(JOB_COLUMNS, jobs)
     status = outcome.status
     assert status in ("complete", "partial", "stopped")
     return RunResult(values(MEASURES, row), tables, status, outcome.reason)

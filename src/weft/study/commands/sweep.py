@@ -31,6 +31,8 @@ MEASURES = measures(
     without=("size_bytes", "rate_gbps", "load", "seed"),
 )  # fmt: skip
 
+_TIMES = [each.name for each in MEASURES if each.name.startswith("latency_")]
+
 #: Fabric and routes of the last runs of this process.
 _loaded = Loaded(most_routes=12)
 
@@ -70,6 +72,13 @@ def points(keys: SweepKeys, files: Files) -> list[Point]:
     ]
 
 
+def void(found: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return why latencies do not count: they depend on the length of the run."""
+    if found.get("saturated"):
+        return "saturated", _TIMES
+    return ("cut off", _TIMES) if found.get("censored") else ("", [])
+
+
 @study_command(
     "sweep",
     keys=SweepKeys,
@@ -78,6 +87,7 @@ def points(keys: SweepKeys, files: Files) -> list[Point]:
     tables={"loads": SWEEP_COLUMNS},
     files=("source", "names", "coefficients"),
     seeded=seeded,
+    void=void,
     example={
         "fabric": "xgft:2;4,4;1,2", "engine": "dmodk", "load": 0.3, "measure": "20us",
     },

@@ -130,6 +130,12 @@ def _seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) 
     return changed
 
 
+def draws(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the measures of random bisections and, where paths are drawn, of simulations."""
+    timed = ["makespan_ns", "throughput_gbps"] if parameters["level"] != "flow" else []
+    return ["bisection", "ebb", "saturation", *timed]
+
+
 @study_command(
     "topologies",
     keys=TopologyKeys,
@@ -138,6 +144,7 @@ def _seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) 
     tables={},
     files=("prices", "workload"),
     seeded=_seeded,
+    draws=draws,
     example={
         "hosts": 12,
         "radix": 8,

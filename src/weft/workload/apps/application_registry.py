@@ -3,7 +3,9 @@
 Each entry has the fact `source`: a paper about the program, or the program itself. Three facts are
 optional: `passes_on` says what receives the options that the entry does not declare, such as the
 traffic pattern; `small` holds options that make contract tests quick; `seeded` holds options
-without which the seed has no effect.
+without which the seed has no effect. Entries with a seed that has no effect with some options,
+here, among patterns and among placements, have the fact `draws`: a function from all options to
+whether anything is drawn.
 """
 
 from __future__ import annotations

@@ -22,7 +22,15 @@ from weft.workload.workload import Workload
 MIXED = tuple(2**power for power in range(12, 19))
 
 
-@application("cartesian", source="Routing Keys (2017), section IV-C")
+@application(
+    "cartesian",
+    source="Routing Keys (2017), section IV-C",
+    draws=lambda options: (
+        options["shuffled"]
+        or len(options["sizes"]) > 1
+        or (options["calc_spread"] > 0 and options["utilization"] < 1)
+    ),
+)
 def cartesian(
     num_ranks: int,
     *,

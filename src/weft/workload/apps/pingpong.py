@@ -27,6 +27,7 @@ _PING, _PONG, _TOKEN = 0, 1, 2
     "pingpong",
     source="HPC Challenge (Luszczek et al. 2006), bench_lat_bw, cross_ping_pong_set",
     seeded={"sample": 2},
+    draws=lambda options: options["sample"] is not None,
 )
 def pingpong(
     num_ranks: int,

@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
     aliases=("mapreduce",),
     source="Dean and Ghemawat 2004; Hadoop's parallel copies",
     seeded={"skew": 1.0},
+    draws=lambda options: options["skew"] > 0,
 )
 def shuffle(
     num_ranks: int,

@@ -21,7 +21,11 @@ Mapping = Literal["clustered", "distributed"]
 Choice = Literal["random", "cyclic", "block"]
 
 
-@pattern("io", source="Petrini et al. 2003, sections 4.5 and 4.6")
+@pattern(
+    "io",
+    source="Petrini et al. 2003, sections 4.5 and 4.6",
+    draws=lambda options: options["choice"] == "random" and options["servers"] != 1,
+)
 def io(
     num_hosts: int,
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +32,11 @@ def leaf_nodes(fabric: Fabric, hosts: NDArray[np.int32]) -> NDArray[np.int32]:
     return nodes
 
 
-@placement("block", explicit=False)
+def _draws(options: Mapping[str, Any]) -> bool:
+    return bool(options["order"] == "random")
+
+
+@placement("block", explicit=False, draws=_draws)
 def block(
     request: PlacementRequest, *, size: int | None = None, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
@@ -61,7 +66,7 @@ def block(
     return _dealt(request, size, order, seed)
 
 
-@placement("cyclic", explicit=False)
+@placement("cyclic", explicit=False, draws=_draws)
 def cyclic(
     request: PlacementRequest, *, size: int = 1, order: Order = "hosts", seed: int = 0
 ) -> NDArray[np.int32]:
