@@ -101,6 +101,7 @@ class PlainFlow:
         sharing: str,
         eager_bytes: int,
         handshake: bool,
+        rendezvous: str,
         overhead_ns: float,
         mtu_bytes: int,
         header_bytes: int,
@@ -110,6 +111,7 @@ class PlainFlow:
     ):
         self.work, self.sharing, self.hosts = workload, sharing, hosts
         self.eager, self.handshake, self.overhead = eager_bytes, handshake, overhead_ns
+        self.rendezvous = rendezvous
         self.local_rate, self.local_latency = local_gbps / 8, local_latency_ns
         self.capacity = {link: rate / 8 for link, rate in enumerate(fabric.link_rate_gbps)}
         self.paths: dict[int, dict[int, Fraction]] = {}
@@ -138,20 +140,21 @@ class PlainFlow:
         self.now, self.counter = 0.0, itertools.count()
         self.queue: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self.moving: dict[int, Moving] = {}
-        #: Messages queued in each queue pair (source rank, destination rank), and their kinds.
-        self.lines: dict[tuple[int, int], deque[tuple[int, str]]] = defaultdict(deque)
+        #: Messages queued in each line (source rank, destination rank, whether it is the further
+        #: one of these ranks), and their kinds.
+        self.lines: dict[tuple[int, int, bool], deque[tuple[int, str]]] = defaultdict(deque)
         self.mtu, self.header = mtu_bytes, header_bytes
         #: End of the last copy between two ranks of one host.
         self.copied: dict[tuple[int, int], float] = defaultdict(float)
         #: Earliest start of an adapter's next packet.
         self.packet_at: dict[int, float] = defaultdict(float)
-        #: Messages that have reached the front of their queue pair.
+        #: Messages that have reached the front of their line.
         self.begun: set[int] = set()
         #: Messages released by requests and answers at this moment; messages posted at this moment.
         self.released: list[tuple[int, str]] = []
         self.joining: list[tuple[int, str]] = []
-        #: Latest arrival of the messages of a queue pair.
-        self.latest: dict[tuple[int, int], float] = defaultdict(float)
+        #: Latest arrival of the messages of a line.
+        self.latest: dict[tuple[int, int, bool], float] = defaultdict(float)
         self.free: dict[tuple[int, int], float] = defaultdict(float)
         self.started: dict[int, float] = {}
         self.ended: dict[int, float] = {}
@@ -196,7 +199,7 @@ class PlainFlow:
             for op in sorted(op for op, end in ends.items() if end <= time + slack):
                 del self.moving[op]
                 self.has_left(op, "data")
-                self._next(op)
+                self._next(op, "data")
             while (
                 self.released or self.joining or (self.queue and self.queue[0][0] <= time + slack)
             ):
@@ -287,7 +290,7 @@ class PlainFlow:
             self.at(begin, lambda: self.send(send, "data"))
 
     def send(self, op: int, what: str) -> None:
-        """Append data, a request or an answer to its queue pair."""
+        """Append data, a request or an answer to its line.""" ""
         if op not in self.paths:
             self.left[op] = max(self.now, self.copied[self._pair(op)])
             done = self.left[op] + float(self.work.size_bytes[op]) / self.local_rate
@@ -301,7 +304,7 @@ class PlainFlow:
         joining, self.joining = sorted(self.joining) + self.released, []
         self.released = []
         for op, what in joining:
-            line = self.lines[self._pair(op)]
+            line = self.lines[self._line(op, what)]
             line.append((op, what))
             if len(line) == 1:
                 self._leave()
@@ -309,13 +312,18 @@ class PlainFlow:
     def _pair(self, op: int) -> tuple[int, int]:
         return int(self.work.rank[op]), int(self.work.peer[op])
 
-    def _next(self, op: int) -> None:
-        """Remove the first message of a queue pair, which has left."""
-        self.lines[self._pair(op)].popleft()
+    def _line(self, op: int, what: str) -> tuple[int, int, bool]:
+        asked = op in self.requested
+        further = {"get": what == "data" and asked, "put": what != "data", "put-shared": False}
+        return *self._pair(op), further[self.rendezvous]
+
+    def _next(self, op: int, what: str) -> None:
+        """Remove the first message of a line, which has left."""
+        self.lines[self._line(op, what)].popleft()
         self._leave()
 
     def _leave(self) -> None:
-        """Start the first message of each queue pair unless it has begun."""
+        """Start the first message of each line unless it has begun."""
         for line in list(self.lines.values()):
             if not line or line[0][0] in self.begun:
                 continue
@@ -333,13 +341,13 @@ class PlainFlow:
                 self.at(begin, lambda op=op: self._flow(op))
                 continue
             self.has_left(op, what)
-            self._next(op)
+            self._next(op, what)
 
     def _flow(self, op: int) -> None:
         self.left[op] = self.now
         if not self._wire(op):
             self.has_left(op, "data")
-            self._next(op)
+            self._next(op, "data")
             return
         self.moving[op] = Moving(self.paths[op], float(self._wire(op)))
 
@@ -358,8 +366,8 @@ class PlainFlow:
             self.end(op)
         time = self.now + self.latency.get(op, self.local_latency)
         if op in self.paths:
-            time = max(time, self.latest[self._pair(op)])
-            self.latest[self._pair(op)] = time
+            line = self._line(op, what)
+            self.latest[line] = time = max(time, self.latest[line])
         self.at(time, lambda: self.arrive(op, what))
 
     def arrive(self, op: int, what: str) -> None:

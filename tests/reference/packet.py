@@ -44,6 +44,7 @@ class PlainPackets:
         qps: int = 1,
         eager_bytes: int = 16384,
         handshake: bool = True,
+        rendezvous: str = "get",
         overhead_ns: float = 0.0,
         local_gbps: float = 100.0,
         local_latency_ns: float = 200.0,
@@ -54,6 +55,7 @@ class PlainPackets:
     ):
         self.work, self.hosts, self.hardware = workload, [int(host) for host in hosts], hardware
         self.eager, self.handshake, self.overhead = eager_bytes, handshake, ps(overhead_ns)
+        self.rendezvous = rendezvous
         self.local_gbps, self.local_latency = local_gbps, ps(local_latency_ns)
         self.copied: dict[tuple[int, int], int] = defaultdict(int)
         self.adapter = ps(hardware.adapter_latency_ns)
@@ -113,6 +115,9 @@ class PlainPackets:
             name = first[pair] + operations_of[pair].index(number) % self.qps
             source, target = (self.hosts[end] for end in pair)
             qp = source if self.hardware.queue_pairs == "host" else name
+            asks = self._large(op) and self.handshake
+            further = {"get": asks and part == DATA, "put": part != DATA, "put-shared": False}
+            qp = 2 * qp + further[self.rendezvous]  # [21]
             size = int(work.size_bytes[op]) if part == DATA else self.hardware.control_bytes
             offset = int(lid_offset[op]) if lid_offset is not None and part != ANSWER else 0
             messages.append(Message(qp, name, size, source, target, offset))

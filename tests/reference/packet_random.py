@@ -188,6 +188,7 @@ def random_case(seed: int) -> RandomCase:
     options = {
         "eager_bytes": int(random.choice([0, 700, 10**6])),
         "handshake": bool(random.random() < 0.7),
+        "rendezvous": ("get", "put", "put-shared")[seed // len(FABRICS) % 3],
         "overhead_ns": float(random.choice([0.0, 0.0, 31.7, 250.0])),
         "local_gbps": 80.0,
         "local_latency_ns": float(random.choice([0.0, 55.5])),

@@ -33,6 +33,7 @@ def test_agrees_with_the_reference(seed: int) -> None:
     options = {
         "eager_bytes": int(random.choice([0, 20_000, 10**9])),
         "handshake": bool(random.integers(2)),
+        "rendezvous": ("get", "put", "put-shared")[seed // 12 % 3],
         "overhead_ns": 0.0,
         "mtu_bytes": int(random.choice([1, 2048, 9000])),
         "header_bytes": int(random.choice([0, 26, 700])),
@@ -72,8 +73,8 @@ def test_processors_run_one_operation_at_a_time(seed: int) -> None:
         builder.calc(int(ends[0]), float(random.uniform(0, 900)), cpu=cpu, after=[])
     work = builder.build()
     options = {
-        "eager_bytes": 5000, "handshake": True, "overhead_ns": 73.1, "mtu_bytes": 9000,
-        "header_bytes": 26,
+        "eager_bytes": 5000, "handshake": True, "rendezvous": "get", "overhead_ns": 73.1,
+        "mtu_bytes": 9000, "header_bytes": 26,
         "switch_latency_ns": 50.0, "local_gbps": 80.0, "local_latency_ns": 10.0,
     }  # fmt: skip
     plain = PlainFlow(fabric, routes, work, [0, 1, 5, 8], sharing="maxmin", **options)

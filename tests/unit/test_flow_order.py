@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -235,7 +236,7 @@ def test_many_queue_pairs_may_continue_at_one_instant(sharing: str, ranks: int) 
 @pytest.mark.parametrize("late", ["send first", "receive first", "both at once"])
 @pytest.mark.parametrize("early", ["send first", "receive first", "both at once"])
 def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> None:
-    """Two ranks exchange 256 KiB, one of them late.
+    """Two ranks exchange 256 KiB, one of them late, in one queue pair for each direction.
 
     The late rank answers the early rank's request, then sends a request of its own. When the
     second request arrives, the early rank is already sending; it answers once its message has left.
@@ -251,13 +252,14 @@ def test_an_answer_keeps_its_place_in_its_queue_pair(early: str, late: str) -> N
         for post in steps if order == "send first" else steps[::-1]:
             post(rank, 1 - rank, size)
     work = builder.build()
-    result = weft.simulate(STAR, ROUTES, work).makespan_ns - delay
+    shared: Any = {"rendezvous": "put-shared"}
+    result = weft.simulate(STAR, ROUTES, work, **shared).makespan_ns - delay
     one = size / RATE
     if late == "send first":
         assert result == pytest.approx(one + 3 * ALPHA)
     else:
         assert result == pytest.approx(2 * one + 3 * ALPHA)
-    packet = weft.simulate(STAR, ROUTES, work, level="packet").makespan_ns - delay
+    packet = weft.simulate(STAR, ROUTES, work, level="packet", **shared).makespan_ns - delay
     assert result == pytest.approx(packet, rel=0.02)
 
 

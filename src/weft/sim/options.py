@@ -17,6 +17,7 @@ from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, know
 from weft.core.units import Bytes, Nanoseconds
 from weft.routes import Routes
 from weft.routing_keys.run import KeyRules
+from weft.sim.common.programs import Rendezvous
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings.policies import policy as flit_policies
@@ -108,6 +109,12 @@ class RunSettings(Settings):
         left.
     handshake
         Whether a rendezvous exchanges a request and an answer before its data leaves.
+    rendezvous
+        What moves the data then, and so what they wait for. The receiver reads them with ``get``,
+        which no message of the sender's queue pairs holds up. The sender writes them with ``put``
+        behind earlier data, while requests and answers have queue pairs of their own, and with
+        ``put-shared`` all use one queue pair. The flit level, where messages take turns, has only
+        ``get`` and ``put``, which are the same there.
     overhead_ns
         Processor time at the sender and at the receiver of each message (o of LogP).
     switch_latency_ns
@@ -183,6 +190,7 @@ class RunSettings(Settings):
     tolerance: Annotated[Number, Field(ge=0, lt=1), Option(levels=FLOW)] = 0.0
     eager_bytes: Annotated[Bytes, Option(levels=TIMED)] = 16384
     handshake: Annotated[Truth, Option(flag="no_handshake", means=False, levels=TIMED)] = True
+    rendezvous: Annotated[Rendezvous, Option(levels=TIMED)] = "get"
     overhead_ns: Annotated[Nanoseconds, Option(levels=TIMED)] = 0.0
     switch_latency_ns: Annotated[
         Nanoseconds | None, Option(levels=COARSE, usual="the switch latency of the hardware")
@@ -233,6 +241,11 @@ class RunSettings(Settings):
         if level == "flow" and chosen.policy is not None and chooses(chosen.policy):
             name = chosen.policy.partition(":")[0]
             raise InputError(f"the flow level has no policy {name}; the packet level has it")
+        if level == "flit" and chosen.rendezvous == "put-shared":
+            raise InputError(
+                "rendezvous 'put-shared' needs queue pairs, which the flit level does not have; "
+                "its messages take turns, so use get or put"
+            )
         if chosen.coefficients != INFINIBAND and chosen.sharing != "penalty":
             raise InputError(f"coefficients go with sharing 'penalty', not '{chosen.sharing}'")
         return chosen

@@ -1,8 +1,8 @@
 """The event loop of the flow level: operations become ready, messages share links, time passes.
 
-Events are in a heap. Each queue pair sends its messages one after the other; the message that it
-sends is a flow in a slot, whose rate a sharing model gives. All events of one time are handled
-before rates are computed again. `ranks` is a `weft.kernels.program.state.Ranks`, `level` a
+Events are in a heap. Each queue sends its messages one after the other; the message that it sends
+is a flow in a slot, whose rate a sharing model gives. All events of one time are handled before
+rates are computed again. `ranks` is a `weft.kernels.program.state.Ranks`, `level` a
 `weft.kernels.flow.state.Level`; times are float64 ns.
 """
 
@@ -20,6 +20,7 @@ from weft.kernels.program.operations import (
     handle_arrival,
     next_start,
     program_events,
+    queue_of,
     start_ready,
 )
 
@@ -40,19 +41,25 @@ BLOCK_SHIFT = 7
 
 
 @inner_njit()
+def _queue(ranks, level, op):
+    """Return the index of the queue of what an operation sends at present."""
+    return level.pairs.pair_of[op] + queue_of(ranks, op) * level.rules.pairs
+
+
+@inner_njit()
 def _has_left(ranks, level, op, now):
     """Schedule the arrival of a message that has departed; end its operation unless it is eager."""
     program, latest = ranks.program, level.pairs.latest_ns
     large = program.kind[op] == PUT or program.size_bytes[op] > ranks.rules.eager_bytes
     if ranks.sends[op] == DATA and large:
         ends(ranks, op, now)
-    # Messages of a queue pair arrive in order, even if their paths differ or they depart together.
+    # Messages of a queue arrive in order, even if their paths differ or they depart together.
     # Each message arrives later than the previous one, because events of equal times are ordered by
     # operation.
-    pair = level.pairs.pair_of[op]
+    queue = _queue(ranks, level, op)
     latency = level.paths.latency_ns[program.route[op]]
-    time = max(now + latency, np.nextafter(latest[pair], np.inf))
-    latest[pair] = time
+    time = max(now + latency, np.nextafter(latest[queue], np.inf))
+    latest[queue] = time
     if time > now:
         push_event(ranks.heap, time, event(ARRIVE, op))
     else:
@@ -61,7 +68,7 @@ def _has_left(ranks, level, op, now):
 
 @inner_njit()
 def _join(ranks, level, maxmin, penalty, op, now):
-    """Queue what an operation sends at its queue pair; if the queue was empty, send it."""
+    """Append what an operation sends to its queue; if the queue was empty, send it."""
     last = level.pairs.last
     before = np.int32(0)
     if ranks.left[op] < 0:  # otherwise the operation is first and has waited for its adapter
@@ -70,9 +77,9 @@ def _join(ranks, level, maxmin, penalty, op, now):
         if ranks.sends[op] == NOTHING:
             ranks.sends[op] = DATA
         behind[op] = 0
-        pair = level.pairs.pair_of[op]
-        before = last[pair]
-        last[pair] = op + 1
+        queue = _queue(ranks, level, op)
+        before = last[queue]
+        last[queue] = op + 1
         if before:
             behind[before - 1] = op + 1
     if not before:
@@ -99,7 +106,7 @@ def _sort(numbers, begin, end):
 
 @inner_njit()
 def _serve(ranks, level, maxmin, penalty, op, now):
-    """Send what a queue pair's operations send, from `op` on, until a transfer takes time."""
+    """Send what the operations of a queue send, from `op` on, until a transfer takes time."""
     size, route, left = ranks.program.size_bytes, ranks.program.route, ranks.left
     paths, rules = level.paths, level.rules
     while True:
@@ -125,7 +132,7 @@ def _serve(ranks, level, maxmin, penalty, op, now):
         _has_left(ranks, level, op, now)
         after = np.int64(ranks.left_below[op])
         if after == 0:
-            level.pairs.last[level.pairs.pair_of[op]] = 0
+            level.pairs.last[_queue(ranks, level, op)] = 0
             return
         op = after - 1
 
@@ -248,7 +255,7 @@ def _end_flows(ranks, level, maxmin, penalty, now, until):
         if after:
             _serve(ranks, level, maxmin, penalty, after - 1, now)
         else:
-            level.pairs.last[level.pairs.pair_of[op]] = 0
+            level.pairs.last[_queue(ranks, level, op)] = 0
 
 
 @lean_njit()

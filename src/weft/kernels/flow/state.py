@@ -8,13 +8,14 @@ import numpy as np
 
 #: Settings: relative error allowed in completion times, simulated time at which the run gives up,
 #: largest payload of a packet (0 if messages of one packet do not wait for those of other queue
-#: pairs), and header of a message of one packet.
+#: pairs), header of a message of one packet, and number of pairs of ranks.
 RULES = np.dtype(
     [
         ("tolerance", np.float64),
         ("max_time_ns", np.float64),
         ("mtu_bytes", np.int64),
         ("header_bytes", np.int64),
+        ("pairs", np.int64),
     ],
     align=True,
 )
@@ -65,16 +66,16 @@ class Paths(NamedTuple):
 
 
 class QueuePairs(NamedTuple):
-    """Queue pairs, each of which sends its messages one after the other.
+    """Queues of the pairs of ranks, each of which sends its messages one after the other.
 
     Parameters
     ----------
     pair_of
-        int32 [ops]: queue pair of each operation.
+        int32 [ops]: pair of ranks of each operation.
     last
-        int32 [pairs]: last operation in the queue, counted from 1; 0 if the queue is empty.
+        int32 [queues x pairs]: last operation in the queue, counted from 1; 0 if it is empty.
     latest_ns
-        float64 [pairs]: latest arrival of the messages sent.
+        float64 [queues x pairs]: latest arrival of the messages sent.
     adapter_free_ns
         float64 [adapters]: earliest departure of the adapter's next message of one packet.
     """

@@ -28,17 +28,21 @@ from weft.kernels.packet.lanes import (
 )
 from weft.kernels.packet.records import NEVER
 from weft.kernels.program.events import ARRIVE, END, event, push_event
-from weft.kernels.program.operations import DATA, NOTHING, PUT
+from weft.kernels.program.operations import DATA, NOTHING, PUT, queue_of
 
 
 @part_njit()
-def join(net, size, op, now):
-    """Append a message, request or answer to its queue pair; `size` is int64 [ops]: bytes."""
+def join(net, ranks, op, now):
+    """Append a message, request or answer to its queue."""
     rules, adapters = net.rules, net.adapters
     messages, sends, message = adapters.messages, adapters.sends, adapters.messages[op]
     if sends[op] == NOTHING:
         sends[op] = DATA
-    left = size[op] if sends[op] == DATA else rules.control_bytes
+    if rules.queues > 1:
+        queue = queue_of(ranks, op)
+        message.connection = message.connection % rules.connections + queue * rules.connections
+        message.pair = message.pair % rules.pairs + queue * rules.pairs
+    left = ranks.program.size_bytes[op] if sends[op] == DATA else rules.control_bytes
     message.left_bytes = left
     message.missing_packets = max((left + rules.mtu_bytes - 1) // rules.mtu_bytes, 1)
     message.latest_ps = now

@@ -181,7 +181,7 @@ def loop(choose, arrives, sent):
                 # (c) operations that have become ready
                 start_ready(ranks, now, now)
                 for index in range(ranks.count.joining):
-                    join(net, ranks.program.size_bytes, np.int64(ranks.joining[index]), now)
+                    join(net, ranks, np.int64(ranks.joining[index]), now)
                 ranks.count.joining = 0
                 if ranks.count.asked:
                     return ASKED

@@ -155,7 +155,7 @@ ROUTE = record_type(
     level="u1",  # service level
 )
 
-#: Queue pair.
+#: Queue of a queue pair.
 PAIR = record_type(
     first="i4",  # message being sent
     last="i4",  # last message of the queue
@@ -214,6 +214,9 @@ RULES = record_type(
     high_limit="i8",  # limit of the high table in lane arbitration, in units of 4096 bytes
     max_time_ps="i8",  # simulated time at which the run gives up
     seed="i8",
+    queues="i8",  # queues of each pair of ranks
+    connections="i8",  # number of connections, of which each queue has as many
+    pairs="i8",  # number of queue pairs, likewise
     policy="i8",  # number of the policy
     route_kind="i8",  # TABLES, RUNS or CANDIDATES of `weft.kernels.packet.route`
     lane_kind="i8",  # KEEP, BY_PORTS or BY_CANDIDATE of `weft.kernels.packet.choice`

@@ -60,8 +60,10 @@ def route(net, slot, now, choose, arrives):
             first = np.int64(tables.set_offset[group])
             several = np.int64(tables.set_offset[group + 1]) - first
             flow = np.int64(net.adapters.messages[packet.op].connection)
+            if flow >= rules.connections:  # all queues of a pair of ranks are one flow
+                flow -= rules.connections
             if packet.marks & BECN:
-                flow += len(net.adapters.connections)
+                flow += rules.connections
             taken = tables.candidates[first + choose(net, slot, row, flow, first, several, now)]
             link = np.int64(taken.link)
             lane = lane_of(net, slot, row, taken)

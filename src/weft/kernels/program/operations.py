@@ -188,6 +188,16 @@ def _needs_request(ranks, send):
 
 
 @inner_njit()
+def queue_of(ranks, op):
+    """Return the queue, of those of its pair of ranks, of what an operation sends at present."""
+    program, rules = ranks.program, ranks.rules
+    if ranks.sends[op] != DATA:
+        return rules.control_queue
+    large = program.kind[op] == SEND and program.size_bytes[op] > rules.eager_bytes
+    return rules.data_queue if large and rules.handshake else np.int64(0)
+
+
+@inner_njit()
 def handle_arrival(ranks, op, now, until):
     """Handle the arrival of a message, request or answer."""
     sends = ranks.sends

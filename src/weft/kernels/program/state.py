@@ -23,16 +23,19 @@ def rules_dtype(unit: Any) -> np.dtype[Any]:
     """Return the dtype of the settings of a run, with times of type *unit*.
 
     `eager_bytes` is the size of the largest eager message; with `handshake`, a request and an
-    answer precede larger messages. `overhead` is the processor's time for a message at each end,
-    `adapter_latency` the time between an adapter and its processor. A copy within a host takes
-    ``local_units_per_byte / local_gbps`` *unit* per byte, rounded if `local_whole` is set, and its
-    message arrives `local_latency` later. With `scheduled`, requests of routing keys wait for the
-    scheduler; otherwise they take no time.
+    answer precede larger messages. Requests and answers use the queue `control_queue` of their pair
+    of ranks, the data after them `data_queue`, and all else queue 0. `overhead` is the processor's
+    time for a message at each end, `adapter_latency` the time between an adapter and its processor.
+    A copy within a host takes ``local_units_per_byte / local_gbps`` *unit* per byte, rounded if
+    `local_whole` is set, and its message arrives `local_latency` later. With `scheduled`, requests
+    of routing keys wait for the scheduler; otherwise they take no time.
     """
     return np.dtype(
         [
             ("eager_bytes", np.int64),
             ("handshake", np.bool_),
+            ("control_queue", np.int64),
+            ("data_queue", np.int64),
             ("overhead", unit),
             ("adapter_latency", unit),
             ("local_latency", unit),

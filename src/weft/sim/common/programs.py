@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ from weft.kernels.program.state import COUNT, HEAP_SIZE, Heap, Program, Ranks, r
 from weft.kernels.records import record
 from weft.workload import Kind, Workload
 
+#: How the data of a large message are moved once both sides are ready.
+Rendezvous = Literal["get", "put", "put-shared"]
+#: Queues of a rendezvous: that of requests and answers, and that of data.
+_QUEUES: Mapping[Rendezvous, tuple[int, int]] = {"get": (0, 1), "put": (1, 0), "put-shared": (0, 0)}
 #: Keys below this bound are numbered by means of a table of all possible keys.
 _DENSE = 2**24
 #: Number of ranks that the message about a deadlock names.
@@ -118,6 +122,8 @@ class QueuePairs(NamedTuple):
         destination rank.
     pair
         int32: index of each operation's pair in `key`.
+    meets
+        Whether some of the operations ask or answer.
     """
 
     ops: NDArray[np.int32]
@@ -125,6 +131,11 @@ class QueuePairs(NamedTuple):
     target: NDArray[np.int32]
     key: NDArray[np.int64]
     pair: NDArray[np.int32]
+    meets: bool
+
+    def queues(self, rendezvous: Rendezvous) -> int:
+        """Return the number of queues of each pair of ranks."""
+        return 1 + max(_QUEUES[rendezvous]) if self.meets else 1
 
 
 def queue_pairs(
@@ -143,15 +154,19 @@ def queue_pairs(
     """
     kind, rank, peer = workload.kind, workload.rank, workload.peer
     sends = (kind == Kind.SEND) | (kind == Kind.PUT)
-    if handshake:
-        answered = (kind == Kind.SEND) & (workload.size_bytes > eager_bytes)
-        sends[workload.match[answered]] = True
+    answered = (kind == Kind.SEND) & (workload.size_bytes > eager_bytes) & handshake
+    sends[workload.match[answered]] = True
     ops = np.flatnonzero(sends).astype(np.int32)
     ops = ops[hosts[rank[ops]] != hosts[peer[ops]]]
     ranks = workload.num_ranks
     key, pair = numbered(rank[ops].astype(np.int64) * ranks + peer[ops], ranks**2)
     source, target = hosts[rank[ops]], hosts[peer[ops]]
-    return QueuePairs(ops, source, target, key, pair)
+    return QueuePairs(ops, source, target, key, pair, meets=bool(answered[ops].any()))
+
+
+def queues_of(rendezvous: Rendezvous) -> dict[str, int]:
+    """Return the queues of a rendezvous by their names in the kernels' rules."""
+    return dict(zip(("control_queue", "data_queue"), _QUEUES[rendezvous], strict=True))
 
 
 def numbered(key: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

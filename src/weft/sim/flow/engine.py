@@ -27,6 +27,7 @@ from weft.sim.common.programs import (
     lay_ranks,
     numbered,
     queue_pairs,
+    queues_of,
 )
 from weft.sim.common.progress import REPORT_S, Progress
 from weft.sim.flow.network import Network, lay_routes
@@ -84,10 +85,10 @@ def run_flows(
     route[queues.ops] = route_of_op
     pair = np.zeros(workload.num_ops, dtype=np.int32)
     pair[queues.ops] = queues.pair
-    num_pairs = len(queues.key)
+    num_pairs, num_queues = len(queues.key), queues.queues(options["rendezvous"])
     del queues, route_of_op  # with millions of messages the run needs this memory
     began = time.perf_counter()
-    state = _State.of(workload, network, route, pair, num_pairs, options, keyed)
+    state = _State.of(workload, network, route, pair, num_pairs, num_queues, options, keyed)
     why = state.run(workload, progress, keyed)
     if why == kernel.STUCK and state.ranks.heap.size.events:
         raise InputError(
@@ -206,6 +207,7 @@ class _State:
         route: NDArray[np.int32],
         pair: NDArray[np.int32],
         num_pairs: int,
+        num_queues: int,
         options: Mapping[str, Any],
         keyed: KeyRun | None = None,
     ) -> _State:
@@ -213,10 +215,11 @@ class _State:
         # If nothing is shared, the tolerance is 0 and messages of one packet do not queue.
         alone = options["sharing"] == "none"
         limit = options["max_time_ns"]
-        # Each queue pair sends one message at a time. The slot of a message that has left is
-        # released only after the next message has started, so a queue pair may use two slots.
+        # Each queue sends one message at a time. The slot of a message that has left is released
+        # only after the next message has started, so a queue may use two slots.
         block = 1 << kernel.BLOCK_SHIFT
-        slots = -(-2 * max(num_pairs, 1) // block) * block
+        lines = num_queues * num_pairs
+        slots = -(-2 * max(lines, 1) // block) * block
         return cls(
             ranks=lay_ranks(
                 workload,
@@ -226,6 +229,7 @@ class _State:
                 {
                     "eager_bytes": options["eager_bytes"],
                     "handshake": options["handshake"],
+                    **queues_of(options["rendezvous"]),
                     "overhead": options["overhead_ns"],
                     "local_latency": options["local_latency_ns"],
                     "local_gbps": options["local_gbps"],
@@ -243,8 +247,8 @@ class _State:
                 ),
                 pairs=Queues(
                     pair_of=pair,
-                    last=np.zeros(num_pairs + 1, dtype=np.int32),
-                    latest_ns=np.zeros(num_pairs + 1),
+                    last=np.zeros(lines + 1, dtype=np.int32),
+                    latest_ns=np.zeros(lines + 1),
                     adapter_free_ns=np.zeros(int(network.route_source.max(initial=0)) + 1),
                 ),
                 flows=Flows(
@@ -267,6 +271,7 @@ class _State:
                     max_time_ns=np.inf if limit is None else limit,
                     mtu_bytes=0 if alone else options["mtu_bytes"],
                     header_bytes=options["header_bytes"],
+                    pairs=num_pairs,
                 ),
                 count=record(COUNT),
             ),

@@ -210,11 +210,11 @@ def congestion_record(net: Net) -> CongestionRecord | None:
     """Return the counters of congestion control, None if it is off."""
     if not net.rules["has_control"]:
         return None
-    paces = net.control.paces
+    paces = net.control.paces.reshape(int(net.rules["queues"]), -1)
     return CongestionRecord(
         marked=net.control.lanes["marked_packets"].reshape(-1, int(net.rules["lanes"])).copy(),
-        arrived=paces["marked_packets"].copy(),
-        notified=paces["notifications"].copy(),
-        held_back_ps=paces["held_back_ps"].copy(),
+        arrived=paces["marked_packets"].sum(axis=0),
+        notified=paces["notifications"].sum(axis=0),
+        held_back_ps=paces["held_back_ps"].sum(axis=0),
         highest=net.control.rates["highest"].copy(),
     )

@@ -15,7 +15,7 @@ from weft.kernels.draws import uniforms
 from weft.kernels.program import operations as program
 from weft.kernels.program.dag import by_key
 from weft.routes import Routes
-from weft.sim.common.programs import numbered
+from weft.sim.common.programs import Rendezvous, numbered
 from weft.sim.common.programs import queue_pairs as program_pairs
 from weft.sim.packet.hardware import QueuePairs
 from weft.sim.packet.message_routes import MessageRoutes, message_paths
@@ -41,6 +41,9 @@ class Connections:
         int32 [ops]: connection of each message; messages of one connection arrive in order.
     pair
         int32 [ops]: queue pair of each message; the same array as `connection` if equal to it.
+    num_queues
+        Number of queues of each pair, whose messages wait and arrive in order: two if the requests
+        and answers of a rendezvous do not share a queue with its data.
     num_connections, num_pairs
         Numbers of connections and of queue pairs.
     pairs
@@ -52,6 +55,7 @@ class Connections:
     route: NDArray[np.int32]
     connection: NDArray[np.int32]
     pair: NDArray[np.int32]
+    num_queues: int
     num_connections: int
     num_pairs: int
     pairs: NDArray[np.int64]
@@ -75,6 +79,7 @@ def connect(
     *,
     eager_bytes: int,
     handshake: bool,
+    rendezvous: Rendezvous,
     queue_pairs: QueuePairs,
     per_pair: int = 1,
     with_reverse: bool = False,
@@ -91,8 +96,8 @@ def connect(
         The fabric, its routes, its network at the packet level, and the workload.
     hosts
         int32 [ranks]: host of each rank.
-    eager_bytes, handshake
-        Which messages are answered, as in `weft.simulate`.
+    eager_bytes, handshake, rendezvous
+        Which messages are answered, and how data then move, as in `weft.simulate`.
     queue_pairs
         As in `Hardware`.
     per_pair
@@ -117,7 +122,10 @@ def connect(
     NotApplicable
         If `lids` chooses among LIDs and the routes have no LMC.
     """
-    ops, source, target, pairs, number = program_pairs(workload, hosts, eager_bytes, handshake)
+    between = program_pairs(workload, hosts, eager_bytes, handshake)
+    num_queues = between.queues(rendezvous)
+    ops, source, target, pairs, number, _ = between
+    del between
     # A workload may have millions of messages: arrays are created only if needed, and deleted
     # early.
     earlier = np.zeros(0, dtype=np.int64)
@@ -159,8 +167,8 @@ def connect(
 
     connection_of = spread(connection)
     return Connections(
-        message_routes, num_connections=len(pairs) * per_pair, num_pairs=max(num_pairs, 1),
-        pairs=keys,
+        message_routes, num_queues=num_queues, num_connections=len(pairs) * per_pair,
+        num_pairs=max(num_pairs, 1), pairs=keys,
         route=spread(route, program.LOCAL), connection=connection_of,
         pair=connection_of if pair is connection else spread(pair),
     )  # fmt: skip

@@ -79,8 +79,9 @@ def run_packets(
     network = PacketNetwork.of(fabric, hardware, routes.num_vls)
     connections = connect(
         fabric, routes, network, workload, hosts, eager_bytes=options["eager_bytes"],
-        handshake=options["handshake"], queue_pairs=hardware.queue_pairs,
-        per_pair=bound.queue_pairs, with_reverse=hardware.congestion_control is not None,
+        handshake=options["handshake"], rendezvous=options["rendezvous"],
+        queue_pairs=hardware.queue_pairs, per_pair=bound.queue_pairs,
+        with_reverse=hardware.congestion_control is not None,
         ports=options["ports"], lids=lids, seed=options["seed"],
         further_pairs=None if keyed is None else keyed.further_pairs,
     )  # fmt: skip

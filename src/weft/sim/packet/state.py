@@ -17,12 +17,11 @@ from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
 from weft.routing_keys.run import Answers, KeyRun
-from weft.sim.common.programs import lay_ranks
+from weft.sim.common.programs import lay_ranks, queues_of
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration
-from weft.sim.packet.message_routes import MessageRoutes
 from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.packet.policies import Policy, choice_of, loop
 from weft.sim.packet.snapshots import Snapshots
@@ -80,6 +79,7 @@ class State:
             {
                 "eager_bytes": options["eager_bytes"],
                 "handshake": options["handshake"],
+                **queues_of(options["rendezvous"]),
                 "overhead": picoseconds(options["overhead_ns"]),
                 "adapter_latency": picoseconds(hardware.adapter_latency_ns),
                 "local_latency": picoseconds(options["local_latency_ns"]),
@@ -96,7 +96,7 @@ class State:
             snapshot_ps = int(picoseconds(options["snapshot_ns"]))
         slots = 4 * links + 1024
         net = Net(
-            rules=_rules(network, hardware, policy, options, lanes, message_routes, reorders),
+            rules=_rules(network, hardware, policy, options, lanes, connections, reorders),
             count=record(records.COUNT),
             topology=topology._replace(links=_copied(topology.links)),
             calendar=_calendar(slots, network, hardware),
@@ -131,7 +131,7 @@ class State:
             control=control_state(
                 hardware.congestion_control,
                 hardware.buffer_credits,
-                connections.num_pairs,
+                connections.num_queues * connections.num_pairs,
                 links,
                 lanes,
             ),
@@ -289,7 +289,9 @@ class State:
         values = np.zeros(len(adapters.connections), dtype=np.int64)
         if self.net.rules["reorders"]:
             values[:] = adapters.reordered[name]
-        return values
+        by_queue = values.reshape(int(self.net.rules["queues"]), -1)
+        largest = name in ("most_held_bytes", "longest_kept_ps")
+        return np.asarray(by_queue.max(axis=0) if largest else by_queue.sum(axis=0))
 
     def _snapshots(self, end: int) -> Snapshots | None:
         """Return the snapshots up to the end (timers of congestion control may expire later)."""
@@ -402,12 +404,12 @@ def _adapters(
             "pair": connections.pair,
         },
     )  # fmt: skip
-    count = max(connections.num_connections, 1)
+    count = connections.num_queues * max(connections.num_connections, 1)
     return Adapters(
         messages=messages,
         sends=sends,
         routes=connections.message_routes.routes,
-        pairs=aligned(connections.num_pairs, records.PAIR, {"first": -1}),
+        pairs=aligned(connections.num_queues * connections.num_pairs, records.PAIR, {"first": -1}),
         connections=aligned(count, records.CONNECTION, {"oldest": -1}),
         reordered=aligned(count if reorders else 1, records.REORDER, {"first_held": -1}),
     )
@@ -419,7 +421,7 @@ def _rules(
     policy: Policy,
     options: Mapping[str, Any],
     lanes: int,
-    message_routes: MessageRoutes,
+    connections: Connections,
     reorders: bool,
 ) -> Any:
     """Return the kernel's scalar settings."""
@@ -442,9 +444,12 @@ def _rules(
         high_limit=0 if weights is None else weights.limit,
         max_time_ps=LONGEST_RUN_PS if limit is None else picoseconds(limit),
         seed=options["seed"],
+        queues=connections.num_queues,
+        connections=max(connections.num_connections, 1),
+        pairs=connections.num_pairs,
         policy=policy.number,
-        route_kind=message_routes.kind,
-        lane_kind=message_routes.lane_kind,
+        route_kind=connections.message_routes.kind,
+        lane_kind=connections.message_routes.lane_kind,
         is_voq=hardware.queues == "voq",
         is_weighted=weights is not None,
         reorders=reorders,

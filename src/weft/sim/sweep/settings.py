@@ -45,8 +45,8 @@ MOST_LOADS = 1000
 #: Settings of runs that a sweep does not have: its messages need no receive, each host has one
 #: rank, and the sweep itself limits the time of runs.
 OWN = (
-    "eager_bytes", "handshake", "local_gbps", "local_latency_ns", "max_time_ns", "scheduler",
-    "snapshot_ns", "trace",
+    "eager_bytes", "handshake", "rendezvous", "local_gbps", "local_latency_ns", "max_time_ns",
+    "scheduler", "snapshot_ns", "trace",
 )  # fmt: skip
 
 #: Routes of a sweep: the name of an engine, or routes, or a list of names and routes.
