@@ -133,6 +133,9 @@ MISTAKES = [
     ('engine = "minhop"\nfaults.random_cables = 1', 'engine = "*"', 35, "everything is excluded"),
     ('"makespan_ns"]', '\n"makespan"]', 21, "'makespan' .did you mean 'makespan_ns'"),
     ('tables = "links"', 'tables = ["links", "link"]', 21, "unknown table 'link'"),
+    # Lists in place of one value, and options of one spec.
+    ('ports = "first"', 'ports = ["first", "all"]', 4, "several values of ports are listed"),
+    ('["dmodk", "minhop"]', '"updn:roots=a,nue:lmc=1"', 1, "'nue:lmc=1' follows the options"),
 ]  # fmt: skip
 
 

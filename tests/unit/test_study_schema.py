@@ -20,6 +20,7 @@ NAMES = (
     "has no option", "did you mean '", "job.NAME", "needs size", "twice", "one length", "varies",
     "variable", "cycle", "no file", "nowhere", "requires level", "no value", "excluded", "size:",
     "size", "nothing called", "hardware, mtu", "another name", "of their own",
+    "follows the options",
 )  # fmt: skip
 
 
