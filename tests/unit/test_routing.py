@@ -134,8 +134,25 @@ def test_a_ring_can_deadlock_under_minhop_and_not_under_updn() -> None:
     assert "are not minimal" in ordered.text()
 
 
+def test_candidates_have_a_lane_for_each_hop_where_one_lane_can_deadlock() -> None:
+    for fabric, lanes in ((build("slim-fly:q=5"), 2), (ring(6), 3), (build("fat-tree:k=4"), 1)):
+        routes = route(fabric, "ecmp")
+        checked = validate(fabric, routes)
+        assert checked.ok
+        assert checked.lanes == lanes
+        assert checked.minimal_share == 1
+        plain = route(fabric, "ecmp:max_vls=1")
+        for target, row in np.argwhere(plain.set_id >= 0)[::7]:
+            known = [
+                each.set_edge[each.set_offset[at] : each.set_offset[at + 1]]
+                for each in (routes, plain)
+                for at in [each.set_id[target, row]]
+            ]
+            assert np.array_equal(*known)
+
+
 def test_candidates_of_a_ring_can_deadlock_too() -> None:
-    report = validate(ring(6), route(ring(6), "ecmp"))
+    report = validate(ring(6), route(ring(6), "ecmp:max_vls=1"))
     assert len(report.credit_loops) == 2
     assert report.num_unrouted_pairs == 0
 

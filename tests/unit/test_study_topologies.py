@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from weft.fabrics.topology.sizing import machines_for
 from weft.machines import MachineRun, describe_machine
+from weft.machines.describe import engines_of
 from weft.study.checks import Files, WrongKey
 from weft.study.command_registry import study_command
 from weft.study.commands.topologies import TopologyKeys, points
@@ -62,6 +64,13 @@ def test_a_repetition_has_another_random_workload_and_placement():
     assert [run.parameters["placement"] for run in runs[::2]] == ["random:seed=3", "random:seed=5"]
 
 
+def test_the_rule_of_a_class_is_the_same_at_every_size():
+    for routing, engines in (("static", ("dor", "dfsssp", "nue")), ("adaptive", ("ugal", "ecmp"))):
+        for hosts in (500, 5000):
+            (machine,) = machines_for(hosts, 64, "4xNDR", ["hyperx"])[0]
+            assert engines_of(machine.spec, routing) == engines
+
+
 @pytest.mark.parametrize(
     ("more", "path"),
     [
@@ -72,6 +81,7 @@ def test_a_repetition_has_another_random_workload_and_placement():
         ({"workload": ["shift", "shift"]}, ("workload", 1)),
         ({"placement": "lineal"}, ("placement",)),
         ({"engine": "dmodkk"}, ("engine",)),
+        ({"engine": "dor", "routing": "static"}, ("routing",)),
         ({"prices": "none.toml"}, ("prices",)),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from weft.cli import main
 from weft.cli.topologies import RUN_COLUMNS, answers
+from weft.machines import uneven
 
 FEW = ["--hosts", "12", "--radix", "8", "--workload", "allreduce:size=64KiB", "--processes", "1"]
 
@@ -16,10 +17,43 @@ def test_the_answer_precedes_the_table(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["topologies", *FEW, "--family", "fat-tree-1:1", "hyperx"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "12 hosts at 4xNDR, switches of 8 ports; level flow"
+    assert lines[0] == "12 hosts at 4xNDR, switches of 8 ports; static routing; level flow"
     assert lines[1].startswith("Fewest switches: fat-tree-1:1 (5), then ")
     (row,) = (line for line in lines if line.startswith("│ fat-tree-1:1"))
-    assert [cell.strip() for cell in row.split("│")[2:5]] == ["5", "8", "24"]
+    cells = [cell.strip() for cell in row.split("│")[2:-1]]
+    assert cells[:3] == ["5", "8", "24"]
+    assert cells[-1] == "static: dmodk"
+
+
+@pytest.mark.parametrize("routing", ["static", "adaptive"])
+def test_all_machines_have_the_class_of_routing(routing, capsys):
+    words = ["--hosts", "40", "--radix", "16", "--workload", "shift", "--processes", "1"]
+    assert main(["topologies", *words, "--routing", routing, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["runs"]
+    assert len(rows) > 5
+    assert {row["routing"] for row in rows} == {routing}
+    assert {row["engine"] in ("ugal", "ecmp") for row in rows} == {routing == "adaptive"}
+    assert all(row["status"] == "complete" for row in rows)
+
+
+def test_a_time_without_contention_is_beside_every_time(capsys):
+    rows = []
+    for more in ([], ["--eager", "1MiB"]):
+        words = ["topologies", *FEW, "--family", "torus", "--json", *more]
+        assert main(words) == 0
+        rows += json.loads(capsys.readouterr().out)["runs"]
+    for row in rows:
+        assert row["makespan_ns"] >= row["contention_free_ns"] > 0
+    assert rows[1]["contention_free_ns"] < rows[0]["contention_free_ns"]
+
+
+def test_ranks_that_cost_an_algorithm_more_are_named():
+    assert list(uneven(("allreduce:size=64KiB", "shift"), 16)) == []
+    (text,) = uneven(("allreduce:size=64KiB", "alltoall:size=1KiB,algorithm=bruck"), 12)
+    assert text == (
+        "12 ranks are not a power of two: in allreduce:size=64KiB a rank sends up to 176 KiB, "
+        "with 16 ranks 120 KiB."
+    )
 
 
 def test_the_table_is_the_same_for_several_processes(tmp_path: Path):
@@ -67,6 +101,8 @@ def test_machines_that_do_not_fit_are_listed_with_the_reason(capsys):
         (["--hosts", "12", "--output", "t.txt"], "expected a name that ends in .csv"),
         (["--hosts", "12", "--prices", "none.toml"], "none.toml"),
         (["--hosts", "12", "--engine", "dmodkk"], "dmodkk"),
+        (["--hosts", "12", "--engine", "dmodk", "--routing", "static"], "give one of the two"),
+        (["--hosts", "12", "--eager", "much"], "--eager"),
         (["--hosts", "12", "--workload", "allredcue"], "allredcue"),
         (["--hosts", "12", "--workload", "allreduce:sise=1"], "sise"),
         (["--hosts", "12", "--workload", "transpose"], "transpose"),

@@ -21,18 +21,30 @@ from weft.cli.report import PAGES
 from weft.cli.study_progress import Display
 from weft.cli.sweep import TABLES
 from weft.core.columns import Column, frame, write_table
+from weft.core.errors import InputError
 from weft.core.pool import check_processes, cores
+from weft.core.registry import convert
 from weft.core.signals import ended_by
+from weft.core.units import Bytes
 from weft.experiment.run_level import duration
 from weft.experiment.toml_file import toml_text
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
 from weft.kernels.flow import engine as flow_engine
 from weft.machine_room import Prices
-from weft.machines import MACHINE_COLUMNS, WORKLOADS, TimedLevel
+from weft.machines import (
+    MACHINE_COLUMNS,
+    ROUTINGS,
+    WORKLOADS,
+    Routing,
+    TimedLevel,
+    routes_text,
+    uneven,
+)
 from weft.report.study_page import write_study_page
 from weft.routing import engine as engine_registry
 from weft.runs.executors import LocalProcesses
 from weft.runs.store import Store
+from weft.study.commands.topologies import ONE_OF
 from weft.study.data import study_data
 from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
@@ -95,9 +107,22 @@ def topologies_command(
             "May take minutes per machine."
         ),
     ] = None,
+    routing: Annotated[
+        Routing | None,
+        Parameter(
+            help="Class of routing of all machines. static: one path per pair, by the static "
+            "engine that suits the family, else dfsssp. adaptive: a choice among minimal and "
+            "non-minimal paths (ugal) on low-diameter networks, and among all minimal paths "
+            "(ecmp) on others. Default: static."
+        ),
+    ] = None,
     engine: Annotated[
         str | None,
-        Parameter(help="Routing engine of all machines. Default: one that suits each."),
+        Parameter(help="Routing engine of all machines, instead of a class of routing."),
+    ] = None,
+    eager: Annotated[
+        str | None,
+        Parameter(help="Size of the largest message that is sent without a rendezvous, as 16KiB."),
     ] = None,
     prices: Annotated[
         Path | None, Parameter(help="Price file (TOML); without it, there are no costs.")
@@ -132,13 +157,19 @@ def topologies_command(
     names = [name.strip() for text in family for name in text.split(",")] or None
     machines, refused = machines_for(hosts, ports, rate, names)
     _check(hosts, workload or WORKLOADS, placement, engine)
+    if engine is not None and routing is not None:
+        raise InputError(f"--routing {routing}, --engine {engine}: {ONE_OF}")
+    eager_bytes = None if eager is None else convert(eager, Bytes, "--eager")
     currency = "" if prices is None else Prices.read(prices).currency
+    kind = f"engine {engine}" if engine is not None else f"{routing or ROUTINGS[0]} routing"
+    headline = f"{hosts:,} hosts at {rate}, switches of {ports} ports; {kind}; level {level}"
     keys = {
         "command": "topologies", "hosts": hosts, "rate": rate, "radix": ports, "family": names,
         "workload": list(workload or WORKLOADS), "placement": placement, "level": level,
-        "saturation": saturation, "engine": engine, "seed": seed,
+        "saturation": saturation, "routing": routing, "engine": engine,
+        "eager_bytes": eager_bytes, "seed": seed,
         "prices": None if prices is None else str(prices),
-        "study": {"title": f"{hosts:,} hosts at {rate}, switches of {ports} ports"},
+        "study": {"title": headline},
     }  # fmt: skip
     text = "".join(
         f"{key} = {toml_text(value)}\n" for key, value in keys.items() if value is not None
@@ -151,10 +182,7 @@ def topologies_command(
             write_study_page(study_data(folder, study.name), report)
     table = frame(RUN_COLUMNS, {name: [row[name] for row in rows] for name in RUN_COLUMNS})
     out = console()
-    out.print(
-        escape(f"{hosts:,} hosts at {rate}, switches of {ports} ports; level {level}"),
-        soft_wrap=True,
-    )
+    out.print(escape(headline), soft_wrap=True)
     show(rows, out, currency)
     for name, reason in refused.items():
         out.print(escape(f"{name}: {reason}"), soft_wrap=True)
@@ -326,13 +354,17 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
     heads += ["power W"] if powered else []
     heads += ["diameter", "hops", "bisection", "uniform"]
     heads += ["saturation"] if searched else []
-    for head in (*heads, *(name.partition(":")[0] for name in workloads)):
+    for name in workloads:
+        heads += [name.partition(":")[0], "alone"]
+    for head in heads:
         table.add_column(head, justify="right")
-    table.add_column("engine", overflow="fold")
+    table.add_column("routes", overflow="fold")
     for name in dict.fromkeys(row["machine"] for row in done):
         here = [row for row in done if row["machine"] == name]
         row = here[0]
-        times = {each["workload"]: each["makespan_ns"] for each in here}
+        times = {
+            each["workload"]: (each["makespan_ns"], each["contention_free_ns"]) for each in here
+        }
         load = next((each["saturation"] for each in here if each["saturation"] is not None), None)
         cells = [*(_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables"))]
         cells += [_number(row["cost"])] if currency else []
@@ -340,12 +372,15 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
         cells += [_number(row["diameter"]), _number(row["mean_hops"], 2)]
         cells += [_number(row["bisection"], 2), _number(row["uniform"], 2)]
         cells += [_number(load, 2)] if searched else []
-        cells += [_time(times.get(each)) for each in workloads]
-        lanes = "" if row["lanes"] == 1 else f", {row['lanes']} lanes"
-        table.add_row(escape(name), *cells, escape(row["engine"] + lanes))
+        for each in workloads:
+            cells += [_time(value) for value in times.get(each, (None, None))]
+        table.add_row(escape(name), *cells, escape(routes_text(row)))
     out.print(table)
     out.print(
         "bisection: smallest cut found, uniform: largest uniform load without a full link; both "
-        "shares of full rate. Routes are static unless the engine is ugal or valiant.",
+        "shares of full rate. alone: time without contention, as if each pair of ranks had the "
+        "network to itself.",
         soft_wrap=True,
     )
+    for text in uneven(workloads, done[0]["hosts"]):
+        out.print(escape(text), soft_wrap=True)

@@ -4,13 +4,17 @@ from weft.machines.describe import (
     HIGHER,
     LOWER,
     MACHINE_COLUMNS,
+    ROUTINGS,
     WORKLOADS,
     MachineRun,
+    Routing,
     TimedLevel,
     describe_machine,
+    routes_text,
+    uneven,
 )
 
 __all__ = [
-    "HIGHER", "LOWER", "MACHINE_COLUMNS", "WORKLOADS", "MachineRun", "TimedLevel",
-    "describe_machine",
+    "HIGHER", "LOWER", "MACHINE_COLUMNS", "ROUTINGS", "WORKLOADS", "MachineRun", "Routing",
+    "TimedLevel", "describe_machine", "routes_text", "uneven",
 ]  # fmt: skip

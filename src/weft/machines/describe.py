@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
 import polars as pl
 
+from weft.core.arguments import bytes_text
 from weft.core.columns import Column
-from weft.core.errors import NotApplicable
+from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.topology.family_registry import build, topology
 from weft.fabrics.topology.measures import (
@@ -27,18 +29,22 @@ from weft.sim.simulate import simulate
 from weft.sim.static.analysis import analyse_all_to_all
 from weft.sim.static.effective_bisection import bisection
 from weft.sim.sweep import saturation_load
-from weft.workload import load_workload
+from weft.workload import Workload, load_workload
 
 #: Levels with time, for workloads and for saturation.
 TimedLevel = Literal["flow", "packet", "flit"]
 
 #: Workloads unless others are given. Both have few messages: log2(n) or 2 log2(n) per host.
 WORKLOADS = ("allreduce:size=4MiB", "alltoall:size=1KiB,algorithm=bruck")
-#: Engines for machines whose family names none, or whose own engines do not fit.
-ENGINES = ("dfsssp", "nue")
-#: Largest number of hosts with engines that give several paths: the flow level divides each
-#: message over all of them, which takes too long on larger machines.
-MOST_ADAPTIVE = 2048
+#: Class of routing of all machines in a table.
+Routing = Literal["static", "adaptive"]
+ROUTINGS: tuple[Routing, ...] = get_args(Routing)
+#: Engines of each class for machines whose family names none, or whose own engines do not fit.
+ENGINES: Mapping[Routing, tuple[str, ...]] = {
+    "static": ("dfsssp", "nue"), "adaptive": ("ecmp",),
+}  # fmt: skip
+#: Policy for all minimal paths; routes via intermediates have policies of their own.
+ADAPTIVE = "adaptive"
 #: Random bisections of the effective bisection bandwidth.
 SAMPLES = 100
 #: Width of the interval in which saturation is found.
@@ -46,7 +52,12 @@ RESOLUTION = 0.05
 
 #: Columns of a run, by name.
 MACHINE_COLUMNS: Mapping[str, Column] = {
-    "engine": Column(pl.String, "", "Routing engine: the first that fits the machine and is valid"),
+    "routing": Column(
+        pl.String, "", "Class of routing: static, one path per pair, or adaptive, a choice of paths"
+    ),
+    "engine": Column(
+        pl.String, "", "Routing engine: the first of the class that fits the machine and is valid"
+    ),
     "lanes": Column(pl.Int64, "", "Number of virtual lanes that the routes use"),
     "hosts": Column(pl.Int64, "", "Number of attached hosts"),
     "switches": Column(pl.Int64, "", "Number of switches"),
@@ -74,6 +85,11 @@ MACHINE_COLUMNS: Mapping[str, Column] = {
         pl.Float64, "share", "Effective bisection bandwidth: mean share of the injection rate"
     ),
     "makespan_ns": Column(pl.Float64, "ns", "Time of the workload (null: no workload)"),
+    "contention_free_ns": Column(
+        pl.Float64, "ns",
+        "Time of the workload at the flow level if each pair of ranks had the network to itself "
+        "(null: no workload)",
+    ),
     "throughput_gbps": Column(
         pl.Float64, "Gb/s", "Data that a host sends per time, mean of all hosts (null: no workload)"
     ),
@@ -86,10 +102,10 @@ MACHINE_COLUMNS: Mapping[str, Column] = {
 
 #: Columns of which lower, and of which higher values are better; the first are the main ones.
 LOWER = (
-    "makespan_ns", "switches", "cables", "copper_cables", "optical_cables", "cable_m", "cost",
-    "cost_per_host", "power_w", "diameter", "mean_hops", "lanes",
+    "makespan_ns", "cost", "switches", "cables", "optical_cables", "cable_m", "power_w",
+    "mean_hops",
 )  # fmt: skip
-HIGHER = ("throughput_gbps", "saturation", "uniform", "ebb", "bisection")
+HIGHER = ("saturation", "uniform", "ebb", "bisection")
 
 
 @dataclass(frozen=True)
@@ -108,8 +124,12 @@ class MachineRun:
         Level of detail of the workload.
     saturation
         Level of detail at which the saturation is searched for; None for no search.
+    routing
+        Class of routing: by the first engine of `engines_of` that fits.
     engine
-        Routing engine; None for the one that suits the family.
+        Routing engine, whatever its class; None for one of `routing`.
+    eager_bytes
+        Size of the largest eager message; None for the usual one.
     prices
         Prices, or None.
     seed
@@ -121,7 +141,9 @@ class MachineRun:
     placement: str = "linear"
     level: TimedLevel = "flow"
     saturation: TimedLevel | None = None
+    routing: Routing = "static"
     engine: str | None = None
+    eager_bytes: int | None = None
     prices: Prices | None = None
     seed: int = 0
 
@@ -146,40 +168,103 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
     NotApplicable
         If no engine gives valid routes, or the workload does not exist for this number of hosts.
     """
-    fabric, routes, checked = routed(run.spec, run.engine)
-    measured = dict.fromkeys(MACHINE_COLUMNS) | _static(run.spec, run.engine, run.prices, run.seed)
-    measured |= {"engine": routes.engine, "lanes": checked.lanes}
+    names = engines_of(run.spec, run.routing) if run.engine is None else (run.engine,)
+    fabric, routes, checked = routed(run.spec, names)
+    measured = dict.fromkeys(MACHINE_COLUMNS) | _static(run.spec, names, run.prices, run.seed)
+    measured |= {
+        "routing": "static" if routes.settled else "adaptive", "engine": routes.engine,
+        "lanes": checked.lanes,
+    }  # fmt: skip
+    minimal = not routes.settled and not routes.num_intermediates
     if run.workload is not None:
         workload = load_workload(run.workload, fabric.num_hosts)
-        result = simulate(fabric, routes, workload, run.placement, level=run.level, seed=run.seed)
+        options: dict[str, Any] = {"seed": run.seed}
+        if run.eager_bytes is not None:
+            options["eager_bytes"] = run.eager_bytes
+        alone = simulate(fabric, routes, workload, run.placement, sharing="none", **options)
+        measured["contention_free_ns"] = alone.makespan_ns
+        if minimal and run.level != "flow":
+            options["policy"] = ADAPTIVE
+        result = simulate(fabric, routes, workload, run.placement, level=run.level, **options)
         time_ns = result.makespan_ns
         sent = int(workload.size_bytes[workload.messages].sum())
         measured["makespan_ns"] = time_ns
         measured["throughput_gbps"] = 8 * sent / (fabric.num_hosts * time_ns) if time_ns else None
     if run.saturation is not None:
         found = saturation_load(
-            fabric, routes, level=run.saturation, resolution=RESOLUTION, seed=run.seed, processes=1
-        ).row(0, named=True)
+            fabric, routes, level=run.saturation, resolution=RESOLUTION, seed=run.seed, processes=1,
+            policy=ADAPTIVE if minimal and run.saturation != "flow" else None,
+        ).row(0, named=True)  # fmt: skip
         at = found["saturation_load"]
         measured["saturation"] = found["sustained_load"] if at is None else at
     return measured
 
 
+def routes_text(row: Mapping[str, Any]) -> str:
+    """Return class, engine and lanes of a row of `MACHINE_COLUMNS`: ``adaptive: ugal, 2 lanes``."""
+    lanes = "" if row["lanes"] == 1 else f", {row['lanes']} lanes"
+    return f"{row['routing']}: {row['engine']}{lanes}"
+
+
+def uneven(workloads: Iterable[str], hosts: int) -> Iterator[str]:
+    """Yield a sentence for each workload that costs more because of its number of ranks.
+
+    That is the case if a rank sends more data than with the next power of two of ranks.
+    """
+    full = 1 << (hosts - 1).bit_length()
+    for name in workloads:
+        try:
+            most = [_most_sent(load_workload(name, ranks)) for ranks in (hosts, full)]
+        except InputError:
+            continue  # a file has its number of ranks
+        if most[0] > most[1]:
+            yield (
+                f"{hosts:,} ranks are not a power of two: in {name} a rank sends up to "
+                f"{bytes_text(most[0])}, with {full:,} ranks {bytes_text(most[1])}."
+            )
+
+
+def _most_sent(workload: Workload) -> int:
+    """Return the most bytes that a rank sends."""
+    ranks = np.searchsorted(workload.op_offset, workload.messages, side="right") - 1
+    sent = np.bincount(ranks, weights=workload.size_bytes[workload.messages])
+    return int(sent.max(initial=0))
+
+
+def engines_of(spec: str, routing: Routing) -> tuple[str, ...]:
+    """Return the engines of a class of routing for a spec, best first.
+
+    The rule is the same for all families and sizes: the engines that suit the family, as far as
+    they are of this class, then `ENGINES`.
+    """
+    family = topology.parse(spec)[0]
+    own = tuple(
+        name
+        for name in family.facts.get("engines", ())
+        if bool(engines[name].facts.get("candidates")) == (routing == "adaptive")
+    )
+    return (*own, *ENGINES[routing])
+
+
 @lru_cache(maxsize=1)
-def routed(spec: str, engine: str | None) -> tuple[Fabric, Routes, Validation]:
+def routed(spec: str, names: tuple[str, ...]) -> tuple[Fabric, Routes, Validation]:
     """Return a fabric with valid routes; the last one is kept for further runs.
+
+    Parameters
+    ----------
+    spec
+        Spec of the fabric.
+    names
+        Engines, of which the first is used that fits.
 
     Raises
     ------
     NotApplicable
-        If no engine that suits the family gives valid routes; the message has the reason of each.
+        If no engine gives valid routes; the message has the reason of each.
     """
     fabric = build(spec)
-    own = topology[fabric.family].facts.get("engines", ()) if fabric.family else ()
     reasons = []
-    if fabric.num_hosts > MOST_ADAPTIVE:
-        own = tuple(name for name in own if not engines[name].facts.get("candidates"))
-    for name in (engine,) if engine is not None else (*own, *ENGINES):
+    for name in names:
         try:
             routes = route(fabric, name)
         except NotApplicable as error:
@@ -188,14 +273,14 @@ def routed(spec: str, engine: str | None) -> tuple[Fabric, Routes, Validation]:
         checked = validate(fabric, routes)
         if checked.ok:
             return fabric, routes, checked
-        reasons.append(f"{name}: its routes are not valid")
+        reasons.append(f"{name}: its routes are not valid: {checked.findings()[0]}")
     raise NotApplicable("; ".join(reasons))
 
 
 @lru_cache(maxsize=1)
-def _static(spec: str, engine: str | None, prices: Prices | None, seed: int) -> dict[str, Any]:
+def _static(spec: str, names: tuple[str, ...], prices: Prices | None, seed: int) -> dict[str, Any]:
     """Return the columns that need no workload."""
-    fabric, routes, _ = routed(spec, engine)
+    fabric, routes, _ = routed(spec, names)
     plan = cost(fabric, prices=prices)
     kinds = dict(plan.cables.group_by("kind").len().iter_rows())
     half = fabric.num_hosts // 2

@@ -242,6 +242,7 @@ def _megafly_counts(
     ),
     closed_form=_megafly_counts,
     sizings={"megafly": _sized_megaflies},
+    engines=("ugal",),
 )
 def megafly(
     p: int,

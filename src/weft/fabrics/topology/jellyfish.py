@@ -83,6 +83,7 @@ def _sized_jellyfish(hosts: int, radix: int) -> Iterator[dict[str, Any]]:
     ),
     closed_form=_jellyfish_counts,
     sizings={"jellyfish": _sized_jellyfish},
+    engines=("ugal",),
 )
 def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0) -> FabricBuilder:
     """Jellyfish: a random regular graph of switches, without parallel cables.

@@ -16,12 +16,12 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-#: Largest number of edges for which the bit matrix is kept (up to 8 MB per lane).
-MOST_COUNTED = 8192
+#: Largest size of all bit matrices. The first lanes, which are tried most often, have a matrix.
+MOST_BYTES = 1 << 29
 
 #: The bit matrix is recomputed after this many visits per edge of the fabric, which take about as
 #: long as the computation.
-COUNT_AFTER = 32
+COUNT_AFTER = 64
 
 #: Result of `fit_paths` when the paths to a LID have a forwarding loop.
 CIRCLE = -1
@@ -178,11 +178,10 @@ def _outwards(line, row_base, slot_edge, edge_row, counts, group_of, group, ahea
 def empty_behind(lanes, edges):
     """Return an empty bit matrix per lane, where bit f of row e means that edge f follows edge e.
 
-    uint64 [lanes, edges, words], or [lanes, 0, 0] for more than `MOST_COUNTED` edges.
+    uint64 [lanes, edges, words], for as many lanes as `MOST_BYTES` allow.
     """
-    if edges > MOST_COUNTED:
-        return np.zeros((lanes, 0, 0), dtype=np.uint64)
-    return np.zeros((lanes, edges, (edges + 63) >> 6), dtype=np.uint64)
+    words = (edges + 63) >> 6
+    return np.zeros((min(lanes, MOST_BYTES // max(8 * edges * words, 1)), edges, words), np.uint64)
 
 
 @njit(cache=True)
@@ -202,7 +201,7 @@ def add_path(
     added = 0
     work = 1
     edge = ahead[row]
-    if behind.shape[1] and _follows(edge, ahead, edge_row, behind[lane]):
+    if lane < len(behind) and _follows(edge, ahead, edge_row, behind[lane]):
         return -1
     while True:
         nearer = edge_row[edge]
@@ -234,7 +233,7 @@ def add_path(
             added += 1
         edge = following
     effort[lane] += abs(work)
-    if behind.shape[1] and effort[lane] > COUNT_AFTER * len(edge_row):
+    if lane < len(behind) and effort[lane] > COUNT_AFTER * len(edge_row):
         effort[lane] = 0
         _count_behind(
             bit, edge_offset, edge_row, first_dependency, held, position, room, behind[lane]

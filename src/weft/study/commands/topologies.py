@@ -9,6 +9,7 @@ from pydantic import Field
 
 from weft.core.errors import InputError
 from weft.core.settings import Seed, Whole
+from weft.core.units import Bytes
 from weft.experiment.spec import Names, Part
 from weft.fabrics.topology import topology
 from weft.fabrics.topology.sizing import machines_for, ports_of
@@ -19,6 +20,7 @@ from weft.machines import (
     MACHINE_COLUMNS,
     WORKLOADS,
     MachineRun,
+    Routing,
     TimedLevel,
     describe_machine,
 )
@@ -40,7 +42,11 @@ from weft.study.measures import measures, values
 from weft.workload import load_workload
 from weft.workload.placement import placement as placements
 
-MEASURES = measures(MACHINE_COLUMNS, lower=LOWER, higher=HIGHER, first=(LOWER[0], *HIGHER))
+#: Keys of the file that every run has.
+RUN_KEYS = ("placement", "level", "routing", "engine", "eager_bytes", "prices", "seed")
+#: Why a class of routing is not taken with an engine.
+ONE_OF = "an engine has its class of routing: give one of the two"
+MEASURES = measures(MACHINE_COLUMNS, lower=LOWER, higher=HIGHER, first=(*LOWER[:3], *HIGHER))
 
 
 class TopologyKeys(Part):
@@ -65,8 +71,12 @@ class TopologyKeys(Part):
         Level of detail of the workloads.
     saturation
         Level of detail of a search for saturation, which is a run more; by default there is none.
+    routing
+        Class of routing of all machines, ``static`` or ``adaptive``; by default static.
     engine
-        Routing engine of all machines; by default one that suits each.
+        Routing engine of all machines, instead of a class.
+    eager_bytes
+        Size of the largest eager message.
     prices
         A price file; without it, there are no costs.
     seed
@@ -81,7 +91,9 @@ class TopologyKeys(Part):
     placement: str = "linear"
     level: TimedLevel = "flow"
     saturation: TimedLevel | None = None
+    routing: Routing | None = None
     engine: str | None = None
+    eager_bytes: Bytes | None = None
     prices: str | None = None
     seed: Seed = 0
 
@@ -101,14 +113,14 @@ def points(keys: TopologyKeys, files: Files) -> list[Point]:
     for number, name in enumerate(keys.workload):
         check_with(("workload", number), load_workload, files.find(name) or name, keys.hosts)
     check_spec(placements, keys.placement, files, "placement")
+    if keys.engine is not None and keys.routing is not None:
+        raise WrongKey(ONE_OF, ("routing",))
     if keys.engine is not None:
         check_spec(engines, keys.engine, files, "engine")
     if keys.prices is not None:
         check_file(files, keys.prices, "prices")
         check_with(("prices",), Prices.read, files.find(keys.prices))
-    common = keys.model_dump(
-        mode="json", include={"placement", "level", "engine", "prices", "seed"}, exclude_none=True
-    )
+    common = keys.model_dump(mode="json", include=set(RUN_KEYS), exclude_none=True)
     kinds = [(name, {"workload": name}) for name in keys.workload]
     if keys.saturation is not None:
         kinds.append(("saturation", {"saturation": keys.saturation}))
