@@ -72,8 +72,21 @@ def test_dfsssp_needs_no_more_lanes(name: str, fabric: Fabric, tmp_path: Path) -
         assert isinstance(ours, TableRoutes)
         assert ours.num_vls <= needed
         assert validate(fabric, ours).ok
-    if used == "dfsssp":
-        assert np.array_equal(ours.table, table)
+    assert ours.engine == used == "dfsssp"
+    assert np.array_equal(ours.table, table)
+    assert ours.num_vls == needed
+
+
+@pytest.mark.parametrize("shuffle", [0, 1])
+def test_dfsssp_falls_back_where_opensm_has_too_few_lanes(shuffle: int, tmp_path: Path) -> None:
+    """OpenSM's minhop then starts from the counters that its dfsssp has left behind."""
+    fabric = load("torus:5x5x5").shuffled(shuffle)
+    used, table = opensm_tables(fabric, tmp_path, "dfsssp", "-Q")
+    ours = route(fabric, "dfsssp:balance=opensm")
+    assert isinstance(ours, TableRoutes)
+    assert ours.engine == used == "minhop"
+    assert np.array_equal(ours.table, table)
+    assert validate(fabric, ours).credit_loops
 
 
 @pytest.mark.parametrize(("name", "fabric"), ALL, ids=[name for name, _ in ALL])

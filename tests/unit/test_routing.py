@@ -195,6 +195,21 @@ def test_without_roots_updn_falls_back_to_minhop_as_opensm_does() -> None:
     assert validate(split, routes).credit_loops
 
 
+def test_weights_of_opensms_sssp_have_32_bits() -> None:
+    """The real one lost as many entries of these tables, and fell back on the leaf-spine."""
+    line = build("mesh:dims=5,hosts=47").shuffled(1)
+    routes = route(line, "sssp:balance=opensm", lmc=7)
+    assert isinstance(routes, TableRoutes)
+    # Pairs of switches that are 3 or 4 hops apart, and the LIDs of 47 hosts and a switch at each.
+    hosts = line.num_endpoints << 7
+    assert np.count_nonzero(routes.table[:hosts] == 255) == 6 * 47 << 7
+    assert validate(line, route(line, "sssp", lmc=7)).ok
+    for engine in ("sssp", "dfsssp"):
+        wide = build("leaf-spine:leaves=4,spines=2,hosts=75")
+        with pytest.raises(NotApplicable, match="do not fit into 32 bits; OpenSM falls back to"):
+            route(wide, f"{engine}:balance=opensm", lmc=7)
+
+
 def named_roots(fabric: Fabric) -> tuple[list[str], str]:
     rows, rule = chosen_roots(fabric)
     return [fabric.node_names[fabric.graph.row_node[row]] for row in rows], rule

@@ -4,12 +4,10 @@ import numpy as np
 
 from weft.kernels.cache import njit
 
-_FAR = np.int64(1) << 62
-
 
 @njit(cache=True)
 def weighted_tables(
-    edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight,
+    edge_offset, edge_row, edge_port, edge_back, row_rank, rank_row, row_weight, first_weight, far,
     listed, destination_row, destination_port, hangs, lmc, no_path, table,
 ):  # fmt: skip
     """Fill the table entries of the destinations in the given order.
@@ -32,6 +30,8 @@ def weighted_tables(
         int64 [rows]: flows that the row sends to each LID.
     first_weight
         Initial weight of an edge, in flows.
+    far
+        Paths of this weight or more are not found.
     listed
         int32: the destinations to fill, in this order.
     destination_port
@@ -61,7 +61,7 @@ def weighted_tables(
             line[:] = no_path
             line[goal] = destination_port[d]
             count = _dijkstra(
-                edge_offset, edge_row, weight, row_rank, rank_row, goal, hangs[d],
+                edge_offset, edge_row, weight, far, row_rank, rank_row, goal, hangs[d],
                 distance, heap, position, by_edge, order,
             )  # fmt: skip
             for k in range(count):
@@ -79,7 +79,7 @@ def weighted_tables(
 
 @njit(cache=True)
 def _dijkstra(
-    edge_offset, edge_row, weight, row_rank, rank_row, goal, hangs,
+    edge_offset, edge_row, weight, far, row_rank, rank_row, goal, hangs,
     distance, heap, position, by_edge, order,
 ):  # fmt: skip
     """List the rows in `order` by distance from the goal; fill by_edge with the edge to each row.
@@ -90,7 +90,7 @@ def _dijkstra(
     rows = len(by_edge)
     size = rows + hangs
     for k in range(size):
-        distance[k] = _FAR
+        distance[k] = far
         heap[k] = k
         position[k] = k
     start = rows if hangs else row_rank[goal]
@@ -100,7 +100,7 @@ def _dijkstra(
     while size > 0:
         node = heap[0]
         here = distance[node]
-        if here == _FAR:
+        if here == far:
             break
         size -= 1
         heap[0] = heap[size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
 from weft.routes import TableRoutes
@@ -46,7 +47,12 @@ def detected_roots(fabric: Fabric) -> NDArray[np.int32]:
 
 
 def fall_back(
-    fabric: Fabric, engine: str, reason: str, behind: NDArray[np.int64] | None = None
+    fabric: Fabric,
+    engine: str,
+    reason: str,
+    *,
+    lmc: int = 0,
+    behind: NDArray[np.int64] | None = None,
 ) -> TableRoutes:
     """Return the tables of minhop, which OpenSM uses without a word where an engine fails.
 
@@ -56,14 +62,23 @@ def fall_back(
         The fabric, and the engine that fails on it.
     reason
         Why the engine fails.
+    lmc
+        LMC of OpenSM.
     behind
         Destinations per edge that the engine had counted when it failed, int64 [edges].
+
+    Raises
+    ------
+    NotApplicable
+        If `lmc` is not 0.
     """
+    reason += "; OpenSM falls back to minhop"
+    if lmc:
+        raise NotApplicable(f"{reason}, whose tables weft computes with lmc=0 only")
     table = empty_table(fabric)
     fill_counted(fabric, table, behind)
-    refusal = (engine, f"{reason}; OpenSM falls back to minhop")
     return TableRoutes(
-        **provenance(fabric, "minhop", refusals=(refusal,)),
+        **provenance(fabric, "minhop", refusals=((engine, reason),)),
         table=table,
         options={"balance": "opensm", "lmc": 0, "passes": PASSES},
     )

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
 from weft.fabrics import Fabric
+from weft.kernels.routing.dfsssp_lanes import dfsssp_lanes
+from weft.kernels.routing.distances import UNREACHED
+from weft.opensm.files.lids import predict_lids
 from weft.routes import TableRoutes, VirtualLanes
-from weft.routing.engine_registry import PASSES, Balance, engine, provenance
-from weft.routing.engines.sssp import sssp_table
+from weft.routing.engine_registry import PASSES, Balance, engine, provenance, row_adapters
+from weft.routing.engines.as_opensm import fall_back
+from weft.routing.engines.sssp import opensm_order, sssp_table, too_far
 from weft.routing.lane_assignment import assign_lanes, check_vls
 
 
-@engine("dfsssp", deadlock_free=True, lmc=True, as_opensm="dfsssp:balance=opensm")
+@engine(
+    "dfsssp",
+    deadlock_free=True,
+    deadlock_with={"balance": "opensm"},
+    lmc=True,
+    as_opensm="dfsssp:balance=opensm",
+)
 def dfsssp(
     fabric: Fabric,
     *,
@@ -26,12 +42,13 @@ def dfsssp(
     fabric
         Any fabric.
     balance, lmc, passes
-        As for `sssp`.
+        As for `sssp`. With ``opensm``, lanes are those of OpenSM, too, which include paths to
+        switches. Where OpenSM needs more than `max_vls` lanes, the routes are those of ``minhop``,
+        to which it falls back, and can deadlock.
     max_vls
         Number of available virtual lanes, 1 to 15.
     management
-        Also assign lanes to paths from and to switches. OpenSM includes paths to switches, but
-        not paths from them.
+        Also assign lanes to paths from and to switches; only with ``balance=flows``.
 
     Raises
     ------
@@ -43,10 +60,17 @@ def dfsssp(
     Notes
     -----
     The service level depends on the source's switch and the destination's LID. On all links, SL i
-    is mapped to VL i. Source: Domke, Hoefler and Nagel 2011.
+    is mapped to VL i. OpenSM spreads the paths of a lane over lanes that are left, at random for
+    each query of a path, which ``opensm`` does not. Source: Domke, Hoefler and Nagel 2011.
     """
     check_vls(max_vls)
+    if balance == "opensm" and management:
+        raise InputError(
+            "management requires balance=flows: OpenSM gives paths from switches no lanes"
+        )
     table = sssp_table(fabric, balance, lmc, passes)
+    if balance == "opensm":
+        return _as_opensm(fabric, table, lmc, max_vls)
     sl, lanes = assign_lanes(fabric, table, lmc=lmc, max_vls=max_vls, management=management)
     return TableRoutes(
         **provenance(fabric, "dfsssp"),
@@ -55,3 +79,56 @@ def dfsssp(
         sl=sl,
         lanes=VirtualLanes.uniform(range(lanes)),
     )
+
+
+def _as_opensm(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int, max_vls: int
+) -> TableRoutes:
+    """Return OpenSM's tables with its lanes, or with too few lanes the tables of minhop."""
+    graph = fabric.graph
+    if reason := too_far(fabric, lmc):
+        return fall_back(fabric, "dfsssp", reason, lmc=lmc)
+    rows, destinations = opensm_order(fabric, lmc)
+    adapters = row_adapters(fabric)
+    rows = rows[adapters[rows] > 0]
+    # A switch has one LID with any LMC.
+    offsets = np.arange(1 << lmc)
+    own = destinations >= fabric.num_endpoints
+    lines = ((destinations[:, None] << lmc) + offsets)[(offsets == 0) | ~own[:, None]]
+    degree = np.diff(graph.edge_offset)
+    hops = graph.hops(rows).astype(np.int64)
+    turns = np.where(hops == UNREACHED, 0, hops).sum(axis=0)[graph.destination_row[lines >> lmc]]
+    lids = np.zeros(fabric.num_nodes, dtype=np.int64)
+    lids[: fabric.num_switches] = predict_lids(fabric, lmc=lmc).base[fabric.num_endpoints :]
+    sl = np.zeros((graph.num_rows, len(table)), dtype=np.uint8)
+    needed = dfsssp_lanes(
+        graph.edge_row, graph.row_base, graph.slot_edge,
+        (lids[graph.row_node[graph.edge_tail]] << 16) + graph.edge_port, rows, adapters << lmc,
+        lines.astype(np.int32), int(degree[graph.edge_row].sum()) + 1, int(turns.sum()) + 1,
+        max_vls, table, sl,
+    )  # fmt: skip
+    if needed > max_vls:
+        reason = f"OpenSM needs more than {max_vls} virtual lanes"
+        return fall_back(fabric, "dfsssp", reason, lmc=lmc, behind=_counted(fabric, table))
+    of_switches = destinations[own] << lmc
+    for offset in offsets[1:]:
+        sl[:, of_switches + offset] = sl[:, of_switches]
+    return TableRoutes(
+        **provenance(fabric, "dfsssp"),
+        table=table,
+        lmc=lmc,
+        sl=sl,
+        lanes=VirtualLanes.uniform(range(needed)),
+    )
+
+
+def _counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.int64]:
+    """Return the number of adapter ports that rows reach via each edge, int64 [edges]."""
+    graph = fabric.graph
+    behind = np.zeros(len(graph.edge_row), dtype=np.int64)
+    none = np.iinfo(table.dtype).max
+    for line in table[: fabric.num_endpoints]:
+        rows = np.flatnonzero(line != none)
+        edges = graph.slot_edge[graph.row_base[rows] + line[rows]]
+        behind[edges[edges >= 0]] += 1
+    return behind
