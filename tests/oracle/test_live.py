@@ -21,6 +21,7 @@ import pytest
 from tests.oracle.tools import ndr_text, require_tools
 from tests.processes import PATIENCE_S
 
+from weft.advice.audit import audit
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import Fabric, FabricBuilder
@@ -28,7 +29,6 @@ from weft.fabrics.formats import write_fabric
 from weft.fabrics.formats.format_registry import FormatWarning
 from weft.fabrics.formats.ibsim import simulated
 from weft.fabrics.load import fabric as load
-from weft.opensm.audit import audit
 from weft.opensm.export import export
 from weft.opensm.files.lids import predict_lids
 from weft.opensm.live import guardian

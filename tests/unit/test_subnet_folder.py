@@ -100,7 +100,7 @@ def test_entries_that_leave_by_a_port_without_a_cable(port: int, tmp_path: Path)
     (tmp_path / "dump").write_text(lft_dump(fabric, routes))
     spine = fabric.num_switches - 1
     cable = fabric.port_name(spine, port)
-    ((kind, text),) = load_tables(fabric.without(cables=[cable]), tmp_path / "dump", {}).problems
+    ((kind, text, _),) = load_tables(fabric.without(cables=[cable]), tmp_path / "dump", {}).problems
     assert kind == "dead port"
     assert cable in text
 
@@ -124,7 +124,7 @@ def test_a_port_with_different_lids_in_different_tables(tmp_path: Path) -> None:
             if offset < 1 << lmcs[port]:
                 assert not problems
             else:
-                ((kind, text),) = problems
+                ((kind, text, _),) = problems
                 assert kind == "LIDs"
                 assert text.endswith(f"different tables: {destination_name(fabric, port)}")
 
@@ -142,4 +142,4 @@ def test_tables_without_guids_are_placed_by_lid(tmp_path: Path) -> None:
     assert not tables.problems
     assert (tables.routes.table == routes.table).all()
     stale = load_tables(fabric, tmp_path / "dump", {})
-    assert [kind for kind, _ in stale.problems] == ["stale"]
+    assert [kind for kind, *_ in stale.problems] == ["stale"]

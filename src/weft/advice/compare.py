@@ -49,6 +49,8 @@ PATTERNS = (
     "tornado",
     "hot-spot",
 )
+#: Words in front of the number of hosts of a pattern that does not fit all hosts.
+SOME_HOSTS = "Among the first"
 #: For this number of links of each run, the flows on the link are listed.
 BUSIEST = 24
 #: Up to this many flows on a link are listed by host; more are listed by switch.
@@ -79,6 +81,7 @@ def compare(
     samples: int = 1000,
     seed: int = 0,
     two_way: bool = False,
+    others: Sequence[Outcome] = (),
 ) -> Comparison:
     """Route a fabric with every engine that fits, validate the routes, and compute their loads.
 
@@ -96,6 +99,8 @@ def compare(
         Number of random bisections, and seed of these bisections and of random patterns.
     two_way
         Whether both halves of a bisection send at the same time.
+    others
+        Outcomes of routes that no engine gives, such as the tables in place; they are listed last.
 
     Raises
     ------
@@ -121,10 +126,13 @@ def compare(
         outcomes.append(_try(fabric, "updn:roots=center", samples, seed, two_way))
     if engines is None and _other_roots(fabric):
         outcomes.append(_try(fabric, "updn:roots=auto;balance=opensm", samples, seed, two_way))
+    outcomes += others
     loads = {o.name: all_to_all_loads(fabric, o.routes) for o in outcomes if o.routes}
     described, runs = _run_patterns(fabric, outcomes, wanted, seed, loads)
     rows = {o.name: _row(fabric, o, loads[o.name].per_link) for o in outcomes if o.routes}
-    outcomes.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
+    first = outcomes[: len(outcomes) - len(others)]
+    first.sort(key=lambda outcome: _rank(outcome, rows.get(outcome.name)))
+    outcomes = [*first, *others]
     order = [outcome.name for outcome in outcomes]
     runs.sort(key=lambda run: order.index(run.engine))
     kept = [rows[name] for name in order if name in rows]
@@ -262,16 +270,35 @@ def _run_patterns(
         pairs: Pairs | None = None
         if not known or fabric.num_hosts * (fabric.num_hosts - 1) <= MAX_LISTED_FLOWS:
             try:
-                pairs = traffic(fabric.num_hosts, spec, **options)
+                pairs, taken = _fitting_traffic(fabric.num_hosts, spec, options)
             except NotApplicable as reason:
                 described[spec] = f"n/a: {reason}"
                 continue
+            if taken < fabric.num_hosts:
+                described[spec] += f" {SOME_HOSTS} {taken:,} of {fabric.num_hosts:,} hosts."
         runs.extend(
             _run(fabric, outcome, spec, pairs, known.get(outcome.name))
             for outcome in outcomes
             if outcome.routes is not None
         )
     return described, runs
+
+
+def _fitting_traffic(num_hosts: int, spec: str, options: Mapping[str, int]) -> tuple[Pairs, int]:
+    """Return the flows of a pattern; one of bits takes the most hosts, from the first on, it fits.
+
+    Raises
+    ------
+    NotApplicable
+        If the pattern fits no such number of hosts.
+    """
+    try:
+        return traffic(num_hosts, spec, **options), num_hosts
+    except NotApplicable:
+        if not pattern.parse(spec)[0].facts.get("binary") or num_hosts < 2:
+            raise
+        most = 1 << (num_hosts.bit_length() - 1)
+        return _fitting_traffic(most if most < num_hosts else num_hosts // 2, spec, options)
 
 
 def _run(

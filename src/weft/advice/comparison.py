@@ -190,9 +190,7 @@ class Comparison:
     @property
     def valid_of_opensm(self) -> tuple[Outcome, ...]:
         """Valid engines of OpenSM itself, best first."""
-        return tuple(
-            o for o in self.outcomes if o.serves and (is_opensms(o.name) or o.opensm_use == "own")
-        )
+        return tuple(o for o in self.outcomes if o.serves and is_own(o))
 
     @property
     def best(self) -> Outcome | None:
@@ -430,6 +428,21 @@ def recommendation(result: Comparison) -> list[str]:
     return lines
 
 
+def is_own(outcome: Outcome) -> bool:
+    """Return whether OpenSM computes the routes of an outcome with an engine of its own."""
+    return is_opensms(outcome.name) or outcome.opensm_use == "own"
+
+
+def change_to(fabric: Fabric, outcome: Outcome) -> str:
+    """Return how to make OpenSM use the routes of an outcome, and the drawbacks."""
+    if is_own(outcome):
+        return _own(fabric, outcome)
+    command = f"weft opensm export FABRIC --engine {shlex.quote(outcome.name)} --out DIR"
+    return (
+        f"static tables of weft's {outcome.name}, which are not rerouted after a fault: {command}"
+    )
+
+
 def _own(fabric: Fabric, outcome: Outcome) -> str:
     """Return how to configure OpenSM to route with an engine of its own."""
     # The routes name the engine that OpenSM falls back to.
@@ -450,8 +463,8 @@ def _own(fabric: Fabric, outcome: Outcome) -> str:
             settings.append("root_guid_file FILE")
             command += " -a FILE"
             more = (
-                f", where FILE lists {len(rows)} roots ({names}), written by weft compare FABRIC "
-                "--roots FILE"
+                f", where FILE lists {len(rows)} root{'s' * (len(rows) > 1)} ({names}), written by "
+                f"weft compare FABRIC --engine {shlex.quote(outcome.name)} --roots FILE"
             )
     return f"OpenSM's own {name}: {', '.join(settings)} in opensm.conf ({command}){more}"
 

@@ -58,6 +58,7 @@ def is_booksim(source: str) -> bool:
 NO_OPTIONS = FabricOptions()
 
 HostOptions: Any = options_of("HostOptions", settings(Judged))
+EVERY_HOST = HostOptions()
 _Judged: Any = options_of(
     "JudgedOptions", [*settings(Source), *settings(Faults), *settings(Judged)]
 )

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.advice.compare import compare
+from weft.advice.compare import SOME_HOSTS, compare
 from weft.advice.comparison import (
     Comparison,
     Outcome,
@@ -168,6 +168,8 @@ def show(result: Comparison, out: Console) -> None:
     for spec, text in result.patterns.items():
         if text.startswith("n/a"):
             out.print(escape(f"{spec}: {text}"), soft_wrap=True)
+        elif SOME_HOSTS in text:
+            out.print(escape(f"{spec}: {text[text.index(SOME_HOSTS) :]}"), soft_wrap=True)
     out.print()
     for line in advice(result):
         out.print(escape(line), soft_wrap=True)

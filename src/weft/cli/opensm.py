@@ -12,20 +12,27 @@ import cyclopts
 from cyclopts import Parameter
 from rich.markup import escape
 
+from weft.advice.audit import audit
 from weft.cli.common import (
+    EVERY_HOST,
     NO_OPTIONS,
     FabricArgument,
     FabricOptions,
+    FailOnOption,
+    HostOptions,
     Whole,
     announced_compile,
+    check_files,
     check_folder,
     console,
 )
-from weft.cli.machine_output import emit
+from weft.cli.machine_output import emit, given
+from weft.core.columns import write_table
 from weft.core.errors import InputError, NotApplicable
+from weft.core.severity import fails
 from weft.fabrics import Fabric
+from weft.fabrics.judged import Judged
 from weft.fabrics.load import fabric as load_fabric
-from weft.opensm.audit import audit
 from weft.opensm.export import check_lids, check_target, export
 from weft.opensm.files.lids import MAX_LMC
 from weft.opensm.live.processes import check_limit
@@ -49,25 +56,37 @@ def audit_command(
     management: Annotated[
         bool, Parameter(help="Include paths from and to switches in the deadlock proof.")
     ] = False,
+    judged: HostOptions = EVERY_HOST,
+    fail_on: FailOnOption = None,
+    findings: Annotated[
+        Path | None,
+        Parameter(help="Write the findings, one row for each item, to this .csv or .parquet file."),
+    ] = None,
 ) -> int:
     """Report faults of a subnet: unrouted pairs, loops, deadlocks, fallbacks, overloaded cables.
 
     Reads opensm-lfts.dump, opensm-sl2vl.dump, opensm.log, guid2lid, opensm-subnet.lst, opensm.conf
-    and qos-policy.conf if they exist; `opensm -D 0x43` writes the dumps. The exit status is 1 if
-    there is a fault, and 3 if there is no fault but the files do not show whether the routes can
-    deadlock.
+    and qos-policy.conf if they exist; `opensm -D 0x43` writes the dumps. Logs may be rotated and
+    compressed. The exit status is 1 if there is an error (see --fail-on), and 3 if there is none
+    but the files do not show whether the routes can deadlock; 0 with `--fail-on never`.
     """
     for option, value in (("--format", format), ("--names", names)):
         if value is not None and fabric is None:
             raise InputError(f"{option} requires --fabric")
+    check_files(("--findings", findings, (".csv", ".parquet")))
     with announced_compile():
         loaded = None if fabric is None else load_fabric(fabric, format=format, names=names)
-        result = audit([path, *more], loaded, management=management)
-    emit(**result.as_json())
+        hosts = judged.build(Judged)
+        result = audit([path, *more], loaded, management=management, judged=hosts)
+    if given("--json"):
+        emit(**result.as_json())
     console().print(escape(result.text()), soft_wrap=True)
-    if not result.ok:
+    if findings is not None:
+        write_table(result.table(), findings)
+    fail_on = fail_on or "error"
+    if fails((finding.severity for finding in result.findings), fail_on):
         return 1
-    return 3 if result.open else 0
+    return 3 if result.open and fail_on != "never" else 0
 
 
 def export_command(

@@ -25,6 +25,9 @@ from weft.fabrics.load import Source
 #: Names of the types to which pydantic tried to convert a value, in paths of keys.
 _TRIED = re.compile(r"str|tuple\[.*\]|function-.*\)?.*\]")
 
+#: Most errors that a message explains; the others are counted.
+_SHOWN = 5
+
 
 def read_experiment(path: str | Path) -> Experiment:
     """Read and check an experiment file.
@@ -110,11 +113,15 @@ def validated(
         first, *others = sorted(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
         path = _plain(first["loc"])
         line = line_of(text, written(path)) if text is not None else None
-        # A list with a wrong item is also reported as too short.
-        paths = {_plain(other["loc"]) for other in others if other["type"] != "too_short"}
-        more = len(paths - {path})
-        also = f" (and {more} more error{'s' if more > 1 else ''})" if more else ""
-        message = _explain(model, first, path, flags) + also
+        wrong = {path: first}
+        for other in others:
+            # A list with a wrong item is also reported as too short.
+            if other["type"] != "too_short":
+                wrong.setdefault(_plain(other["loc"]), other)
+        texts = [_explain(model, each, path, flags) for path, each in wrong.items()]
+        if (more := len(texts) - _SHOWN) > 1:
+            texts[_SHOWN:] = [f"and {more} more errors"]
+        message = "; ".join(texts)
         raise InputError(message, file=file, line=line) from None
 
 

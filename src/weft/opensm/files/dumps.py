@@ -16,6 +16,7 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.subnet_list import is_subnet_list
 from weft.opensm.files.lft_lines import NO_PATH, parse_dump
+from weft.opensm.files.log_files import is_log_name, is_packed, logs_of, read_log
 from weft.opensm.files.osm_log import is_log
 from weft.opensm.files.ports import MAX_LID, by_port_guid, destination_name
 from weft.opensm.files.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
@@ -25,7 +26,6 @@ from weft.routes import TableRoutes
 _NAMES = {
     "lfts": (DUMP, LFTS, "opensm.fdbs"),
     "sl2vl": ("opensm-sl2vl.dump",),
-    "log": ("opensm.log",),
     "guid2lid": (GUID2LID,),
     "subnet": (SUBNET,),
     "policy": (POLICY,),
@@ -37,11 +37,11 @@ _LANES_FOLLOW = "#in out :"
 
 @dataclass(frozen=True)
 class Dumps:
-    """Paths of the files of one subnet manager; None for missing files."""
+    """Paths of the files of one subnet manager; None for missing files; logs are oldest first."""
 
     lfts: Path | None = None
     sl2vl: Path | None = None
-    log: Path | None = None
+    logs: tuple[Path, ...] = ()
     guid2lid: Path | None = None
     subnet: Path | None = None
     policy: Path | None = None
@@ -61,24 +61,33 @@ def find_dumps(paths: Iterable[Path]) -> Dumps:
         as another file.
     """
     files: dict[str, Path] = {}
+    logs: tuple[Path, ...] = ()
     for path in paths:
         if path.is_dir():
+            logs = logs or logs_of(path.iterdir())
             for kind, names in _NAMES.items():
                 here = next((path / name for name in names if (path / name).is_file()), None)
                 if here is not None and here.stat().st_size:
                     files.setdefault(kind, here)
         else:
             kind = _kind(path)
+            if kind == "log":
+                if logs and path not in logs and not is_log_name(path):
+                    raise InputError(f"is of the same kind as {logs[-1]}", file=path)
+                logs = logs_of((*logs, path)) if is_log_name(path) else (path,)
+                continue
             if kind in files and not files[kind].samefile(path):
                 raise InputError(f"is of the same kind as {files[kind]}", file=path)
             files[kind] = path
-    return Dumps(**files)
+    return Dumps(**files, logs=logs)
 
 
 def _kind(path: Path) -> str:
     for kind, names in _NAMES.items():
         if path.name in names and path.is_file():
             return kind
+    if path.is_file() and (is_log_name(path) or (is_packed(path) and is_log(read_log(path)))):
+        return "log"
     text = read_text(path)
     if is_subnet_list(text):
         return "subnet"
@@ -101,6 +110,10 @@ def _kind(path: Path) -> str:
     )
 
 
+#: Kind, text, and the names of all that the text counts.
+Problem = tuple[str, str, list[str]]
+
+
 @dataclass
 class Loaded:
     """Tables of a dump, and their errors.
@@ -112,12 +125,12 @@ class Loaded:
     base
         int32 [destinations]: base LID of each port in the dump, 0 for ports without an entry.
     problems
-        Kind and text of each error.
+        Kind and text of each error, and the names of all that it counts.
     """
 
     routes: TableRoutes
     base: NDArray[np.int32]
-    problems: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> Loaded:
@@ -141,21 +154,19 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
     dump = parse_dump(read_text(path), str(path))
     of_guid = by_port_guid(fabric)
     switch_of = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
-    problems: list[tuple[str, str]] = []
+    problems: list[Problem] = []
     strangers = [block for block in dump.blocks if block.guid not in switch_of]
     if len(strangers) == len(dump.blocks):
         raise InputError(f"none of its switches is in {fabric.name}", file=path)
     if strangers:
-        names = few([block.name or f"{block.guid:#018x}" for block in strangers])
-        problems.append(
-            ("stale", f"tables of {len(strangers)} switches that are not in the fabric: {names}")
-        )
+        named = [block.name or f"{block.guid:#018x}" for block in strangers]
+        text = f"tables of {len(strangers)} switches that are not in the fabric: {few(named)}"
+        problems.append(("stale", text, named))
     destination, lid_of, unknown = _keys(fabric, dump.keys, of_guid, spans)
     if unknown:
-        problems.append(
-            ("stale", f"entries for {len(unknown)} LIDs of ports that are not in the fabric: "
-             f"{few([str(lid) for lid in sorted(unknown)])}")
-        )  # fmt: skip
+        lids = [str(lid) for lid in sorted(unknown)]
+        text = f"entries for {len(lids)} LIDs of ports that are not in the fabric: {few(lids)}"
+        problems.append(("stale", text, lids))
     lmc, base = _lids(fabric, destination, lid_of)
     problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
     line_of_key = np.full(len(dump.keys), -1, dtype=np.int64)
@@ -190,16 +201,11 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         table[rows[exists], switch] = ports[exists]
     missing = [fabric.node_names[s] for s in range(fabric.num_switches) if s not in seen]
     if missing:
-        problems.append(
-            (
-                "no table",
-                f"{len(missing)} of {fabric.num_switches} switches have no table: {few(missing)}",
-            )
-        )
+        text = f"{len(missing)} of {fabric.num_switches} switches have no table: {few(missing)}"
+        problems.append(("no table", text, missing))
     if dead:
-        problems.append(
-            ("dead port", f"entries send to {len(dead)} ports without a cable: {few(dead)}")
-        )
+        text = f"entries send to {len(dead)} ports without a cable: {few(dead)}"
+        problems.append(("dead port", text, dead))
     lines = (fabric.num_switches, 1 << lmc, fabric.graph.num_rows)
     own = table[fabric.num_endpoints << lmc :].reshape(lines)
     own[:, 1:] = own[:, :1]
@@ -254,8 +260,8 @@ def _lid_problems(
     destination: NDArray[np.int64],
     lid_of: NDArray[np.int64],
     lmc: int,
-) -> list[tuple[str, str]]:
-    """Return kind and text of errors: LIDs of two ports, and ports with LIDs in two ranges."""
+) -> list[Problem]:
+    """Return errors: LIDs of two ports, and ports with LIDs in two ranges."""
     owner: dict[int, int] = {}
     shared = []
     for lid, guid in keys:
@@ -265,14 +271,12 @@ def _lid_problems(
     width = np.where(destination[known] < fabric.num_endpoints, lmc, 0)
     ranges = np.unique(np.stack((destination[known], lid_of[known] >> width)), axis=1)[0]
     split = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
-    problems = []
+    problems: list[Problem] = []
     if shared:
-        problems.append(
-            ("LIDs", f"in the tables, {len(shared)} LIDs are of two ports: {few(shared)}")
-        )
+        text = f"in the tables, {len(shared)} LIDs are of two ports: {few(shared)}"
+        problems.append(("LIDs", text, shared))
     if len(split):
-        names = few([destination_name(fabric, int(port)) for port in split])
-        problems.append(
-            ("LIDs", f"{len(split)} ports have different LIDs in different tables: {names}")
-        )
+        names = [destination_name(fabric, int(port)) for port in split]
+        text = f"{len(split)} ports have different LIDs in different tables: {few(names)}"
+        problems.append(("LIDs", text, names))
     return problems

@@ -17,7 +17,9 @@ NEED_QOS = ("lash", "dfsssp", "torus-2QoS")
 _LINE = re.compile(
     r"(?P<date>\w{3} +\d+ [\d:]{8}) \d+ \[[0-9A-Fa-f]+\] 0x(?P<level>[0-9A-Fa-f]+) -> (?P<text>.*)"
 )
-_CONFIGURED = re.compile(r"osm_ucast_mgr_process: (\S+) tables configured")
+#: Part of the line with which a heavy sweep names its engine.
+CONFIGURED = "tables configured"
+_CONFIGURED = re.compile(rf"osm_ucast_mgr_process: (\S+) {CONFIGURED}")
 _FAILED = re.compile(r"ucast_mgr_route: ([\w-]+): (cannot build .*)")
 _UNKNOWN = re.compile(r"setup_routing_engines?: .*routing engine '([^']*)'")
 _REASON = re.compile(r"\w+: (?:ERR \w+: )?(.*)")

@@ -147,9 +147,10 @@ class Validation:
         hosts = self.fabric.num_hosts
         if self.num_unrouted_pairs:
             share = self.num_unrouted_pairs / (hosts * (hosts - 1))
+            apart = self.num_disconnected_pairs
             lines.append(
                 f"{self.num_unrouted_pairs} of {hosts * (hosts - 1)} host pairs ({share:.1%}) "
-                f"have no path; no cables connect {self.num_disconnected_pairs} of them"
+                f"have no path{f'; no cables connect {apart} of them' if apart else ''}"
             )
         if len(self.sent_out):
             lines.append(self.sent_out_text())

@@ -9,55 +9,73 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from weft.core.errors import InputError, NotApplicable
+from weft.advice.alternatives import IN_PLACE, Alternative, alternatives
+from weft.advice.compare import inner_links, relative_loads
+from weft.core.columns import Column, frame_of_rows
+from weft.core.errors import InputError
+from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
-from weft.fabrics import Fabric, LinkKind
+from weft.fabrics import Fabric
 from weft.fabrics.formats import read_file
 from weft.fabrics.formats.subnet_list import read_seen
+from weft.fabrics.judged import EVERYBODY, Judged
 from weft.opensm.files.dumps import Dumps, find_dumps, load_tables
 from weft.opensm.files.lids import Lids, read_guid2lid
+from weft.opensm.files.log_files import read_logs
 from weft.opensm.files.osm_log import complaints, last_sweep, version
 from weft.opensm.files.ports import destination_name, port_guids
 from weft.opensm.files.qos import read_qos_policy
 from weft.opensm.files.sl2vl import read_sl2vl
 from weft.opensm.files.tables_folder import read_settings
-from weft.opensm.live.processes import log_text
 from weft.opensm.live.verify import cable_faults
-from weft.routes import MAX_VLS, Routes, TableRoutes
-from weft.routing import engine as engines
-from weft.routing import route
+from weft.routes import MAX_VLS, TableRoutes
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
 
 #: Engines of OpenSM that assign service levels to pairs without writing them to a file.
 _SECRET_LEVELS = ("lash", "dfsssp", "torus-2QoS", "nue")
-#: Engines of weft that are compared with the tables.
-BETTER = ("hdor", "ftree", "dmodk", "updn", "minhop")
-#: Engines that are tried if none of `BETTER` gives valid routes.
-LAST_RESORT = ("torus-2QoS", "dfsssp")
+#: Kinds of findings that are not errors.
+_SEVERITY: dict[str, Severity] = {"unbalanced": "warning"}
 #: Loads are unbalanced if another engine's worst load is at most this share of the tables' worst
 #: load.
 UNBALANCED = 0.5
 #: Maximum number of most loaded links in the report.
 _NAMED_LINKS = 5
+#: Kinds of notes that the verdict repeats if nothing is wrong.
+_UNREAD = ("no log was read", "no tables were read")
+
+FINDING_COLUMNS = {
+    "severity": Column(pl.String, "", "error, warning or note"),
+    "kind": Column(pl.String, "", "Kind of the finding"),
+    "item": Column(pl.String, "", "Port, switch, LID or pair that it counts (null: none)"),
+    "text": Column(pl.String, "", "The finding in words"),
+}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One error in the subnet.
+    """One finding in the subnet.
 
     Parameters
     ----------
     kind
-        Kind of the error, one or two words.
+        Kind of the finding, one or two words.
     text
         Description with names and numbers.
+    severity
+        ``error``: a fault; ``warning``: the subnet works, but could be better; ``note``: something
+        could not be checked.
+    items
+        Names of all ports, switches or LIDs that the text counts; empty if it counts none.
     """
 
     kind: str
     text: str
+    severity: Severity = "error"
+    items: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,18 +100,20 @@ class Audit:
     engine, version
         Engine and version of OpenSM in its log, or empty.
     findings
-        Errors, worst first.
+        Errors, warnings and notes, worst first.
     notes
-        Facts that are not errors, and properties that could not be checked.
+        Facts that are not errors, and the texts of the findings that are notes.
     validation
         Result of the validator for the tables.
     worst, mean
         Largest and mean load of the links between switches by the flows of all host pairs, divided
-        by their relative rates; NaN without tables.
+        by their rates relative to the fastest host cable, as in `weft.compare`; NaN without tables.
     links
         The most loaded links that carry flows, in descending order of load.
     better, better_worst
-        An engine of weft with a smaller worst load, and that load; empty and NaN if there is none.
+        Engine of the first alternative, and its largest load; empty and NaN if there is none.
+    alternatives
+        What to use instead of the tables, the smallest change first.
     """
 
     fabric: Fabric
@@ -108,11 +128,16 @@ class Audit:
     links: tuple[LinkLoad, ...]
     better: str
     better_worst: float
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether there are no findings; `open` tells if the routes may still deadlock."""
-        return not self.findings
+        """Whether there are no errors; `open` tells if the routes may still deadlock."""
+        return not self.count("error")
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(finding.severity == severity for finding in self.findings)
 
     @property
     def open(self) -> bool:
@@ -128,11 +153,24 @@ class Audit:
             head += f", engine {self.engine}"
         if self.routes is not None and self.routes.lmc:
             head += f", LMC {self.routes.lmc}"
-        verdict = "nothing wrong" if self.ok else f"{len(self.findings)} WRONG"
-        verdict += ", but it may deadlock" if self.ok and self.open else ""
-        width = max((len(finding.kind) for finding in self.findings), default=0)
+        errors, warnings_ = self.count("error"), self.count("warning")
+        verdict = f"{errors} WRONG" if errors else "nothing wrong"
+        if warnings_:
+            verdict += f", {warnings_} warning{'s' * (warnings_ > 1)}"
+        if self.ok:
+            but = ["it may deadlock"] * self.open + [
+                finding.kind for finding in self.findings if finding.kind in _UNREAD
+            ]
+            verdict += f", but {' and '.join(but)}" if but else ""
+        shown = [finding for finding in self.findings if finding.severity != "note"]
+        width = max((len(finding.kind) for finding in shown), default=0)
+        word = {"error": "WRONG", "warning": "warning"}
+        wide = max((len(word[finding.severity]) for finding in shown), default=0)
         lines = [f"{head}: {verdict}"]
-        lines += [f"  WRONG {finding.kind:<{width}}  {finding.text}" for finding in self.findings]
+        lines += [
+            f"  {word[finding.severity]:<{wide}} {finding.kind:<{width}}  {finding.text}"
+            for finding in shown
+        ]
         lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
 
@@ -146,7 +184,9 @@ class Audit:
             "switches": self.fabric.num_switches,
             "engine": self.engine,
             "version": self.version,
-            "findings": [vars(finding) for finding in self.findings],
+            "findings": [
+                vars(finding) | {"items": self.items(finding)} for finding in self.findings
+            ],
             "notes": list(self.notes),
             "unrouted_pairs": judged.num_unrouted_pairs if judged else None,
             "loops": judged.num_loops if judged else None,
@@ -157,7 +197,25 @@ class Audit:
             "links": [vars(link) for link in self.links],
             "better_engine": self.better or None,
             "better_worst_load": _number(self.better_worst),
+            "alternatives": [vars(each) for each in self.alternatives],
         }
+
+    def table(self) -> pl.DataFrame:
+        """Return a frame of `FINDING_COLUMNS`, with a row for each item of each finding."""
+        rows = [
+            (finding.severity, finding.kind, item, finding.text)
+            for finding in self.findings
+            for item in (self.items(finding) or (None,))
+        ]
+        return frame_of_rows(FINDING_COLUMNS, rows)
+
+    def items(self, finding: Finding) -> list[str]:
+        """Return the names of everything that the text of a finding counts."""
+        if finding.kind != "unrouted" or self.validation is None:
+            return list(finding.items)
+        names = self.fabric.host_names
+        pairs = self.validation.unrouted_connected_pairs.tolist()
+        return [f"{names[source]} to {names[target]}" for source, target in pairs]
 
 
 def _number(value: float) -> float | None:
@@ -170,6 +228,7 @@ def audit(
     *,
     management: bool = False,
     better: Sequence[str] = (),
+    judged: Judged = EVERYBODY,
 ) -> Audit:
     """Find errors in a subnet.
 
@@ -177,13 +236,16 @@ def audit(
     ----------
     paths
         Folders and files that OpenSM wrote: any of opensm-lfts.dump, opensm-sl2vl.dump,
-        opensm.log, guid2lid, opensm-subnet.lst, opensm.conf and qos-policy.conf.
+        opensm.log (also rotated and compressed), guid2lid, opensm-subnet.lst, opensm.conf and
+        qos-policy.conf.
     fabric
         Fabric of the subnet, such as from ibnetdiscover; by default the one in opensm-subnet.lst.
     management
         Include paths from and to switches in the deadlock proof.
     better
-        Engines of weft to compare with the tables; by default some that suit many fabrics.
+        Engines to compare with the tables; by default those of OpenSM and some of weft.
+    judged
+        Hosts whose traffic is judged.
 
     Raises
     ------
@@ -192,7 +254,7 @@ def audit(
         fabric.
     """
     dumps = find_dumps([Path(path) for path in paths])
-    if dumps.lfts is None and dumps.log is None:
+    if dumps.lfts is None and not dumps.logs:
         raise InputError(
             f"found neither a dump of tables (opensm-lfts.dump, which opensm -D 0x43 writes) nor a "
             f"log in {', '.join(map(str, paths))}"
@@ -203,7 +265,7 @@ def audit(
                 "there is no fabric: specify ibnetdiscover's output, or add opensm-subnet.lst"
             )
         fabric = read_file(dumps.subnet, "opensm-subnet")
-    return _Auditor(fabric, dumps, management, tuple(better)).run()
+    return _Auditor(judged.of(fabric), dumps, management, tuple(better)).run()
 
 
 class _Auditor:
@@ -218,17 +280,28 @@ class _Auditor:
         self.engine = ""
         self.version = ""
         self.links: tuple[LinkLoad, ...] = ()
-        self.worst = self.mean = self.better_worst = float("nan")
-        self.better = ""
+        self.worst = self.mean = float("nan")
+        self.alternatives: tuple[Alternative, ...] = ()
+        self.requested = ""
         #: Reason why the service levels and lanes of packets are not known; empty if they are.
         self.unknown_levels = ""
 
-    def wrong(self, kind: str, text: str) -> None:
-        self.findings.append(Finding(kind, text))
+    def wrong(self, kind: str, text: str, items: Iterable[object] = ()) -> None:
+        severity = _SEVERITY.get(kind, "error")
+        self.findings.append(Finding(kind, text, severity, tuple(map(str, items))))
+
+    def note(self, kind: str, text: str) -> None:
+        self.findings.append(Finding(kind, text, "note"))
+        self.notes.append(text)
 
     def run(self) -> Audit:
-        if self.dumps.log:
-            self.read_log(log_text(self.dumps.log))
+        if self.dumps.logs:
+            self.read_log(read_logs(self.dumps.logs))
+        else:
+            self.note(
+                "no log was read",
+                "no log was read (opensm.log), so engine, fallbacks and errors are unknown",
+            )
         spans = read_guid2lid(self.dumps.guid2lid) if self.dumps.guid2lid else {}
         fabric_lids = np.asarray(self.fabric.lid, dtype=np.int32)
         seen = self.compare_seen() if self.dumps.subnet else None
@@ -241,15 +314,18 @@ class _Auditor:
                 now = dict(zip(port_guids(self.fabric).tolist(), seen.tolist(), strict=True))
                 known = {guid: span for guid, span in spans.items() if now.get(guid) == span[0]}
             loaded = load_tables(self.fabric, self.dumps.lfts, known)
-            for kind, text in loaded.problems:
-                self.wrong(kind, text)
+            for problem in loaded.problems:
+                self.wrong(*problem)
             self.check_lids({"the tables": loaded.base, "the fabric": fabric_lids}, seen, spans)
             routes = self.add_lanes(loaded.routes)
             judged = self.judge(routes)
             self.weigh(routes, judged)
         else:
             self.check_lids({"the fabric": fabric_lids}, seen, spans)
-            self.notes.append("no dump of tables (opensm -D 0x43), so no routes were checked")
+            self.note(
+                "no tables were read",
+                "no dump of tables (opensm -D 0x43), so no routes were checked",
+            )
         order = ("unrouted", "loop", "deadlock", "no table", "dead port", "fallback", "LIDs")
         rank = {kind: index for index, kind in enumerate(order)}
         return Audit(
@@ -257,14 +333,20 @@ class _Auditor:
             routes=routes,
             engine=self.engine,
             version=self.version,
-            findings=tuple(sorted(self.findings, key=lambda f: rank.get(f.kind, len(rank)))),
+            findings=tuple(
+                sorted(
+                    self.findings,
+                    key=lambda f: (SEVERITIES.index(f.severity), rank.get(f.kind, len(rank))),
+                )
+            ),
             notes=tuple(self.notes),
             validation=judged,
             worst=self.worst,
             mean=self.mean,
             links=self.links,
-            better=self.better,
-            better_worst=self.better_worst,
+            better=self.alternatives[0].engine if self.alternatives else "",
+            better_worst=self.alternatives[0].worst if self.alternatives else float("nan"),
+            alternatives=self.alternatives,
         )
 
     # -- the log -----------------------------------------------------------------------------
@@ -273,12 +355,14 @@ class _Auditor:
         self.version = version(text)
         last = last_sweep(text)
         if last is None:
-            self.notes.append("the log has no heavy sweep")
+            self.note("log", "the log has no heavy sweep, so OpenSM's engine is unknown")
             return
         self.engine = last.engine
         requested = self.settings.get("routing_engine", "").split(",")[0].strip()
         if requested == "(null)":
             requested = ""
+        first = last.failed[0][0] if last.failed else requested
+        self.requested = first if first != last.engine else ""
         if last.failed:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in last.failed)
             self.wrong("fallback", f"OpenSM routes with {last.engine or 'none'} ({reasons})")
@@ -286,18 +370,28 @@ class _Auditor:
             self.wrong("fallback", f"OpenSM routes with {last.engine}, not with {requested}")
         named = self.settings.get("lfts_file", "(null)") != "(null)"
         if last.engine == "file" and self.dumps.config and not named:
-            self.notes.append(
+            self.note(
+                "no lfts_file",
                 "opensm.conf has no lfts_file: unless OpenSM was started with -U, its engine "
-                "'file' routes by minhop"
+                "'file' routes by minhop",
             )
         if not last.up:
             errors = complaints(last.errors)
             self.wrong("not up", f"the last sweep did not end with SUBNET UP{errors}")
         elif last.grave:
             self.wrong("LIDs", f"the last sweep omitted ports{complaints(last.grave)}")
-        elif last.errors:
-            count = len(last.errors)
-            self.notes.append(f"{count} errors in the last sweep{complaints(last.errors)}")
+        elif logged := [line for line in last.errors if not self.expected(line)]:
+            count = f"{len(logged)} error{'s' * (len(logged) > 1)}"
+            self.note("log", f"{count} in the last sweep{complaints(logged)}")
+
+    def expected(self, error: str) -> bool:
+        """Return whether an error says that the policy is missing that `weft.live` does not write.
+
+        It names one in the folder of dumps, so that OpenSM does not read that of the machine.
+        """
+        policy = Path(self.settings.get("qos_policy_file", ""))
+        dumped = Path(self.settings.get("dump_files_dir", ""))
+        return f"opening QoS policy file {policy}" in error and policy.parent == dumped
 
     # -- LIDs --------------------------------------------------------------------------------
 
@@ -314,6 +408,7 @@ class _Auditor:
             self.wrong(
                 "stale",
                 f"OpenSM discovered {len(strangers)} ports that are not in the fabric: {names}",
+                (f"{guid:#018x}" for guid in strangers),
             )
         known = np.array([guid in lid for guid in guids])
         # OpenSM discovers all ports that are cabled to a switch that it has discovered.
@@ -327,14 +422,15 @@ class _Auditor:
         beyond = at[fabric.port_offset[fabric.link_to[shown]] + fabric.link_to_port[shown] - 1]
         unseen = np.unique(beyond[(beyond >= 0) & ~known[beyond]]).tolist()
         if unseen:
-            names = few([destination_name(fabric, destination) for destination in unseen])
+            listed = [destination_name(fabric, destination) for destination in unseen]
             self.wrong(
-                "stale", f"OpenSM did not discover {len(unseen)} ports of the fabric: {names}"
-            )
+                "stale",
+                f"OpenSM did not discover {len(unseen)} ports of the fabric: {few(listed)}", listed,
+            )  # fmt: skip
         without = [destination for destination, guid in enumerate(guids) if lid.get(guid) == 0]
         if without:
-            names = few([destination_name(fabric, destination) for destination in without])
-            self.wrong("LIDs", f"{len(without)} ports have no LID: {names}")
+            listed = [destination_name(fabric, destination) for destination in without]
+            self.wrong("LIDs", f"{len(without)} ports have no LID: {few(listed)}", listed)
         base = np.array([lid.get(guid, 0) for guid in guids], dtype=np.int32)
         fabric = replace(fabric, lid=base)
         if not strangers and not unseen:
@@ -369,6 +465,10 @@ class _Auditor:
                         "LIDs",
                         f"{len(differ)} ports have different LIDs in {one} and in {other}, for "
                         f"example {destination_name(fabric, first)}: {a[first]} and {b[first]}",
+                        (
+                            f"{destination_name(fabric, int(port))}: {a[port]} and {b[port]}"
+                            for port in differ
+                        ),
                     )
         owner: dict[int, int] = {}
         clashes = []
@@ -381,9 +481,11 @@ class _Auditor:
             for lid, a, b in Lids(sources["the fabric"], fabric.lmc).clashes
         ]
         if shared:
-            self.wrong("LIDs", f"in the fabric, {len(shared)} LIDs are of two ports: {few(shared)}")
+            text = f"in the fabric, {len(shared)} LIDs are of two ports: {few(shared)}"
+            self.wrong("LIDs", text, shared)
         if clashes:
-            self.wrong("LIDs", f"in guid2lid, {len(clashes)} LIDs are of two ports: {few(clashes)}")
+            text = f"in guid2lid, {len(clashes)} LIDs are of two ports: {few(clashes)}"
+            self.wrong("LIDs", text, clashes)
 
     # -- routes ------------------------------------------------------------------------------
 
@@ -456,7 +558,8 @@ class _Auditor:
             share = f"{unrouted:,} of {pairs:,} host pairs ({unrouted / pairs:.1%})"
             self.wrong("unrouted", f"{share} have no path, for example {names}")
         if judged.num_disconnected_pairs:
-            self.notes.append(f"no cables connect {judged.num_disconnected_pairs:,} host pairs")
+            text = f"no cables connect {judged.num_disconnected_pairs:,} host pairs"
+            self.note("disconnected", text)
         if len(judged.sent_out):
             self.wrong("own LID", judged.sent_out_text())
         if judged.num_loops:
@@ -468,94 +571,66 @@ class _Auditor:
             example = judged.credit_loops[0].text(fabric)
             where = f"{len(judged.credit_loops)} set(s) of channels wait for each other"
             if judged.deadlock == "may":
-                self.notes.append(
+                self.note(
+                    "may deadlock",
                     f"it may deadlock: {self.unknown_levels}; if all packets share one lane, "
-                    f"{where}, for example {example}"
+                    f"{where}, for example {example}",
                 )
             else:
                 lanes = f"{judged.lanes} lane{'s' if judged.lanes > 1 else ''}"
-                self.wrong("deadlock", f"{where} on {lanes}, for example {example}")
+                loops = (loop.text(fabric) for loop in judged.credit_loops)
+                self.wrong("deadlock", f"{where} on {lanes}, for example {example}", loops)
         if not unrouted and not judged.num_loops:
             free = "" if judged.credit_loops else ", and the routes are deadlock-free"
             self.notes.append(f"all {pairs:,} host pairs have a path{free}")
         return judged
 
     def weigh(self, routes: TableRoutes, judged: Validation) -> None:
-        """Report the link loads for flows of all host pairs, and an engine with smaller loads."""
+        """Report the link loads for flows of all host pairs, and what to use instead."""
         fabric = self.fabric
-        inner = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
-        if not len(inner):
+        inner = np.flatnonzero(inner_links(fabric))
+        if not len(inner) or fabric.num_hosts < 2:
             return
-        loads, self.worst, self.mean = _weights(fabric, routes, inner)
+        valid = judged.ok_where_connected or (
+            judged.deadlock == "may" and not judged.num_loops
+            and judged.num_unrouted_pairs == judged.num_disconnected_pairs
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loads = relative_loads(fabric, all_to_all_loads(fabric, routes).per_link)
+            result, found = alternatives(
+                fabric, routes, judged, in_place=self.engine,
+                requested=self.requested,
+                engines=self.candidates, valid=valid,
+            )  # fmt: skip
+        self.worst, self.mean = float(loads[inner].max()), float(loads[inner].mean())
         order = inner[np.argsort(-loads[inner], kind="stable")[:_NAMED_LINKS]]
         self.links = tuple(
             LinkLoad(fabric.link_name(int(link)), round(float(loads[link])))
             for link in order
             if loads[link] > 0
         )
-        valid = judged.ok_where_connected or (
-            judged.deadlock == "may" and not judged.num_loops
-            and judged.num_unrouted_pairs == judged.num_disconnected_pairs
-        )  # fmt: skip
-        limit = self.worst if valid else float("inf")
-        for name in self.candidates or BETTER:
-            limit = self.compare(name, inner, limit)
-        if not self.better and not valid and not self.candidates:
-            for name in LAST_RESORT:
-                limit = self.compare(name, inner, limit)
+        self.alternatives = tuple(found)
         loads_text = (
             f"flows of all host pairs: {self.worst:,.0f} on the most loaded link between switches, "
             f"{self.mean:,.1f} on average: {_names(self.links)}"
         )
-        if valid and self.better and self.better_worst <= UNBALANCED * self.worst:
-            self.wrong("unbalanced", loads_text)
+        if valid and any(each.worst <= UNBALANCED * self.worst for each in found):
+            links = (f"{link.link} ({link.flows:,})" for link in self.links)
+            self.wrong("unbalanced", loads_text, links)
         elif self.links:
             self.notes.append(loads_text)
-        if self.better and valid:
+        (place,) = (o for o in result.outcomes if o.name == IN_PLACE)
+        assert place.bisection is not None
+        now = f"{self.worst:,.0f} and {place.bisection.mean:.1%} now"
+        for each in found:
+            lanes = "1 lane" if each.lanes == 1 else f"{each.lanes} lanes"
+            word = "cure" if each.cures else "better"
+            worse = ", but with worse loads" if each.worse else ""
             self.notes.append(
-                f"better: weft's {self.better}, worst {self.better_worst:,.0f} instead of "
-                f"{self.worst:,.0f}"
+                f"{word}{worse}: {each.change}; {lanes}, largest load {each.worst:,.0f}, bisection "
+                f"bandwidth {each.bandwidth:.1%} ({now})"
             )
-        elif self.better:
-            self.notes.append(
-                f"better: weft's {self.better}, deadlock-free with a path for every pair, worst "
-                f"{self.better_worst:,.0f}"
-            )
-
-    def compare(self, name: str, inner: NDArray[np.int64], limit: float) -> float:
-        """Record an engine if its worst load is below the limit; return the new limit."""
-        worst = self.worst_of(name, inner)
-        if worst >= limit:
-            return limit
-        self.better, self.better_worst = name, worst
-        return worst
-
-    def worst_of(self, name: str, inner: NDArray[np.int64]) -> float:
-        """Return the worst load with an engine of weft, infinite without valid routes."""
-        if name not in engines:
-            return float("inf")
-        try:
-            routes: Routes = route(self.fabric, name)
-        except NotApplicable:
-            return float("inf")
-        if not validate(self.fabric, routes).ok_where_connected:
-            return float("inf")
-        return _weights(self.fabric, routes, inner)[1]
-
-
-def _weights(
-    fabric: Fabric, routes: Routes, inner: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], float, float]:
-    """Return the flows of each link divided by its relative rate, and their maximum and mean.
-
-    Rates are relative to the fastest of the `inner` links, over which maximum and mean are taken.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        flows = all_to_all_loads(fabric, routes).per_link
-    rate = fabric.link_rate_gbps
-    loads: NDArray[np.float64] = flows * (rate[inner].max() / rate)
-    return loads, float(loads[inner].max()), float(loads[inner].mean())
 
 
 def _names(links: Iterable[LinkLoad]) -> str:
