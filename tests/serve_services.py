@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -13,6 +14,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.processes import PATIENCE_S
 from weft import fabric
 from weft.fabrics import Fabric
 from weft.service import makers, models
@@ -117,6 +119,13 @@ class Caller:
         """Wait for something else in the loop of the service."""
         return self._runner.run(work)
 
+    def until(self, is_so: Callable[[], object]) -> None:
+        """Let the service work until something is so."""
+        limit_s = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < limit_s
+            self.wait(asyncio.sleep(0.001))
+
     def place(self, name: str, hosts: list[str], **phases: str) -> str:
         """Place an application, wait until its keys are made, and return its token."""
         body = {
@@ -125,11 +134,12 @@ class Caller:
         }  # fmt: skip
         response = self.call("POST", "/v1/applications", body, token=ROOT)
         assert response.status_code == 201, response.text
-        for _ in range(200):
+
+        def made() -> bool:
             answer = self.call("GET", f"/v1/applications/{name}", token=ROOT).json()
-            if all(key["state"] != "making" for key in answer["keys"]):
-                break
-            self.wait(asyncio.sleep(0.005))
+            return all(key["state"] != "making" for key in answer["keys"])
+
+        self.until(made)
         token: str = response.json()["token"]
         return token
 

@@ -234,8 +234,8 @@ def test_a_key_is_held_until_the_last_rank_is_done(served: Served) -> None:
 import time
 warnings.simplefilter("error", RoutesWarning)
 from weft.client import Client
-weft.mpi.request(world, "a", application="long", lease_s=0.6)
-time.sleep(2.5 * world.rank)
+weft.mpi.request(world, "a", application="long", lease_s=3)
+time.sleep(7 * world.rank)
 held = Client().application("long").keys[0].granted if world.rank else None
 finished = outcome(lambda: weft.mpi.done(world, "a"))  # rank 0 has waited in its barrier
 printed("held", held)

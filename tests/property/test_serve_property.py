@@ -161,10 +161,7 @@ class ServiceModel(RuleBasedStateMachine):
         self.known[name] = Application(hosts, list(phases), placed.token)
         assert placed.hosts == hosts
         assert [key.flows for key in placed.keys] == [len(ends) for ends in phases.values()]
-        for _ in range(100):
-            if all(key["state"] == "ready" for key in self._keys(name)):
-                break
-            self.caller.wait(asyncio.sleep(TICK_S))
+        self.caller.until(lambda: all(key["state"] == "ready" for key in self._keys(name)))
 
     def _keys(self, name: str) -> Any:
         return self.caller.call("GET", f"/v1/applications/{name}", token=ROOT).json()["keys"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.processes import left_of, state_of, wait_for
+from tests.processes import PATIENCE_S, left_of, state_of, wait_for
 from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_processes
 
 from weft.cli import main
@@ -484,15 +484,15 @@ def test_work_has_a_limit_of_time_and_memory_for_itself_only() -> None:
         try:
             assert await worker.run(fill, 10) == 10
             long, short = await asyncio.gather(
-                worker.run(time.sleep, 1.0, limit_s=30),
-                worker.run(fill, 5, limit_s=0.9),  # its time begins when the first has ended
+                worker.run(time.sleep, 3.5, limit_s=PATIENCE_S),
+                worker.run(fill, 5, limit_s=3.0),  # its time begins when the first has ended
             )
             assert (long, short) == (None, 5)
             with pytest.raises(InputError, match=r"did not finish within 0\.5 s and was ended"):
                 await worker.run(time.sleep, 600, limit_s=0.5)
             with pytest.raises(InputError, match="GiB of memory"):
                 await worker.run(fill, int(memory_limit() * 1.1))
-            assert await worker.run(fill, 7, limit_s=60) == 7
+            assert await worker.run(fill, 7, limit_s=PATIENCE_S) == 7
             with pytest.raises(WeftError, match="has died"):
                 await worker.run(os._exit, 3)
             assert await worker.run(fill, 8) == 8

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import PATIENCE_S
 from tests.serve_services import ROOT, Caller, served, without_processes
 
 from weft.service import direct, http, models
@@ -93,7 +94,7 @@ def test_changes_of_a_later_application_are_not_told(one: Two) -> None:
         await asyncio.sleep(0.01)
         await asyncio.gather(*_replaced(service))
         answer = (await waiting).json()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not service.changes.get("a"):
                 await asyncio.sleep(0.001)
         return answer, service.changes["a"][0].kind
@@ -166,7 +167,7 @@ def test_a_client_that_leaves_while_it_waits_gets_no_key(
         }  # fmt: skip
         app = caller._client._transport.app  # type: ignore[attr-defined]
         asking = asyncio.create_task(app(scope, receive, send))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not service.changed._waiters:  # type: ignore[attr-defined]
                 await asyncio.sleep(0.001)
             if leaves:

@@ -468,10 +468,8 @@ def test_keys_that_are_made_while_the_disk_is_full_are_offered_later(
         caller.call("POST", "/v1/applications", {
             "name": "a", "hosts": ["h0", "h4"], "phases": [{"name": "p", "pattern": "ring"}],
         })  # fmt: skip
-        for _ in range(100):
-            caller.wait(asyncio.sleep(0.01))
-        assert len(tries) == 3
-        assert caller.call("GET", KEY).json()["state"] == "ready"
+        caller.until(lambda: len(tries) == 3)
+        caller.until(lambda: caller.call("GET", KEY).json()["state"] == "ready")
 
 
 def test_keys_are_offered_although_another_change_failed_while_they_were_made(

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tests.processes import PATIENCE_S
 from tests.serve_ledgers import new_ledger
 from tests.serve_services import opened, the_fabric, tick, without_processes
 
@@ -67,11 +68,9 @@ class Subnet:
 
 
 async def until(true: Any) -> None:
-    for _ in range(200):
-        if true():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it did not happen")
+    async with asyncio.timeout(PATIENCE_S):
+        while not true():
+            await asyncio.sleep(0.02)
 
 
 def keeper_on(store: Store, subnet: Subnet, lmc: int = 4, rules: Rules | None = None) -> Keeper:
