@@ -12,6 +12,7 @@ import pytest
 from tests.oracle.tools import opensm_tables, require_tools
 from tests.reference.ftree import FatTree
 from tests.reference.test_ftree_twin import messy_tree
+from tests.unit.test_ftree import leaf_to_leaf
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
@@ -19,7 +20,7 @@ from weft.fabrics.load import fabric as load
 from weft.opensm.files.guids import guid_list
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.engine_registry import components
+from weft.routing.engine_registry import components, sending_rows
 
 pytestmark = pytest.mark.oracle
 
@@ -80,6 +81,24 @@ def test_fabrics_that_opensm_leaves_unrouted_are_refused(tmp_path: Path) -> None
     gaps = int((table[: fabric.num_endpoints, leaves] == 255).sum())
     with pytest.raises(NotApplicable, match=f"{gaps} pairs of a switch and a host"):
         route(fabric, "ftree")
+
+
+def test_opensm_skips_hosts_of_leaves_that_a_cable_connects(tmp_path: Path) -> None:
+    fabric = leaf_to_leaf(4)
+    hosts, leaves = fabric.num_endpoints, sending_rows(fabric)
+    gaps = 0
+    for run in range(5):
+        (tmp_path / str(run)).mkdir()
+        used, table = opensm_tables(fabric, tmp_path / str(run), "ftree")
+        assert used == "ftree"
+        gaps += np.count_nonzero(table[:hosts][:, leaves] == 255)
+    assert gaps > 0
+    with pytest.raises(NotApplicable, match="from run to run"):
+        route(fabric, "ftree")
+    (tmp_path / "one").mkdir()
+    used, table = opensm_tables(leaf_to_leaf(1), tmp_path / "one", "ftree")
+    assert used == "ftree"
+    assert np.array_equal(ours(leaf_to_leaf(1), "ftree"), table)
 
 
 def lists(fabric: Fabric, folder: Path) -> dict[str, Path]:
