@@ -194,6 +194,9 @@ def run(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        if error.filename is not None:
+            name = str(error.filename)
+            return _fail(f"{name[:60]}{'...' * (len(name) > 60)}: {error.strerror}")
         # Functions that write files raise an InputError, so this is an error of standard output.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

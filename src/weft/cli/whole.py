@@ -15,8 +15,10 @@ def _whole(hint: Any, tokens: Sequence[Token]) -> int:
     try:
         return int(token.value)
     except ValueError:
+        from weft.core.arguments import shown  # imported late: it loads NumPy
+
         raise InputError(
-            f"{token.keyword}: {token.value!r} does not fit: expected a whole number"
+            f"{token.keyword}: {shown(token.value)} does not fit: expected a whole number"
         ) from None
 
 

@@ -103,7 +103,7 @@ _MANY_EDGES = 6
 _MOST_PARTS = 12
 
 _EDGE = re.compile(r"(\d+)->(\d+)")
-_RANDOM = re.compile(r"(\d+)x(\d+)")
+_RANDOM = re.compile(r"(\d{1,9})x(\d{1,9})")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ LATENCY_NS_PER_M = 5.0
 #: Default length of a cable.
 DEFAULT_LENGTH_M = 2.0
 
-_RATE = re.compile(r"(?:(\d+)x)?([A-Za-z]+\d*)")
+_RATE = re.compile(r"(?:(\d{1,2})x)?([A-Za-z]+\d{0,2})", re.ASCII)
 
 
 @cache
@@ -59,7 +59,7 @@ def rate_code(text: str) -> int:
         if name in RATE_NAMES:
             return RATE_NAMES.index(name)
     raise InputError(
-        f"unknown rate {text!r}; expected a width and a speed such as 4xQDR, "
+        f"unknown rate {shown(text)}; expected a width and a speed such as 4xQDR, "
         f"with width 1, 2, 4, 8 or 12 and speed {', '.join(LANE_RATE_GBPS)}"
     )
 

@@ -34,7 +34,8 @@ def few(items: Sequence[object], most: int = FEW) -> str:
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sort key that puts ``n2`` before ``n10``."""
     return tuple(
-        (0, int(part), "") if part.isdecimal() else (1, 0, part)
+        # A longer number is larger; int() would refuse very long ones.
+        (0, len(digits := part.lstrip("0")), digits) if part.isdecimal() else (1, 0, part)
         for part in re.split(r"(\d+)", name)
         if part
     )

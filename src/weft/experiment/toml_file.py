@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from weft.core.arguments import shown
 from weft.core.errors import InputError
-from weft.core.files import parse_toml, read_text, renamed_spec
+from weft.core.files import file_exists, parse_toml, read_text, renamed_spec
 from weft.core.registry import did_you_mean, in_words
 from weft.core.settings import settings
 from weft.core.toml_lines import KeyPath, line_of
@@ -200,7 +200,7 @@ def beside(experiment: Experiment, folder: Path) -> Experiment:
 
     def in_folder(name: str) -> str:
         path = folder / name
-        return str(path) if not Path(name).is_absolute() and path.exists() else name
+        return str(path) if not Path(name).is_absolute() and file_exists(path) else name
 
     return _renamed(experiment, in_folder)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.core.arguments import whole_numbers
+from weft.core.arguments import shown, whole_numbers
 from weft.core.errors import InputError
 from weft.core.frozen import read_only
 from weft.core.html import facts_table
@@ -209,8 +209,8 @@ class Fabric(FabricArrays):
         """
         name, bracket, rest = text.rpartition("[")
         digits = rest.removesuffix("]")
-        if not bracket or not rest.endswith("]") or not digits.isdecimal():
-            raise InputError(f"{text!r} is not a port; expected node[port], such as leaf3[12]")
+        if not bracket or not rest.endswith("]") or not digits.isdecimal() or len(digits) > 18:
+            raise InputError(f"{shown(text)} is not a port; expected node[port], such as leaf3[12]")
         node, port = self.find_node(name), int(digits)
         if not 1 <= port <= self.num_ports[node]:
             raise InputError(f"{name} has ports 1 to {self.num_ports[node]}, not {port}")

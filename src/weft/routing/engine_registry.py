@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -45,6 +46,8 @@ Balance = Literal["flows", "opensm"]
 #: Three passes bring shuffled and faulty fat trees within 1 % of the bisection bandwidth that
 #: D-mod-K reaches on complete ones; with one pass 10 % is lost, and more than three gain little.
 PASSES = 3
+#: Type of the option: a signal cannot end the kernel that does all passes.
+Passes = Annotated[int, Field(le=100)]
 
 #: Maximum number of rounds that lower the largest load after the passes; most fabrics need fewer.
 PEAK_ROUNDS = 64

@@ -35,6 +35,7 @@ _OWN_LID = re.compile(r"switch Lid (0x[0-9a-fA-F]{1,4}|\d{1,5})\b")
 _FDB_HEADER = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-fA-F]{1,16})")
 _FOOTER = re.compile(r"(\d{1,6}) (valid )?lids dumped")
 _LID = re.compile(r"0x([0-9a-fA-F]{1,4})")
+_PORT = re.compile(r"\d{1,10}", re.ASCII)
 _GUID = re.compile(r"portguid 0x([0-9a-fA-F]{1,16})(?:[:\s)]|$)")
 #: Headings above the entries, and other headings of dump_lfts.sh and OpenSM.
 _HEADINGS = re.compile(r"Lid\s+Out\s+Destination|Port\s+Info|LID\s+: Port : Hops : Optimal")
@@ -170,7 +171,7 @@ class _Parser:
             key = self._key(lid, tail, line, number)
         value = self.ports.get(port, -1)
         if value < 0:
-            if not (port.isascii() and port.isdecimal() and int(port) <= NO_PATH):
+            if not (_PORT.fullmatch(port) and int(port) <= NO_PATH):
                 raise self.fail(f"expected a LID and a port, found {shown(line)}", number)
             value = int(port)
         self.rows[raw] = key << 8 | value

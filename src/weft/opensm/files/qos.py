@@ -409,7 +409,7 @@ class _PolicyReader:
         entry = item.one("sl")
         if entry is None:
             raise self.fail(f"qos-level {self._name(item)!r} has no sl", item.line)
-        if not (entry[0].isascii() and entry[0].isdecimal() and int(entry[0]) < NUM_SLS):
+        if not (re.fullmatch(r"\d{1,10}", entry[0], re.ASCII) and int(entry[0]) < NUM_SLS):
             raise self.fail(
                 f"a service level must be 0 to {NUM_SLS - 1}, not {entry[0][:20]!r}", entry[1]
             )

@@ -12,6 +12,7 @@ from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
+    Passes,
     check_lmc,
     check_no_lmc,
     empty_table,
@@ -31,7 +32,7 @@ from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
     as_opensm="dnup:balance=opensm",
 )
 def dnup(
-    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
+    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: Passes = PASSES
 ) -> Routes:
     """Route by Down/Up: every path goes away from the leaf switches first and then towards them.
 

@@ -15,6 +15,7 @@ from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
+    Passes,
     check_lmc,
     destination_ports,
     empty_table,
@@ -44,7 +45,7 @@ def lash(
     fabric: Fabric,
     *,
     lmc: int = 0,
-    passes: int = PASSES,
+    passes: Passes = PASSES,
     max_vls: int = 8,
     management: bool = False,
 ) -> TableRoutes:

@@ -7,6 +7,7 @@ from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
+    Passes,
     check_lmc,
     empty_table,
     engine,
@@ -17,7 +18,7 @@ from weft.routing.engine_registry import (
 
 @engine("minhop", deadlock_free=False, lmc=True, as_opensm="minhop:balance=opensm")
 def minhop(
-    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
+    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: Passes = PASSES
 ) -> Routes:
     """Route on minimal paths, and of these on the path with the least loaded links.
 

@@ -18,6 +18,7 @@ from weft.kernels.routing.distances import UNREACHED
 from weft.kernels.routing.nue import share_lanes
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
+    Passes,
     check_lmc,
     components,
     destination_ports,
@@ -56,7 +57,7 @@ def nue(
     max_vls: int = 8,
     management: bool = False,
     lmc: int = 0,
-    passes: int = PASSES,
+    passes: Passes = PASSES,
 ) -> Routes:
     """Route by Nue: short balanced paths, deadlock-free with any number of lanes, on any topology.
 

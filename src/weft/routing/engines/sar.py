@@ -10,7 +10,14 @@ from weft.core.files import read_text
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.flows import read_flows
 from weft.routes import TableRoutes, VirtualLanes
-from weft.routing.engine_registry import PASSES, empty_table, engine, fill_balanced, provenance
+from weft.routing.engine_registry import (
+    PASSES,
+    Passes,
+    empty_table,
+    engine,
+    fill_balanced,
+    provenance,
+)
 from weft.routing.lane_assignment import assign_lanes, check_vls
 
 
@@ -19,7 +26,7 @@ def sar(
     fabric: Fabric,
     *,
     flows: str = "",
-    passes: int = PASSES,
+    passes: Passes = PASSES,
     max_vls: int = 8,
     management: bool = False,
 ) -> TableRoutes:

@@ -15,6 +15,7 @@ from weft.routes import TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
+    Passes,
     check_lmc,
     destination_ports,
     empty_table,
@@ -36,7 +37,7 @@ OPENSM_FAR = 0x7FFFFFFF
 
 @engine("sssp", deadlock_free=False, lmc=True, as_opensm="sssp:balance=opensm")
 def sssp(
-    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: int = PASSES
+    fabric: Fabric, *, balance: Balance = "flows", lmc: int = 0, passes: Passes = PASSES
 ) -> TableRoutes:
     """Route destinations in turn, on minimal paths with the least weight so far.
 

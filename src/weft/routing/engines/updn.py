@@ -17,6 +17,7 @@ from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
+    Passes,
     check_lmc,
     check_no_lmc,
     components,
@@ -50,7 +51,7 @@ def updn(
     root_guid_file: Path | None = None,
     balance: Balance = "flows",
     lmc: int = 0,
-    passes: int = PASSES,
+    passes: Passes = PASSES,
 ) -> Routes:
     """Route by Up*/Down*: every path goes up towards the roots first and never up again.
 

@@ -19,7 +19,7 @@ from weft.workload.patterns import traffic
 MOST_FLITS, MOST_SIZES = 2**20, 16
 #: A cycle after the end of any run.
 NEVER = 2**60
-_PART = re.compile(r"(\d+)(?::([0-9.]+))?")
+_PART = re.compile(r"(\d{1,18})(?::([0-9.]+))?")
 
 
 def _mix(given: object) -> object:

@@ -15,6 +15,7 @@ file and line of an error, and records its assumptions in the workload's notes; 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,7 +71,7 @@ def read_workload(path: str | Path, format: str | None = None, **options: Any) -
         If the file cannot be read; the error gives file and line.
     """
     chosen, given = (None, options) if format is None else workload_reader.parse(format, options)
-    text = _listing(Path(path)) if Path(path).is_dir() else read_text(path)
+    text = _listing(Path(path)) if os.path.isdir(path) else read_text(path)
     entry = chosen or _recognised(text, Path(path))
     expected = None if "ranks" in entry.options else given.pop("ranks", None)
     bound = workload_reader.bind(entry, given)

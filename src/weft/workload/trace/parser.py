@@ -399,7 +399,8 @@ class _Parser(ExpressionParser):
     def _dependency(self) -> nodes.Dependency:
         place = self.token.place
         sign = -1 if self.accept("-") else 1
-        if self.token.kind != "number" or not self.token.text.isdigit():
+        text = self.token.text
+        if self.token.kind != "number" or not text.isdigit() or len(text) > 18:
             self.fail("a number of operations back, such as 1")
         back = sign * int(self.advance().text)
         return nodes.Dependency(back, self.accept_word("START"), at=place)

@@ -105,9 +105,10 @@ def _tokens(text: str) -> Iterator[_Token]:
 def _value(token: _Token, file: str, line: int) -> Value:
     if token.kind == "text":
         return token.text
-    number = int(token.text) if token.kind == "whole" else float(token.text)
-    if (isinstance(number, int) and abs(number) >= 2**31) or not isfinite(number):
-        raise InputError(f"the number {token.text} is too large", file=file, line=line or None)
+    whole = token.kind == "whole" and len(token.text) < 20
+    number = int(token.text) if whole else float(token.text)
+    if (token.kind == "whole" and abs(number) >= 2**31) or not isfinite(number):
+        raise InputError(f"the number {token.text[:60]} is too large", file=file, line=line or None)
     return number
 
 
