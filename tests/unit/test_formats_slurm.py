@@ -99,7 +99,7 @@ def test_leaf_to_leaf_cables_are_left_out_with_a_warning() -> None:
     switches = maker.switches(["a", "b", "c"], ports=8)
     maker.connect(switches, maker.hosts(["h1", "h2", "h3"]))
     maker.connect(switches, switches[[1, 2, 0]], cables=2)
-    with pytest.warns(FormatWarning, match="6 cables between switches of one tier"):
+    with pytest.warns(FormatWarning, match="6 cables that do not connect successive tiers"):
         text = write(maker.fabric())
     assert "SwitchName=fabric Switches=a,b,c" in text
     assert check_tree(text) == {"fabric"}
@@ -133,14 +133,33 @@ def test_switches_whose_leaves_overlap_in_part_are_left_out() -> None:
 
 def test_switches_above_nested_sets_of_leaves_form_a_tree() -> None:
     maker = FabricBuilder("nested")
-    leaves = maker.switches(["a", "b", "c"], ports=8)
+    leaves = maker.switches(["a", "b", "c", "d", "e"], ports=8)
     upper = maker.switches(["all", "two"], ports=8)
-    maker.connect(leaves, maker.hosts(["h1", "h2", "h3"]))
-    maker.connect(upper[[0, 0, 0, 1, 1]], leaves[[0, 1, 2, 0, 1]])
+    maker.connect(leaves, maker.hosts(["h1", "h2", "h3", "h4", "h5"]))
+    maker.connect(upper[[0, 0, 0, 0, 0, 1, 1]], leaves[[0, 1, 2, 3, 4, 0, 1]])
     text = write(maker.fabric())
     assert "SwitchName=two Switches=a,b\n" in text
-    assert "SwitchName=all Switches=c,two\n" in text
+    assert "SwitchName=all Switches=c,d,e,two\n" in text
     assert check_tree(text) == {"all"}
+
+
+@pytest.mark.parametrize("hosts", ["", "spine1"])
+def test_missing_cables_and_hosts_on_a_spine_leave_all_leaves_under_one_switch(hosts: str) -> None:
+    maker = FabricBuilder("uplinks")
+    leaves = maker.switches([f"leaf{i}" for i in range(4)], ports=8)
+    spines = maker.switches([f"spine{i}" for i in range(3)], ports=8)
+    maker.connect(leaves.repeat(2), maker.hosts([f"h{i}" for i in range(8)]))
+    for leaf in range(4):
+        for spine in range(3):
+            if (leaf, spine) not in {(1, 2), (2, 0), (3, 1)}:
+                maker.connect(leaves[[leaf]], spines[[spine]])
+    if hosts:
+        maker.connect(spines[[1]], maker.hosts(["storage"]))
+    text = write(maker.fabric())
+    nodes, switches = parse(text)
+    assert switches == {"spine0": sorted([*nodes], key=lambda name: (name[:4] != "leaf", name))}
+    assert nodes.get("spine1", []) == (["storage"] if hosts else [])
+    assert check_tree(text) == {"spine0"}
 
 
 def test_hosts_on_several_switches_are_listed_once() -> None:

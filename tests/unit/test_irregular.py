@@ -52,6 +52,21 @@ def test_a_missing_cable_is_named_by_its_ends(spec, cable, name, text, shuffled)
     assert detail.partition(":")[2] == text.partition(":")[2]
 
 
+def test_a_missing_cable_is_named_beside_an_idle_leaf_or_hosts_on_a_spine():
+    fabric = build("xgft:3;4,4,4;1,4,4")
+    idle = [f"h{host}[1]" for host in range(4)]
+    found = dict(irregularities(fabric.without(cables=["s2-1[5]", *idle])))
+    assert found["missing cables (1)"] == "s2-1 -- s3-1: 0 of 1"
+    builder = FabricBuilder("storage")
+    low = builder.switches([f"leaf{i}" for i in range(6)])
+    high = builder.switches(["spine0", "spine1"])
+    builder.connect(low, high[[0] * 6])
+    builder.connect(low[1:], high[[1] * 5])
+    builder.connect(low.repeat(5), builder.hosts([f"h{i}" for i in range(30)]))
+    builder.connect(high[:1], builder.hosts(["storage"]))
+    assert irregularities(builder.fabric()) == [("missing cables (1)", "leaf0 -- spine1: 0 of 1")]
+
+
 @pytest.mark.parametrize("cable", ["leaf2[10]", "leaf2[1]"])
 def test_a_slow_cable_is_named_with_the_rate_of_its_peers(cable):
     fabric = build("leaf-spine:leaves=8,spines=4,hosts=8,cables=2").degraded([cable], "1xHDR")

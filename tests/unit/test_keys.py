@@ -9,7 +9,9 @@ import pytest
 
 import weft
 from weft.routes import VirtualLanes
+from weft.routing.structure.folded_clos import find_folded_clos
 from weft.routing_keys import RoutingKey, keys
+from weft.routing_keys.key_set import workload_keys
 from weft.routing_keys.network import key_network
 from weft.routing_keys.scheduler import Place, Request, Scheduler
 from weft.routing_keys.tables import key_tables
@@ -199,6 +201,64 @@ def test_tables_have_no_service_levels_of_the_base_routes() -> None:
 def test_fabrics_that_are_not_folded_clos_networks_are_refused() -> None:
     with pytest.raises(weft.NotApplicable, match="connects two switches of level 1"):
         keys(weft.fabric("torus:4x4"), [0], [5])
+
+
+def with_a_stub() -> weft.Fabric:
+    """Return a tree with a switch for management below a leaf and a cable between two leaves."""
+    maker = weft.FabricBuilder("cluster")
+    stub = maker.switches(["admin"])
+    admins = maker.hosts(["admin0", "admin1"])
+    leaves = maker.switches([f"leaf{i}" for i in range(6)])
+    spines = maker.switches([f"spine{i}" for i in range(3)])
+    maker.connect(stub.repeat(2), admins)
+    maker.connect(leaves.repeat(4), maker.hosts([f"h{i}" for i in range(24)]))
+    maker.connect(leaves.repeat(3), np.tile(spines, 6))
+    maker.connect(leaves[:1], leaves[1:2])
+    maker.connect(stub, leaves[:1])
+    return maker.fabric()
+
+
+def test_keys_are_made_for_the_part_that_is_a_folded_clos_network() -> None:
+    fabric = with_a_stub()
+    left_out = "switch admin; 2 hosts: admin0, admin1; cable leaf0[8] -- leaf1[8]"
+    assert key_network(fabric).clos.left_out == left_out
+    key = keys(fabric, [2, 3], [8, 12])
+    assert key.worst == key.bound == 1
+    with pytest.raises(weft.InputError, match=r"host admin1 .* has no routing keys, .* admin; 2 h"):
+        keys(fabric, [2, 1], [8, 12])
+    whole = keys(weft.fabric("leaf-spine:leaves=6,spines=3,hosts=4"), range(20), range(4, 24))
+    part = keys(fabric, range(2, 22), range(6, 26))
+    assert (part.worst, part.bound) == (whole.worst, whole.bound)
+    assert part.colour.tolist() == whole.colour.tolist()
+    # Ranks are placed on hosts that can have keys.
+    workload = weft.application_workload("cartesian", 24)
+    assert all(set(key.sources) <= set(range(2, 26)) for key in workload_keys(fabric, workload))
+    with pytest.raises(weft.InputError, match="hosts of the folded Clos network without switch"):
+        workload_keys(fabric, weft.application_workload("cartesian", 26))
+    with pytest.raises(weft.NotApplicable, match="except without switch admin"):
+        find_folded_clos(fabric)
+
+
+def test_a_cable_to_another_plane_is_left_out() -> None:
+    tree = weft.fabric("xgft:3;4,4,4;1,4,4")
+    maker = weft.FabricBuilder("crossed")
+    switches = maker.switches(tree.node_names[: tree.num_switches])
+    hosts = maker.hosts(tree.host_names)
+    nodes = np.concatenate((switches, hosts))
+    ends = np.stack((tree.link_from[0::2], tree.link_to[0::2])).astype(int)
+    level = tree.level[ends]
+    cable = int(np.flatnonzero((level == 2).any(axis=0) & (level == 3).any(axis=0))[0])
+    upper = ends[np.argmax(level[:, cable]), cable]
+    others = ends[:, (ends == upper).any(axis=0)]
+    free = next(s for s in switches[tree.level[switches] == 2] if s not in others)
+    ends[np.argmin(level[:, cable]), cable] = free
+    maker.connect(nodes[ends[0]], nodes[ends[1]])
+    crossed = maker.fabric()
+    network = key_network(crossed)
+    assert network.clos.left_out.startswith("cable ")
+    assert not network.complete
+    key = keys(crossed, range(64), [(host + 16) % 64 for host in range(64)])
+    assert load_between_switches(key) == key.worst == key.bound == 2
 
 
 @pytest.mark.parametrize(

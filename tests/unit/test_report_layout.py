@@ -11,7 +11,7 @@ from weft.fabrics.topology import build
 from weft.report.layout import layout
 from weft.report.layout.by_level import _crossings, _inversions, spaced
 from weft.report.layout.wiring import Wiring
-from weft.routing.tree_levels import levels_above_hosts
+from weft.routing.tree_levels import found_levels
 
 
 def switch_positions(fabric: Fabric) -> np.ndarray:
@@ -101,7 +101,7 @@ def test_hosts_stand_under_their_leaf():
 
 def test_levels_are_found_again_in_a_shuffled_tree():
     fabric = build("xgft:3;4,4,4;1,4,4").shuffled(5)
-    levels = levels_above_hosts(fabric)
+    levels = found_levels(fabric)
     assert levels is not None
     assert np.bincount(levels.level).tolist() == [0, 16, 16, 16]
 

@@ -237,7 +237,7 @@ def test_roots_are_the_top_level_of_a_tree() -> None:
     builder.connect(leaves, builder.hosts(["h0", "h1", "h2"]))
     assert named_roots(builder.fabric()) == (spines, "top level of the tree")
 
-    # With a cable between leaves the fabric is not a tree, but still no leaf is a root.
+    # A cable between two leaves changes no level.
     builder = FabricBuilder("meshed")
     tops, leaves = builder.switches(spines), builder.switches([f"leaf{i}" for i in range(24)])
     for leaf in leaves:
@@ -246,7 +246,7 @@ def test_roots_are_the_top_level_of_a_tree() -> None:
     builder.connect(leaves[:1], leaves[1:2])
     meshed = builder.fabric()
     assert len(detected_roots(meshed)) > 3
-    assert named_roots(meshed) == (spines, "by their distances to the hosts")
+    assert named_roots(meshed) == (spines, "top level of the tree")
     assert validate(meshed, route(meshed, "updn")).ok
 
 

@@ -85,8 +85,9 @@ def faults(fabric: Fabric) -> list[Fault]:
       switch has at least as many uplinks as its peers, or at most half as many (and at least two
       fewer), its uplinks are uneven instead. The ports of a missing cable are known if most of the
       other switches of this level use the same port, and it is free.
-    - Uplinks of a leaf switch are uneven if they are fewer, lead to fewer switches, or have a lower
-      total rate than those of most leaf switches, unless missing or degraded cables explain this.
+    - Uplinks of a leaf switch with hosts are uneven if they are fewer, lead to fewer switches, or
+      have a lower total rate than those of most such switches, unless missing or degraded cables
+      explain this.
     """
     names = fabric.node_names
     found = [

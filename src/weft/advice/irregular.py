@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, NodeKind, rate_text
-from weft.routing.structure.fat_tree import find_levels
+from weft.fabrics.levels import hosts_of_rows, tree_levels
 from weft.routing.structure.torus import find_tori, links_of
 
 #: Share of the peers that must have a value for it to be normal.
@@ -185,7 +185,7 @@ def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, float, float,
     list of tuple
         Switch; its uplinks, switches above or Gb/s; the normal value; and which of the three.
     """
-    leaves = np.flatnonzero(level == 1)
+    leaves = np.flatnonzero((level == 1) & (hosts_of_rows(fabric) > 0))
     if len(leaves) < 3:
         return []
     matrix = _cables_up(fabric, level)
@@ -204,18 +204,20 @@ def uneven_uplinks(fabric: Fabric, level: Ints) -> list[tuple[int, float, float,
 
 
 def fabric_levels(fabric: Fabric) -> Ints | None:
-    """Return the levels of the switches; None for a single level or if a cable is within one."""
+    """Return the levels of the switches of a tree; None if there are not several."""
     try:
-        level = find_levels(fabric).astype(np.int64)
+        level = tree_levels(fabric)
     except NotApplicable:
         return None
-    return level if level.max(initial=0) > 1 else None
+    forwarding_hosts = len(level) != fabric.num_switches
+    return None if forwarding_hosts or level.max(initial=0) < 2 else level
 
 
 def _upward(fabric: Fabric, level: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return lower switch, upper switch and number of each cable between levels."""
+    """Return lower switch, upper switch and number of each cable between neighbouring levels."""
     ends = np.stack((fabric.link_from[0::2], fabric.link_to[0::2])).astype(np.int64)
     cables = np.flatnonzero((ends < fabric.num_switches).all(axis=0))
+    cables = cables[np.abs(np.diff(level[ends[:, cables]], axis=0)[0]) == 1]
     a, b = ends[:, cables]
     up = level[a] < level[b]
     return np.where(up, a, b), np.where(up, b, a), cables

@@ -31,6 +31,7 @@ from weft.routing_keys import RoutingKey, keys
 from weft.routing_keys.files import read_keys, write_keys
 from weft.routing_keys.key_set import workload_keys
 from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.network import key_network
 from weft.routing_keys.tables import key_tables
 from weft.workload import load_workload
 
@@ -50,7 +51,8 @@ def keys_command(
         ),
     ] = None,
     ranks: Annotated[
-        Whole | None, Parameter(help="Number of ranks of the workload; by default, one per host.")
+        Whole | None,
+        Parameter(help="Number of ranks of the workload; by default, one per host with keys."),
     ] = None,
     placement: Annotated[str, Parameter(help="Placement of the ranks.")] = "linear",
     flows: Annotated[
@@ -108,6 +110,7 @@ def keys_command(
         loaded = options.load(fabric)
         made: tuple[RoutingKey, ...]
         note = ""
+        left_out = key_network(loaded).clos.left_out
         if flows is not None:
             ends = read_flows(loaded, read_text(flows), str(flows))
             made = (
@@ -117,7 +120,8 @@ def keys_command(
             made = read_keys(loaded, read_text(read), str(read))
         else:
             assert workload is not None
-            work = load_workload(workload, loaded.num_hosts if ranks is None else ranks)
+            most = len(key_network(loaded).hosts)
+            work = load_workload(workload, most if ranks is None else ranks)
             several = workload_keys(
                 loaded, work, placement, method=method, colours=colours, seed=seed
             )
@@ -152,6 +156,12 @@ def keys_command(
                 f"{escape(key.name)}: flows can send {key.contention:.3g} times the rate of the "
                 f"most loaded link; the lower bound is {key.contention_bound:.3g}", soft_wrap=True,
             )  # fmt: skip
+    if left_out:
+        emit(left_out=left_out)
+        screen.print(
+            "Keys are for the largest part that is a folded Clos network: without "
+            f"{escape(left_out)}.", soft_wrap=True,
+        )  # fmt: skip
     if note:
         screen.print(note)
     for key in made if paths else ():

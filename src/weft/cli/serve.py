@@ -185,7 +185,7 @@ def serve_command(
         raise InputError("--new-monitor-token is of use only with --tokens")
     with announced_compile():
         loaded = options.load(fabric)
-        key_network(loaded)
+        left_out = key_network(loaded).clos.left_out
         for name in engine:
             engines.bind(*engines.parse(name))
     most = most_lmc(loaded)
@@ -231,6 +231,7 @@ def serve_command(
             "no subnet manager" if opensm is None else f"OpenSM of {opensm}",
             f"listening on {'http' if tls_cert is None else 'https'}://"
             f"{f'[{host}]' if ':' in host else host}:{stream.getsockname()[1]}",
+            *([f"no keys for {left_out}"] if left_out else []),
             *([] if access.required else ["without tokens: all users of this machine may use it"]),
         ]
 

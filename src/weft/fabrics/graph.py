@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
 from weft.core.arguments import need_memory
 from weft.core.frozen import FrozenArrays, read_only
@@ -89,6 +91,29 @@ class SwitchGraph(FrozenArrays):
         """Row at the tail of each edge, int32 [edges]."""
         rows = np.arange(self.num_rows, dtype=np.int32)
         return read_only(np.repeat(rows, np.diff(self.edge_offset)))
+
+    @cached_property
+    def components(self) -> NDArray[np.int32]:
+        """Index of the connected component of each row, int32 [rows]."""
+        label: NDArray[np.int32] = connected_components(self.matrix(), directed=False)[1]
+        return read_only(label)
+
+    def matrix(self, used: NDArray[np.bool_] | None = None) -> csr_array:
+        """Return the neighbours of each row along some edges (by default all), as ones."""
+        keep = slice(None) if used is None else used
+        ends = self.edge_tail[keep], self.edge_row[keep]
+        shape = (self.num_rows, self.num_rows)
+        near = csr_array((np.ones(len(ends[0]), dtype=np.int64), ends), shape=shape)
+        near.sum_duplicates()
+        near.data[:] = 1
+        return near
+
+    def hops_from(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the edges from the nearest of some rows to each row, -1 if there is no path."""
+        if not len(rows):
+            return np.full(self.num_rows, -1, dtype=np.int64)
+        hops = dijkstra(self.matrix(), unweighted=True, indices=rows, min_only=True)
+        return np.where(np.isfinite(hops), hops, -1).astype(np.int64)
 
     def hops(self, rows: NDArray[np.int32] | None = None) -> NDArray[np.uint16]:
         """Return the smallest number of edges from each of some rows (by default all) to all rows.

@@ -22,8 +22,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.frozen import read_only
@@ -196,13 +194,7 @@ def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
 
 def components(fabric: Fabric) -> NDArray[np.int32]:
     """Return the index of the connected component of each row, int32 [rows]."""
-    graph = fabric.graph
-    matrix = csr_array(
-        (np.ones(len(graph.edge_row), dtype=np.uint8), graph.edge_row, graph.edge_offset),
-        shape=(graph.num_rows, graph.num_rows),
-    )
-    label: NDArray[np.int32] = connected_components(matrix, directed=False)[1]
-    return label
+    return fabric.graph.components
 
 
 def destinations_by_row(

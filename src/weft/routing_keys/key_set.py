@@ -16,8 +16,9 @@ from weft.core.frozen import FrozenArrays
 from weft.core.registry import did_you_mean
 from weft.fabrics import Fabric
 from weft.routing_keys.make import Colours, First, Method, keys
+from weft.routing_keys.network import key_network
 from weft.routing_keys.routing_key import RoutingKey, flows_of
-from weft.workload.placement import host_of_rank
+from weft.workload.placement import host_of_rank, place
 from weft.workload.workload import Kind, Workload
 
 #: Columns of `KeySet.table`.
@@ -104,7 +105,8 @@ def workload_keys(
     fabric, workload
         The fabric and the workload.
     placement
-        A placement by name, with options as in ``random:seed=3``, or the host number of each rank.
+        A placement by name, with options as in ``random:seed=3``, on hosts that can have keys; or
+        the host number of each rank.
     method, colours, first
         As for `weft.keys`.
     seed
@@ -117,7 +119,14 @@ def workload_keys(
     NotApplicable
         If the fabric is not a folded Clos network.
     """
-    hosts = host_of_rank(fabric, workload.num_ranks, placement)
+    network = key_network(fabric)
+    if isinstance(placement, str) and network.clos.left_out:
+        hosts = place(
+            fabric, workload.num_ranks, placement, hosts=network.hosts,
+            offered=f"hosts of the folded Clos network without {network.clos.left_out}",
+        )  # fmt: skip
+    else:
+        hosts = host_of_rank(fabric, workload.num_ranks, placement)
     flows = keyed_flows(workload, hosts)
     made = tuple(
         keys(

@@ -10,10 +10,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.frozen import FrozenArrays
+from weft.core.errors import InputError
+from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric
 from weft.kernels.keys.assignment import Stages
-from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
+from weft.routing.structure.folded_clos import FoldedClos, find_largest_clos
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +57,30 @@ class KeyNetwork(FrozenArrays):
         stages = [self.weight[low:high] for low, high in pairwise(base)]
         return self.complete and all((each == each[0]).all() for each in stages)
 
+    @cached_property
+    def hosts(self) -> NDArray[np.int32]:
+        """Hosts at leaf switches of the network, which can have keys; int32."""
+        hosts = np.flatnonzero(self.fabric.host_endpoint >= 0)
+        row = self.fabric.graph.destination_row[self.fabric.host_endpoint[hosts]]
+        inside = (row >= 0) & (self.clos.leaf_of_row[row] >= 0)
+        return read_only(hosts[inside].astype(np.int32))
+
     def subtrees(self, endpoints: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the subtree of each endpoint at each stage, int32 [endpoints, stages]."""
+        """Return the subtree of each endpoint at each stage, int32 [endpoints, stages].
+
+        Raises
+        ------
+        InputError
+            If a host is not at a leaf switch of the network.
+        """
         leaf = self.clos.leaf_of_row[self.fabric.graph.destination_row[endpoints]]
+        for end in endpoints[leaf < 0][:1]:
+            name = self.fabric.node_names[self.fabric.endpoint_node[end]]
+            raise InputError(
+                f"host {name} of {self.fabric.name} has no routing keys, since it is not at a leaf "
+                f"switch of the folded Clos network, which is the fabric without "
+                f"{self.clos.left_out}"
+            )
         parts = [stage.subtree[leaf] for stage in self.clos.stages]
         shape = (len(endpoints), len(parts))
         return np.stack(parts, axis=1) if parts else np.zeros(shape, dtype=np.int32)
@@ -119,14 +141,14 @@ def least_load(flows: int, weight: NDArray[np.float64]) -> float:
 
 @lru_cache(maxsize=4)
 def key_network(fabric: Fabric) -> KeyNetwork:
-    """Return the network of a fabric for routing keys.
+    """Return the largest part of a fabric that is a folded Clos network, for routing keys.
 
     Raises
     ------
     NotApplicable
-        If the fabric is not a folded Clos network; see `find_folded_clos`.
+        If the fabric is not a tree; see `find_largest_clos`.
     """
-    clos = find_folded_clos(fabric)
+    clos = find_largest_clos(fabric)
     lines = clos.stages
     planes = np.array([stage.planes for stage in lines], dtype=np.int64)
     subtrees = np.array([len(stage.edge) for stage in lines], dtype=np.int64)

@@ -374,10 +374,12 @@ def advise(
     """
     maker = _present()
     fabric, routes, links = maker.present(missing)
+    network = key_network(fabric)
+    able = set(network.hosts.tolist())
+    free = [host for host in free if host in able]
     if len(free) < num_ranks:
         raise InputError(f"{num_ranks} hosts are wanted, but only {len(free)} are free")
     ranks = expand(num_ranks, phases, workload) if phases or workload else {}
-    network = key_network(fabric)
     found: list[Advice] = []
     for name in _PLACEMENTS:
         try:

@@ -3,8 +3,8 @@
 The plugin requires a tree: a leaf switch lists nodes (``Nodes=``), any other switch lists switches
 (``Switches=``), no line lists both, and a loop of switches stops the controller. The plugin's run
 time is cubic in the number of lines, so redundant lines are left out. A fabric is seldom a tree, so
-the file describes the tree of its *blocks*. A block is the set of leaf switches below a switch.
-Switches above the same leaves share one line.
+the file describes the tree of its *blocks*. A block is the set of leaf switches below one switch or
+several switches of one tier, which share one line.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class _Block:
 def write(fabric: Fabric, *, root: str = "fabric") -> str:
     """Slurm ``topology.conf``: leaf switches with their nodes, and the tree of switches above them.
 
-    A host is listed under the switch of its first cabled port. A switch's tier is its distance from
-    the nearest leaf, and its children are the switches cabled to it in the tier below;
-    cables between switches of one tier are left out. Switches above the same leaves share one
-    line; the line has the name of the first, and a comment names the others. If the leaves of two
-    switches overlap only in part, the switch above more leaves is left out; if both are above
-    equally many, the later one. If the tree has several tops in one connected component, a line
+    A host is listed under the switch of its first cabled port. A switch's tier is its level in a
+    tree, or else its distance from the nearest switch with hosts; its children are the switches
+    cabled to it in the tier below, and other cables between switches are left out. Switches of one
+    tier share one line if their leaves differ only because cables are missing, which is assumed
+    if half of the leaves below either of two switches are below both. The line has the
+    name of the first switch without hosts, and a comment names the others. If the leaves of two
+    lines overlap only in part, the line with more leaves is left out; if both have equally many,
+    the later one. If the tree has several tops in one connected component, a line
     named `root` joins them, because otherwise Slurm runs no job across them. A `FormatWarning`
     counts the switches and cables that are left out.
 
@@ -82,7 +84,7 @@ class _Tree:
         if not self.nodes:
             raise NotApplicable(f"no host of {fabric.name} is cabled to a switch")
         self.leaves = np.array(sorted(self.nodes), dtype=np.int64)
-        self.tier = tiers(fabric, self.leaves)
+        self.tier = tiers(fabric)
         self.blocks = self._blocks()
 
     def _switch_names(self) -> list[str]:
@@ -140,35 +142,44 @@ class _Tree:
     def _blocks(self) -> list[_Block]:
         """Return a block per distinct set of two or more leaves below a switch, smallest first."""
         fabric, tier = self.fabric, self.tier
-        covers = {int(leaf): 1 << bit for bit, leaf in enumerate(self.leaves)}
+        own = {int(leaf): 1 << bit for bit, leaf in enumerate(self.leaves)}
+        covers = own.copy()
         switch = tier[: fabric.num_switches]
         pairs = np.flatnonzero(fabric.link_kind == LinkKind.SWITCH_SWITCH)
         tail, head = fabric.link_from[pairs], fabric.link_to[pairs]
         down = (tier[tail] == tier[head] + 1) & (tier[head] > 0)
-        level = int(np.count_nonzero((tier[tail] == tier[head]) & (tier[tail] > 0))) // 2
-        if level:
-            self.left_out.append(f"{level} cables between switches of one tier")
-        order = np.argsort(tier[tail[down]], kind="stable")
-        for parent, child in zip(
-            tail[down][order].tolist(), head[down][order].tolist(), strict=True
-        ):
-            covers[parent] = covers.get(parent, 0) | covers[child]
-        unconnected = np.flatnonzero(switch < 0)
+        across = (np.abs(tier[tail] - tier[head]) != 1) & (tier[tail] > 0)
+        if across.any():
+            self.left_out.append(
+                f"{np.count_nonzero(across) // 2} cables that do not connect successive tiers"
+            )
+        rows = fabric.graph.node_row
+        reached = fabric.graph.hops_from(rows[self.leaves])[rows[: fabric.num_switches]] >= 0
+        unconnected = np.flatnonzero(~reached)
         if len(unconnected):
             self.left_out.append(
                 f"{len(unconnected)} switches that are not connected to a leaf: "
                 + few([self.switch_names[node] for node in unconnected.tolist()])
             )
         blocks: dict[int, _Block] = {}
-        single = []
-        for node in np.lexsort((np.arange(len(switch)), switch)).tolist():
-            if switch[node] < 2:
-                continue
-            if covers[node].bit_count() < 2:
-                single.append(self.switch_names[node])
-                continue
-            block = blocks.setdefault(covers[node], _Block(covers[node], []))
-            block.switches.append(self.switch_names[node])
+        single: list[str] = []
+        for at in range(2, int(switch.max()) + 1):
+            below: dict[int, int] = {}
+            here = down & (tier[tail] == at)
+            for parent, child in zip(tail[here].tolist(), head[here].tolist(), strict=True):
+                below[parent] = below.get(parent, 0) | covers.get(child, 0)
+            for node in sorted(below):
+                if below[node].bit_count() == 1 and node not in own:
+                    single.append(self.switch_names[node])
+                    covers[node] = below.pop(node)
+            for group in _alike({node: below[node] for node in sorted(below) if below[node]}):
+                leaves = 0
+                for node in group:
+                    leaves |= below[node] | own.get(node, 0)
+                covers.update(dict.fromkeys(group, leaves))
+                names = [self.switch_names[node] for node in group if node not in own]
+                if names:
+                    blocks.setdefault(leaves, _Block(leaves, [])).switches += names
         if single:
             self.left_out.append(f"{len(single)} switches above only one leaf: {few(single)}")
         return self._nested(sorted(blocks.values(), key=lambda block: block.leaves.bit_count()))
@@ -238,6 +249,25 @@ class _Tree:
                 f"SwitchName={name} Switches={compress(tops)}",
             ]
         return lines
+
+
+def _alike(covers: dict[int, int]) -> list[list[int]]:
+    """Return groups of switches with common leaves: at least half of the leaves of any two."""
+    groups: dict[int, list[int]] = {}
+    sets: dict[int, list[int]] = {}
+    for node, leaves in covers.items():
+        sets.setdefault(leaves, []).append(node)
+    for leaves, nodes in sets.items():
+        near = [
+            known
+            for known in groups
+            if any(
+                2 * (leaves & covers[node]).bit_count() >= (leaves | covers[node]).bit_count()
+                for node in groups[known]
+            )
+        ]
+        groups[nodes[0]] = sum((groups.pop(known) for known in near), nodes)
+    return [sorted(group) for group in groups.values()]
 
 
 def _bits(number: int) -> list[int]:

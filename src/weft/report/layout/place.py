@@ -20,7 +20,7 @@ from weft.report.layout.by_distances import by_distances
 from weft.report.layout.by_level import by_level
 from weft.report.layout.groups import groups
 from weft.report.layout.wiring import Nodes, Points, Wiring, hanging, park_loose
-from weft.routing.tree_levels import labelled_levels, levels_above_hosts, levels_below_roots
+from weft.routing.tree_levels import found_levels, labelled_levels
 
 #: Difference in bend of neighbouring parallel cables, and limit of the sum of these differences;
 #: both are divided by the length of the cables.
@@ -79,7 +79,7 @@ def layout(fabric: Fabric) -> Layout:
     grid = by_coordinates(fabric, wiring)
     levels = labelled_levels(fabric)
     if levels is None and grid is None:
-        levels = levels_above_hosts(fabric) or levels_below_roots(fabric)
+        levels = found_levels(fabric)
     if levels is not None:
         level[wiring.core] = levels.level
         kind, caption = "levels", levels.caption

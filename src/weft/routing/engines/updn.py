@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.core.words import few
 from weft.fabrics import Fabric
+from weft.fabrics.levels import tree_levels
 from weft.kernels.routing.distances import UNREACHED
 from weft.kernels.routing.opensm_ranks import EARLY, LATE
 from weft.opensm.files.guids import listed_nodes, read_guids
@@ -30,7 +31,6 @@ from weft.routing.engine_registry import (
 )
 from weft.routing.engines.as_opensm import detected_roots, fall_back
 from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
-from weft.routing.structure.fat_tree import find_levels
 
 #: Number of rows that are compared with all others at a time.
 _BLOCK = 512
@@ -91,10 +91,11 @@ def updn(
     OpenSM's rank of a switch is its distance to the nearest root. A link to a lower rank goes up;
     between equal ranks, the link to the higher GUID (with ``opensm``: to the lower GUID) goes up.
 
-    ``auto`` counts levels from the switches with hosts. If no cable connects two switches of one
-    level, the roots are all switches of the lowest level that gives each pair of hosts a legal
-    path. Otherwise the roots are OpenSM's; those with hosts are left out if the others suffice,
-    since OpenSM's search also selects leaves if there are more than 20 leaf switches.
+    ``auto`` finds the levels of a tree by its shape, even if leaf switches are idle, hosts are
+    attached to upper switches or cables are missing. The roots are all switches of the lowest level
+    that gives each pair of hosts a legal path. On other fabrics the roots are OpenSM's; those with
+    hosts are left out if the others suffice, since OpenSM's search also selects leaves if there are
+    more than 20 leaf switches.
 
     Source: Schroeder et al. 1991; OpenSM's ``updn`` for its search of roots.
     """
@@ -214,8 +215,10 @@ def _searched(fabric: Fabric) -> NDArray[np.int32]:
 def _roots_of_tree(fabric: Fabric) -> NDArray[np.int32]:
     """Return the rows of the lowest level that connects all hosts; none if there is no tree."""
     try:
-        level = find_levels(fabric)
+        level = tree_levels(fabric)
     except NotApplicable:
+        return np.zeros(0, dtype=np.int32)
+    if fabric.graph.num_rows != fabric.num_switches:  # some hosts forward
         return np.zeros(0, dtype=np.int32)
     for top in range(1, int(level.max()) + 1):
         rows = np.flatnonzero(level == top).astype(np.int32)

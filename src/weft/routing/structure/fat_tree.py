@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
+from weft.fabrics.levels import hosts_of_rows, tree_levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,54 +52,40 @@ class FatTree:
     down_edges: tuple[NDArray[np.int32], ...]
 
 
-def find_levels(fabric: Fabric, *, idle: bool = False) -> NDArray[np.int16]:
-    """Return the level of each row: 1 plus the hops to the nearest switch with hosts.
+def find_levels(fabric: Fabric) -> NDArray[np.int16]:
+    """Return the level of each row of a tree without exceptions, 1 for leaf switches.
 
-    Parameters
-    ----------
-    fabric
-        Any fabric.
-    idle
-        Whether to allow switches that are connected to no host, with level 0.
+    Leaf switches may be idle, and cables may be missing.
 
     Raises
     ------
     NotApplicable
-        If a cable connects two switches of one level, a host forwards, or part of the fabric has
-        no host and `idle` is not set.
+        If a cable does not connect neighbouring levels, a host forwards or is not at a leaf switch,
+        or part of the fabric has no host.
     """
     graph = fabric.graph
     if graph.num_rows == 0 or fabric.num_hosts == 0:
         raise NotApplicable("a fat tree needs switches and hosts")
     if graph.num_rows != fabric.num_switches:
         raise NotApplicable("hosts of a fat tree do not forward")
-    hosts = fabric.endpoint_node < fabric.num_switches + fabric.num_hosts
-    rows = graph.destination_row[: fabric.num_endpoints][hosts]
-    leaves = np.unique(rows[rows >= 0]).astype(np.int32)
-    if not len(leaves):
-        raise NotApplicable("a fat tree needs a host that is cabled to a switch")
-    level = np.zeros(graph.num_rows, dtype=np.int16)
-    level[leaves] = 1
-    for at in range(1, graph.num_rows):
-        heads = graph.edge_row[level[graph.edge_tail] == at]
-        heads = heads[level[heads] == 0]
-        if not len(heads):
-            break
-        level[heads] = at + 1
-    unreached = np.flatnonzero(level == 0)
-    if len(unreached) and not idle:
-        name = fabric.node_names[graph.row_node[unreached[0]]]
-        raise NotApplicable(f"switch {name} is not connected to any host")
-    same = level[graph.edge_row] == level[graph.edge_tail]
-    flat = np.flatnonzero(same & (level[graph.edge_row] > 0))
-    if len(flat):
-        link = int(graph.edge_link[flat[0]])
-        at = level[graph.edge_row[flat[0]]]
+    level, hosts = tree_levels(fabric), hosts_of_rows(fabric)
+    names = fabric.node_names
+    for row in np.flatnonzero(~np.isin(graph.components, graph.components[hosts > 0]))[:1]:
+        raise NotApplicable(f"switch {names[row]} is not connected to any host")
+    step = np.abs(level[graph.edge_row] - level[graph.edge_tail])
+    for edge in np.flatnonzero(step != 1)[:1]:
+        ends = np.sort(level[[graph.edge_tail[edge], graph.edge_row[edge]]]).tolist()
+        levels = f"level {ends[0]}" if step[edge] == 0 else f"levels {ends[0]} and {ends[1]}"
         raise NotApplicable(
-            f"this is not a fat tree: {fabric.cable_name(link >> 1)} connects two switches of "
-            f"level {at}"
+            f"this is not a fat tree: {fabric.cable_name(int(graph.edge_link[edge]) >> 1)} "
+            f"connects two switches of {levels}"
         )
-    return level
+    for row in np.flatnonzero((hosts > 0) & (level != 1))[:1]:
+        raise NotApplicable(
+            f"this is not a fat tree: hosts are attached to switch {names[row]} of level "
+            f"{level[row]}, but most hosts to switches of level 1"
+        )
+    return level.astype(np.int16)
 
 
 def find_fat_tree(fabric: Fabric) -> FatTree:

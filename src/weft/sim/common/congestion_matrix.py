@@ -21,7 +21,7 @@ from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.words import natural_rank
 from weft.fabrics import Fabric, NodeKind
-from weft.routing.tree_levels import labelled_levels, levels_above_hosts
+from weft.routing.tree_levels import found_levels, labelled_levels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -188,7 +188,7 @@ def congestion_matrix(
 
 def _places(fabric: Fabric) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
     """Return level and column of each row, int64 [rows]; no levels if the fabric has none."""
-    levels = labelled_levels(fabric) or levels_above_hosts(fabric)
+    levels = labelled_levels(fabric) or found_levels(fabric)
     level = None if levels is None else levels.level
     rows = fabric.graph.row_node
     group = np.zeros(len(rows), dtype=np.int64) if level is None else level

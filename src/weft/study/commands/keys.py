@@ -17,6 +17,7 @@ from weft.experiment.spec import FabricKeys, Names
 from weft.routing import engine as engines
 from weft.routing_keys.key_set import workload_keys
 from weft.routing_keys.make import Colours, Method
+from weft.routing_keys.network import key_network
 from weft.runs.task import RunResult
 from weft.sim.static.loads import flow_loads, host_flows
 from weft.study.checks import (
@@ -149,7 +150,8 @@ def routing_keys(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     wanted = given.pop("tables")
     keys = KeysKeys.model_validate(given)
     fabric = _loaded.fabric(keys)
-    work = load_workload(keys.workload[0], fabric.num_hosts if keys.ranks is None else keys.ranks)
+    ranks = len(key_network(fabric).hosts) if keys.ranks is None else keys.ranks
+    work = load_workload(keys.workload[0], ranks)
     made = workload_keys(
         fabric, work, keys.placement[0], method=keys.method, colours=keys.colours, seed=keys.seed
     ).keys
