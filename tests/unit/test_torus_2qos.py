@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError, NotApplicable
-from weft.fabrics import Fabric, FabricBuilder
+from weft.fabrics import Fabric, FabricBuilder, LinkKind
 from weft.fabrics.load import fabric as load
 from weft.opensm.files.torus_conf import parse, write
 from weft.routes import TableRoutes
@@ -109,6 +109,20 @@ def test_a_torus_with_one_missing_cable_or_switch_is_found(spec: str, seed: int)
         torus = one(fabric)
         assert torus.folded().text() == complete.text()
         assert torus.missing == switches
+        assert not is_complete(fabric, torus)
+        check_steps(fabric, torus)
+
+
+@pytest.mark.parametrize("spec", ["torus:4x5", "torus:3x5", "torus:3x3", "torus:3x4", "torus:4x6"])
+def test_a_torus_with_short_rings_and_two_missing_cables_is_found(spec: str) -> None:
+    whole = load(spec)
+    cables = np.flatnonzero(whole.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
+    for seed in range(40):
+        missing = np.random.default_rng(seed).choice(cables, 2, replace=False)
+        fabric = whole.without(cables=missing.tolist()).shuffled(seed)
+        torus = one(fabric)
+        assert torus.folded().text() == one(whole).folded().text()
+        assert torus.missing == 0
         assert not is_complete(fabric, torus)
         check_steps(fabric, torus)
 

@@ -9,13 +9,16 @@ remove squares, so that a step can split into several classes, but a class never
 two steps. A ring of four is itself a square and is recognised as two dimensions of two switches,
 which is the same fabric; such pairs of dimensions can then be folded into rings of four.
 
+On rings of three or four, two missing cables can leave too few squares. Then each way to replace
+the cables that switches lack is tried, if these are few.
+
 Sources: the product relation of Feder 1992 and Imrich and Klavžar 2000. OpenSM's torus-2QoS also
 finds switches by squares, but starts from a given seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -65,6 +68,12 @@ def links_of(fabric: Fabric, rows: NDArray[np.int32]) -> Links:
     tail, head = number[graph.edge_tail], number[graph.edge_row]
     keep = (tail >= 0) & (tail < head)
     low, high = np.divmod(np.unique(tail[keep] * len(rows) + head[keep]), max(len(rows), 1))
+    return _linked(fabric, rows, low, high)
+
+
+def _linked(
+    fabric: Fabric, rows: NDArray[np.int32], low: NDArray[np.int64], high: NDArray[np.int64]
+) -> Links:
     tails, heads = np.concatenate((low, high)), np.concatenate((high, low))
     order = np.lexsort((heads, tails))
     offset = np.zeros(len(rows) + 1, dtype=np.int32)
@@ -289,6 +298,8 @@ def _independent(
     return [chains[index] for index in taken]
 
 
+#: Largest number of missing cables of which each replacement is tried.
+MOST_REPLACED = 3
 #: Maximum number of dimensions; a dimension of two switches counts half, since two such dimensions
 #: are a ring of four.
 MAX_DIMENSIONS = 6
@@ -416,10 +427,47 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
             f"{links.name(row)} has {degree[row]} neighbours; a switch of a torus of "
             f"{MAX_DIMENSIONS} dimensions has at most {2 * MAX_DIMENSIONS}"
         )
-    torus = _best(links)
+    try:
+        torus = _best(links)
+    except NotApplicable:
+        repaired = next(_repaired(links), None)
+        if repaired is None:
+            raise
+        torus = repaired
     if sum(1.0 if size > 2 else 0.5 for size in torus.radix) > MAX_DIMENSIONS:
         raise NotApplicable(f"the torus has more than {MAX_DIMENSIONS} dimensions")
     return _canonical(links, torus)
+
+
+def _repaired(links: Links) -> Iterator[Torus]:
+    """Yield complete tori that differ by a few cables between switches with too few neighbours."""
+    degree = np.diff(links.offset)
+    lacks = degree.max() - degree
+    if not 0 < lacks.sum() <= 2 * MOST_REPLACED:
+        return
+    guid = links.fabric.node_guid[links.fabric.graph.row_node[links.rows]]
+    ends = np.repeat(np.argsort(guid), lacks[np.argsort(guid)]).tolist()
+    cabled = set(zip(links.low.tolist(), links.high.tolist(), strict=True))
+    for pairs in _pairings(ends):
+        added = {(min(pair), max(pair)) for pair in pairs}
+        if len(added) < len(pairs) or added & cabled or any(a == b for a, b in added):
+            continue
+        low, high = np.array(sorted(cabled | added), dtype=np.int64).T
+        try:
+            torus = _best(_linked(links.fabric, links.rows, low, high))
+        except NotApplicable:
+            continue
+        if not torus.missing and len(low) == _num_steps(torus):
+            yield torus
+
+
+def _pairings(ends: list[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield all ways to divide an even number of ends into pairs."""
+    if not ends:
+        yield []
+    for at in range(1, len(ends)):
+        for others in _pairings(ends[1:at] + ends[at + 1 :]):
+            yield [(ends[0], ends[at]), *others]
 
 
 def _best(links: Links) -> Torus:
@@ -647,10 +695,12 @@ def _canonical(links: Links, torus: Torus) -> Torus:
 
 def is_complete(fabric: Fabric, torus: Torus) -> bool:
     """Return whether all switches and all cables between neighbours exist."""
-    if torus.missing:
-        return False
-    count = sum(
+    return not torus.missing and len(links_of(fabric, torus.rows).low) == _num_steps(torus)
+
+
+def _num_steps(torus: Torus) -> int:
+    """Return the number of pairs of neighbours of a torus without missing switches."""
+    return sum(
         len(torus.rows) // size * (size if wrap and size > 2 else size - 1)
         for size, wrap in zip(torus.radix, torus.wraps, strict=True)
     )
-    return len(links_of(fabric, torus.rows).low) == count
