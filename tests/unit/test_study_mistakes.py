@@ -54,8 +54,6 @@ faults.random_cables = 1
 
 MISTAKES = [
     # Keys.
-    ('ports = "first"', 'ports = ["first", "all"]', 4, "several values of ports are listed"),
-    ('["dmodk", "minhop"]', '"updn:roots=a,nue:lmc=1"', 1, "'nue:lmc=1' follows the options"),
     ("engine = [", "enginee = [", 1, "unknown key 'enginee'.*did you mean 'engine'.*expected one"),
     ("ranks = 4", "rank = 4", 14, "job 2: unknown key 'rank' .did you mean 'ranks'"),
     ("seeds = 2", "sseds = 2", 18, "study: unknown key 'sseds' .did you mean 'seeds'"),
