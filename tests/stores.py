@@ -14,7 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from weft.runs.store import Member, Store
+from weft.runs.rows import Member
+from weft.runs.store import Store
 from weft.runs.task import Packed, RunResult, Task
 from weft.runs.versions import build
 
@@ -88,7 +89,7 @@ def square(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunRe
 
 def task_of(value: int, **parameters: Any) -> Task:
     """Return a run of `square`."""
-    return Task.of("tests.stores:square", {"value": value, **parameters})
+    return Task.of(square, {"value": value, **parameters})
 
 
 def packed_of(result: RunResult) -> Packed:

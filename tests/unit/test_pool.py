@@ -193,12 +193,23 @@ def test_tasks_over_their_time_or_memory_are_ended_and_others_are_not() -> None:
     assert (found[0].value, found[2].value) == (1, 1)
 
 
-def linger_before(task: int) -> None:
+def loaded(value: int) -> int:
     time.sleep(3.5)
+    return value
+
+
+class SlowToLoad:
+    """A task that imports much, for example."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __reduce__(self) -> Any:
+        return loaded, (self.value,)
 
 
 def test_the_preparation_of_a_process_is_not_time_of_its_task() -> None:
-    found = ends(Workers(add, 1, 1, limit_s=3.0, prepare=linger_before), [0, 1])
+    found = ends(Workers(add, 1, 1, limit_s=3.0), [SlowToLoad(0), 1])
     assert [found[number].value for number in range(2)] == [1, 2]
 
 

@@ -14,7 +14,7 @@ from weft.core.errors import WeftError
 from weft.core.files import files_in_spec, listed_files
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.topology import build
-from weft.runs.task import Task, changed_inputs, contents, function_of, perform
+from weft.runs.task import Task, changed_inputs, contents, perform
 from weft.study.plan import tasks_of
 from weft.study.spec import read_study
 
@@ -111,7 +111,7 @@ def test_every_file_that_a_run_reads_is_an_input(
         known |= set(name.rglob("*")) if name.is_dir() else set(listed_files(name))
     # Most of these files are refused after they are read.
     with opened() as read, suppress(WeftError):
-        function_of(task.function)({"tables": [], **task.parameters}, lambda _: None)
+        task.perform({"tables": [], **task.parameters}, lambda _: None)
     used = {Path(name) for name in read if name.startswith(str(tmp_path))}
     assert used
     assert used <= known
@@ -177,7 +177,7 @@ def test_names_of_files_in_specs() -> None:
 def test_a_file_that_changes_while_a_run_reads_it_gives_no_result(tmp_path: Path) -> None:
     path = tmp_path / "trace.goal"
     path.write_text("before")
-    task = Task.of(f"{__name__}:overwrite", {"path": str(path)})
+    task = Task.of(overwrite, {"path": str(path)})
     assert changed_inputs(task.inputs) == {}
     packed = perform(None, task, lambda _: None)
     assert packed.status == "lost"

@@ -15,8 +15,10 @@ from tests.stores import add_runs, make_store, packed_of, task_of
 
 from weft.cli.entry import main
 from weft.runs.listing import list_runs, list_studies, named_run
-from weft.runs.store import Member, Store
+from weft.runs.rows import Member
+from weft.runs.store import Store
 from weft.runs.task import RunResult, Task, perform
+from weft.study.commands.simulate import simulate
 
 RUNS = 400
 
@@ -115,7 +117,7 @@ def test_measures_without_a_finite_value_can_be_sorted(tmp_path: Path) -> None:
     keys = add_runs(tmp_path, range(3))
     with Store(tmp_path, write=True) as store:
         for value, measure in ((0, float("inf")), (1, float("nan"))):
-            done = perform(None, Task(f"{__name__}:odd", {"value": measure}), lambda _: None)
+            done = perform(None, Task(odd, {"value": measure}), lambda _: None)
             store.add(task_of(value), done, wall_s=1.0, memory_bytes=1)
         runs = list_runs(store, sort="square").runs
         assert store.run(keys[0]).measures == {"square": float("inf")}  # type: ignore[union-attr]
@@ -221,7 +223,7 @@ def test_show_prints_measures_with_units_and_a_table(
     add_runs(store, [5], input=str(path))
     task = task_of(5, input=str(path))
     with Store(store, write=True) as opened:
-        task = Task("weft.study.commands.simulate:simulate", task.parameters, task.inputs)
+        task = Task(simulate, task.parameters, task.inputs)
         result = RunResult({"makespan_ns": 12.5}, {"jobs": pl.DataFrame({"rank": [1]})})
         opened.add(task, packed_of(result), wall_s=1.0, memory_bytes=1)
     assert main(["store", "show", str(store), task.key[:10]]) == 0

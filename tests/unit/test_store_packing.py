@@ -18,7 +18,8 @@ from tests.stores import about, add_runs, packed_of, task_of
 from weft.cli.entry import main
 from weft.core.errors import InputError
 from weft.runs.packing import pack, pull
-from weft.runs.store import Member, Store, StoredRun
+from weft.runs.rows import Member, StoredRun
+from weft.runs.store import Store
 from weft.runs.task import RunResult
 from weft.runs.upkeep import check
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.stores import add_runs, packed_of, task_of
+from tests.stores import add_runs, packed_of, square, task_of
 
 from weft.cli.entry import main
 from weft.core.errors import InputError
 from weft.runs.execute import Progress, execute
 from weft.runs.executors import InProcess, Limits
-from weft.runs.store import Store, StoreError, writer
+from weft.runs.rows import StoredRun, StoreError
+from weft.runs.store import Store, writer
 from weft.runs.task import Packed, RunResult, Task
 from weft.runs.upkeep import check, computed_again, removable, sample
+from weft.study import command_registry
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -168,10 +170,11 @@ def test_a_store_that_is_written_to_is_not_pruned(
 
 
 def test_equal_results_are_no_difference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_runs(tmp_path, range(4))
     before = files(tmp_path)
+    monkeypatch.setattr(command_registry, "run_function", lambda name, parameters: square)
     assert main(["store", "check", str(tmp_path), "--rerun", "2", "--workers", "1"]) == 0
     assert "computed 2 runs again: 0 would change" in capsys.readouterr().out
     assert files(tmp_path) == before
@@ -186,15 +189,22 @@ def cube(parameters: Mapping[str, Any], watch: Any) -> RunResult:
     return RunResult({"square": value * value * 1.5, "half": value / 2, "more": 1}, {"jobs": table})
 
 
+def sampled(store: Store, count: int, seed: int) -> dict[str, tuple[StoredRun, Task]]:
+    """Return runs whose function is another version of `square`."""
+    runs, unknown = sample(store, count, seed, lambda name, parameters: cube)
+    assert unknown == []
+    return runs
+
+
 def test_another_version_says_what_it_would_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keys = dict(zip(range(1, 4), add_runs(tmp_path, range(1, 4)), strict=True))
-    monkeypatch.setattr("tests.stores.square", cube)
+    monkeypatch.setattr(command_registry, "run_function", lambda name, parameters: cube)
     with Store(tmp_path) as store:
         done = {
             run.key: {each.name: each for each in differences}
-            for run, differences in computed_again(store, sample(store, 9, 0), InProcess())
+            for run, differences in computed_again(store, sampled(store, 9, 0), InProcess())
         }
     assert done.keys() == set(keys.values())
     assert list(done[keys[1]]) == ["square", "more"]
@@ -215,16 +225,16 @@ def test_a_sample_has_only_runs_that_can_be_repeated(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     gone = add_runs(folder, range(3), study=None, input=str(path))
     kept = add_runs(folder, range(5))
-    stopped = Task("tests.stores:square", {"value": 77})
+    stopped = Task(square, {"value": 77})
     with Store(folder, write=True) as store:
         result = packed_of(RunResult({}, {}, "stopped", "no"))
         store.add(stopped, result, wall_s=0, memory_bytes=0)
         path.write_text("2")
-        runs = sample(store, 100, 0)
-        assert {run.key for run in runs} == set(kept)
-        assert not {run.key for run in runs} & {*gone, stopped.key}
-        assert [run.key for run in sample(store, 2, 0)] == [run.key for run in runs[:2]]
-        assert [run.key for run in sample(store, 100, 1)] != [run.key for run in runs]
+        runs = list(sampled(store, 100, 0))
+        assert set(runs) == set(kept)
+        assert not set(runs) & {*gone, stopped.key}
+        assert list(sampled(store, 2, 0)) == runs[:2]
+        assert list(sampled(store, 100, 1)) != runs
 
 
 def test_a_store_that_cannot_be_opened_is_not_held(tmp_path: Path) -> None:
@@ -244,7 +254,7 @@ def test_an_error_of_the_display_is_no_result_of_a_run(tmp_path: Path) -> None:
     calls, kept = [0, 1], list[Packed]()
     with pytest.raises(BrokenPipeError):
         execute(
-            [Task(f"{__name__}:watched", {})], InProcess(), lambda *each: kept.append(each[1]),
+            [Task(watched, {})], InProcess(), lambda *each: kept.append(each[1]),
             Limits(), Progress("one", 1, 0), None, closed,
         )  # fmt: skip
     assert kept == []

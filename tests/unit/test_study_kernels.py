@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.kernel_runs import run
+
 from weft.runs.executors import Limits, LocalProcesses
 from weft.runs.task import Task
 
@@ -13,10 +15,7 @@ def test_one_worker_compiles_a_kernel_for_all(tmp_path: Path, monkeypatch) -> No
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "begun"
     folder.mkdir()
-    tasks = [
-        Task("tests.kernel_runs:run", {"folder": str(folder), "runs": 3, "number": number})
-        for number in range(3)
-    ]
+    tasks = [Task(run, {"folder": str(folder), "runs": 3, "number": number}) for number in range(3)]
     with LocalProcesses(3, Limits()) as workers:
         ends = list(workers.run(enumerate(tasks), lambda: None))
     found = [json.loads(ended.value.measures) for ended in ends]

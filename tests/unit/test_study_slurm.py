@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.stores import add_runs, packed_of, square, task_of
 from tests.study_kills import members, rows
-from tests.study_runs import quick_file, registered
+from tests.study_runs import quick, quick_file, registered
 
 from weft.cli import main
 from weft.core.errors import InputError
@@ -20,6 +20,7 @@ from weft.runs import shares
 from weft.runs.executors import InProcess, Limits
 from weft.runs.store import Store, record_of
 from weft.runs.task import Packed, Task
+from weft.study.command_registry import run_function
 
 #: Runs the tasks of an array at the same time, and a job as soon as those are done.
 SBATCH = f"""#!{sys.executable}
@@ -56,7 +57,10 @@ def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "sbatch").write_text(SBATCH.replace("{log}", str(log)))
     (folder / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
+    # The commands that the scripts start know the command ``quick``, too.
+    (folder / "sitecustomize.py").write_text("from tests.study_runs import register\nregister()\n")
+    here = f"{folder}{os.pathsep}{Path(__file__).parents[2]}"
+    monkeypatch.setenv("PYTHONPATH", here, prepend=os.pathsep)
     return log
 
 
@@ -167,7 +171,7 @@ def test_a_collection_is_not_whole_while_results_are_of_another_version(
 def test_a_plan_keeps_any_text(tmp_path: Path) -> None:
     task = task_of(3, name="a\u2028b\x85c")
     folder = shares.write_plan(tmp_path, "one", [task], Limits(), 1)
-    (read,) = shares.read_share(folder, 0).tasks
+    (read,) = shares.read_share(folder, 0, lambda name, parameters: square).tasks
     assert (read.parameters, read.key) == (task.parameters, task.key)
 
 
@@ -191,7 +195,7 @@ def test_a_collection_that_is_killed_at_any_line_loses_nothing(
     main(["study", str(file), "--sbatch", "--array", "1"])
     store = file.with_suffix(".study")
     shares.perform_share(
-        shares.read_share(store / "jobs" / "1", 0), InProcess(), lambda progress: None
+        shares.read_share(store / "jobs" / "1", 0, run_function), InProcess(), lambda progress: None
     )
     step, kills = 1, 0
     while killed_at(step, lambda: collected(store)):
@@ -237,7 +241,7 @@ def test_damaged_results_are_reported_and_computed_again(
 ) -> None:
     main(["study", str(file), "--sbatch", "--array", "1"])
     store = file.with_suffix(".study")
-    share = shares.read_share(store / "jobs" / "1", 0)
+    share = shares.read_share(store / "jobs" / "1", 0, run_function)
     shares.perform_share(share, InProcess(), lambda progress: None)
     short, changed, renamed, empty, *_ = shares.waiting_results(store)
     short.write_bytes(short.read_bytes()[:-1])
@@ -255,21 +259,21 @@ def test_damaged_results_are_reported_and_computed_again(
 
 
 def test_a_plan_of_another_version_is_refused(file: Path, tmp_path: Path, monkeypatch) -> None:
-    task = Task("tests.study_runs:quick", {"number": 1, "seconds": 0.0})
+    task = Task(quick, {"number": 1, "seconds": 0.0})
     folder = shares.write_plan(tmp_path, "many", [task] * 3, Limits(seconds=2.5), 2)
-    share = shares.read_share(folder, 1)
+    share = shares.read_share(folder, 1, run_function)
     assert (share.tasks, share.limits, share.store) == ([task], Limits(seconds=2.5), tmp_path)
     with pytest.raises(InputError, match="has the shares 0 to 1, but not 2"):
-        shares.read_share(folder, 2)
+        shares.read_share(folder, 2, run_function)
     plan = folder / shares.PLAN
     text = plan.read_text()
     plan.write_text(text[: text.rindex("[")])
     with pytest.raises(InputError, match="is not a whole plan"):
-        shares.read_share(folder, 0)
+        shares.read_share(folder, 0, run_function)
     plan.write_text(text)
     monkeypatch.setattr(shares, "build", lambda: "9.9.9+0")
     with pytest.raises(InputError, match=r"was made by weft .*, but this is 9\.9\.9"):
-        shares.read_share(folder, 0)
+        shares.read_share(folder, 0, run_function)
 
 
 @pytest.mark.parametrize(

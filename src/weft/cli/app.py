@@ -15,7 +15,7 @@ import cyclopts
 from weft import __version__
 from weft.cli.machine_output import FLAGS, output_by, split_flags
 from weft.cli.mistakes import attached, explained
-from weft.cli.output import printable_output
+from weft.cli.output import plain, printable_output
 from weft.core.errors import WeftError
 from weft.core.signals import ended_by, stoppable
 
@@ -207,7 +207,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _fail(text: str) -> int:
-    print(f"weft: error: {text}", file=sys.stderr)
+    print(f"weft: error: {plain(text)}", file=sys.stderr)
     return BAD_INPUT
 
 

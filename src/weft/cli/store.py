@@ -18,7 +18,8 @@ from weft.cli.whole import Whole
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
 from weft.runs.listing import ListedRun, list_runs, list_studies, named_run
-from weft.runs.store import Store, StoredRun
+from weft.runs.rows import StoredRun
+from weft.runs.store import Store
 
 #: Exit status if something is wrong with a store, or was not taken.
 NOT_WHOLE = 1
@@ -306,7 +307,13 @@ def check_command(
         for line in found.faults:
             print(f"wrong: {line}")
         differences = []
-        runs = sample(opened, rerun, seed) if rerun else []
+        runs: Mapping[str, Any] = {}
+        if rerun:
+            from weft.study.command_registry import run_function
+
+            runs, unknown = sample(opened, rerun, seed, run_function)
+            for line in unknown:
+                print(f"note: not computed again: {line}")
         if runs:
             from weft.cli.common import announced_compile
             from weft.core.pool import cores
@@ -321,17 +328,17 @@ def check_command(
             computed_again=len(runs), differences=differences,
         )  # fmt: skip
     if rerun:
-        _show_differences(runs, differences)
+        _show_differences(len(runs), differences)
     if not found.faults and not differences:
         print("nothing is wrong")
         return 0
     return NOT_WHOLE
 
 
-def _show_differences(runs: Sequence[StoredRun], differences: Sequence[Any]) -> None:
+def _show_differences(runs: int, differences: Sequence[Any]) -> None:
     """Print which measures would change, and by how much."""
     changed = len({each.key for each in differences})
-    print(f"computed {count_text(len(runs), 'run')} again: {changed:,} would change")
+    print(f"computed {count_text(runs, 'run')} again: {changed:,} would change")
     by_name: dict[str, list[Any]] = {}
     for each in differences:
         by_name.setdefault(each.name, []).append(each)

@@ -28,6 +28,7 @@ from weft.runs import shares, slurm
 from weft.runs.execute import Progress, counts
 from weft.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalProcesses
 from weft.runs.store import INDEX, Store
+from weft.study.command_registry import run_function
 from weft.study.data import study_data
 from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
@@ -238,7 +239,7 @@ def _collect(store: Store) -> int:
 
 def _compute_share(folder: Path, number: int, workers: int | None) -> int:
     """Compute a share of the plan in a folder."""
-    share = shares.read_share(folder, number)
+    share = shares.read_share(folder, number, run_function)
     executor = _local(workers, share.limits, len(share.tasks))
     with announced_compile(), Display() as display:
         progress = shares.perform_share(share, executor, display.update)

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from weft.cli.machine_output import given
+from weft.cli.output import plain
 from weft.core.counts import count_text
 from weft.core.words import clock_text
 from weft.runs.execute import Progress
@@ -27,6 +28,11 @@ LINE_S = 10.0
 LOOK_S = 0.5
 #: Seconds without an update after which a job is reported.
 SILENT_S = 120.0
+#: Types of the parts of a progress that are shown.
+_FORM = {
+    "ended": bool, "text": str, "runs": int, "stored": int, "done": dict, "process": int,
+    "host": str, "rate": float | int | None, "written_s": float,
+}  # fmt: skip
 
 
 class Display:
@@ -77,7 +83,7 @@ class Display:
             )  # fmt: skip
             self._bar.add_task("", total=runs)
             self._bar.start()
-        self._bar.update(self._bar.task_ids[0], description=text, completed=done, total=runs)
+        self._bar.update(self._bar.task_ids[0], description=plain(text), completed=done, total=runs)
 
 
 def spent_text(progress: Progress) -> str:
@@ -173,9 +179,11 @@ def _read(file: Path) -> Mapping[str, Any] | None:
     """Return a progress that another process has written; None if there is none."""
     try:
         state: Mapping[str, Any] = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+        whole = all(isinstance(state[key], kind) for key, kind in _FORM.items())
+        whole = whole and all(isinstance(each, int) for each in state["done"].values())
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
-    return state
+    return state if whole else None
 
 
 def _done(state: Mapping[str, Any]) -> int:

@@ -6,10 +6,11 @@ import textwrap
 
 import polars as pl
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as without_markup
 from rich.table import Table
 
 from weft.cli.machine_output import emit
+from weft.cli.output import plain
 from weft.report.study_summary import Summary
 from weft.report.study_text import (
     answers,
@@ -26,6 +27,11 @@ from weft.report.study_text import (
 MOST_ROWS = 40
 #: Number of characters of a reason that are printed; the page and the files have all of them.
 MOST_LETTERS = 160
+
+
+def escape(text: str) -> str:
+    """Return a text of a store as Rich prints it: without markup and control characters."""
+    return without_markup(plain(text))
 
 
 def show_study(made: Summary, out: Console) -> None:

@@ -225,9 +225,6 @@ class Workers:
         Number of processes.
     limit_s, limit_bytes
         Time and resident memory after which a task is ended with its process; None for no limit.
-    prepare
-        Function of a module that prepares a process for a task, such as by imports; it does not
-        count as time of the first task of a process.
     """
 
     def __init__(
@@ -238,11 +235,10 @@ class Workers:
         *,
         limit_s: float | None = None,
         limit_bytes: int | None = None,
-        prepare: Callable[[Any], None] | None = None,
     ) -> None:
         # Spawned, not forked: polars and numba keep threads that a fork would leave locked.
         self._context = multiprocessing.get_context("spawn")
-        self._packed = pickle.dumps((run, shared, prepare), pickle.HIGHEST_PROTOCOL)
+        self._packed = pickle.dumps((run, shared), pickle.HIGHEST_PROTOCOL)
         self._processes = processes
         self._limit_s, self._limit_bytes = limit_s, limit_bytes
         self._workers: list[_Worker] = []
@@ -546,7 +542,7 @@ def _serve(
     if os.getppid() != parent:
         os._exit(1)
     warnings.simplefilter("ignore", PluginWarning)  # the main process has shown it
-    run, shared, prepare = pickle.loads(packed)
+    run, shared = pickle.loads(packed)
     looked = 0.0
     active = terminated = ready = False
 
@@ -571,11 +567,9 @@ def _serve(
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
         while not terminated:
-            number, task = pickle.loads(connection.recv_bytes())
+            number, task = pickle.loads(connection.recv_bytes())  # imports what it needs
             active = True
             if not ready:
-                if prepare is not None:
-                    prepare(task)
                 connection.send(("ready", -1, None, 0.0, 0))
                 ready = True
             if last.poll():

@@ -10,18 +10,31 @@ A study is added by a file with one function::
 Its parameters are the options of the study, but for `results`, which computes all runs of the study
 and may keep them in a store (`weft.runs.typed.Results`). If `out` is given, the function writes
 figures and tables to that folder, and the result lists the files. On a KeyboardInterrupt the
-function returns the results so far, or raises the interrupt if there are none.
+function returns the results so far, or raises the interrupt if there are none. Functions that
+perform its runs are marked with `paper_run`: stores name them, and nothing else is called by name.
 `weft.papers.reported_study.ReportedStudy` makes text and files from parts, tables and figures.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from weft.core.registry import Registry
+from weft.runs.task import function_name
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 paper = Registry("paper", "weft.papers", "weft.papers", pipeline=("results",))
+#: Name -> function that performs runs; all are there once `paper` is loaded.
+paper_runs: dict[str, Callable[..., Any]] = {}
+
+
+def paper_run(function: F) -> F:
+    """Register a function that performs runs of a study."""
+    paper_runs[function_name(function)] = function
+    return function
 
 
 class Study(Protocol):

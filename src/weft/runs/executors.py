@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 
 from weft.core.errors import InputError
 from weft.core.pool import TRIES, Ended, Stopped, Workers, measured
-from weft.runs.task import Packed, Task, perform, prepare
+from weft.runs.task import Packed, Task, perform
 from weft.runs.versions import build
 
 #: Seconds between two ticks while Dask computes, and between two questions whether it has workers.
@@ -124,10 +124,7 @@ class LocalProcesses(Workers):
     """Runs in worker processes of this machine."""
 
     def __init__(self, processes: int, limits: Limits) -> None:
-        super().__init__(
-            perform, None, processes, limit_s=limits.seconds, limit_bytes=limits.bytes,
-            prepare=prepare,
-        )  # fmt: skip
+        super().__init__(perform, None, processes, limit_s=limits.seconds, limit_bytes=limits.bytes)
         self.width = processes
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 from weft.core.errors import InputError
-from weft.runs.store import Store, StoredRun
+from weft.runs.rows import StoredRun
+from weft.runs.store import Store
 from weft.runs.task import Status
 
 #: Status of a run of a study that the store does not have.
@@ -165,7 +166,7 @@ def list_runs(
             [name],
         )
     points: dict[str, dict[str, str]] = {}
-    runs = [_listed(row, points) for row in rows]
+    runs = [_listed(store, row, points) for row in rows]
     shown = about["measures"] or _first_measures(runs)
     if sort is not None and sort not in (*_COLUMNS, *axes, *shown):
         shown = [*shown, sort]
@@ -228,7 +229,7 @@ def named_run(store: Store, name: str, study: str | None = None) -> tuple[str, S
                 f"the study {chosen!r} has no run {name}; expected 1 to {count:,}",
                 file=store.folder,
             )
-        key: str = rows[0][0]
+        key: str = store.checked("key", rows[0][0])
     else:
         key = _whole_key(store, name)
     run = store.run(key)
@@ -292,7 +293,8 @@ def list_studies(store: Store) -> tuple[list[ListedStudy], int]:
         f"SELECT m.study, {_STATUS}, count(*) FROM members m "
         "LEFT JOIN runs r ON r.key = m.key GROUP BY 1, 2"
     ):
-        counts.setdefault(study, {})[status] = count
+        known = status if status == NOT_RUN else store.checked("status", status)
+        counts.setdefault(study, {})[known] = count
     rows = store.query("SELECT name, about, changed_s FROM studies ORDER BY changed_s")
     ((alone,),) = store.query(
         "SELECT count(*) FROM runs WHERE NOT EXISTS "
@@ -300,11 +302,11 @@ def list_studies(store: Store) -> tuple[list[ListedStudy], int]:
     )
     listed = []
     for name, text, changed_s in rows:
-        about, statuses = json.loads(text), counts.get(name, {})
+        about, statuses = store.checked("about", text), counts.get(name, {})
         listed.append(
             ListedStudy(
-                name, about["title"], about["command"], about["file"], sum(statuses.values()),
-                statuses, changed_s,
+                store.checked("study", name), about["title"], about["command"], about["file"],
+                sum(statuses.values()), statuses, store.checked("changed_s", changed_s),
             )
         )  # fmt: skip
     return listed, alone
@@ -373,7 +375,9 @@ def _order(
         [study, _path(sort)],
     ):
         some = store.query(f"SELECT r.measures {of_study} LIMIT 1000", [study])
-        names = dict.fromkeys(name for (text,) in some for name in json.loads(text))
+        names = dict.fromkeys(
+            name for (text,) in some for name in store.checked("measures", text)
+        )  # fmt: skip
         raise _unknown(store, "column", sort, [*_COLUMNS, *axes, *names])
     return "json_extract(r.measures, ?)", [_path(sort)]
 
@@ -388,12 +392,25 @@ def _first_measures(runs: Iterable[ListedRun]) -> list[str]:
     return list(found)[:_MAIN]
 
 
-def _listed(row: Sequence[Any], points: dict[str, dict[str, str]]) -> ListedRun:
-    *columns, text, reason, measures = row
-    point = points.get(text)  # repetitions have the same
-    if point is None:
-        point = points[text] = json.loads(text)
-    return ListedRun._make([*columns, point, reason or "", json.loads(measures or "{}")])
+#: Name of a field of a listed run -> that of its column, if another.
+_COLUMN_OF = {"run": "number", "version": "build"}
+
+
+def _listed(store: Store, row: Sequence[Any], points: dict[str, dict[str, str]]) -> ListedRun:
+    values: dict[str, Any] = dict(zip(_FIELDS, row, strict=True))
+    text = values["point"]
+    if text not in points:  # repetitions have the same
+        points[text] = store.checked("point", text)
+    values["point"] = points[text]
+    of = str(values["key"])[:8]
+    if values["status"] != NOT_RUN:
+        names = values.keys() - {"point"}
+    else:
+        names = {"run", "key", "seed"}
+        values |= {"reason": "", "measures": {}}
+    for name in names:
+        values[name] = store.checked(_COLUMN_OF.get(name, name), values[name], of)
+    return ListedRun(**values)
 
 
 def _unknown(

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import sqlite3
 import tarfile
@@ -20,15 +19,13 @@ from typing import Any
 
 from weft.core.errors import InputError
 from weft.core.files import written_aside
-from weft.runs.store import INDEX, TABLES, Brief, Store, StoreError
+from weft.runs.rows import Brief, StoreError
+from weft.runs.store import INDEX, TABLES, Store
 from weft.runs.task import SETTLED
 
 #: Function from the key of a run and the name, size and hash of a table to its contents; None if
 #: the table is missing or damaged.
 Reader = Callable[[str, str, int, str], bytes | None]
-
-#: Name and hash of a table.
-_TABLE = re.compile(r"[\w-]+\.[0-9a-f]{64}")
 
 
 @dataclass
@@ -190,9 +187,19 @@ def pull(store: Store, source: Path, *, replace: bool = False) -> Pulled:
     """
     done = Pulled()
     with _opened(store, source) as (other, read):
+        # Pages of a damaged index could be read without end.
+        if (found := other.query("PRAGMA quick_check(1)")) != [("ok",)]:
+            raise StoreError(f"the index is damaged: {found[0][0]}", file=source)
+        studies = [
+            (
+                other.checked("study", name), other.checked("about", about), other.members(name),
+                other.checked("changed_s", changed_s),
+            )
+            for name, about, changed_s in other.query("SELECT name, about, changed_s FROM studies")
+        ]  # fmt: skip
         mine = store.briefs()
         for row in other.rows():
-            key, about = row["key"], _checked(row, source)
+            key, about = row["key"], json.loads(row["tables"])
             tables = {name: read(key, name, size, digest) for name, (size, digest) in about.items()}
             whole = {name: data for name, data in tables.items() if data is not None}
             if len(whole) < len(tables):
@@ -215,26 +222,16 @@ def pull(store: Store, source: Path, *, replace: bool = False) -> Pulled:
                 done.kept.append(key)
                 continue
             store.insert(row, whole)
-        for name, about, changed_s in other.query("SELECT name, about, changed_s FROM studies"):
-            members = other.members(name)
+        for name, about, members, changed_s in studies:
             if (present := store.studies().get(name)) is not None:
-                if store.members(name) == members and present == json.loads(about):
+                if store.members(name) == members and present == about:
                     continue
                 if not replace:
                     done.kept_studies.append(name)
                     continue
-            store.set_study(name, json.loads(about), members, changed_s)
+            store.set_study(name, about, members, changed_s)
             done.studies.append(name)
     return done
-
-
-def _checked(row: Mapping[str, Any], source: Path) -> dict[str, tuple[int, str]]:
-    """Return size and hash of each table of a row; no name may lead out of the folder of tables."""
-    about: dict[str, tuple[int, str]] = json.loads(row["tables"])
-    names = [row["key"], *(f"{name}.{digest}" for name, (_, digest) in about.items())]
-    if not re.fullmatch("[0-9a-f]{32}", names[0]) or not all(map(_TABLE.fullmatch, names[1:])):
-        raise StoreError(f"the index is damaged: run {row['key']!r}", file=source)
-    return about
 
 
 def _equal(store: Store, row: Mapping[str, Any], tables: Mapping[str, bytes]) -> bool:
@@ -265,8 +262,8 @@ def _opened(store: Store, source: Path) -> Iterator[tuple[Store, Reader]]:
             yield other, _of_folder(other)
             return
         try:
-            archive = stack.enter_context(tarfile.open(source))
-            entries = {entry.name: entry for entry in archive if entry.isreg()}
+            archive = stack.enter_context(tarfile.open(source, "r:"))
+            entries = {each.name: each for each in archive if each.isreg() and not each.issparse()}
             data = archive.extractfile(entries[INDEX])
             assert data is not None
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-")))
@@ -284,8 +281,9 @@ def _opened(store: Store, source: Path) -> Iterator[tuple[Store, Reader]]:
 
 def _of_folder(store: Store) -> Reader:
     def read(key: str, name: str, size: int, digest: str) -> bytes | None:
+        path = store.table_path(key, name, digest)
         try:
-            data = store.table_path(key, name, digest).read_bytes()
+            data = path.read_bytes() if path.is_file() and path.stat().st_size == size else b""
         except OSError:
             return None
         return data if _is_whole(data, size, digest) else None
@@ -296,7 +294,7 @@ def _of_folder(store: Store) -> Reader:
 def _of_archive(archive: tarfile.TarFile, entries: Mapping[str, tarfile.TarInfo]) -> Reader:
     def read(key: str, name: str, size: int, digest: str) -> bytes | None:
         entry = entries.get(f"{TABLES}/{key[:2]}/{key}.{name}.{digest[:8]}.parquet")
-        stream = None if entry is None else archive.extractfile(entry)
+        stream = None if entry is None or entry.size != size else archive.extractfile(entry)
         data = b"" if stream is None else stream.read()
         return data if _is_whole(data, size, digest) else None
 

@@ -21,8 +21,9 @@ from weft.core.errors import InputError
 from weft.core.files import make_folder, read_text, write_bytes, write_text
 from weft.runs.execute import Progress, execute
 from weft.runs.executors import Executor, Limits
-from weft.runs.store import COLUMNS, INCOMING, Brief, Store, StoreError, record_of
-from weft.runs.task import SETTLED, Packed, Task
+from weft.runs.rows import COLUMNS, Brief, StoreError, is_texts, run_of
+from weft.runs.store import INCOMING, Store, record_of
+from weft.runs.task import SETTLED, Packed, Registered, Task
 from weft.runs.versions import build
 
 #: Folder of a store with a folder for each plan, and names inside that.
@@ -102,13 +103,23 @@ def write_plan(store: Path, study: str, tasks: Sequence[Task], limits: Limits, s
     return folder
 
 
-def read_share(folder: Path, number: int) -> Share:
+def read_share(folder: Path, number: int, registered: Registered) -> Share:
     """Return a share of the plan in a folder.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    number
+        Number of the share.
+    registered
+        Function that returns the registered function of a run.
 
     Raises
     ------
     InputError
-        If there is no plan, it was made by another version of weft, or has no such share.
+        If there is no plan, it was made by another version of weft, has no such share, or names a
+        function that is not registered.
     """
     path = folder.resolve() / PLAN
     head_line, *lines = read_text(path).removesuffix("\n").split("\n")
@@ -116,8 +127,10 @@ def read_share(folder: Path, number: int) -> Share:
         head = json.loads(head_line)
         made_by, shares, runs = head["build"], head["shares"], head["runs"]
         known = head["format"] == FORMAT and runs == len(lines)
-        limits = Limits(**head["limits"])
-    except (ValueError, KeyError, TypeError):
+        limits, study = Limits(**head["limits"]), str(head["study"])
+        known = known and isinstance(shares, int) and shares > 0 and isinstance(made_by, str)
+        known = known and all(isinstance(each, int | float) for each in head["limits"].values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         known = False
     if not known:
         raise InputError("is not a whole plan of runs of weft", file=path)
@@ -129,8 +142,20 @@ def read_share(folder: Path, number: int) -> Share:
         )
     if not 0 <= number < shares:
         raise InputError(f"has the shares 0 to {shares - 1}, but not {number}", file=path)
-    tasks = [Task(*json.loads(line)) for line in lines[number::shares]]
-    return Share(head["study"], number, tasks, limits, path.parent)
+    tasks = []
+    for at in range(number, runs, shares):
+        try:
+            function, parameters, inputs = json.loads(lines[at])
+            whole = isinstance(parameters, dict) and is_texts(inputs)
+        except (ValueError, TypeError, RecursionError):
+            whole = False
+        if not whole:
+            raise InputError("is not a run of weft", file=path, line=at + 2)
+        try:
+            tasks.append(Task(registered(function, parameters), parameters, inputs))
+        except InputError as error:
+            raise InputError(error.message, file=path, line=at + 2) from None
+    return Share(study, number, tasks, limits, path.parent)
 
 
 def perform_share(share: Share, executor: Executor, watch: Callable[[Progress], None]) -> Progress:
@@ -198,7 +223,8 @@ def read_result(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     try:
         line, newline, data = path.read_bytes().partition(b"\n")
         record = json.loads(line)
-        whole = bool(newline) and set(COLUMNS) <= set(record) and record["key"] == path.stem
+        whole = bool(newline) and record["key"] == path.stem
+        run_of([record[name] for name in COLUMNS], path)
         tables, at = {}, 0
         for name, (size, digest) in json.loads(record["tables"]).items() if whole else ():
             tables[name] = data[at : at + size]
@@ -207,8 +233,10 @@ def read_result(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         whole = whole and at == len(data)
     except OSError as error:
         raise StoreError(f"cannot be read: {error.strerror}", file=path) from None
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         whole = False
+    except StoreError as error:
+        raise InputError(f"is not a whole result of a run: {error.message}", file=path) from None
     if not whole:
         raise InputError("is not a whole result of a run", file=path)
     return record, tables

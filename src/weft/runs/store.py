@@ -19,12 +19,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from weft.core.errors import InputError
 from weft.core.files import write_bytes
+from weft.runs.rows import COLUMNS, Brief, Member, StoredRun, StoreError, checked, run_of
 from weft.runs.task import Packed, Task, contents
 from weft.runs.versions import build, libraries
 
@@ -43,8 +44,8 @@ INDEX, LOCK, TABLES, INCOMING, PROGRESS = (
 )
 #: Names of tables, and of files that a killed process had not renamed.
 _WRITTEN = re.compile(r"[0-9a-f]{32}\.[\w-]+\.[0-9a-f]{8}\.parquet|\..+\.\d+-[0-9a-f]{8}\.tmp")
-#: Bytes of the index that readers map into memory.
-_MAPPED_BYTES = 1 << 32
+#: Bytes of the index that readers map into memory, and of the longest value that it has.
+_MAPPED_BYTES, _LONGEST_BYTES = 1 << 32, 64 << 20
 #: Keys of runs in one query.
 _MANY = 500
 #: Seconds to wait for the lock.
@@ -71,104 +72,22 @@ CREATE INDEX members_of_key ON members (key);
 """
 
 
-class StoreError(InputError):
-    """The store cannot be read or written; what was stored before is unchanged."""
+#: Query of all that an index has besides rows.
+_CONTENTS = "SELECT type, name, sql FROM sqlite_master"
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """A run of the store.
-
-    Parameters
-    ----------
-    key
-        As `weft.runs.task.Task.key`.
-    function, parameters, inputs
-        As in `weft.runs.task.Task`.
-    status, reason, measures, details
-        As in `weft.runs.task.Packed`, with the measures as a mapping.
-    tables
-        Name of a table -> size of its file in bytes, and hash of its contents.
-    wall_s, memory_bytes
-        Wall time, and peak of the resident memory of the process that performed the run.
-    limits
-        Limits of the run that were in force: ``seconds``, ``bytes``.
-    build, libraries
-        As in `weft.runs.versions`.
-    host, ended_s
-        Name of the machine, and time of the end in seconds since 1970.
-    """
-
-    key: str
-    function: str
-    parameters: Mapping[str, Any]
-    inputs: Mapping[str, str]
-    status: str
-    reason: str
-    measures: Mapping[str, Any]
-    tables: Mapping[str, tuple[int, str]]
-    wall_s: float
-    memory_bytes: int
-    limits: Mapping[str, float]
-    build: str
-    libraries: Mapping[str, str]
-    host: str
-    ended_s: float
-    details: str
+@cache
+def _own_contents() -> set[tuple[str, str, str | None]]:
+    """Return what the index of a store has."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as index:
+        index.executescript(_SCHEMA)
+        return set(index.execute(_CONTENTS))
 
 
-#: Columns of the index of runs.
-COLUMNS = tuple(StoredRun.__dataclass_fields__)
-_JSON = frozenset({"parameters", "inputs", "measures", "tables", "limits", "libraries"})
-
-
-def _run_of(row: Sequence[Any]) -> StoredRun:
-    values = {
-        name: json.loads(value) if name in _JSON else value
-        for name, value in zip(COLUMNS, row, strict=True)
-    }
-    values["tables"] = {name: tuple(about) for name, about in values["tables"].items()}
-    return StoredRun(**values)
-
-
-@dataclass(frozen=True)
-class Member:
-    """A run of a study.
-
-    Parameters
-    ----------
-    number
-        Number in the study, from 1.
-    key
-        Key of the run.
-    seed
-        Seed of the repetition; None if there is none.
-    point
-        Axis -> value as text.
-    """
-
-    number: int
-    key: str
-    seed: int | None
-    point: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Brief:
-    """Short form of a stored run: all that decides whether it has to be computed again.
-
-    Parameters
-    ----------
-    status, build, wall_s, memory_bytes, limits, tables
-        As in `StoredRun`.
-    """
-
-    status: str
-    build: str
-    wall_s: float
-    memory_bytes: int
-    limits: Mapping[str, float] = field(default_factory=dict)
-    tables: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+def _bound(connection: sqlite3.Connection) -> None:
+    """Limit what the contents of an index can do, since it may come from anyone."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+    connection.execute("PRAGMA trusted_schema = OFF")
 
 
 def writer(folder: str | Path) -> str:
@@ -213,6 +132,10 @@ class Store:
             index = self.folder / INDEX
             if not index.is_file():
                 raise StoreError("is not a store of weft: it has no index.sqlite", file=self.folder)
+            for name in (f"{INDEX}-wal", f"{INDEX}-shm", f"{INDEX}-journal"):
+                path = self.folder / name
+                if path.exists() and not path.is_file():  # SQLite would wait for a pipe
+                    raise StoreError("is not a regular file", file=path)
             with self._explained():
                 self._index = self._connect(index)
                 self._prepare()
@@ -270,12 +193,14 @@ class Store:
     def _connect(self, index: Path) -> sqlite3.Connection:
         if self._writes:
             connection = sqlite3.connect(index, timeout=30.0, isolation_level=None)
+            _bound(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             return connection
         address = index.absolute().as_uri() + "?mode=ro"
         if not os.access(self.folder, os.W_OK) and not index.with_name(INDEX + "-wal").exists():
             address += "&immutable=1"  # SQLite cannot create its shared memory here
         connection = sqlite3.connect(address, uri=True, timeout=30.0, isolation_level=None)
+        _bound(connection)
         # Lists of runs take half the time; their intermediate tables are never on the disk.
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -289,11 +214,18 @@ class Store:
                 f"reads format {FORMAT}",
                 file=self.folder,
             )
+        found = set(self._index.execute(_CONTENTS))
         if version == 0:
-            names = self._index.execute("SELECT name FROM sqlite_master").fetchall()
-            if names or not self._writes:
+            if found or not self._writes:
                 raise StoreError("is not a store of weft", file=self.folder)
             self._index.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;")
+        elif found != _own_contents():
+            # A view may have no end, and a trigger changes what is written.
+            kind, name, _ = min(found ^ _own_contents(), key=str)
+            raise StoreError(
+                f"is not a store as weft makes it: wrong {kind} {name} in index.sqlite",
+                file=self.folder,
+            )
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -410,8 +342,9 @@ class Store:
         path = self.table_path(key, name, known[key].tables[name][1])
         try:
             return pl.read_parquet(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise StoreError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise StoreError(f"cannot be read: {reason}", file=path) from None
 
     def run(self, key: str) -> StoredRun | None:
         """Return a run, or None if there is none with this key."""
@@ -420,20 +353,29 @@ class Store:
     def runs(self, keys: Iterable[str] | None = None) -> Iterator[StoredRun]:
         """Yield the runs with these keys, or all, in the order of the keys."""
         for row in self._select(", ".join(COLUMNS), keys):
-            yield _run_of(row)
+            yield run_of(row, self.folder)
 
     def rows(self, keys: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
         """Yield the rows of the runs with these keys, or of all, as `insert` takes them."""
         for row in self._select(", ".join(COLUMNS), keys):
+            run_of(row, self.folder)  # checks it
             yield dict(zip(COLUMNS, row, strict=True))
 
     def briefs(self, keys: Iterable[str] | None = None) -> dict[str, Brief]:
         """Return key -> short form of the runs with these keys, or of all."""
-        columns = "key, status, build, wall_s, memory_bytes, limits, tables"
-        return {
-            key: Brief(status, build, wall_s, memory, json.loads(limits), json.loads(tables))
-            for key, status, build, wall_s, memory, limits, tables in self._select(columns, keys)
-        }
+        columns = ("key", *Brief.__dataclass_fields__)
+        found = {}
+        for row in self._select(", ".join(columns), keys):
+            key, *values = (
+                self.checked(name, value, str(row[0])[:8])
+                for name, value in zip(columns, row, strict=True)
+            )
+            found[key] = Brief(*values)
+        return found
+
+    def checked(self, column: str, value: Any, key: str = "") -> Any:
+        """Return a value of a column as `weft.runs.rows.checked`; `key` is of its run."""
+        return checked(column, value, self.folder, key and f"run {key}")
 
     def _select(self, columns: str, keys: Iterable[str] | None) -> Iterator[Sequence[Any]]:
         with self._explained():
@@ -510,14 +452,17 @@ class Store:
     def studies(self) -> dict[str, dict[str, Any]]:
         """Return name -> description of the studies, in the order of their last change."""
         rows = self.query("SELECT name, about FROM studies ORDER BY changed_s")
-        return {name: json.loads(about) for name, about in rows}
+        return {
+            self.checked("study", name): self.checked("about", about) for name, about in rows
+        }  # fmt: skip
 
     def members(self, study: str) -> list[Member]:
         """Return the runs of a study, in order."""
         rows = self.query(
             "SELECT number, key, seed, point FROM members WHERE study = ? ORDER BY number", [study]
         )
-        return [Member(number, key, seed, json.loads(point)) for number, key, seed, point in rows]
+        names = Member.__dataclass_fields__
+        return [Member(*map(self.checked, names, row)) for row in rows]
 
     # -- checks ------------------------------------------------------------------------------
 
@@ -537,6 +482,8 @@ class Store:
             for (text,) in self._index.execute("PRAGMA integrity_check"):
                 if text != "ok":
                     yield f"index: {text}"
+        for _ in self.runs():
+            pass  # each value is checked
         for key, run in self.briefs().items():
             for name, reason in self.wrong_tables(key, run).items():
                 yield f"run {key}: table {name} {reason}"

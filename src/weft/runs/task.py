@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import json
 import math
 import os
 import platform
+import stat
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,8 +60,17 @@ class RunResult:
     reason: str = ""
 
 
-#: Function of a module that performs a run from its parameters; see `weft.core.pool.RunTask`.
+#: Function of a module that performs a run from its parameters, or a partial of one; see
+#: `weft.core.pool.RunTask`.
 RunFunction = Callable[[Mapping[str, Any], Callable[[Any], None]], RunResult]
+#: Function that returns the registered function of a name, for parameters that a file gives.
+Registered = Callable[[str, Mapping[str, Any]], RunFunction]
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return a function of a module as ``module:name``."""
+    whole = function.func if isinstance(function, partial) else function
+    return f"{whole.__module__}:{whole.__name__}"
 
 
 @dataclass(frozen=True)
@@ -71,8 +79,8 @@ class Task:
 
     Parameters
     ----------
-    function
-        The function as ``module:name``; see `RunFunction`.
+    perform
+        The function. A name in a file becomes a function only by a registry, never by an import.
     parameters
         Its parameters, as values of JSON. Together with the contents of the files that they name,
         they determine the result.
@@ -80,17 +88,24 @@ class Task:
         Path of each file or folder that the parameters name -> hash of its contents.
     """
 
-    function: str
+    perform: RunFunction
     parameters: Mapping[str, Any]
     inputs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: str, parameters: Mapping[str, Any], inputs: Inputs | None = None) -> Task:
+    def of(
+        cls, perform: RunFunction, parameters: Mapping[str, Any], inputs: Inputs | None = None
+    ) -> Task:
         """Return a run, with the hashes of the files that its parameters name.
 
         Tasks that are made with the same `inputs` read each file once.
         """
-        return cls(function, parameters, (inputs or Inputs()).of(parameters))
+        return cls(perform, parameters, (inputs or Inputs()).of(parameters))
+
+    @property
+    def function(self) -> str:
+        """Name of the function, as ``module:name``."""
+        return function_name(self.perform)
 
     @cached_property
     def key(self) -> str:
@@ -188,6 +203,8 @@ def contents(path: str) -> str:
 
 def _of_file(path: str) -> str:
     about = os.stat(path)
+    if not stat.S_ISREG(about.st_mode):  # such as a device, which may have no end
+        raise InputError("is not a regular file", file=path)
     return _hash_of(path, about.st_size, about.st_mtime_ns)
 
 
@@ -235,23 +252,10 @@ class Packed:
     host: str = field(default_factory=platform.node)
 
 
-def function_of(name: str) -> RunFunction:
-    """Import a function by ``module:name``."""
-    module, _, attribute = name.partition(":")
-    function: RunFunction = getattr(importlib.import_module(module), attribute)
-    return function
-
-
-def prepare(task: Task) -> None:
-    """Import what a run needs; a failure is that of the run."""
-    with suppress(Exception):
-        function_of(task.function)
-
-
 def perform(shared: None, task: Task, watch: Callable[[Any], None]) -> Packed:
     """Perform a run and pack its result; an error becomes part of the result."""
     try:
-        result = function_of(task.function)(task.parameters, watch)
+        result = task.perform(task.parameters, watch)
         for name, reason in changed_inputs(task.inputs).items():
             return Packed("lost", f"{name}: {reason} while the study ran")
         tables = {name: _parquet(table) for name, table in result.tables.items()}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -23,8 +23,9 @@ from weft.core.errors import InputError
 from weft.core.pool import RunTask, cores
 from weft.runs.execute import Progress, execute
 from weft.runs.executors import InProcess, Limits, LocalProcesses
-from weft.runs.store import PROGRESS, Member, Store
-from weft.runs.task import Packed, RunResult, Task, Value, contents, function_of
+from weft.runs.rows import Member
+from weft.runs.store import PROGRESS, Store
+from weft.runs.task import Packed, RunResult, Task, Value, contents, function_name
 from weft.runs.versions import build
 
 Shared = TypeVar("Shared")
@@ -104,10 +105,10 @@ class Results:
             return {}
         function: Callable[..., Any] = run
         types = _types_of(function)
-        name = f"{function.__module__}:{function.__name__}"
-        common = {"run": name, "shared": _json(types[0], shared)}
+        common = {"run": function_name(function), "shared": _json(types[0], shared)}
+        perform = partial(perform_typed, function)
         job_of = {
-            task: Task(_PERFORM, {**common, "task": _json(types[1], alone(task))}) for task in tasks
+            task: Task(perform, {**common, "task": _json(types[1], alone(task))}) for task in tasks
         }
         key_of = {task: job.key for task, job in job_of.items()}
         jobs = {key_of[task]: job_of[task] for task in sorted(job_of, key=first or (lambda _: 0))}
@@ -216,9 +217,10 @@ def _json(kind: Any, value: Any) -> Any:
     return described
 
 
-def perform_typed(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -> RunResult:
-    """Perform a run of a typed function; see `weft.runs.task.RunFunction`."""
-    run: Callable[..., Any] = function_of(parameters["run"])
+def perform_typed(
+    run: Callable[..., Any], parameters: Mapping[str, Any], watch: Callable[[Any], None]
+) -> RunResult:
+    """Perform a run of a typed function, whose name is a parameter; see `RunFunction`."""
     shared, task, _ = _types_of(run)
     given = _adapter(task).validate_python(parameters["task"])
     result = run(_adapter(shared).validate_python(parameters["shared"]), given, watch)
@@ -235,9 +237,6 @@ def perform_typed(parameters: Mapping[str, Any], watch: Callable[[Any], None]) -
     # Descriptions of arrays are last, so that lists of runs show numbers.
     measures = dict(sorted(measures.items(), key=lambda each: each[0] in described))
     return RunResult(measures, {kind: _table(each) for kind, each in arrays.items()})
-
-
-_PERFORM = f"{__name__}:{perform_typed.__name__}"
 
 
 def _listed(

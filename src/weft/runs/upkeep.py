@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.core.counts import count_text
+from weft.core.errors import InputError
 from weft.runs.executors import Executor, Limits, packed
-from weft.runs.listing import check_statuses
-from weft.runs.store import Store, StoredRun, StoreError
-from weft.runs.task import SETTLED, Packed, Task, changed_inputs
+from weft.runs.listing import check_statuses, list_studies
+from weft.runs.rows import StoredRun, StoreError
+from weft.runs.store import Store
+from weft.runs.task import SETTLED, Inputs, Packed, Registered, Task, changed_inputs
 from weft.runs.versions import build
 
 
@@ -44,9 +46,11 @@ def check(store: Store) -> Findings:
     process left are not faults.
     """
     found = Findings(faults=list(store.damages()))
-    for (text,) in store.query("SELECT tables FROM runs"):
+    for run in store.briefs().values():
         found.runs += 1
-        found.tables += len(json.loads(text))
+        found.tables += len(run.tables)
+    for study in list_studies(store)[0]:
+        store.members(study.name)  # each value is checked
     _check_inputs(store, found)
     for study, missing, runs in store.query(
         "SELECT m.study, sum(r.key IS NULL), count(*) FROM members m "
@@ -72,7 +76,7 @@ def _check_inputs(store: Store, found: Findings) -> None:
         "SELECT inputs, count(*), sum(key IN (SELECT key FROM members)), min(key) FROM runs "
         "WHERE inputs <> '{}' GROUP BY inputs"
     ):
-        for each in json.loads(text).items():
+        for each in store.checked("inputs", text).items():
             others = counts.get(each, (0, 0, first))
             counts[each] = (others[0] + runs, others[1] + needed, min(others[2], first))
     for (name, digest), (runs, needed, first) in sorted(counts.items()):
@@ -118,8 +122,27 @@ class Difference:
         return (self.after - self.before) / abs(self.before) if self.before else None
 
 
-def sample(store: Store, count: int, seed: int) -> list[StoredRun]:
-    """Return randomly chosen runs that any machine would repeat, and whose inputs are unchanged."""
+def sample(
+    store: Store, count: int, seed: int, registered: Registered
+) -> tuple[dict[str, tuple[StoredRun, Task]], list[str]]:
+    """Choose runs at random that any machine would repeat, and whose inputs are unchanged.
+
+    Parameters
+    ----------
+    store
+        The store.
+    count, seed
+        Largest number of runs, and seed of the choice.
+    registered
+        Function that returns the registered function of a run.
+
+    Returns
+    -------
+    runs
+        Key -> run, and its task.
+    unknown
+        Why other runs were not chosen whose functions are not registered.
+    """
     marks = ", ".join("?" * len(SETTLED))
     keys = [
         key
@@ -128,21 +151,41 @@ def sample(store: Store, count: int, seed: int) -> list[StoredRun]:
         )
     ]
     random.Random(seed).shuffle(keys)
-    chosen: list[StoredRun] = []
+    chosen: dict[str, tuple[StoredRun, Task]] = {}
+    unknown = []
     for key in keys:
         if len(chosen) == count:
             break
         run = store.run(key)
-        if run is not None and not changed_inputs(run.inputs):
-            chosen.append(run)
-    return chosen
+        if run is None:
+            continue
+        try:
+            # Its files are those that the parameters name, whatever its row says.
+            if Inputs().of(run.parameters) != dict(run.inputs):
+                continue
+            function = registered(run.function, run.parameters)
+        except InputError as error:
+            if not error.file:
+                unknown.append(f"run {key[:8]}: {error.message}")
+            continue
+        chosen[key] = run, Task(function, run.parameters, run.inputs)
+    return chosen, unknown
 
 
 def computed_again(
-    store: Store, runs: Sequence[StoredRun], executor: Executor
+    store: Store, chosen: Mapping[str, tuple[StoredRun, Task]], executor: Executor
 ) -> Iterator[tuple[StoredRun, list[Difference]]]:
-    """Compute runs again, store nothing, and yield how each differs, as soon as it is known."""
-    tasks = [Task(run.function, run.parameters, run.inputs) for run in runs]
+    """Compute runs again, store nothing, and yield how each differs, as soon as it is known.
+
+    Parameters
+    ----------
+    store, chosen
+        The store, and runs of it as `sample` returns them.
+    executor
+        Where they are computed.
+    """
+    runs = [run for run, _ in chosen.values()]
+    tasks = [task for _, task in chosen.values()]
     with executor:
         for ended in executor.run(iter(enumerate(tasks)), lambda: None):
             run = runs[ended.number]

@@ -44,12 +44,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from weft.core.arguments import shown
+from weft.core.errors import InputError
 from weft.core.registry import Registry
+from weft.papers.paper_registry import paper, paper_runs
 from weft.report.study_data import Measure
+from weft.runs.task import RunFunction, function_name
+from weft.runs.typed import perform_typed
 from weft.study.checks import seeded
 
 study_command = Registry(
@@ -123,6 +129,28 @@ def measures_of(name: str) -> tuple[Measure, ...]:
     """Return the measures of a command."""
     measures: tuple[Measure, ...] = study_command[name].facts["measures"]
     return measures
+
+
+def run_function(name: str, parameters: Mapping[str, Any]) -> RunFunction:
+    """Return the function that performs a run which a store or a plan names.
+
+    Only functions of commands and papers are found; nothing is imported by a name in a file.
+
+    Raises
+    ------
+    InputError
+        If no command and no paper has this function.
+    """
+    if name == function_name(perform_typed):
+        name = str(parameters.get("run"))
+        paper.names()  # imports the papers, and so their runs
+        if name in paper_runs:
+            return partial(perform_typed, paper_runs[name])
+    for entry in study_command:
+        if function_name(entry.function) == name:
+            found: RunFunction = entry.function
+            return found
+    raise InputError(f"{shown(name)} is no function of a command or paper of this version of weft")
 
 
 #: Function that is called regularly during a run.

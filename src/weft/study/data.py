@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
 from weft.core.errors import WeftError
 from weft.experiment.spec import FaultsPart
@@ -15,8 +16,9 @@ from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load_fabric
 from weft.report.study_data import Measure, StudyData
 from weft.runs.listing import chosen_study
-from weft.runs.store import Store, StoredRun
-from weft.runs.task import changed_inputs
+from weft.runs.rows import StoredRun
+from weft.runs.store import Store
+from weft.runs.task import Inputs
 from weft.study.command_registry import drawn, measures_of, study_command
 
 #: Measures that are the size of what a run does.
@@ -117,14 +119,17 @@ def _table(folder: str | Path, key: str, name: str) -> pl.DataFrame | None:
 def _fabric(run: StoredRun) -> Fabric | None:
     """Return the fabric of a run; None if it has none, or its files have changed or gone."""
     source, faults = run.parameters.get("fabric"), run.parameters.get("faults")
-    if not isinstance(source, dict) or changed_inputs(run.inputs):
+    if not isinstance(source, dict):
         return None
     try:
+        # Its files are those that the parameters name, whatever its row says.
+        if Inputs().of(run.parameters) != dict(run.inputs):
+            return None
         return load_fabric(
             source["source"], format=source.get("format"), names=source.get("names"),
             faults=FaultsPart(**(faults or {})).instance,
         )  # fmt: skip
-    except WeftError:
+    except (WeftError, LookupError, TypeError, ValidationError):
         return None
 
 

@@ -13,6 +13,7 @@ from weft.core.registry import did_you_mean
 from weft.report.study_data import Measure
 from weft.runs.listing import chosen_study
 from weft.runs.store import Store
+from weft.runs.task import function_name
 from weft.study.command_registry import study_command as commands
 from weft.study.data import study_data
 
@@ -103,6 +104,6 @@ def meanings(columns: Mapping[str, Column]) -> pl.DataFrame:
 def measures_of(function: str) -> dict[str, Measure]:
     """Return the measures of the command whose runs a function performs; none if it is unknown."""
     for entry in commands:
-        if f"{entry.function.__module__}:{entry.function.__name__}" == function:
+        if function_name(entry.function) == function:
             return {each.name: each for each in entry.facts["measures"]}
     return {}

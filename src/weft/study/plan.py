@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.runs.executors import Limits
-from weft.runs.store import Brief, Member, Store
+from weft.runs.rows import Brief, Member
+from weft.runs.store import Store
 from weft.runs.task import SETTLED, Inputs, Task
 from weft.runs.versions import build
 from weft.study.spec import PlannedRun, StudyFile
@@ -66,10 +67,9 @@ class Plan:
 def tasks_of(study: StudyFile, runs: Sequence[PlannedRun]) -> list[Task]:
     """Return the task of each run."""
     function = study.command.function
-    name = f"{function.__module__}:{function.__name__}"
     wanted = list(study.study.tables)
     inputs = Inputs()
-    return [Task.of(name, {**run.parameters, "tables": wanted}, inputs) for run in runs]
+    return [Task.of(function, {**run.parameters, "tables": wanted}, inputs) for run in runs]
 
 
 def plan(

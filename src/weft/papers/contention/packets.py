@@ -31,6 +31,7 @@ from weft.contention.shapes import all_shapes
 from weft.core.columns import Column, frame_of_rows
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
+from weft.papers.paper_registry import paper_run
 from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.runs.typed import Results
 from weft.sim.packet import Hardware
@@ -251,6 +252,7 @@ class Times:
     time_s: NDArray[np.float64]
 
 
+@paper_run
 def packet_times(_: None, case: Case, watch: Watch = lambda _: None) -> Times:
     """Return the times of a graph.
 

@@ -18,6 +18,7 @@ from weft.papers.kns.benchmarks import (
     most_at_once,
 )
 from weft.papers.kns.machine import Engines, Placement
+from weft.papers.paper_registry import paper_run
 from weft.sim.simulate import simulate
 from weft.workload import Workload
 
@@ -192,6 +193,7 @@ def _workload(benchmark: str, variant: str, ranks_per_node: int, full: bool) -> 
     return BENCHMARKS[benchmark].workload(ranks, ranks_per_node, full, variant)
 
 
+@paper_run
 def measure(setting: Setting, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
     """Simulate one run.
 

@@ -32,7 +32,7 @@ from weft.papers.multipath.evidence import CLAIM_BASES, EQUAL, Evidence
 from weft.papers.multipath.frames import BASES, RUN_COLUMNS, SCHEMES, distributions, summarise
 from weft.papers.multipath.report import StudyResult
 from weft.papers.multipath.verdicts import CLAIMS
-from weft.papers.paper_registry import paper
+from weft.papers.paper_registry import paper, paper_run
 from weft.routes import Routes
 from weft.routing import route
 from weft.runs.typed import IN_MEMORY, Results
@@ -344,6 +344,7 @@ def basis_loads(
     return {"cable": cable, "host-cable": cable[:, ~between], **by_tier}
 
 
+@paper_run
 def _measure(_: None, task: _Task, watch: Callable[[Any], None]) -> _Sample:
     fabric, routes, directed = network(task.k)
     watch(None)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
+from weft.papers.paper_registry import paper_run
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Arbiter
 from weft.sim.flit.workloads import FlitResult, run_flits
@@ -396,6 +397,7 @@ def workload_of(run: Run) -> Workload:
     )  # fmt: skip
 
 
+@paper_run
 def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
     """Simulate one run.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.kernels.keys.assignment import add_flows
+from weft.papers.paper_registry import paper_run
 from weft.routing_keys import RoutingKey, keys
 from weft.routing_keys.choice import chosen_columns
 from weft.routing_keys.network import KeyNetwork, key_network
@@ -84,6 +85,7 @@ def traffic(hosts: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return sources, destinations, np.append(np.flatnonzero(begins), len(sources))
 
 
+@paper_run
 def measure(_: None, size: Size, watch: Callable[[Any], None]) -> dict[str, int]:
     """Return the largest number of flows on a link between switches, by method.
 

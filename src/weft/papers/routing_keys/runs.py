@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
+from weft.papers.paper_registry import paper_run
 from weft.routes import Routes
 from weft.routing import route
 from weft.routing.engines.sar import sar_routes
@@ -361,6 +362,7 @@ def _routes_of(run: Run, fabric: Fabric, mix: JobMix, engine: str, seed: int) ->
     return _routes(run.tree, run.missing, seed, engine)
 
 
+@paper_run
 def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
     """Simulate one run.
 

@@ -101,7 +101,8 @@ def seeded(parameters: Mapping[str, Any], given: Mapping[str, Any], seed: int) -
 def paper(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Run the study of a paper, as `weft paper` does."""
     entry = papers[parameters["paper"]]
-    options = dict(parameters["options"])
+    # Not from `points` if it is a run of a store again, which must write nothing.
+    options = {name: each for name, each in parameters["options"].items() if name not in _NOT}
     if "processes" in entry.options:
         options["processes"] = 1
     watch(None)
