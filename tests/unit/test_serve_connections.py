@@ -192,3 +192,61 @@ def test_the_limit_of_open_files_is_raised(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(connections.resource, "setrlimit", lambda _, limit: raised.append(limit))
     allow_many()
     assert raised == [(5000, 5000)]
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"TLS/1.0", b"x"])
+@pytest.mark.parametrize("framing", [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"])
+def test_a_body_is_not_lost_to_another_protocol(protocol: bytes, framing: bytes) -> None:
+    upgrade = b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n"
+    body = b"5\r\nhello\r\n0\r\n\r\n" if b"chunked" in framing else b"hello"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[Any]:
+        # Without a body there is nothing to lose.
+        writer.write(GET[:-2] % b"" + upgrade + b"\r\n")
+        first = await _answer(reader)
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\n" + framing + upgrade + b"\r\n" + body)
+        second = await _answer(reader)
+        assert await reader.read() == b""
+        return [first, second]
+
+    (got, _), (status, error) = _talk(talk)
+    assert (got, status) == (200, 400)
+    assert "without 'Upgrade'" in json.loads(error)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"X: 1\r\n" * 200,
+        b"X: " + b"1" * (1 << 20),
+        b"X: %s\r\n" % (b"1" * 2000) * 90,
+        b"Transfer-Encoding: chunked\r\n\r\n1;%s" % (b"x" * (1 << 20)),
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: 1\r\n" * 200,
+    ],
+    ids=["lines", "line", "bytes", "chunk", "trailer"],
+)
+@pytest.mark.parametrize("before", [b"", GET % b""], ids=["first", "second"])
+def test_a_large_head_is_refused(sent: bytes, before: bytes) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Any:
+        if before:
+            writer.write(before)
+            assert (await _answer(reader))[0] == 200
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\n" + sent)
+        return await _answer(reader)
+
+    status, body = _talk(talk)
+    assert (status, json.loads(body)["error"]["code"]) == (431, "too_large")
+
+
+def test_a_head_within_the_limits_and_a_large_body_are_taken() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[int]:
+        statuses = []
+        for _ in range(2):
+            writer.write(GET[:-2] % b"" + b"X: 1\r\n" * 99 + b"\r\n")
+            statuses.append((await _answer(reader))[0])
+            head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+            writer.write(head + b"40\r\n%s\r\n" % (b"x" * 64) * 900 + b"0\r\n\r\n")
+            statuses.append((await _answer(reader))[0])
+        return statuses
+
+    assert _talk(talk) == [200] * 4

@@ -203,6 +203,13 @@ class LimitMiddleware:
             message = "the request is by a page of another site, or addresses another service"
             await _refuse(send, 403, "from_elsewhere", message)
             return
+        has_body = request.headers.get("content-length", "0") != "0"
+        has_body |= "transfer-encoding" in request.headers
+        if scope["method"] == "CONNECT" or ("upgrade" in request.headers and has_body):
+            # The parser takes a body for data of the other protocol, so that it would be lost.
+            message = "no other protocol is spoken here: send the request without 'Upgrade'"
+            await _refuse(send, 400, "bad_request", message)
+            return
         most = self._access.largest_body(request)
         too_large = f"the body is larger than {most:,} bytes"
         length = request.headers.get("content-length", "0")
