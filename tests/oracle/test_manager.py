@@ -124,15 +124,15 @@ def test_an_opensm_of_somebody_else(subnet: Subnet, tmp_path: Path) -> None:
 def test_the_previous_tables_are_restored_if_opensm_does_not_take_the_file(
     subnet: Subnet, monkeypatch: pytest.MonkeyPatch, before: str, after: str, message: str
 ) -> None:
-    def damaged(*_: object, **__: object) -> str:
+    def damaged(*_: object, **__: object) -> bytes:
         text, count = re.subn(before, after, lft_dump(FABRIC, OTHER, lids=subnet.lids()), count=1)
         assert count
-        return text
+        return text.encode()
 
     assert subnet.manager.load(FABRIC, OTHER)
     subnet.reload(ONE)
     with monkeypatch.context() as patch:
-        patch.setattr("weft.opensm.live.manager.lft_dump", damaged)
+        patch.setattr("weft.opensm.live.manager.lft_bytes", damaged)
         # Nothing suggests that another sweep follows, so there is no wait for one.
         patch.setattr("weft.opensm.live.manager._FURTHER_S", 1000)
         expected = f"{message}.*; the previous file is back, and the switches have its tables again"
@@ -151,8 +151,8 @@ def test_an_opensm_that_may_not_fall_back(monkeypatch: pytest.MonkeyPatch) -> No
     with weft.live(FABRIC, routes=ONE, options=options) as subnet:
         subnet.manager.present()
         with monkeypatch.context() as patch:
-            text = lft_dump(FABRIC, OTHER, lids=subnet.lids()).replace("guid 0x", "guid x")
-            patch.setattr("weft.opensm.live.manager.lft_dump", lambda *_, **__: text)
+            text = lft_dump(FABRIC, OTHER, lids=subnet.lids()).replace("guid 0x", "guid x").encode()
+            patch.setattr("weft.opensm.live.manager.lft_bytes", lambda *_, **__: text)
             expected = "file refuses .* PARSE ERROR: .* fell back to none; the previous file is"
             with pytest.raises(WeftError, match=expected):
                 subnet.manager.load(FABRIC, OTHER)

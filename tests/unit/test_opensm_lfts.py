@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.lfts import lft_dump, read_lfts
+from weft.opensm.files.lft_lines import parse_dump
+from weft.opensm.files.lfts import _Resolver, lft_dump, lft_form, read_lfts
 from weft.opensm.files.lids import Lids, predict_lids
 from weft.routes import TableRoutes
 from weft.routing import route
@@ -340,3 +342,38 @@ def test_files_are_read_in_parts_of_any_length(
         InputError, match=r":16: the table of .* has 6 entries, but its last line says 8"
     ):
         read_lfts(pair(), write(tmp_path, OPENSM[: -len("6 lids dumped\n")] + "8 lids dumped\n"))
+
+
+def test_dumps_of_opensm_are_read_at_once_and_as_line_by_line(tmp_path: Path) -> None:
+    fabric = load("xgft:2;4,4;1,4").without(cables=["s1-0[5]"])
+    routes = route(fabric, "minhop", lmc=2)
+    assert isinstance(routes, TableRoutes)
+    table = routes.table.copy()
+    table[5:9, 2] = routes.no_path  # such as a host that a switch does not reach
+    routes = replace(routes, table=table)
+    lids = predict_lids(fabric, lmc=2)
+    data = lft_dump(fabric, routes, lids=lids).encode()
+    form = lft_form(fabric, lids, 2)
+    dice = random.Random(1)
+    found = {True: 0, False: 0}
+    for tried in range(600):
+        changed = bytearray(data)
+        if tried:
+            at = dice.randrange(len(data))
+            begin = data.rfind(b"\n", 0, at) + 1
+            match dice.randrange(3):
+                case 0:
+                    changed[at] = dice.choice(b"0123456789abcdef \n#x")
+                case 1:
+                    changed[begin + dice.randrange(10)] = dice.choice(b"0123456789")
+                case 2:  # a line is gone, or there twice
+                    line = data[begin : data.find(b"\n", at) + 1]
+                    changed[begin : begin + len(line)] = line * dice.choice([0, 2])
+        path = write(tmp_path, changed.decode())
+        read = form.read(bytes(changed))
+        found[read is not None] += 1
+        if read is not None:
+            slow = _Resolver(fabric, parse_dump(changed.decode(), str(path)), str(path))
+            assert np.array_equal(read.table, slow.routes(lids, 2).table)
+            assert np.array_equal(read_lfts(fabric, path, lids=lids, lmc=2).table, read.table)
+    assert min(found.values()) > 50, found

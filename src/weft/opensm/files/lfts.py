@@ -11,6 +11,7 @@ to an unknown switch are kept, and the validator reports the unrouted pairs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from weft.core.files import read_text
 from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.formats.format_registry import one_line, warn
+from weft.opensm.files.lft_form import LftForm
 from weft.opensm.files.lft_lines import NO_PATH, Block, Dump, parse_dump
 from weft.opensm.files.lids import MAX_LMC, Lids, predict_lids
 from weft.opensm.files.ports import (
@@ -34,6 +36,9 @@ from weft.opensm.files.ports import (
     refuse_forwarding_hosts,
 )
 from weft.routes import TableRoutes
+
+#: Forms of dumps that are kept: those of the present and of the previous cables.
+_MOST_FORMS = 2
 
 
 def read_lfts(
@@ -72,8 +77,22 @@ def read_lfts(
         If a host forwards, since OpenSM has tables only for switches.
     """
     refuse_forwarding_hosts(fabric)
+    found = None if lids is None or lmc is None else _of_opensm(fabric, Path(path), lids, lmc)
+    if found is not None:
+        return found
     dump = parse_dump(read_text(path), str(path))
     return _Resolver(fabric, dump, str(path)).routes(lids, lmc)
+
+
+def _of_opensm(fabric: Fabric, path: Path, lids: Lids, lmc: int) -> TableRoutes | None:
+    """Read a dump that OpenSM wrote for known LIDs; None if it is any other file."""
+    if not lids.base[fabric.num_endpoints :].all():
+        return None
+    try:
+        found = lft_form(fabric, lids, lmc).read(path.read_bytes())
+    except (InputError, NotApplicable, OSError):
+        return None
+    return found and replace(found, notes=(f"tables from {path}",))
 
 
 class _Resolver:
@@ -337,6 +356,11 @@ def _arrays(block: Block) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -> str:
+    """Return the text of `lft_bytes`."""
+    return lft_bytes(fabric, routes, lids=lids).decode()
+
+
+def lft_bytes(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -> bytes:
     """Return routes in the format of OpenSM's dump, which OpenSM also reads with ``-U``.
 
     Parameters
@@ -351,9 +375,9 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
 
     Returns
     -------
-    str
-        Text of the dump. Switches are in OpenSM's order, by GUID with reversed bytes. Entries have
-        port GUIDs, which make them independent of the LIDs. Ports without a LID are left out.
+    bytes
+        The dump, in UTF-8. Switches are in OpenSM's order, by GUID with reversed bytes. Entries
+        have port GUIDs, which make them independent of the LIDs. Ports without a LID are left out.
 
     Raises
     ------
@@ -373,41 +397,45 @@ def lft_dump(fabric: Fabric, routes: TableRoutes, *, lids: Lids | None = None) -
         )
     if lids is None:
         lids = predict_lids(fabric, lmc=routes.lmc)
-    lid, row, rest = _rows_by_lid(fabric, routes, lids)
-    heads = [f"0x{value:04x} " for value in lid.tolist()]
-    tails = [f" # {text}\n" for text in rest]
-    ports = [f"{port:03}" for port in range(NO_PATH)]
-    last = int(lid.max(initial=0))
-    switches = np.arange(fabric.num_switches)
-    bases = lids.base[fabric.num_endpoints :]
-    parts = []
-    for switch in switches[np.argsort(fabric.node_guid[switches].byteswap(), kind="stable")]:
-        if not bases[switch]:
-            continue
-        parts.append(
-            f"Unicast lids [0-{last}] of switch Lid {bases[switch]} guid "
-            f"0x{fabric.node_guid[switch]:016x} ('{fabric.descriptions[switch]}'):\n"
-        )
-        column = routes.table[row, switch]
-        for at in np.flatnonzero(column <= fabric.num_ports[switch]).tolist():
-            parts += (heads[at], ports[column[at]], tails[at])
-        parts.append(f"{last} lids dumped\n")
-    return "".join(parts)
+    return lft_form(fabric, lids, routes.lmc).written(routes)
+
+
+#: The last forms, by digest of the fabric, LMC and LIDs.
+_forms: dict[tuple[str, int, bytes, bytes], LftForm] = {}
+
+
+def lft_form(fabric: Fabric, lids: Lids, lmc: int) -> LftForm:
+    """Return the form of OpenSM's dumps for the LIDs of a fabric's ports.
+
+    Raises
+    ------
+    NotApplicable
+        If a description has a line break.
+    InputError
+        If the LIDs have another LMC, or a LID belongs to two ports.
+    """
+    key = (fabric.digest, lmc, lids.base.tobytes(), lids.lmc.tobytes())
+    if key not in _forms:
+        made = LftForm(fabric, lids.base, lmc, *_rows_by_lid(fabric, lmc, lids))
+        while len(_forms) >= _MOST_FORMS:
+            del _forms[next(iter(_forms))]
+        _forms[key] = made
+    return _forms[key]
 
 
 def _rows_by_lid(
-    fabric: Fabric, routes: TableRoutes, lids: Lids
+    fabric: Fabric, lmc: int, lids: Lids
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
     """Return all LIDs, ascending; their first indices in `TableRoutes.table`; comments on ports."""
-    base, lmc = lids.base.astype(np.int64), lids.lmc.astype(np.int64)
+    base, width = lids.base.astype(np.int64), lids.lmc.astype(np.int64)
     adapters = np.flatnonzero(base[: fabric.num_endpoints])
-    other = adapters[lmc[adapters] != routes.lmc]
+    other = adapters[width[adapters] != lmc]
     if len(other):
         raise InputError(
-            f"{destination_name(fabric, int(other[0]))} has LMC {lmc[other[0]]}, but the routes "
-            f"are for LMC {routes.lmc}"
+            f"{destination_name(fabric, int(other[0]))} has LMC {width[other[0]]}, but the routes "
+            f"are for LMC {lmc}"
         )
-    destination = np.repeat(np.arange(len(base)), np.where(base > 0, 1 << lmc, 0))
+    destination = np.repeat(np.arange(len(base)), np.where(base > 0, 1 << width, 0))
     first = np.searchsorted(destination, np.arange(len(base)))
     offset = np.arange(len(destination)) - first[destination]
     order = np.argsort(base[destination] + offset, kind="stable")
@@ -424,4 +452,4 @@ def _rows_by_lid(
         f"'{one_line(fabric.descriptions[node], 'the description')}'"
         for node, guid in zip(nodes.tolist(), port_guids(fabric).tolist(), strict=True)
     ]
-    return lid, (destination << routes.lmc) + offset, [comments[d] for d in destination.tolist()]
+    return lid, (destination << lmc) + offset, [comments[d] for d in destination.tolist()]

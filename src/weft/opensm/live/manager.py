@@ -21,7 +21,7 @@ from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import Seen, read_seen
 from weft.opensm.export import CACHE
-from weft.opensm.files.lfts import lft_dump, read_lfts
+from weft.opensm.files.lfts import lft_bytes, read_lfts
 from weft.opensm.files.lids import Lids, read_guid2lid
 from weft.opensm.files.osm_log import Sweep, is_foreign, last_error, sweeps
 from weft.opensm.files.ports import destination_name, port_guids, refuse_forwarding_hosts
@@ -392,7 +392,7 @@ class Manager:
         tables = self._checked(fabric, routes, view)
         previous = self._tables()
         steps = _steps(view.fabric, previous, tables)
-        texts = [lft_dump(view.fabric, step, lids=view.lids).encode() for step in steps]
+        texts = [lft_bytes(view.fabric, step, lids=view.lids) for step in steps]
         if ended := self.process.ended():
             raise WeftError(f"OpenSM does not run ({ended}); nothing was changed")
         lfts = self.files.lfts
