@@ -48,6 +48,9 @@ class InProcess:
         """Run a function."""
         return function(*arguments)
 
+    async def start(self) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Do nothing."""
 

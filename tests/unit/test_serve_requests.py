@@ -12,6 +12,7 @@ import pytest
 from tests.processes import PATIENCE_S
 from tests.serve_services import ROOT, Caller, served, without_processes
 
+from weft.core.errors import WeftError
 from weft.service import direct, http, models
 from weft.service.ledger import Announced, Withdrawn
 from weft.service.service import Service
@@ -338,3 +339,36 @@ def test_the_description_names_bodies_answers_and_tokens(one: Two) -> None:
             (good,) = (each for status, each in operation["responses"].items() if status < "3")
             assert "content" in good or "204" in operation["responses"]
             assert {"4XX", "5XX"} < set(operation["responses"])
+
+
+@pytest.mark.parametrize("hosts", [{"hosts": ["h1", "h2"]}, {"num_hosts": 2}])
+def test_a_wrong_rank_in_flows_is_refused_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hosts: dict[str, Any]
+) -> None:
+    without_processes(monkeypatch)
+    phases = [{"name": "p", "flows": [[0, 1]]}, {"name": "q", "flows": [[1, 0], [0, 2]]}]
+    with served(tmp_path / "serve.sqlite") as (caller, service):
+        asked = [("/v1/applications", {"name": "a", **hosts, "phases": phases})]
+        if "num_hosts" in hosts:
+            asked.append(("/v1/advice", {**hosts, "phases": phases}))
+        for address, body in asked:
+            assert caller.refused("POST", address, body) == (
+                422, "unknown_rank",
+                "phase q: flow 1 of flows names rank 2; expected 0 to 1",
+            )  # fmt: skip
+        assert service.ledger.applications == {}
+
+
+def test_an_answer_that_takes_too_long_is_to_be_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_processes(monkeypatch)
+    with served(tmp_path / "serve.sqlite") as (caller, _):
+
+        def advise(*arguments: Any) -> Any:
+            raise WeftError("the process that reads phases did not finish within 60 s")
+
+        monkeypatch.setattr("weft.service.makers.advise", advise)
+        answer = caller.call("POST", "/v1/applications", {**PLACE, "hosts": None, "num_hosts": 2})
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+        assert answer.json()["error"]["code"] == "unavailable"

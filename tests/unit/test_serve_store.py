@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ from weft.service.log import pack, pack_key, read_event, read_log, replay, unpac
 from weft.service.replay import recorded
 from weft.service.replay import replay as whole_replay
 from weft.service.service import Rules, Service
-from weft.service.store import Store, StoreFailed, hashed
+from weft.service.store import Store, StoreFailed, hashed, lock_path
 
 KEY = "/v1/applications/a/keys/p"
 
@@ -763,3 +763,48 @@ def test_a_real_service_goes_on_after_its_disk_was_full(tmp_path: Path) -> None:
     store.load(ledger)
     store.close()
     assert bool(ledger.grants) == (not held)
+
+
+def replaced(path: Path) -> None:
+    """Put a copy of a file into its place."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+
+
+def cut(path: Path) -> None:
+    """Remove the contents of a file."""
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("harm", "lock"),
+    [(Path.unlink, False), (replaced, False), (cut, False), (Path.unlink, True), (replaced, True)],
+)
+def test_a_store_whose_files_are_removed_replaced_or_cut_is_not_written_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], lock: bool
+) -> None:
+    without_processes(monkeypatch)
+    tick(monkeypatch, 0.01)
+    path = tmp_path / "serve.sqlite"
+    file = lock_path(path) if lock else path
+    with served(path) as (caller, service):
+        caller.place("a", ["h1", "h2"], p="shift:offset=1")
+        assert caller.call("POST", "/v1/applications/a/keys/p/request").status_code == 200
+        harm(file)
+        version = service.version
+        body = {"name": "b", "hosts": ["h3"], "phases": [{"name": "p", "flows": []}]}
+        for method, address, content in (
+            ("POST", "/v1/applications/a/keys/p/done", {}), ("POST", "/v1/applications", body),
+            ("DELETE", "/v1/applications/a", None),
+        ):  # fmt: skip
+            status, code, message = caller.refused(method, address, content)
+            assert (status, code) == (507, "not_stored")
+            assert "nothing is stored any more" in message
+        caller.wait(asyncio.sleep(0.05))
+        assert "nothing is stored any more" in str(caller.call("GET", "/v1/health").json())
+        assert (service.version, set(service.ledger.applications)) == (version, {"a"})
+        # Also when the file is there again: meanwhile another service may have used it.
+        if not file.exists():
+            file.write_bytes(b"")
+            assert caller.refused("DELETE", "/v1/applications/a")[0] == 507

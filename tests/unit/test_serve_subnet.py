@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.processes import PATIENCE_S
-from tests.serve_ledgers import new_ledger
+from tests.serve_ledgers import new_ledger, state_of
 from tests.serve_services import opened, the_fabric, tick, without_processes
 
 from weft.core.errors import InputError, NotApplicable, WeftError
@@ -20,7 +21,7 @@ from weft.fabrics import LinkKind
 from weft.routing_keys.alternatives import InstalledKey
 from weft.service import installer, makers
 from weft.service.installer import Seen
-from weft.service.keeper import Keeper
+from weft.service.keeper import Keeper, _same_paths
 from weft.service.ledger import BASE, KeyState, Refused
 from weft.service.log import read_log, replay
 from weft.service.service import Rules, Service
@@ -490,3 +491,52 @@ def test_a_process_that_replaces_one_that_died_waits_for_opensm() -> None:
         with pytest.raises(WeftError, match=f"{message}$"):
             installer._look()
         running.append(1)
+
+
+def test_keys_that_a_dead_cable_does_not_touch_have_the_new_base_routes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: list[Any] = []
+    # More alternatives would be on every cable.
+    monkeypatch.setattr(makers, "Settings", partial(makers.Settings, alternatives=1))
+
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
+        ledger, phases = service.ledger, service.ledger.applications["a"].phases
+        for name in phases:
+            await service.request("a", name, None, 0.0)
+        on_base = [set((phase.base.link // 2).tolist()) for phase in phases.values()]
+        on_keys = [set((phase.key.link // 2).tolist()) for phase in phases.values()]
+        name, cable = next(
+            (name, cable) for name, cables in zip(phases, on_base, strict=True)
+            for cable in sorted(cables - on_keys[0] - on_keys[1])
+        )  # fmt: skip
+        phase = phases[name]
+        before, key, since = phase.base, phase.key, ledger.grants["a", name]
+        subnet.seen = Seen((cable,), restarted=False)
+        await until(lambda: phase.base is not before)
+        assert phase.base is not None
+        assert cable not in phase.base.link // 2
+        assert (phase.key, phase.generation, ledger.grants["a", name]) == (key, 1, since)
+        loads = np.zeros_like(ledger.base_loads)
+        for each in phases.values():
+            each.base_flows.add(0, 1, loads)
+        assert loads.tolist() == ledger.base_loads.tolist()
+        assert [each.kind for each in service.changes["a"] if each.phase == name] == ["ready"]
+        subnet.seen = Seen((), restarted=False)
+        await until(lambda: _same_paths(phase.base, before))
+        await service.do(ledger.snapshot)
+        subnet.seen = Seen((cable,), restarted=False)
+        await until(lambda: not _same_paths(phase.base, before))
+        known.append(state_of(ledger))
+
+    run(tmp_path / "s", monkeypatch, story, lmc=5)
+    with closing(opened(tmp_path / "s")) as store:
+        ledger = new_ledger()
+        store.load(ledger)
+        assert state_of(ledger) == known[0]
+        (tmp_path / "log").write_text("".join(f"{line}\n" for _, line in store.log()))
+    ledger = new_ledger()
+    _, different = replay(ledger, read_log(tmp_path / "log"))
+    assert different == 0
+    assert state_of(ledger) == known[0]

@@ -58,7 +58,10 @@ def sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "sbatch").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     # The commands that the scripts start know the command ``quick``, too.
-    (folder / "sitecustomize.py").write_text("from tests.study_runs import register\nregister()\n")
+    (folder / "sitecustomize.py").write_text(
+        "import sys\nif 'weft' in sys.orig_argv:\n"
+        "    from tests.study_runs import register\n    register()\n"
+    )
     here = f"{folder}{os.pathsep}{Path(__file__).parents[2]}"
     monkeypatch.setenv("PYTHONPATH", here, prepend=os.pathsep)
     return log

@@ -51,7 +51,7 @@ def error_answer(request: Request, error: Exception) -> Response:
         case InputError() | NotApplicable():
             return _answer(422, "wrong_value", str(error))
         case WeftError():
-            return _answer(503, "unavailable", str(error))
+            return _answer(503, "unavailable", str(error), {"Retry-After": "5"})
         case RequestValidationError():
             return _invalid(error.errors(), 1)
         case ValidationError():

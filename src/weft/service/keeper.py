@@ -26,6 +26,7 @@ from weft.service.ledger import (
     Failed,
     KeyState,
     Made,
+    Rebased,
     Refused,
     Withdrawn,
 )
@@ -68,6 +69,7 @@ class Keeper:
     async def start(self) -> None:
         """Start the service, the making of keys that are not made yet, and the watch."""
         await self.service.start()
+        self.service.spawn(self._makers.start())
         if self.installer is not None:
             await self._attach()
             self.service.spawn(self.service.every_tick(self._look))
@@ -244,6 +246,7 @@ class Keeper:
         await self._withdraw(moved)
         async with self._installing:
             await self._settle()
+        await self._rebase()
 
     async def _withdraw(self, moved: NDArray[np.bool_]) -> None:
         """Withdraw the keys that can no longer be used; see `_affected`."""
@@ -292,6 +295,30 @@ class Keeper:
             async with self.service.changed:
                 self.service.changed.notify_all()
         return not self._unsettled
+
+    async def _rebase(self) -> None:
+        """Record the present base routes of the keys that have stayed, if they have changed."""
+        missing, ready = self._subnet.missing, self._ready()
+        flows = [(phase, key.sources, key.destinations) for (_, phase), key in ready.items()]
+        if not flows:
+            return
+        found = await self._makers.run(makers.base_paths, flows, missing)
+        for (name, phase), base in zip(ready, found, strict=True):
+            # Decided in the event's turn, since the key may have been withdrawn meanwhile.
+            def event(
+                now_ns: int, name: str = name, phase: str = phase, base: InstalledKey = base
+            ) -> Event | None:
+                application = self.service.ledger.applications.get(name)
+                known = None if application is None else application.phases.get(phase)
+                if (
+                    known is None or known.key is not ready[name, phase] or known.base is None
+                    or missing != self._subnet.missing or _same_paths(known.base, base)
+                ):  # fmt: skip
+                    return None
+                return Rebased(now_ns, name, phase, known.key, base)
+
+            with contextlib.suppress(Refused):
+                await self.service.do(event)
 
     def _ready(self) -> dict[tuple[str, str], InstalledKey]:
         """Return the ready keys by application and phase."""
@@ -362,6 +389,7 @@ class Keeper:
         if settled:
             seconds = time.monotonic() - start
             log.warning("all pairs of hosts have routes again after %.2f s", seconds)
+            await self._rebase()
         self._make_missing()
 
     def _cannot(self, error: WeftError) -> None:
@@ -404,3 +432,8 @@ class Keeper:
                 if lost or dead[key.link].any() or on_base.any():
                     affected.append((application.name, phase.name))
         return tuple(affected)
+
+
+def _same_paths(one: InstalledKey, other: InstalledKey) -> bool:
+    """Return whether flows have the same paths."""
+    return np.array_equal(one.link, other.link) and np.array_equal(one.offset, other.offset)

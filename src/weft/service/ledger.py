@@ -91,6 +91,14 @@ class Made:
     base: InstalledKey
 
 
+@dataclass(frozen=True, eq=False)
+class Rebased(Made):
+    """The base routes of the flows of a key have changed, and its paths have not.
+
+    It has the paths, too, so that a log can begin with it.
+    """
+
+
 @dataclass(frozen=True)
 class Failed:
     """The key of a phase cannot be made or installed."""
@@ -210,7 +218,8 @@ class Snapshot:
 
 
 Event = (
-    Announced | Made | Failed | Requested | Returned | Renewed | Expired | Withdrawn | Left
+    Announced | Made | Rebased | Failed | Requested | Returned | Renewed | Expired | Withdrawn
+    | Left
     | Snapshot
 )  # fmt: skip
 
@@ -339,6 +348,8 @@ class Ledger:
                 return self._end(over, event.time_ns, "expired")
             case Announced():
                 return self._announce(event)
+            case Rebased() if self.phase(event.application, event.phase).key is not None:
+                return self._rebase(event)
             case Made():
                 return self._made(event)
             case Failed():
@@ -407,6 +418,17 @@ class Ledger:
         phase.key, phase.base = event.key, event.base
         phase.flows = self._scheduler.alternatives(scheduled)
         phase.base_flows = Alternatives.of(self.network, event.base)
+        return Answer()
+
+    def _rebase(self, event: Rebased) -> Answer:
+        phase = self.phase(event.application, event.phase)
+        grant = self.grants.get((event.application, event.phase))
+        counted = grant is not None and grant.alternative != BASE
+        if counted:
+            self._add_base(phase, -1)
+        phase.base, phase.base_flows = event.base, Alternatives.of(self.network, event.base)
+        if counted:
+            self._add_base(phase, 1)
         return Answer()
 
     def _unmade(self, application: str, name: str) -> Phase:

@@ -157,7 +157,7 @@ def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -
         if kind is None:
             raise TypeError
         _check_types(kind, rest)
-        if kind is Made:
+        if issubclass(kind, Made):
             if key is None or base is None:
                 raise TypeError
             rest["key"] = unpack_key(rest["phase"], key)

@@ -125,9 +125,13 @@ def base_routes(fabric: Fabric, engines: Sequence[str]) -> TableRoutes:
 
 
 def initialise(fabric: Fabric, settings: Settings) -> None:
-    """Prepare a worker process."""
+    """Prepare a worker process, so that the first request waits for no code and no base routes."""
     global _maker  # noqa: PLW0603 - one per process
     _maker = _Maker(fabric, settings)
+    ends = np.arange(min(2, fabric.num_hosts), dtype=np.int32)
+    with contextlib.suppress(WeftError):  # raised when something is asked for
+        make({"": (ends[:1], ends[1:])}, (), 0)
+        advise(len(ends), ends.tolist(), [("", [(0, len(ends) - 1)])], None, ())
 
 
 def _present() -> _Maker:
@@ -256,6 +260,20 @@ def make(
         _ = installed.used, base.used
         found[name] = MadeKey(name, installed, base, int((lids[0] < 0).sum()))
     return [found[name] if name in found else (name, failed[name]) for name in phases]
+
+
+def base_paths(
+    flows: Sequence[tuple[str, NDArray[np.int32], NDArray[np.int32]]], missing: tuple[int, ...]
+) -> list[InstalledKey]:
+    """Return the paths of the base routes for the flows of keys: name, sources and destinations."""
+    fabric, routes, links = _present().present(missing)
+    found = [
+        _base_paths(fabric, routes, sources, destinations, links, name)
+        for name, sources, destinations in flows
+    ]
+    for base in found:
+        _ = base.used  # counted here, so that the service need not
+    return found
 
 
 def _lids(

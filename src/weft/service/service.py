@@ -43,6 +43,7 @@ from weft.service.ledger import (
     Ledger,
     Left,
     Made,
+    Rebased,
     Refused,
     Renewed,
     Requested,
@@ -249,6 +250,7 @@ class Service:
             np.zeros(2, dtype=np.int64), none, none, self.ledger.loads, self.network.weight, True
         )
         self.spawn(self._write())
+        self.spawn(self._answers.start())
         await self._look_at_clock()
         self.spawn(self.every_tick(self._end_leases))
         if self.rules.keep_log_s is not None:
@@ -390,6 +392,8 @@ class Service:
                 case Announced():
                     self.unmade.put_nowait(event.application)
                     continue
+                case Rebased():
+                    continue
                 case Made():
                     changes = [(event.application, "ready", event.phase, "")]
                 case Failed():
@@ -426,7 +430,14 @@ class Service:
                 log.exception("a task of the service failed; it is tried again")
 
     async def _end_leases(self) -> None:
-        """End the leases that are over."""
+        """End the leases that are over; see that the store is there."""
+        try:
+            self.store.check_files()
+        except StoreFailed as error:
+            if self.problems.get("store") != str(error):
+                log.error("%s", error)
+            self.problems["store"] = str(error)
+            raise
         await self._look_at_clock()
         now_ns = self._now_ns()
         over = any(grant.until_ns <= now_ns for grant in self.ledger.grants.values())
@@ -501,6 +512,7 @@ class Service:
             As `weft.service.makers.expand` and `weft.service.makers.advise`.
         """
         self._check_new(name, () if isinstance(hosts, int) else hosts)
+        _check_ranks(hosts if isinstance(hosts, int) else len(hosts), phases)
         if isinstance(hosts, int):
             best, *_ = await self.advise(hosts, self.free_hosts(), phases, workload)
             chosen = best.hosts
@@ -540,6 +552,7 @@ class Service:
         workload: str | None,
     ) -> list[makers.Advice]:
         """Compare placements on free hosts; see `weft.service.makers.advise`."""
+        _check_ranks(num_hosts, phases)
         found: list[makers.Advice] = await self._answers.run(
             makers.advise,
             num_hosts,
@@ -705,6 +718,21 @@ class Service:
 
         await self._wait(over, wait_s)
         return found()
+
+
+def _check_ranks(num_ranks: int, phases: Sequence[makers.PhaseSpec] | None) -> None:
+    """Refuse flows of ranks that an application does not have."""
+    for name, flows in phases or ():
+        if not isinstance(flows, str):
+            ends = np.asarray(flows, dtype=np.int64).reshape(-1, 2)
+            wrong = np.argwhere((ends < 0) | (ends >= num_ranks))
+            if len(wrong):
+                flow, end = wrong[0]
+                raise Refused(
+                    "unknown_rank",
+                    f"phase {name}: flow {flow} of flows names rank {ends[flow, end]}; expected "
+                    f"0 to {num_ranks - 1}",
+                )
 
 
 def _empty(event: Event, answer: Answer) -> bool:

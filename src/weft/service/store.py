@@ -27,6 +27,7 @@ from weft.service.ledger import (
     Ledger,
     Left,
     Made,
+    Rebased,
     Refused,
     Snapshot,
     Withdrawn,
@@ -130,12 +131,15 @@ class Store:
                 self._create(digest, settings)
             self._check(digest, settings)
             (last,) = self._database.execute("SELECT max(number) FROM event").fetchone()
+            self._place, self._size = self._files(), self.path.stat().st_size
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", file=self.path) from None
         except sqlite3.Error as error:
             raise InputError(f"cannot be used as a store: {error}", file=self.path) from None
         #: Number of the last event.
         self.last: int = last or 0
+        #: Why the store cannot be used any more; empty if it can.
+        self.lost = ""
 
     def _create(self, digest: str, settings: dict[str, str]) -> None:
         values = {"version": str(VERSION), "fabric": digest, **settings}
@@ -175,6 +179,43 @@ class Store:
                 self._database.close()
         self._lock.close()
 
+    def _files(self) -> list[tuple[int, int]]:
+        """Return device and inode of the files of the store.
+
+        Raises
+        ------
+        OSError
+            If one is not there.
+        """
+        about = [os.stat(path) for path in (self.path, lock_path(self.path))]
+        return [(each.st_dev, each.st_ino) for each in about]
+
+    def check_files(self) -> None:
+        """Make sure that the store has its files still, and that nobody has cut or replaced them.
+
+        Otherwise another service could use the store at the same time, or what is written would be
+        in a file without a name. The store is then lost until the service starts again.
+
+        Raises
+        ------
+        StoreFailed
+            If a file has been removed, replaced or cut.
+        """
+        if not self.lost:
+            try:
+                same, size = self._files() == self._place, self.path.stat().st_size
+                if same and size >= self._size:
+                    self._size = size
+                    return
+                what = "was cut" if same else "or its lock was replaced"
+            except OSError as error:
+                what = f"or its lock cannot be found: {error.strerror}"
+            self.lost = (
+                f"{self.path} {what} while it was in use; nothing is stored any more: stop the "
+                "service, restore the file, and start it again"
+            )
+        raise StoreFailed(self.lost)
+
     # -- writing -----------------------------------------------------------------------------
 
     def record(
@@ -194,6 +235,7 @@ class Store:
         StoreFailed
             If the database cannot store them, for example because the disk is full.
         """
+        self.check_files()
         last = self.last + len(batch)
         left = dict(tokens or {})
         run = self._database.execute
@@ -227,6 +269,7 @@ class Store:
         StoreFailed
             As `record`.
         """
+        self.check_files()
         now = StoredSubnet(tuple(missing), tuple(base_lid))
         try:
             if now != self.subnet():
@@ -257,6 +300,11 @@ class Store:
                 for phase in event.phases:
                     row = (event.application, phase, KeyState.MAKING, "", 0, None)
                     run("INSERT INTO key VALUES (?, ?, ?, ?, ?, ?)", row)
+            case Rebased():
+                run(
+                    "UPDATE key SET made = ? WHERE application = ? AND phase = ?",
+                    (number, event.application, event.phase),
+                )
             case Made():
                 run(
                     "UPDATE key SET state = ?, reason = '', generation = generation + 1, made = ? "
@@ -313,6 +361,7 @@ class Store:
         WeftError
             If the contents contradict one another.
         """
+        self.check_files()
         run = self._database.execute
         try:
             rows = run(
@@ -355,6 +404,7 @@ class Store:
         StoreFailed
             As `record`.
         """
+        self.check_files()
         try:
             done = self._database.execute(
                 f"DELETE FROM event WHERE number IN (SELECT number FROM event WHERE number < "
@@ -417,9 +467,14 @@ def hashed(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
+def lock_path(path: Path) -> Path:
+    """Return the file whose lock the service holds that uses a store."""
+    return path.with_name(f"{path.name}.lock")
+
+
 def _locked(path: Path) -> IO[Any]:
     """Lock a store, or refuse it."""
-    lock = path.with_name(f"{path.name}.lock")
+    lock = lock_path(path)
     try:
         # Held while the store is open.
         stream = open(lock, "ab+", buffering=0, opener=_private)  # noqa: SIM115

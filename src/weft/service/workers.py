@@ -31,7 +31,7 @@ class Worker:
     what
         What the process does, for messages, such as ``makes keys``.
     prepare
-        Function that the process runs first.
+        Function that the process runs first, for which there is no time limit.
     *arguments
         Arguments of `prepare`.
     """
@@ -42,6 +42,7 @@ class Worker:
         self._arguments = arguments
         self._process = self._new()
         self._one = asyncio.Lock()
+        self._ready = False
 
     def _new(self) -> ProcessPoolExecutor:
         spawn = multiprocessing.get_context("spawn")
@@ -56,12 +57,20 @@ class Worker:
         Raises
         ------
         InputError
-            If it did not finish within `limit_s` seconds and was ended, or takes too much memory.
+            If it takes too much memory.
         WeftError
-            If the process died.
+            If it did not finish within `limit_s` seconds and was ended, or the process died.
         """
         async with self._one:  # so that the time limit is for this function only
+            if not self._ready:
+                await self._run(_nothing, (), None)
+                self._ready = True
             return await self._run(function, arguments, limit_s)
+
+    async def start(self) -> None:
+        """Let the process begin, so that the first function does not wait for it."""
+        with contextlib.suppress(WeftError):  # another one begins with the first function
+            await self.run(_nothing)
 
     async def _run(
         self, function: Callable[..., T], arguments: tuple[Any, ...], limit_s: float | None
@@ -73,7 +82,7 @@ class Worker:
             return await asyncio.wait_for(asyncio.wrap_future(submitted), limit_s)
         except TimeoutError:
             self._replace(process)
-            raise InputError(
+            raise WeftError(
                 f"the process that {self._what} did not finish within {limit_s:g} s and was ended"
             ) from None
         except MemoryError:
@@ -88,7 +97,7 @@ class Worker:
     def _replace(self, process: ProcessPoolExecutor) -> None:
         if process is self._process:
             _end(process)
-            self._process = self._new()
+            self._process, self._ready = self._new(), False
 
     def close(self) -> None:
         """End the process, and wait until it has ended."""
@@ -113,6 +122,10 @@ def memory_limit() -> int:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = int(whole * _MEMORY)
     return most if hard == resource.RLIM_INFINITY else min(most, hard)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _begin(parent: int, prepare: Callable[..., object], *arguments: Any) -> None:
