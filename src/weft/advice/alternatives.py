@@ -96,7 +96,7 @@ def alternatives(
         for entry in engine
         if "as_opensm" in entry.facts and not (valid and entry.name in _LANES)
     ]
-    names = engines or [*own, *_OPTIONS, *_TABLES]
+    names = engines or [*own, *_OPTIONS, *_TABLES, *(() if valid else ("dfsssp",))]
     known = [name for name in dict.fromkeys(names) if _is_known(name)]
     place = Outcome(
         IN_PLACE, "", routes=tables, validation=checked,

@@ -1,1 +1,1 @@
-"""OpenSM: its files as data, exports, audits, and the program itself on a simulated fabric."""
+"""OpenSM: its files as data, exports, and the program itself on a simulated fabric."""
