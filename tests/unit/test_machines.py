@@ -36,14 +36,28 @@ def test_throughput_is_what_hosts_send_over_time():
     assert found["throughput_gbps"] == pytest.approx(8 * 2**20 / found["makespan_ns"])
 
 
-def test_every_machine_has_valid_routes_of_the_engine_that_suits_it():
+@pytest.mark.parametrize(
+    ("routing", "engines"),
+    [
+        ("static", {
+            "fat-tree-1:1": "ftree", "fat-tree-2:1": "ftree", "fat-tree-3:1": "ftree",
+            "torus": "torus-2QoS", "hyperx": "dor", "kns": "hdor", "dragonfly": "dfsssp",
+            "megafly": "dfsssp", "slim-fly": "dfsssp", "jellyfish": "dfsssp",
+        }),
+        ("adaptive", {
+            "fat-tree-1:1": "ecmp", "fat-tree-2:1": "ecmp", "fat-tree-3:1": "ecmp",
+            "torus": "ecmp", "hyperx": "ugal", "kns": "ecmp", "dragonfly": "ugal",
+            "megafly": "ecmp", "slim-fly": "ugal", "jellyfish": "ugal",
+        }),
+    ],
+)  # fmt: skip
+def test_every_machine_has_valid_routes_of_the_engine_that_suits_it(routing, engines):
     machines, _ = machines_for(41, 16, "4xNDR")
-    found = {each.name: describe_machine(MachineRun(each.spec)) for each in machines}
-    assert {name: row["engine"] for name, row in found.items()} == {
-        "fat-tree-1:1": "ftree", "fat-tree-2:1": "ftree", "fat-tree-3:1": "ftree",
-        "torus": "torus-2QoS", "hyperx": "ugal", "kns": "hdor", "dragonfly": "ugal",
-        "megafly": "dfsssp", "slim-fly": "ugal", "jellyfish": "dfsssp",
-    }  # fmt: skip
+    found = {
+        each.name: describe_machine(MachineRun(each.spec, routing=routing)) for each in machines
+    }
+    assert {name: row["engine"] for name, row in found.items()} == engines
+    assert {row["routing"] for row in found.values()} == {routing}
     assert all(1 <= row["lanes"] <= 8 for row in found.values())
 
 
@@ -65,16 +79,23 @@ def test_prices_give_cost_and_power(tmp_path):
     assert found["cost_per_host"] == pytest.approx((6 * 100 + 16 * 20) / 16)
 
 
+@pytest.mark.parametrize(
+    ("routing", "engine", "policy"), [("static", "dmodk", None), ("adaptive", "ecmp", "adaptive")]
+)
 @pytest.mark.parametrize(("found", "expected"), [((0.4, 0.5, 0.45), 0.45), ((1.0, None, None), 1)])
-def test_saturation_is_that_of_the_search_or_full_load(found, expected, monkeypatch):
+def test_saturation_is_that_of_the_search_or_full_load(
+    found, expected, routing, engine, policy, monkeypatch
+):
     def search(fabric, routes, **options):
-        assert (fabric.num_hosts, routes.engine) == (16, "dmodk")
-        assert options == {"level": "packet", "resolution": 0.05, "seed": 3, "processes": 1}
+        assert (fabric.num_hosts, routes.engine) == (16, engine)
+        assert options == {
+            "level": "packet", "resolution": 0.05, "seed": 3, "processes": 1, "policy": policy,
+        }  # fmt: skip
         names = ("sustained_load", "saturated_load", "saturation_load")
         return pl.DataFrame([found], schema=dict.fromkeys(names, pl.Float64), orient="row")
 
     monkeypatch.setattr(describe, "saturation_load", search)
-    run = MachineRun(TREE, saturation="packet", seed=3)
+    run = MachineRun(TREE, saturation="packet", routing=routing, seed=3)
     assert describe_machine(run)["saturation"] == expected
 
 

@@ -44,6 +44,12 @@ def test_a_run_has_the_measures_of_the_command():
     assert "cost" not in result.measures
 
 
+def test_the_key_of_eager_messages_is_that_of_other_commands():
+    text = 'command = "topologies"\nhosts = 12\nradix = 8\nfamily = "torus"\neager = "1MiB"\n'
+    runs = study_of(text, "eager.toml").runs()
+    assert [run.parameters["eager_bytes"] for run in runs] == [2**20] * 2
+
+
 def test_a_repetition_has_another_random_topology():
     (point,) = points(keys(family="jellyfish", hosts=40, workload="shift"), HERE)
     seeded = study_command["topologies"].facts["seeded"]

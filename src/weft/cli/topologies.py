@@ -167,7 +167,7 @@ def topologies_command(
         "command": "topologies", "hosts": hosts, "rate": rate, "radix": ports, "family": names,
         "workload": list(workload or WORKLOADS), "placement": placement, "level": level,
         "saturation": saturation, "routing": routing, "engine": engine,
-        "eager_bytes": eager_bytes, "seed": seed,
+        "eager": eager_bytes, "seed": seed,
         "prices": None if prices is None else str(prices),
         "study": {"title": headline},
     }  # fmt: skip

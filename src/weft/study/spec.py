@@ -426,11 +426,12 @@ class _Rule:
 def _unused(keys: Any) -> set[str]:
     """Return the given keys that no level of a combination has."""
     usual = type(keys).model_fields
+    own = {keys.level} if isinstance(keys.level, str) else set(keys.level)
     return {
         name
         for name in keys.model_fields_set
         if (levels := _LEVELS.get(name))
-        and not set(levels) & set(keys.level)
+        and not own & set(levels)
         and getattr(keys, name) != usual[name].get_default(call_default_factory=True)
     }
 

@@ -19,9 +19,9 @@ from weft.kernels.cache import njit
 #: Largest size of all bit matrices. The first lanes, which are tried most often, have a matrix.
 MOST_BYTES = 1 << 29
 
-#: The bit matrix is recomputed after this many visits per edge of the fabric, which take about as
-#: long as the computation.
-COUNT_AFTER = 64
+#: The bit matrix is recomputed after this many visits per edge of the fabric, or an eighth of its
+#: words per edge if that is more, which take about as long as the computation.
+COUNT_AFTER = 32
 
 #: Result of `fit_paths` when the paths to a LID have a forwarding loop.
 CIRCLE = -1
@@ -233,7 +233,7 @@ def add_path(
             added += 1
         edge = following
     effort[lane] += abs(work)
-    if lane < len(behind) and effort[lane] > COUNT_AFTER * len(edge_row):
+    if lane < len(behind) and effort[lane] > max(COUNT_AFTER, behind.shape[2] >> 3) * len(edge_row):
         effort[lane] = 0
         _count_behind(
             bit, edge_offset, edge_row, first_dependency, held, position, room, behind[lane]

@@ -43,7 +43,7 @@ from weft.workload import load_workload
 from weft.workload.placement import placement as placements
 
 #: Keys of the file that every run has.
-RUN_KEYS = ("placement", "level", "routing", "engine", "eager_bytes", "prices", "seed")
+RUN_KEYS = ("placement", "level", "routing", "engine", "prices", "seed")
 #: Why a class of routing is not taken with an engine.
 ONE_OF = "an engine has its class of routing: give one of the two"
 MEASURES = measures(MACHINE_COLUMNS, lower=LOWER, higher=HIGHER, first=(*LOWER[:3], *HIGHER))
@@ -75,8 +75,8 @@ class TopologyKeys(Part):
         Class of routing of all machines, ``static`` or ``adaptive``; by default static.
     engine
         Routing engine of all machines, instead of a class.
-    eager_bytes
-        Size of the largest eager message.
+    eager
+        Size of the largest message that is sent without a rendezvous.
     prices
         A price file; without it, there are no costs.
     seed
@@ -93,7 +93,7 @@ class TopologyKeys(Part):
     saturation: TimedLevel | None = None
     routing: Routing | None = None
     engine: str | None = None
-    eager_bytes: Bytes | None = None
+    eager: Bytes | None = None
     prices: str | None = None
     seed: Seed = 0
 
@@ -121,6 +121,8 @@ def points(keys: TopologyKeys, files: Files) -> list[Point]:
         check_file(files, keys.prices, "prices")
         check_with(("prices",), Prices.read, files.find(keys.prices))
     common = keys.model_dump(mode="json", include=set(RUN_KEYS), exclude_none=True)
+    if keys.eager is not None:
+        common["eager_bytes"] = keys.eager
     kinds = [(name, {"workload": name}) for name in keys.workload]
     if keys.saturation is not None:
         kinds.append(("saturation", {"saturation": keys.saturation}))
