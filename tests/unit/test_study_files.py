@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,29 @@ def test_equal_studies_give_equal_files_in_all_formats(
         assert (folders[0] / f"links-{name}.pdf").read_bytes().startswith(b"%PDF")
         assert f'width="{72 * width:g}pt"' in (folders[0] / f"links-{name}.svg").read_text()
     assert render_study(data) == render_study(data)
+
+
+@pytest.mark.parametrize("axes", [{"fabric": FABRICS, "load": ("0.3", "0.5")}, {"fabric": FABRICS}])
+def test_the_page_opens_with_a_table_of_choices_that_have_details(axes: dict[str, Any]) -> None:
+    plain = study(axes, seeds=0)
+    assert 'id="choices"' not in render_study(plain)
+    runs = plain.runs.with_columns(routes=pl.concat_str(pl.lit("routes of "), "fabric"))
+    text = render_study(replace(plain, runs=runs, details={"routes": "Routes"}))
+    section = text[text.index('<section id="choices"') : text.index('<section id="best"')]
+    first = runs.filter(fabric=FABRICS[0])["makespan_ns"] / 1000
+    for time in first:
+        assert f'<td class="number">{time:.1f}</td>' in section
+    assert section.count(f"<td>routes of {escape(FABRICS[0])}</td>") == 1
+    assert section.count("makespan (µs)</th>" if len(axes) == 1 else "makespan (µs)<small>") == len(
+        axes.get("load", ("",))
+    )
+    assert 'id="plot-pareto"' in section
+    assert text.count('id="plot-pareto"') == 1
+    many = study(axes, seeds=2)
+    runs = many.runs.with_columns(routes=pl.lit("x"))
+    assert 'id="choices"' not in render_study(
+        replace(many, runs=runs, details={"routes": "Routes"})
+    )
 
 
 def test_a_study_without_intervals_or_with_failures_has_figures() -> None:

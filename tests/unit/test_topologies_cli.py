@@ -56,6 +56,23 @@ def test_ranks_that_cost_an_algorithm_more_are_named():
     )
 
 
+def test_exports_and_pages_have_spec_routing_engine_and_currency(tmp_path: Path):
+    prices, folder, file = (tmp_path / name for name in ("prices.toml", "store", "runs.csv"))
+    prices.write_text('currency = "CHF"\n[[switch]]\nports = 8\nprice = 100\n')
+    words = ["--family", "torus,hyperx", "--prices", str(prices), "--store", str(folder)]
+    page = tmp_path / "page.html"
+    assert main(["topologies", *FEW, *words, "--report", str(page)]) == 0
+    assert main(["store", "export", str(folder), str(file)]) == 0
+    row = pl.read_csv(file).row(by_predicate=pl.col("machine") == "torus", named=True)
+    assert row["spec"].startswith("torus:")
+    assert (row["routing"], row["engine"]) == ("static", "torus-2QoS")
+    units = dict(pl.read_csv(tmp_path / "runs.columns.csv").select("column", "unit").iter_rows())
+    assert (units["cost"], units["cost_per_host"], units["spec"]) == ("CHF", "CHF", "")
+    text = page.read_text()
+    assert "cost (CHF)" in text
+    assert f"<td>{row['spec']}</td><td>static</td><td>torus-2QoS</td>" in text
+
+
 def test_the_table_is_the_same_for_several_processes(tmp_path: Path):
     tables = []
     for number in ("1", "2"):

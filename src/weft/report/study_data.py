@@ -76,6 +76,8 @@ class StudyData:
     conditions
         Axes that set the task rather than a choice. The best choice is sought under each of their
         combinations, and on average over them. Default: those with a name of `CONDITIONS`.
+    details
+        Name -> meaning of further columns of text in `runs`, such as the engine of a run.
     fabric
         Function from the key of a run to its fabric, or None if it cannot be drawn.
     fixed
@@ -98,6 +100,7 @@ class StudyData:
     table: Callable[[str, str], pl.DataFrame | None] = lambda key, name: None
     versions: Mapping[str, int] = field(default_factory=dict)
     conditions: tuple[str, ...] | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
     fabric: Callable[[str], Fabric | None] = lambda key: None
     fixed: Callable[[Collection[str]], Collection[str]] = lambda keys: ()
     excluded: Mapping[str, tuple[str, Collection[str]]] = field(default_factory=dict)

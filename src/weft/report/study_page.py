@@ -32,6 +32,7 @@ from weft.report.study_text import (
     Shown,
     answers,
     completeness,
+    digits,
     question,
     ratio_text,
     runs_text,
@@ -130,6 +131,7 @@ def render_study(data: StudyData) -> str:
         complete=not any(made.notes),
         answers=answers(made),
         best=_best_rows(made, scales),
+        choices=_choices(made, scales),
         conditions=made.conditions,
         best_left_out=max(0, len(made.best) - MOST_BEST),
         effects=_effect_rows(made, scales),
@@ -204,9 +206,53 @@ def _statistics(made: Summary) -> dict[str, NDArray[Any]]:
 def _runs(made: Summary) -> dict[str, Any]:
     """Return the table of runs, as columns."""
     data = made.data
-    names = ["run", "seed", "status", "reason", *data.axes, *(m.name for m in data.measures)]
+    names = [
+        "run",
+        "seed",
+        "status",
+        "reason",
+        *data.axes,
+        *data.details,
+        *(m.name for m in data.measures),
+    ]
     table = data.runs.select(names).with_columns(pl.col(pl.Float64).fill_nan(None))
     return {"columns": names, "values": [table[name].to_list() for name in names]}
+
+
+def _choices(made: Summary, scales: dict[str, Shown]) -> dict[str, Any] | None:
+    """Return a table with a row for each choice of a command with details, such as machines.
+
+    It has the main measure and those of its unit under each condition, then the directed measures
+    that all conditions share, and the details. There is none with repetitions.
+    """
+    data = made.data
+    free = [axis for axis in data.axes if axis not in made.conditions]
+    runs = data.runs.filter(pl.col("status") == "complete")
+    if not data.details or not free or runs["seed"].n_unique() != 1:
+        return None
+    found = [each for each in data.measures if runs[each.name].count()]
+    timed = [each.name for each in found if each.unit == data.measures[0].unit]
+    groups = runs.group_by(free, maintain_order=True)
+    most = groups.agg(pl.col(each.name for each in found).drop_nulls().n_unique())
+    fixed = [
+        each.name
+        for each in found
+        if each.better and each.name not in timed and most[each.name].max() == 1
+    ]
+    unders = runs.select(made.conditions).unique(maintain_order=True).rows()
+    columns = [(name, under) for under in unders or [()] for name in timed]
+    columns += [(name, ()) for name in fixed]
+    rows = []
+    for choice, part in groups:
+        cells = []
+        for name, under in columns:
+            same = [pl.col(axis) == at for axis, at in zip(made.conditions, under, strict=False)]
+            known = part.filter(pl.lit(True), *same)[name].drop_nulls()
+            cells.append(digits(known[0] / scales[name].factor if len(known) else None))
+        texts = [part[name][0] or "–" for name in data.details]
+        rows.append({"name": ", ".join(map(str, choice)), "cells": cells, "texts": texts})
+    heads = [(scales[name].heading, ", ".join(under)) for name, under in columns]
+    return {"free": ", ".join(free), "heads": heads, "details": list(data.details), "rows": rows}
 
 
 def _best_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:

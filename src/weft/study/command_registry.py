@@ -34,6 +34,9 @@ exception that `watch` raises ends the run. The facts are:
 ``void``
     Function (measures of a run) -> why some of them do not count, such as ``saturated``, and their
     names. Default: all count.
+``details``
+    Name -> meaning of texts that describe a run, such as ``engine``: parameters, or measures that
+    are texts. Default: none.
 ``seeded``
     Function (parameters, given, seed) -> parameters that puts the seed of a repetition into the
     parameters of a run; `given` are the keys as the file gives them. Default: the key ``seed``,
@@ -129,6 +132,12 @@ def measures_of(name: str) -> tuple[Measure, ...]:
     """Return the measures of a command."""
     measures: tuple[Measure, ...] = study_command[name].facts["measures"]
     return measures
+
+
+def details_of(name: str) -> Mapping[str, str]:
+    """Return the names and meanings of the texts that describe a run of a command."""
+    details: Mapping[str, str] = study_command[name].facts.get("details", {})
+    return details
 
 
 def run_function(name: str, parameters: Mapping[str, Any]) -> RunFunction:

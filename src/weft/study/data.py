@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from weft.runs.listing import chosen_study
 from weft.runs.rows import StoredRun
 from weft.runs.store import Store
 from weft.runs.task import Inputs
-from weft.study.command_registry import drawn, measures_of, study_command
+from weft.study.command_registry import details_of, drawn, measures_of, study_command
 
 #: Measures that are the size of what a run does.
 _SIZES = ("hosts", "num_ranks")
@@ -55,6 +56,8 @@ def study_data(
         for each in _measures(about, runs.values(), every_measure)
         if each.name not in about["axes"]
     )
+    details = details_of(about["command"])
+    texts: dict[str, list[str | None]] = {name: [] for name in details if name not in about["axes"]}
     columns: dict[str, list[Any]] = {
         name: [] for name in ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
     }
@@ -71,6 +74,8 @@ def study_data(
         columns["memory_bytes"].append(None if run is None else run.memory_bytes)
         for axis, listed in axes.items():
             listed.append(member.point.get(axis, ""))
+        for name, written in texts.items():
+            written.append(None if run is None else _text(run, name))
         for measure, found in values.items():
             found.append(None if run is None else _number(run.measures.get(measure)))
     command, void = about["command"], study_command[about["command"]].facts.get("void")
@@ -88,13 +93,20 @@ def study_data(
         "run": pl.Int64, "key": pl.String, "seed": pl.Int64, "status": pl.String,
         "reason": pl.String, "wall_s": pl.Float64, "memory_bytes": pl.Int64,
     }  # fmt: skip
-    kinds |= dict.fromkeys(axes, pl.String) | dict.fromkeys(values, pl.Float64)
+    kinds |= dict.fromkeys((*axes, *texts), pl.String) | dict.fromkeys(values, pl.Float64)
+    currencies = {run.measures["currency"] for run in runs.values() if "currency" in run.measures}
+    if len(currencies) == 1:
+        (name,) = map(str, currencies)
+        measures = tuple(
+            replace(each, unit=name) if each.unit == "currency" else each for each in measures
+        )
     return StudyData(
         title=about["title"],
         experiment=about["text"],
         command=about["command"],
         axes={axis: tuple(listed) for axis, listed in about["axes"].items()},
-        runs=pl.DataFrame({**columns, **axes, **values}, schema=kinds),
+        runs=pl.DataFrame({**columns, **axes, **texts, **values}, schema=kinds),
+        details={name: details[name] for name in texts},
         measures=measures,
         baseline=about["baseline"],
         table=lambda key, table: _table(folder, key, table),
@@ -131,6 +143,11 @@ def _fabric(run: StoredRun) -> Fabric | None:
         )  # fmt: skip
     except (WeftError, LookupError, TypeError, ValidationError):
         return None
+
+
+def _text(run: StoredRun, name: str) -> str | None:
+    value = run.parameters.get(name, run.measures.get(name))
+    return None if value is None else str(value)
 
 
 def _number(value: Any) -> float | None:

@@ -47,6 +47,7 @@ def run_table(folder: Path, study: str | None = None) -> tuple[pl.DataFrame, dic
     data = study_data(folder, study, every_measure=True)
     columns = dict(_RUN)
     columns |= {axis: Column(pl.String, "", f"Value of {axis}") for axis in data.axes}
+    columns |= {name: Column(pl.String, "", text) for name, text in data.details.items()}
     columns |= {each.name: Column(pl.Float64, each.unit, each.meaning) for each in data.measures}
     return data.runs, {name: columns[name] for name in data.runs.columns}
 

@@ -157,6 +157,10 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     measures=MEASURES,
     tables={},
     files=("prices", "workload"),
+    details={
+        "spec": "Spec of the fabric",
+        **{name: MACHINE_COLUMNS[name].meaning for name in ("routing", "engine")},
+    },
     seeded=_seeded,
     draws=draws,
     example={
