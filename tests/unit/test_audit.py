@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 from pathlib import Path
 
@@ -156,7 +157,7 @@ def test_good_tables_have_no_alternatives(tmp_path) -> None:
     assert actual.findings == ()
 
 
-def test_only_the_traffic_of_judged_hosts_counts(tmp_path) -> None:
+def test_only_the_traffic_of_judged_hosts_counts(tmp_path, capsys) -> None:
     dumps = folder(tmp_path / "a", TREE, "minhop", **{"opensm.log": GOOD.encode()})
     whole, part = (
         audit([dumps], TREE, judged=judged) for judged in (Judged(), Judged(without="h3.[0-1]"))
@@ -164,5 +165,10 @@ def test_only_the_traffic_of_judged_hosts_counts(tmp_path) -> None:
     assert part.fabric.num_hosts == 6
     assert part.worst < whole.worst
     fabric = str(dumps / "fabric.ibnetdiscover")
-    words = ["opensm", "audit", str(dumps), "--fabric", fabric, "--without", "h9"]
-    assert main(words) == 2
+    words = ["opensm", "audit", str(dumps), "--fabric", fabric, "--json"]
+    for option in (["--without", "h3.[0-1]"], ["--hosts", "h[0-2].[0-1]"]):
+        assert main([*words, *option]) == 0
+        actual = json.loads(capsys.readouterr().out)
+        assert (actual["hosts"], actual["worst_load"]) == (6, part.worst)
+    assert main([*words, "--without", "h9"]) == 2
+    assert "no host 'h9'" in capsys.readouterr().err

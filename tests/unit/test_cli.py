@@ -322,6 +322,14 @@ def test_a_fabric_on_which_no_flow_arrives_is_compared_too(capsys) -> None:
     assert "6 of 6 host pairs" in out
 
 
+def test_one_switch_is_compared_although_no_cable_between_switches_has_a_load(capsys) -> None:
+    status, out, err = run(capsys, "compare", "xgft:1;4;1", "--samples", "10")
+    assert (status, err) == (0, "")
+    # No load is no gain over an engine of OpenSM.
+    assert "Recommended: OpenSM's own" in out
+    assert "have the same figures" in out
+
+
 def test_route_prints_the_verdict_and_the_refusals(capsys) -> None:
     status, out, _ = run(capsys, "route", "ring:6", "dmodk", "updn:roots=center")
     assert status == 0

@@ -145,7 +145,8 @@ class Gain:
     @property
     def significant(self) -> bool:
         """Whether `low` is at least `GAIN`, or the peak is lower by at least `PEAK_GAIN`."""
-        return self.low >= GAIN or self.peak <= (1 - PEAK_GAIN) * self.other_peak
+        lower = self.peak < self.other_peak
+        return self.low >= GAIN or (lower and self.peak <= (1 - PEAK_GAIN) * self.other_peak)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +231,11 @@ class Comparison:
             value / mean if mean else float("nan")
             for value in (difference.mean, *difference.interval)
         ]
+        # Without cables between switches no load is known, and none is larger than another.
         peaks = [
-            float(self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max load"])
+            float(
+                self.table.row(by_predicate=pl.col("engine") == o.name, named=True)["max load"] or 0
+            )
             for o in (of, over)
         ]
         return Gain(*share, *peaks)

@@ -68,7 +68,9 @@ def options_of(name: str, settings: Iterable[Setting]) -> Any:
     """
     items = {item.flag[2:].replace("-", "_"): item for item in settings if item.flag}
     options = [(name, *_option(item)) for name, item in items.items()]
-    kind = make_dataclass(name, options, bases=(Given,), frozen=True)
+    # Without a module of ours cyclopts takes the class for a builtin type and shows no options.
+    namespace = {"__module__": __name__}
+    kind = make_dataclass(name, options, bases=(Given,), namespace=namespace, frozen=True)
     kind.items = items  # type: ignore[attr-defined]
     return Parameter(name="*")(kind)
 
