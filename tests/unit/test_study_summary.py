@@ -145,8 +145,9 @@ def test_runs_without_a_result_are_listed_and_not_averaged() -> None:
     complete = here.filter(status="complete")["makespan_ns"].mean()
     assert first["mean"] == pytest.approx(complete)
     best = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
-    assert (best["choices"], best["left_out"]) == (11, 1)
-    assert any("1 of 12 choices lacks results" in text for text in sentences(data))
+    # One choice does not fit, and seven have partial runs.
+    assert (best["choices"], best["left_out"]) == (4, 8)
+    assert any("8 of 12 choices lack results" in text for text in sentences(data))
 
 
 def test_reasons_that_differ_in_numbers_are_one_group() -> None:
@@ -361,7 +362,7 @@ def test_excluded_runs_are_counted_and_not_averaged() -> None:
     accepted = made.points.filter(measure="accepted_load")
     assert accepted["n"].unique().to_list() == [5]
     best = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
-    assert (best["excluded"], best["left_out"]) == (7, 1)
+    assert (best["excluded"], best["left_out"]) == (7, 2)
     texts = sentences(made.data)
     assert "7 runs do not count: saturated." in texts[0]
     assert "do not count" not in texts[1]
@@ -390,6 +391,61 @@ def test_an_answer_has_one_mean() -> None:
     row = made.best.row(0, named=True)
     assert (row["best"], row["ratio"] > 1) == ("minhop", True)
     assert row["ratio"] == pytest.approx(row["runner_up_mean"] / row["mean"])
+
+
+def of_engines(*times: list[float | None]) -> StudyData:
+    """Return a study of engines with these times; None is a run that is lost."""
+    measure = (Measure("makespan_ns", "ns", "Time.", "lower"),)
+    data = study({"engine": ENGINES[: len(times)]}, seeds=len(times[0]), measures=measure)
+    values = pl.Series("makespan_ns", [time for each in times for time in each], pl.Float64)
+    status = pl.when(values.is_null()).then(pl.lit("lost")).otherwise("status")
+    return replace(data, runs=data.runs.with_columns(values, status=status))
+
+
+def test_choices_are_ranked_over_the_seeds_that_all_have() -> None:
+    """A choice that lacks its slowest run is not best for that."""
+    data = of_engines([105, 115, None], [100, 110, 200])
+    row = summary(data).best.row(0, named=True)
+    assert (row["best"], row["n"], row["missing"]) == ("dfsssp", 2, 0)
+    assert (row["runner_up"], row["runner_up_missing"]) == ("minhop", 1)
+    assert row["mean"] == pytest.approx((100 * 110) ** 0.5)
+    assert row["ratio"] == pytest.approx(row["runner_up_mean"] / row["mean"])
+    assert "over the 2 seeds that all compared choices have (1 run missing)" in sentences(data)[0]
+    # One with a single seed would leave no test of the others.
+    row = summary(of_engines([90, None, None], [105, 116, 213], [100, 110, 200])).best.row(
+        0, named=True
+    )
+    assert (row["best"], row["runner_up"], row["n"]) == ("nue", "dfsssp", 3)
+    assert (row["choices"], row["left_out"]) == (2, 1)
+    # Without a common seed each has its own, also if two have some in common.
+    data = of_engines(
+        [100, 110, 120, 130, None, None],
+        [None, None, 115, 125, 200, 210],
+        [300, 310, None, None, 320, 330],
+    )
+    row = summary(data).best.row(0, named=True)
+    assert (row["best"], row["runner_up"], row["choices"]) == ("minhop", "dfsssp", 3)
+    assert (row["test"], row["compared"]) == ("Welch", 8)
+    assert row["ratio"] == pytest.approx(row["runner_up_mean"] / row["mean"])
+
+
+@pytest.mark.parametrize("how", ["saturated", "partial"])
+def test_a_choice_whose_bad_runs_do_not_count_is_left_out(how: str) -> None:
+    data = of_engines([100, 900, 950], [150, 155, 160])
+    bad = pl.col("run").is_in([2, 3])
+
+    def without(runs: pl.Expr) -> StudyData:
+        if how == "partial":
+            status = pl.when(runs).then(pl.lit(how)).otherwise("status")
+            return replace(data, runs=data.runs.with_columns(status=status))
+        keys = data.runs.filter(runs)["key"]
+        return replace(data, excluded=dict.fromkeys(keys, (how, ["makespan_ns"])))
+
+    row = summary(without(bad)).best.row(0, named=True)
+    assert (row["best"], row["n"], row["choices"], row["left_out"]) == ("dfsssp", 3, 1, 1)
+    # If all have such runs, they are compared.
+    row = summary(without(pl.col("run").is_in([3, 5]))).best.row(0, named=True)
+    assert (row["best"], row["n"], row["choices"]) == ("minhop", 1, 2)
 
 
 def test_choices_of_different_size_are_told() -> None:

@@ -93,11 +93,14 @@ def average(values: Array) -> Average:
     return Average(found.number, *(map(np.exp, ends) if ratios else ends))
 
 
-def compared(values: Array, reference: Array) -> Comparison:
-    """Compare each row of values with the row of a reference of the same shape."""
+def compared(values: Array, reference: Array, by_seed: bool = True) -> Comparison:
+    """Compare each row of values with the row of a reference of the same shape.
+
+    Without `by_seed`, common seeds are not paired.
+    """
     ratios = are_positive(values) and are_positive(reference)
     x, y = (np.log(values), np.log(reference)) if ratios else (values, reference)
-    pairs, paired_mean, deviation = _moments(x - y)
+    pairs, paired_mean, deviation = _moments(x - y if by_seed else np.full_like(x, np.nan))
     (count_x, mean_x, s_x), (count_y, mean_y, s_y) = _moments(x), _moments(y)
     paired = pairs >= 2
     with np.errstate(invalid="ignore", divide="ignore"):

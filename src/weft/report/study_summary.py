@@ -148,6 +148,9 @@ class Summary:
         seeds.
     excluded
         Measure -> int64 [points]: complete runs whose value does not count.
+    cut
+        Measure -> bool [points]: whether runs are excluded or ended by a limit, so that the others
+        may be better than all would be.
     at
         int64 [points, axes]: index of each point's value of each axis.
     labels
@@ -166,6 +169,7 @@ class Summary:
     values: Mapping[str, Array]
     fixed: Mapping[str, NDArray[np.bool_]]
     excluded: Mapping[str, NDArray[np.int64]]
+    cut: Mapping[str, NDArray[np.bool_]]
     at: NDArray[np.int64]
     labels: tuple[str, ...]
     notes: tuple[str, ...]
@@ -294,7 +298,9 @@ def summary(data: StudyData) -> Summary:
     # Runs that ended early measure only a part, so they are not compared with complete ones.
     done = runs.filter(pl.col("status") == "complete")
     alike = _alike(data, runs)
-    values, fixed, excluded = {}, {}, {}
+    ended = runs.filter(pl.col("status").is_in(_CUT))["point"].to_numpy()
+    stopped = np.bincount(ended, minlength=shape[0]) > 0
+    values, fixed, excluded, cut = {}, {}, {}, {}
     for measure in data.measures:
         out = {key for key, (_, names) in data.excluded.items() if measure.name in names}
         rows = done.with_columns(out=pl.col("key").is_in(out)) if out else done
@@ -313,6 +319,7 @@ def summary(data: StudyData) -> Summary:
         first = np.isfinite(table).argmax(axis=1)
         table[known] = table[known, first[known]][:, None]
         values[measure.name], fixed[measure.name] = table, same
+        cut[measure.name] = ((excluded[measure.name] > 0) | stopped) & ~same
     names = [name for name in data.axes if name in axes]
     columns = [list(data.axes).index(name) for name in names]
     inner = at[:, columns] if names else np.zeros((len(at), 0), dtype=np.int64)
@@ -321,7 +328,7 @@ def summary(data: StudyData) -> Summary:
     for point, key in done.select("point", "key").iter_rows():
         keys[point].append(key)
     made = Summary(
-        data, axes, values, fixed, excluded, inner, labels,
+        data, axes, values, fixed, excluded, cut, inner, labels,
         _notes(data, runs, shape), tuple(map(tuple, keys)),
         pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), _unfinished(data),
     )  # fmt: skip
@@ -360,6 +367,8 @@ def label(values: Mapping[str, str]) -> str:
 
 #: Number of first characters that are equal in reasons that are listed together.
 _ALIKE = 60
+#: Statuses of runs that a limit ended, which are often the slowest.
+_CUT = ("partial", "stopped")
 _BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none", re.IGNORECASE)
 
 
@@ -489,14 +498,31 @@ def _baseline(made: Summary, heads: pl.DataFrame) -> NDArray[np.int64]:
 
 @dataclass(eq=False)
 class _Ranking:
-    """Choices compared with the best of them, [choices]; `_adjust` completes the p-values."""
+    """Choices compared with the best of them, [choices]; `_adjust` completes the p-values.
+
+    They are ranked over the seeds that all have. While fewer than two are common, those with the
+    fewest seeds are left out if some may be. If none is common, each counts with its own seeds.
+    """
 
     values: Array
     fixed: NDArray[np.bool_]
     missing: NDArray[np.int64]
     better: str | None
+    may_leave_out: bool
 
     def __post_init__(self) -> None:
+        known = np.isfinite(self.values)
+        kept, count = np.asarray(known.any(axis=1)), known.sum(axis=1)
+        while True:
+            common = known[kept].all(axis=0)
+            # One that is deterministic has all seeds.
+            drawn = count[kept & ~self.fixed]
+            fewest, most = (drawn.min(), drawn.max()) if drawn.size else (0, 0)
+            if not self.may_leave_out or common.sum() >= min(2, most) or fewest == most:
+                break
+            kept &= self.fixed | (count > fewest)
+        paired = bool(common.any())
+        self.values = np.where(kept[:, None] & (common | (not paired)), self.values, np.nan)
         self.found = average(self.values)
         self.number = np.where(self.fixed, np.minimum(self.found.number, 1), self.found.number)
         keys = self.found.mean if self.better != "higher" else -self.found.mean
@@ -504,7 +530,7 @@ class _Ranking:
         self.choices = int(np.isfinite(keys).sum())
         self.own = np.arange(len(keys)) == (self.order[0] if self.choices else -1)
         best = self.values[self.own] if self.choices else np.full_like(self.values[:1], np.nan)
-        self.against = compared(self.values, np.broadcast_to(best, self.values.shape))
+        self.against = compared(self.values, np.broadcast_to(best, self.values.shape), paired)
         self.test = _test(self.against, self.fixed, self.fixed[self.own].any())
         self.p = np.where(self.own, np.nan, self.against.p)
 
@@ -557,18 +583,23 @@ def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     cube[choice, condition] = values
     fixed = np.ones(cube.shape[:2], dtype=bool)
     fixed[choice, condition] = made.fixed[measure.name]
+    # A choice whose bad runs do not count is not compared with one whose runs all count.
+    cut = np.zeros(cube.shape[:2], dtype=bool)
+    cut[choice, condition] = made.cut[measure.name]
+    cube[cut & (np.isfinite(cube).any(axis=2) & ~cut).any(axis=0)] = np.nan
     excluded = np.bincount(condition, made.excluded[measure.name], len(conditions)).astype(int)
     parts = []
     if len(conditions) > 1:
         # Whatever lacks a condition is not compared on average.
         whole = np.isfinite(cube).any(axis=2).all(axis=1)
         mean, count, missing = averaged(cube[whole])
-        ranking = _Ranking(mean, fixed[whole].all(axis=1), missing, measure.better)
+        ranking = _Ranking(mean, fixed[whole].all(axis=1), missing, measure.better, True)
         names = [name for name, kept in zip(choices, whole, strict=True) if kept]
         parts.append((("", count, int(excluded.sum())), len(choices), names, ranking))
     for number, under_this in enumerate(conditions):
         here = cube[:, number]
-        ranking = _Ranking(here, fixed[:, number], np.isnan(here).sum(axis=1), measure.better)
+        lacking = np.isnan(here).sum(axis=1)
+        ranking = _Ranking(here, fixed[:, number], lacking, measure.better, True)
         there = len(np.unique(choice[condition == number]))
         parts.append(((under_this, 1, int(excluded[number])), there, choices, ranking))
     _adjust([ranking for *_, ranking in parts])
@@ -629,7 +660,7 @@ def _effects(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
         mean = np.full((len(texts), values.shape[1]), np.nan)
         missing = np.zeros(len(texts), dtype=np.int64)
         mean[some], count, missing[some] = averaged(cube[some])
-        ranking = _Ranking(mean, np.asarray(fixed.all(axis=1)), missing, measure.better)
+        ranking = _Ranking(mean, np.asarray(fixed.all(axis=1)), missing, measure.better, False)
         parts.append((axis, texts, (count, len(names)), ranking))
     _adjust([ranking for *_, ranking in parts])
     rows: list[tuple[Any, ...]] = []

@@ -274,7 +274,7 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
         tail += f"; {row['equal']} other{'s have' if row['equal'] > 1 else ' has'} the same mean"
     tail += "."
     if row["runner_up"] is not None:
-        tail += f" Next is {row['runner_up']}, {_gap(row)}"
+        tail += f" Next is {row['runner_up']}, {_gap(row, made.seeds)}"
         if row["runner_up_missing"]:
             tail += f" ({count_text(row['runner_up_missing'], 'run')} missing)"
         if row["test"] == "no variation":
@@ -291,7 +291,7 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
     return Answer(head, row["best"] or "the only choice", tail)
 
 
-def _gap(row: Mapping[str, Any]) -> str:
+def _gap(row: Mapping[str, Any], seeds: int) -> str:
     """Return by how much the runner-up is higher or lower."""
     if row["ratio"] is None:
         return f"with {digits(row['runner_up_mean'])}"
@@ -301,8 +301,8 @@ def _gap(row: Mapping[str, Any]) -> str:
         ends = (row["ratio_low"] - 1, row["ratio_high"] - 1)
         signed = " to ".join(("−" if end < 0 else "+") + _percent(abs(end)) for end in ends)
         text += f" (95 % interval {signed})"
-    if row["test"] == "paired" and row["compared"] < row["n"]:
-        text += f" over the {row['compared']} seeds that both have"
+    if row["test"] == "paired" and row["compared"] < seeds:
+        text += f" over the {row['compared']} seeds that all compared choices have"
     return text
 
 
