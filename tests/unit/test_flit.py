@@ -190,5 +190,5 @@ def test_pairs_without_a_path_are_refused() -> None:
     links = Links.of(fabric)
     with pytest.raises(weft.NotApplicable, match="no path from"):
         of_routes(links, weft.route(fabric, "minhop"), 4)
-    with pytest.raises(weft.NotApplicable, match="fat tree"):
+    with pytest.raises(weft.NotApplicable, match="a folded Clos network only without 2 switches"):
         bind("nca-random", links, 4)

@@ -235,8 +235,35 @@ def test_keys_are_made_for_the_part_that_is_a_folded_clos_network() -> None:
     assert all(set(key.sources) <= set(range(2, 26)) for key in workload_keys(fabric, workload))
     with pytest.raises(weft.InputError, match="hosts of the folded Clos network without switch"):
         workload_keys(fabric, weft.application_workload("cartesian", 26))
-    with pytest.raises(weft.NotApplicable, match="except without switch admin"):
+    with pytest.raises(weft.NotApplicable, match="a folded Clos network only without switch admin"):
         find_folded_clos(fabric)
+
+
+@pytest.mark.parametrize("fewer", [False, True])
+def test_keys_are_made_for_the_connected_part_with_most_hosts(fewer: bool) -> None:
+    specs = ("leaf-spine:leaves=4,spines=2,hosts=2", "leaf-spine:leaves=6,spines=3,hosts=3")
+    maker = weft.FabricBuilder("islands")
+    for name, spec in zip("ab", specs[:: -1 if fewer else 1], strict=True):
+        tree = weft.fabric(spec)
+        names = [f"{name}{node}" for node in tree.node_names]
+        switches = maker.switches(names[: tree.num_switches])
+        nodes = np.append(switches, maker.hosts(names[tree.num_switches :]))
+        maker.connect(nodes[tree.link_from[0::2]], nodes[tree.link_to[0::2]])
+    alone = maker.switches(["alone"])
+    maker.connect(alone.repeat(2), maker.hosts(["alone0", "alone1"]))
+    fabric = maker.fabric()
+    small, large = ("b", "a") if fewer else ("a", "b")
+    network = key_network(fabric)
+    assert network.complete
+    assert {fabric.host_names[host][0] for host in network.hosts} == {large}
+    assert len(network.hosts) == 18
+    left_out = network.clos.left_out
+    assert left_out.startswith("7 switches: ")
+    assert f"; 10 hosts: {small}" in left_out
+    workload = weft.application_workload("cartesian", 18)
+    assert all(np.isin(key.sources, network.hosts).all() for key in workload_keys(fabric, workload))
+    with pytest.raises(weft.InputError, match=r"alone1 of .* has no routing keys, .* without 7 s"):
+        keys(fabric, [network.hosts[0]], [fabric.host_names.index("alone1")])
 
 
 def test_a_cable_to_another_plane_is_left_out() -> None:

@@ -63,7 +63,7 @@ def tree_levels(fabric: Fabric) -> Ints:
        switch reaches the share q of the hosts (of those at `MAX_SOURCES` evenly chosen switches if
        more have hosts). The top consists of the switches that reach the share q within d hops;
        a switch that is k hops from the top has level d + 1 - k.
-    3. Of these levels, those with the fewest exceptions are taken, in doubt those of the smallest
+    3. Of these levels, those with the fewest exceptions are taken, in a tie those of the smallest
        range, then of the first share. An exception is a cable that does not connect neighbouring
        levels, a host that is not at level 1, a switch without hosts whose neighbours are all one
        level higher, or a switch below the highest level whose neighbours are all one level lower.
@@ -172,7 +172,7 @@ def _raised(graph: SwitchGraph, hosts: Ints, level: Ints) -> Ints:
     upward = graph.matrix(level[graph.edge_tail] + 1 == level[graph.edge_row])
     ups = np.diff(upward.indptr)
     downs = np.bincount(upward.indices, minlength=graph.num_rows)
-    # Rows that may be raised do not speak for one another.
+    # Rows that may be raised are not compared with one another.
     speaks = np.ones(graph.num_rows, dtype=np.int64)
     speaks[rows] = 0
     beside = _most_alike(upward[rows] @ upward.T, ups[rows], ups, speaks)

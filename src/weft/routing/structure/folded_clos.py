@@ -6,9 +6,9 @@ removed). Both are connected components. Names and the order of ports therefore 
 few missing cables change neither subtrees nor planes.
 
 Parts that do not belong to such a network can be left out: cables that do not connect neighbouring
-levels, switches that lead down to no leaf switch, hosts that are not at a leaf switch, and cables
-between two blocks. In a block of a tree, each of some switches is connected to each of some
-switches of the next level.
+levels, switches that lead down to no leaf switch, hosts that are not at a leaf switch, cables
+between two blocks, and all connected parts but the one with most hosts. In a block of a tree, each
+of some switches is connected to each of some switches of the next level.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def find_folded_clos(fabric: Fabric) -> FoldedClos:
     """
     clos = find_largest_clos(fabric)
     if clos.left_out:
-        raise NotApplicable(f"this is not a folded Clos network, except without {clos.left_out}")
+        raise NotApplicable(f"this is a folded Clos network only without {clos.left_out}")
     return clos
 
 
@@ -119,7 +119,7 @@ def find_largest_clos(fabric: Fabric) -> FoldedClos:
     Parts are left out as the description of the module says; cables between blocks only if there is
     no other way. The blocks are found from the switches of the upper level: two are in one block if
     at least half of the lower switches below either of them are below both. A lower switch belongs
-    to the block of most of its neighbours above, in doubt the first.
+    to the block of most of its neighbours above, in a tie the first.
     """
     graph = fabric.graph
     if graph.num_rows != fabric.num_switches:
@@ -169,6 +169,10 @@ def _numbered(fabric: Fabric, found: NDArray[np.int64], used: NDArray[np.bool_])
     for at in range(2, int(found.max()) + 1):
         heads = graph.edge_row[used & leads[graph.edge_tail] & (found[graph.edge_tail] == at - 1)]
         leads[heads[found[heads] == at]] = True
+    component = _components(fabric, used, leads)
+    row = graph.destination_row[fabric.host_endpoint[fabric.host_endpoint >= 0]]
+    at_leaf = row[(row >= 0) & (found[row] == 1)]
+    leads &= component == np.bincount(component[at_leaf], minlength=graph.num_rows).argmax()
     level = np.where(leads, found, 0).astype(np.int16)
     used = used & leads[graph.edge_tail] & leads[graph.edge_row]
     height = int(level.max())
