@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stores import add_runs, task_of
+from tests.stores import add_runs, square, task_of
 
 from weft.cli.entry import main
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.runs import shares
-from weft.runs.executors import Limits
+from weft.runs.execute import Progress
+from weft.runs.executors import InProcess, Limits
 from weft.runs.rows import COLUMNS
-from weft.runs.store import INDEX, PROGRESS, Store
+from weft.runs.store import INCOMING, INDEX, PROGRESS, Store, record_of, writer
+from weft.runs.task import Packed
 from weft.study.command_registry import run_function
 
 #: Module that a hostile store names; nothing else imports it.
@@ -243,3 +245,65 @@ def test_a_device_is_no_input_file(tmp_path: Path, capsys: pytest.CaptureFixture
     for words in commands(tmp_path, tmp_path):
         main(words)
     assert "/dev/zero: is not a regular file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lock", "index.sqlite-wal", "tables", "tables/zz", "incoming", "incoming/zz", "jobs",
+        "jobs/1", "index.sqlite",
+    ],
+)  # fmt: skip
+def test_links_out_of_a_store_are_refused(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, outside = tmp_path / "store", tmp_path / "outside"
+    add_runs(store, [3])
+    (store / "lock").unlink()
+    outside.mkdir()
+    for each in (f"{'0' * 32}.x.{'0' * 8}.parquet", ".x.1-abcdef01.tmp", f"{'0' * 32}.run", "lock"):
+        (outside / each).write_text("mine")
+    before = sorted(outside.iterdir())
+    link = store / name
+    if link.exists():  # elsewhere now
+        link.rename(tmp_path / "moved")
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside / "lock" if name.startswith(("lock", "index")) else outside)
+    for words in [*commands(store, tmp_path), ["store", "prune", str(store)],
+                  ["study", "--collect", "--store", str(store)]]:  # fmt: skip
+        assert main(words) == 2, words
+        assert f"{link}: is " in capsys.readouterr().err
+    assert writer(store) == ""
+    assert sorted(outside.iterdir()) == before
+    assert {each.read_text() for each in before} == {"mine"}
+
+
+def test_results_replace_links_and_do_not_follow_them(tmp_path: Path) -> None:
+    store, victim = tmp_path / "store", tmp_path / "victim"
+    victim.write_text("mine")
+    (key,) = add_runs(store, [3])
+    (table,) = (store / "tables").glob("*/*")
+    task, packed = task_of(3), Packed("complete")
+    places = [table, store / PROGRESS, shares.result_path(store, key)]
+    for path in places:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(victim)
+    add_runs(store, [3])
+    Progress("squares", 1, 0).write(store / PROGRESS)
+    shares.write_result(store, record_of(task, packed, 1.0, 1), packed)
+    assert victim.read_text() == "mine"
+    assert all(path.is_file() and not path.is_symlink() for path in places)
+
+
+def test_a_share_writes_no_results_through_links(tmp_path: Path) -> None:
+    store, outside = tmp_path / "store", tmp_path / "outside"
+    outside.mkdir()
+    task = task_of(3)
+    add_runs(store, [4])
+    folder = shares.write_plan(store, "squares", [task], Limits(), 1)
+    (store / INCOMING).symlink_to(outside)
+    share = shares.read_share(folder, 0, lambda *_: square)
+    with pytest.raises(InputError, match="incoming: is a link"):
+        shares.perform_share(share, InProcess(), lambda _: None)
+    assert not any(outside.iterdir())

@@ -19,8 +19,8 @@ from weft.cli.output import plain
 from weft.core.counts import count_text
 from weft.core.words import clock_text
 from weft.runs.execute import Progress
-from weft.runs.shares import JOBS, PROGRESS_OF_SHARE, waiting_results
-from weft.runs.store import PROGRESS, Store, writer
+from weft.runs.shares import PROGRESS_OF_SHARE, waiting_results
+from weft.runs.store import JOBS, PROGRESS, Store, writer
 
 #: Seconds between two lines of progress if standard error is not a terminal.
 LINE_S = 10.0

@@ -216,7 +216,7 @@ def _standard_input() -> bytes:
     return stream.buffer.read()
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: str | Path, text: str, *, follow: bool = True) -> None:
     """Write a text file as UTF-8; see `write_bytes`.
 
     Raises
@@ -228,7 +228,7 @@ def write_text(path: str | Path, text: str) -> None:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
         raise InputError("cannot be written: unpaired surrogate in a name", file=path) from None
-    write_bytes(path, data)
+    write_bytes(path, data, follow=follow)
 
 
 def make_folder(path: str | Path) -> Path:
@@ -263,23 +263,26 @@ def write_with(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     write_bytes(path, data.getvalue())
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
+def write_bytes(path: str | Path, data: bytes, *, follow: bool = True) -> None:
     """Write a file under a temporary name, then rename it over an existing file.
+
+    A link is followed, or replaced itself if `follow` is false.
 
     Raises
     ------
     InputError
         If the file cannot be written; an existing file is then unchanged.
     """
-    with written_aside(path) as stream:
+    with written_aside(path, follow=follow) as stream:
         stream.write(data)
 
 
 @contextlib.contextmanager
-def written_aside(path: str | Path) -> Iterator[BinaryIO]:
+def written_aside(path: str | Path, *, follow: bool = True) -> Iterator[BinaryIO]:
     """Open a file under a temporary name; at the end, rename it over an existing file.
 
-    Pipes and devices such as ``/dev/stdout`` are written to directly.
+    Pipes and devices such as ``/dev/stdout`` are written to directly. With `follow` false, links,
+    pipes and devices are replaced.
 
     Raises
     ------
@@ -290,10 +293,10 @@ def written_aside(path: str | Path) -> Iterator[BinaryIO]:
         if str(path) in STANDARD_INPUT:
             raise InputError("cannot be written; expected a file", file=path)
         try:
-            target = Path(path).resolve()
+            target = Path(path).resolve() if follow else Path(path)
         except ValueError:
             raise InputError(f"{str(path)!r} is not a file name") from None
-        if target.exists() and not target.is_file():
+        if follow and target.exists() and not target.is_file():
             if target.is_dir():
                 raise InputError("is a folder, not a file", file=path)
             with target.open("wb") as stream:
@@ -304,7 +307,7 @@ def written_aside(path: str | Path) -> Iterator[BinaryIO]:
         try:
             with temporary.open("xb") as stream:
                 yield stream
-            if target.exists():
+            if target.is_file():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             temporary.replace(target)
         except BaseException:

@@ -93,7 +93,7 @@ class Progress:
             "text": self.text, "written_s": time.time(),
         }  # fmt: skip
         with suppress(InputError):
-            write_text(file, json.dumps(table))
+            write_text(file, json.dumps(table), follow=False)
 
 
 def execute(

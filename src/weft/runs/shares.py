@@ -22,12 +22,12 @@ from weft.core.files import make_folder, read_text, write_bytes, write_text
 from weft.runs.execute import Progress, execute
 from weft.runs.executors import Executor, Limits
 from weft.runs.rows import COLUMNS, Brief, StoreError, is_texts, run_of
-from weft.runs.store import INCOMING, Store, record_of
+from weft.runs.store import INCOMING, JOBS, Store, check_parts, record_of
 from weft.runs.task import SETTLED, Packed, Registered, Task
 from weft.runs.versions import build
 
-#: Folder of a store with a folder for each plan, and names inside that.
-JOBS, PLAN = "jobs", "plan.jsonl"
+#: Names in the folder of a plan.
+PLAN = "plan.jsonl"
 PROGRESS_OF_SHARE = "progress-{share}.json"
 #: Format of plans; others are refused.
 FORMAT = 1
@@ -181,6 +181,7 @@ def perform_share(share: Share, executor: Executor, watch: Callable[[Progress], 
         If a result cannot be written.
     """
     store = share.store
+    check_parts(store)
     tasks = [task for task in share.tasks if not result_path(store, task.key).exists()]
     progress = Progress(share.study, len(share.tasks), len(share.tasks) - len(tasks))
     execute(
@@ -207,7 +208,7 @@ def write_result(store: Path, record: Mapping[str, Any], packed: Packed) -> None
     path = result_path(store, record["key"])
     make_folder(path.parent)
     tables = [packed.tables[name] for name in json.loads(record["tables"])]
-    write_bytes(path, b"\n".join([json.dumps(record).encode(), b"".join(tables)]))
+    write_bytes(path, b"\n".join([json.dumps(record).encode(), b"".join(tables)]), follow=False)
 
 
 def read_result(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 #: Format of the store; a store of a later format is refused.
 FORMAT = 1
 #: Names inside the folder.
-INDEX, LOCK, TABLES, INCOMING, PROGRESS = (
+INDEX, LOCK, TABLES, INCOMING, JOBS, PROGRESS = (
     "index.sqlite",
     "lock",
     "tables",
     "incoming",
+    "jobs",
     "progress.json",
 )
 #: Names of tables, and of files that a killed process had not renamed.
@@ -90,15 +91,46 @@ def _bound(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
 
 
+def check_parts(folder: Path) -> None:
+    """Refuse links among the parts of a store, through which it would change other files.
+
+    Raises
+    ------
+    StoreError
+        If a file of the index or the lock is no regular file, or a folder is a link.
+    """
+    try:
+        for name in (INDEX, LOCK, f"{INDEX}-wal", f"{INDEX}-shm", f"{INDEX}-journal"):
+            path = folder / name
+            # SQLite would wait for a pipe.
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise StoreError("is not a regular file", file=path)
+        for name in (TABLES, INCOMING, JOBS):
+            path = folder / name
+            links = [path] if path.is_symlink() else []
+            if not links and path.is_dir():
+                with os.scandir(path) as entries:
+                    links = [path / each.name for each in entries if each.is_symlink()]
+            for link in links:
+                raise StoreError("is a link; expected a folder in the store", file=link)
+    except OSError as error:
+        raise StoreError(f"cannot be read: {error.strerror}", file=folder) from None
+
+
+def _open_unlinked(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 def writer(folder: str | Path) -> str:
     """Return which process writes to a store, in words; empty if none does."""
     try:
-        with (Path(folder) / LOCK).open("rb") as stream:
+        check_parts(Path(folder))
+        with open(Path(folder) / LOCK, "rb", opener=_open_unlinked) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return stream.read().decode(errors="replace").strip() or "another process"
-    except OSError:
+    except (OSError, StoreError):
         pass
     return ""
 
@@ -126,16 +158,13 @@ class Store:
         self._writes = write
         self._unclean = False
         self._synchronised_s = 0.0
+        check_parts(self.folder)
         if write:
             self._create()
         try:
             index = self.folder / INDEX
             if not index.is_file():
                 raise StoreError("is not a store of weft: it has no index.sqlite", file=self.folder)
-            for name in (f"{INDEX}-wal", f"{INDEX}-shm", f"{INDEX}-journal"):
-                path = self.folder / name
-                if path.exists() and not path.is_file():  # SQLite would wait for a pipe
-                    raise StoreError("is not a regular file", file=path)
             with self._explained():
                 self._index = self._connect(index)
                 self._prepare()
@@ -151,7 +180,7 @@ class Store:
         try:
             (self.folder / TABLES).mkdir(parents=True, exist_ok=True)
             # Opened for appending: another process's words in the file stay until the lock is held.
-            self._lock = (self.folder / LOCK).open("a+b", buffering=0)
+            self._lock = io.FileIO(self.folder / LOCK, "a+", opener=_open_unlinked)
         except OSError as error:
             raise StoreError(f"cannot be written to: {error.strerror}", file=self.folder) from None
         if not self._locked():
@@ -282,7 +311,7 @@ class Store:
             for name, data in tables.items():
                 path = self.table_path(key, name, about[name][1])
                 path.parent.mkdir(exist_ok=True)
-                write_bytes(path, data)
+                write_bytes(path, data, follow=False)
             self.insert_rows([record])
             for old in before.values():
                 for name, (_, digest) in old.tables.items():
