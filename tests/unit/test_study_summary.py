@@ -193,6 +193,12 @@ def test_a_study_without_seeds_has_no_intervals() -> None:
     assert all("one run: no interval" in text for text in sentences(study(seeds=0)))
 
 
+def test_nothing_is_best_without_a_choice() -> None:
+    texts = sentences(study({"engine": ("minhop",)}))
+    assert texts[2] == "Cost (lower is better): 40,000 USD (n = 5, all equal: no interval)."
+    assert not any("best" in text for text in texts)
+
+
 def test_question_and_answers_are_sentences() -> None:
     made = summary(study())
     text = question(made)
@@ -378,8 +384,8 @@ def test_missing_runs_are_complete_cases_and_are_printed() -> None:
     mine = data.runs.filter(fabric=FABRICS[0], engine="dfsssp").sort("load", "seed")
     logs = np.log(mine["makespan_ns"].to_numpy()).reshape(2, 5)[:, 1:]
     assert row["mean"] == pytest.approx(np.exp(logs.mean()))
-    assert "(n = 4, 1 run missing). Next is" in sentences(made.data)[0]
-    assert "(1 run missing)" in sentences(made.data)[0]
+    assert "(n = 4, lacks 1 run). Next is" in sentences(made.data)[0]
+    assert "(lacks 1 run)" in sentences(made.data)[0]
 
 
 def test_an_answer_has_one_mean() -> None:
@@ -410,7 +416,7 @@ def test_choices_are_ranked_over_the_seeds_that_all_have() -> None:
     assert (row["runner_up"], row["runner_up_missing"]) == ("minhop", 1)
     assert row["mean"] == pytest.approx((100 * 110) ** 0.5)
     assert row["ratio"] == pytest.approx(row["runner_up_mean"] / row["mean"])
-    assert "over the 2 seeds that all compared choices have (1 run missing)" in sentences(data)[0]
+    assert "over the 2 seeds that all compared choices have (lacks 1 run)" in sentences(data)[0]
     # One with a single seed would leave no test of the others.
     row = summary(of_engines([90, None, None], [105, 116, 213], [100, 110, 200])).best.row(
         0, named=True
@@ -427,6 +433,24 @@ def test_choices_are_ranked_over_the_seeds_that_all_have() -> None:
     assert (row["best"], row["runner_up"], row["choices"]) == ("minhop", "dfsssp", 3)
     assert (row["test"], row["compared"]) == ("Welch", 8)
     assert row["ratio"] == pytest.approx(row["runner_up_mean"] / row["mean"])
+
+
+def test_a_measure_with_a_value_that_is_not_positive_has_no_ratios() -> None:
+    measure = (Measure("makespan_ns", "ns", "Time.", "lower"),)
+    data = study({"engine": ENGINES[:2], "load": LOADS}, seeds=3, measures=measure)
+    times = np.array([[[0, 10, 20], [10, 11, 12]], [[15, 16, 17], [20, 22, 25]]], float)
+    runs = data.runs.with_columns(makespan_ns=pl.Series(times.ravel()))
+    made = summary(replace(data, runs=runs))
+    row = made.best.row(0, named=True)
+    mean = times.mean(axis=1)
+    assert (row["best"], row["mean"]) == ("minhop", pytest.approx(mean[0].mean()))
+    for table in (made.points, made.best, made.effects):
+        assert table["ratio"].is_null().all()
+    assert "Next is dfsssp, with 19.17 ns; the difference is not" in sentences(made.data)[0]
+    # Under a load without such values, too: the tables have one kind of mean.
+    high = made.best.filter(under="load 0.6").row(0, named=True)
+    assert high["mean"] == pytest.approx(times[0, 1].mean())
+    assert made.effects.filter(value="dfsssp")["mean"].item() == pytest.approx(times[1].mean())
 
 
 @pytest.mark.parametrize("how", ["saturated", "partial"])

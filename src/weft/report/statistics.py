@@ -85,20 +85,31 @@ def spread(values: Array) -> Spread:
     return Spread(count, mean, half, median, ordered[:, 0], ordered[rows, last])
 
 
-def average(values: Array) -> Average:
-    """Return the mean of each row with its interval: that of the ratios in `compared`."""
-    ratios = are_positive(values)
+def average(values: Array, ratios: bool | None = None) -> Average:
+    """Return the mean of each row with its interval: that of the ratios in `compared`.
+
+    Parameters
+    ----------
+    values
+        float64 [points, seeds].
+    ratios
+        Whether there are ratios, so that the mean is geometric. Default: if all are positive.
+    """
+    ratios = are_positive(values) if ratios is None else ratios
     found = spread(np.log(values) if ratios else values)
     ends = found.mean, found.mean - found.half, found.mean + found.half
     return Average(found.number, *(map(np.exp, ends) if ratios else ends))
 
 
-def compared(values: Array, reference: Array, by_seed: bool = True) -> Comparison:
+def compared(
+    values: Array, reference: Array, by_seed: bool = True, ratios: bool | None = None
+) -> Comparison:
     """Compare each row of values with the row of a reference of the same shape.
 
-    Without `by_seed`, common seeds are not paired.
+    Without `by_seed`, common seeds are not paired; `ratios` as in `average`.
     """
-    ratios = are_positive(values) and are_positive(reference)
+    if ratios is None:
+        ratios = are_positive(values) and are_positive(reference)
     x, y = (np.log(values), np.log(reference)) if ratios else (values, reference)
     pairs, paired_mean, deviation = _moments(x - y if by_seed else np.full_like(x, np.nan))
     (count_x, mean_x, s_x), (count_y, mean_y, s_y) = _moments(x), _moments(y)
@@ -149,7 +160,7 @@ def holm(p: Array, family: int = 0) -> Array:
     return adjusted
 
 
-def averaged(cube: Array) -> tuple[Array, int, NDArray[np.int64]]:
+def averaged(cube: Array, ratios: bool | None = None) -> tuple[Array, int, NDArray[np.int64]]:
     """Average over the combinations of other axes in which every row has a value.
 
     The average is the geometric mean, or the arithmetic mean if a value is not positive. A seed for
@@ -159,6 +170,8 @@ def averaged(cube: Array) -> tuple[Array, int, NDArray[np.int64]]:
     ----------
     cube
         float64 [rows, combinations, seeds].
+    ratios
+        As in `average`.
 
     Returns
     -------
@@ -174,7 +187,7 @@ def averaged(cube: Array) -> tuple[Array, int, NDArray[np.int64]]:
     part = cube[:, kept]
     if not kept.any():
         return np.full((len(cube), cube.shape[2]), np.nan), 0, np.zeros(len(cube), dtype=np.int64)
-    ratios = are_positive(cube)
+    ratios = are_positive(cube) if ratios is None else ratios
     mean = (np.log(part) if ratios else part).mean(axis=1)
     missing = (~known[:, kept]).sum(axis=(1, 2))
     return np.exp(mean) if ratios else mean, int(kept.sum()), missing

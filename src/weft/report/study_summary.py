@@ -23,6 +23,7 @@ from weft.report.statistics import (
     CONFIDENCE,
     Array,
     Comparison,
+    are_positive,
     average,
     averaged,
     compared,
@@ -33,7 +34,7 @@ from weft.report.study_data import CONDITIONS, Measure, StudyData
 
 _HALF = "Half-width of the 95 % confidence interval of the mean (null: one run, or no variation)"
 _P = "p-value of no difference, adjusted by Holm's method (null: no test)"
-_MEAN = "Geometric mean; arithmetic if a value is not positive"
+_MEAN = "Geometric mean; arithmetic if a value of the measure is not positive"
 _MISSING = "Missing or excluded runs; a seed that lacks one is left out"
 _TEST = (
     "t-test: paired (by seed), one-sample (one side is deterministic) or Welch; or why there is "
@@ -508,6 +509,7 @@ class _Ranking:
     fixed: NDArray[np.bool_]
     missing: NDArray[np.int64]
     better: str | None
+    ratios: bool
     may_leave_out: bool
 
     def __post_init__(self) -> None:
@@ -523,14 +525,15 @@ class _Ranking:
             kept &= self.fixed | (count > fewest)
         paired = bool(common.any())
         self.values = np.where(kept[:, None] & (common | (not paired)), self.values, np.nan)
-        self.found = average(self.values)
+        self.found = average(self.values, self.ratios)
         self.number = np.where(self.fixed, np.minimum(self.found.number, 1), self.found.number)
         keys = self.found.mean if self.better != "higher" else -self.found.mean
         self.order = np.argsort(keys, kind="stable")  # NaN last
         self.choices = int(np.isfinite(keys).sum())
         self.own = np.arange(len(keys)) == (self.order[0] if self.choices else -1)
         best = self.values[self.own] if self.choices else np.full_like(self.values[:1], np.nan)
-        self.against = compared(self.values, np.broadcast_to(best, self.values.shape), paired)
+        best = np.broadcast_to(best, self.values.shape)
+        self.against = compared(self.values, best, paired, self.ratios)
         self.test = _test(self.against, self.fixed, self.fixed[self.own].any())
         self.p = np.where(self.own, np.nan, self.against.p)
 
@@ -573,6 +576,7 @@ def _adjust(rankings: Sequence[_Ranking]) -> None:
 def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     """Return the rows of a measure for `Summary.best`: on average, then under each condition."""
     values, axes = made.values[measure.name], list(made.axes)
+    ratios = are_positive(values)
     under = [axis for axis in axes if axis in made.conditions]
     free = [axis for axis in axes if axis not in under]
     if not free:
@@ -592,14 +596,14 @@ def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     if len(conditions) > 1:
         # Whatever lacks a condition is not compared on average.
         whole = np.isfinite(cube).any(axis=2).all(axis=1)
-        mean, count, missing = averaged(cube[whole])
-        ranking = _Ranking(mean, fixed[whole].all(axis=1), missing, measure.better, True)
+        mean, count, missing = averaged(cube[whole], ratios)
+        ranking = _Ranking(mean, fixed[whole].all(axis=1), missing, measure.better, ratios, True)
         names = [name for name, kept in zip(choices, whole, strict=True) if kept]
         parts.append((("", count, int(excluded.sum())), len(choices), names, ranking))
     for number, under_this in enumerate(conditions):
         here = cube[:, number]
         lacking = np.isnan(here).sum(axis=1)
-        ranking = _Ranking(here, fixed[:, number], lacking, measure.better, True)
+        ranking = _Ranking(here, fixed[:, number], lacking, measure.better, ratios, True)
         there = len(np.unique(choice[condition == number]))
         parts.append(((under_this, 1, int(excluded[number])), there, choices, ranking))
     _adjust([ranking for *_, ranking in parts])
@@ -647,6 +651,7 @@ def grouped(made: Summary, axes: Sequence[str]) -> tuple[NDArray[np.int64], list
 def _effects(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     """Return the rows of a measure for `Summary.effects`."""
     values, parts = made.values[measure.name], []
+    ratios = are_positive(values)
     for column, (axis, texts) in enumerate(made.axes.items()):
         if len(made.axes) == 1:
             break  # the axis is the point
@@ -659,8 +664,10 @@ def _effects(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
         some = np.isfinite(cube).any(axis=(1, 2))
         mean = np.full((len(texts), values.shape[1]), np.nan)
         missing = np.zeros(len(texts), dtype=np.int64)
-        mean[some], count, missing[some] = averaged(cube[some])
-        ranking = _Ranking(mean, np.asarray(fixed.all(axis=1)), missing, measure.better, False)
+        mean[some], count, missing[some] = averaged(cube[some], ratios)
+        ranking = _Ranking(
+            mean, np.asarray(fixed.all(axis=1)), missing, measure.better, ratios, False
+        )
         parts.append((axis, texts, (count, len(names)), ranking))
     _adjust([ranking for *_, ranking in parts])
     rows: list[tuple[Any, ...]] = []

@@ -126,7 +126,7 @@ def runs_text(row: Mapping[str, Any]) -> str:
     else:
         text = f"n = {row['n']}" + ("" if interval else ", all equal: no interval")
     missing = row.get("missing") or 0
-    return text + (f", {count_text(missing, 'run')} missing" if missing else "")
+    return text + (f", lacks {count_text(missing, 'run')}" if missing else "")
 
 
 def ratio_text(row: Mapping[str, Any]) -> str:
@@ -269,14 +269,17 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
         why = "no choice has a result under every condition" if conditions else "no run is complete"
         return Answer(head, "", f"{why}.")
     average = f" on average over {row['conditions']:,} conditions" if conditions > 1 else ""
-    tail = f" is best{average}, with {with_ends(row, scale)} ({runs_text(row)})"
+    value = f"{with_ends(row, scale)} ({runs_text(row)})"
+    if not row["best"]:  # nothing varies but the seed
+        return Answer(head, "", f"{value}.")
+    tail = f" is best{average}, with {value}"
     if row["equal"]:
         tail += f"; {row['equal']} other{'s have' if row['equal'] > 1 else ' has'} the same mean"
     tail += "."
     if row["runner_up"] is not None:
-        tail += f" Next is {row['runner_up']}, {_gap(row, made.seeds)}"
+        tail += f" Next is {row['runner_up']}, {_gap(row, made.seeds, scale)}"
         if row["runner_up_missing"]:
-            tail += f" ({count_text(row['runner_up_missing'], 'run')} missing)"
+            tail += f" (lacks {count_text(row['runner_up_missing'], 'run')})"
         if row["test"] == "no variation":
             tail += " for every seed"
         elif row["significant"] is not None:
@@ -288,13 +291,13 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
         tail += "."
         if row["not_worse"] and row["not_worse"] > (row["significant"] is False):
             tail += f" {row['not_worse']} choices do not differ significantly from the best."
-    return Answer(head, row["best"] or "the only choice", tail)
+    return Answer(head, row["best"], tail)
 
 
-def _gap(row: Mapping[str, Any], seeds: int) -> str:
+def _gap(row: Mapping[str, Any], seeds: int, scale: Shown) -> str:
     """Return by how much the runner-up is higher or lower."""
     if row["ratio"] is None:
-        return f"with {digits(row['runner_up_mean'])}"
+        return f"with {_number(row['runner_up_mean'], scale)}"
     more = row["ratio"] - 1
     text = f"{_percent(abs(more))} {'higher' if more > 0 else 'lower'}"
     if row["ratio_low"] is not None:
