@@ -540,3 +540,112 @@ def test_keys_that_a_dead_cable_does_not_touch_have_the_new_base_routes(
     _, different = replay(ledger, read_log(tmp_path / "log"))
     assert different == 0
     assert state_of(ledger) == known[0]
+
+
+def cable_of_p_only(service: Service) -> int:
+    """Return a cable between switches on the paths of the key `p`, and not of `q`."""
+    p, q = (phase.key for phase in service.ledger.applications["a"].phases.values())
+    assert p is not None
+    assert q is not None
+    cables = sorted(set((p.link // 2).tolist()) - set((q.link // 2).tolist()))
+    return next(c for c in cables if the_fabric().link_kind[2 * c] == LinkKind.SWITCH_SWITCH)
+
+
+@pytest.mark.parametrize("where", ["makers", "store", "other change"])
+def test_keys_are_made_and_base_routes_recorded_although_these_failed_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(makers, "Settings", partial(makers.Settings, alternatives=1))
+    tries: list[int] = []
+
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service = keeper.service
+        paths, record = makers.base_paths, service.store.record
+        await until(lambda: keeper._based == ())
+
+        def base_paths(*arguments: Any) -> Any:
+            tries.append(1)
+            if where == "makers" and len(tries) == 1:
+                raise WeftError("the process that makes keys has died; try again")
+            if where == "other change":
+                service._stale = len(tries) == 1  # as after a failure
+            return paths(*arguments)
+
+        def recorded(batch: Any, tokens: Any = None) -> None:
+            if any(type(event).__name__ == "Rebased" for event, _ in batch):
+                tries.append(1)
+                if len(tries) < 4 and where == "store":
+                    raise StoreFailed("full")
+            record(batch, tokens)
+
+        monkeypatch.setattr(makers, "base_paths", base_paths)
+        monkeypatch.setattr(service.store, "record", recorded)
+        cable = cable_of_p_only(service)
+        subnet.seen = Seen((cable,), restarted=False)
+        await until(lambda: service.subnet.missing == (cable,) and tries)
+        if where == "makers":
+            await until(lambda: "has died" in service.problems.get("base routes", ""))
+        await until(lambda: service.ledger.applications["a"].phases["p"].state is KeyState.READY)
+        await until(lambda: keeper._based == (cable,) and not service.problems)
+        assert len(tries) > 1
+        (_, key), (_, other) = keeper._ready().items()
+        flows = [(each.name, each.sources, each.destinations) for each in (key, other)]
+        phases = service.ledger.applications["a"].phases.values()
+        for phase, base in zip(phases, paths(flows, (cable,)), strict=True):
+            assert phase.base is not None
+            assert _same_paths(phase.base, base)
+
+    run(tmp_path / "s", monkeypatch, story, lmc=5)
+
+
+def test_the_watch_does_not_wait_for_base_routes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(makers, "Settings", partial(makers.Settings, alternatives=1))
+
+    async def story(keeper: Keeper, subnet: Subnet) -> None:
+        service, work = keeper.service, keeper._makers.run
+        waiting, may = asyncio.Event(), asyncio.Event()
+
+        async def busy(function: Any, *arguments: Any, limit_s: float | None = None) -> Any:
+            if function is makers.base_paths:
+                assert limit_s == service.rules.make_limit_s
+                waiting.set()
+                await may.wait()
+            return await work(function, *arguments, limit_s=limit_s)
+
+        monkeypatch.setattr(keeper._makers, "run", busy)
+        p = service.ledger.applications["a"].phases["p"]
+        first = cable_of_p_only(service)
+        subnet.seen = Seen((first,), restarted=False)
+        await waiting.wait()
+        await until(lambda: p.generation == 2)
+        second = cable_of_p_only(service)
+        subnet.seen = Seen((first, second), restarted=False)
+        await until(lambda: subnet.loads[-1][1] == (first, second))
+        await until(lambda: p.generation == 3)
+        may.set()
+        await until(lambda: keeper._based == (first, second))
+
+    run(tmp_path / "s", monkeypatch, story, lmc=5)
+
+
+def test_a_service_starts_although_base_routes_cannot_be_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def first(keeper: Keeper, subnet: Subnet) -> None:
+        pass
+
+    async def again(keeper: Keeper, subnet: Subnet) -> None:
+        await until(lambda: "memory" in keeper.service.problems.get("base routes", ""))
+        assert (await keeper.service.request("a", "p", None, 5)).granted.generation == 1
+        monkeypatch.setattr(makers, "base_paths", paths)
+        await until(lambda: not keeper.service.problems)
+
+    def failed(*_: Any) -> Any:
+        raise InputError("too much memory")
+
+    run(tmp_path / "s", monkeypatch, first)
+    paths = makers.base_paths
+    monkeypatch.setattr(makers, "base_paths", failed)
+    run(tmp_path / "s", monkeypatch, again)

@@ -63,6 +63,8 @@ class Keeper:
         self._try_again = 0.0
         #: Whether keys with flows on the base routes are yet to be withdrawn, since these changed.
         self._base_changed = False
+        #: Missing cables for which the ledger has the base routes; None if this is not known.
+        self._based: tuple[int, ...] | None = None
         #: int [hosts]: base LIDs that OpenSM has now.
         self._lids = np.zeros(0, dtype=np.int64)
 
@@ -73,6 +75,8 @@ class Keeper:
         if self.installer is not None:
             await self._attach()
             self.service.spawn(self.service.every_tick(self._look))
+            # Beside the watch, which does not wait for the process that makes keys.
+            self.service.spawn(self.service.every_tick(self._follow_base))
         self.service.spawn(self._keep_making())
         self._make_missing()
 
@@ -246,7 +250,6 @@ class Keeper:
         await self._withdraw(moved)
         async with self._installing:
             await self._settle()
-        await self._rebase()
 
     async def _withdraw(self, moved: NDArray[np.bool_]) -> None:
         """Withdraw the keys that can no longer be used; see `_affected`."""
@@ -296,13 +299,27 @@ class Keeper:
                 self.service.changed.notify_all()
         return not self._unsettled
 
+    async def _follow_base(self) -> None:
+        """Record the present base routes of ready keys after a change, or say why this failed."""
+        if self._unsettled or self._subnet.missing == self._based:
+            return
+        try:
+            await self._rebase()
+        except WeftError as error:
+            log.error("base routes: %s", error)
+            self.service.problems["base routes"] = f"keys have earlier base routes: {error}"
+            await asyncio.sleep(_RETRY_S)
+        else:
+            self.service.problems.pop("base routes", None)
+
     async def _rebase(self) -> None:
         """Record the present base routes of the keys that have stayed, if they have changed."""
         missing, ready = self._subnet.missing, self._ready()
         flows = [(phase, key.sources, key.destinations) for (_, phase), key in ready.items()]
-        if not flows:
-            return
-        found = await self._makers.run(makers.base_paths, flows, missing)
+        found = []
+        if flows:
+            limit_s = self.service.rules.make_limit_s
+            found = await self._makers.run(makers.base_paths, flows, missing, limit_s=limit_s)
         for (name, phase), base in zip(ready, found, strict=True):
             # Decided in the event's turn, since the key may have been withdrawn meanwhile.
             def event(
@@ -319,6 +336,10 @@ class Keeper:
 
             with contextlib.suppress(Refused):
                 await self.service.do(event)
+        # Otherwise once more: the ledger may have been read from the store again meanwhile.
+        now = self._ready()
+        if all(now.get(at) is key for at, key in ready.items()):
+            self._based = missing
 
     def _ready(self) -> dict[tuple[str, str], InstalledKey]:
         """Return the ready keys by application and phase."""
@@ -389,7 +410,6 @@ class Keeper:
         if settled:
             seconds = time.monotonic() - start
             log.warning("all pairs of hosts have routes again after %.2f s", seconds)
-            await self._rebase()
         self._make_missing()
 
     def _cannot(self, error: WeftError) -> None:

@@ -20,7 +20,7 @@ from weft.service.ledger import KeyState
 from weft.service.service import Service
 
 #: Kinds of problems of `Service.problems`.
-_PROBLEMS = ("clock", "store", "subnet")
+_PROBLEMS = ("base routes", "clock", "store", "subnet")
 
 
 class _State(Collector):
