@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
@@ -70,6 +71,15 @@ def damaged(seed: int) -> tuple[str, Fabric, NDArray[np.int64]]:
     return tree.name, maker.fabric(), truth
 
 
+def hosts_below(fabric: Fabric, top: int) -> NDArray[np.intp]:
+    """Return the hosts of the subtree of the first host below level `top`."""
+    graph, level = fabric.graph, fabric.level[: fabric.num_switches]
+    inside = (level[graph.edge_tail] < top) & (level[graph.edge_row] < top)
+    part = connected_components(graph.matrix(inside), directed=False)[1]
+    of_host = part[graph.destination_row[: fabric.num_hosts]]
+    return np.flatnonzero(of_host == of_host[0])
+
+
 def wrong(seed: int) -> str:
     """Return the tree of a seed if the levels of its largest part are wrong, or else nothing."""
     name, fabric, truth = damaged(seed)
@@ -122,6 +132,15 @@ def test_many_leaves_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert expected == [1] * 40 + [2] * 6
     monkeypatch.setattr("weft.fabrics.levels.MAX_SOURCES", 10)
     assert tree_levels(fabric).tolist() == expected
+
+
+@pytest.mark.parametrize("spec", [spec for spec in TREES if build(spec).level.max() > 2])
+def test_a_subtree_without_hosts_is_not_upside_down(spec: str) -> None:
+    fabric = build(spec)
+    level = fabric.level[: fabric.num_switches]
+    for top in range(2, int(level.max()) + 1):
+        idle = [f"{fabric.host_names[host]}[1]" for host in hosts_below(fabric, top)]
+        assert tree_levels(fabric.without(cables=idle)).tolist() == level.tolist()
 
 
 def test_roots_are_neither_idle_leaves_nor_stubs() -> None:

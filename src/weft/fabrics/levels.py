@@ -57,8 +57,10 @@ def tree_levels(fabric: Fabric) -> Ints:
 
     1. If the hops to the nearest host make a regular tree, they are the levels less 1. A tree is
        regular if all cables connect neighbouring levels, and the switches of each level have
-       equal numbers of hosts, of cables upwards and of cables downwards. No switch above the second
-       level has exactly the neighbours of a leaf switch; such a switch is an idle leaf switch.
+       equal numbers of hosts, of cables upwards and of cables downwards. But a leaf switch or a
+       subtree without hosts makes the levels above its parents a mirror image of those below. So
+       no switch just above the middle of the levels may have exactly the lower neighbours that
+       are the upper neighbours of a switch just below the middle.
     2. Otherwise, for each share q in `SHARES`: let d be the smallest number of hops within which a
        switch reaches the share q of the hosts (of those at `MAX_SOURCES` evenly chosen switches if
        more have hosts). The top consists of the switches that reach the share q within d hops;
@@ -122,10 +124,16 @@ def _is_regular(graph: SwitchGraph, hosts: Ints, level: Ints) -> bool:
     kinds = np.unique(np.stack((level, hosts, *counts)), axis=1)
     if len(kinds[0]) > level.max():
         return False
-    matrix = graph.matrix()
-    heads = np.split(matrix.indices, matrix.indptr[1:-1])
-    of_leaves = {heads[row].tobytes() for row in np.flatnonzero(level == 1)}
-    return not any(heads[row].tobytes() in of_leaves for row in np.flatnonzero(level > 2))
+    if level.max() % 2 == 0:
+        return True
+    # The leaf switches of an idle subtree below level `top` would be at level 2 * top - 1.
+    top = (int(level.max()) + 1) // 2
+    idle, used = (
+        {heads.tobytes() for heads in np.split(near.indices, near.indptr[1:-1]) if len(heads)}
+        for near in (graph.matrix(~up & (level[graph.edge_tail] == top + 1)),
+                     graph.matrix(up & (level[graph.edge_tail] == top - 1)))
+    )  # fmt: skip
+    return idle.isdisjoint(used)
 
 
 def _below_top(graph: SwitchGraph, hosts: Ints, part: NDArray[np.intp]) -> Ints:
