@@ -8,12 +8,14 @@ import sqlite3
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.stores import add_runs, square, task_of
 
 from weft.cli.entry import main
+from weft.cli.study import _warn_of_another
 from weft.core.errors import InputError
 from weft.core.files import write_text
 from weft.runs import shares
@@ -40,7 +42,9 @@ WRONG = {
         "[]", '{"jobs": []}', '{"jobs": [1]}', '{"../x": [1, "%s"]}' % ("0" * 64),
         '{"jobs": [-1, "%s"]}' % ("0" * 64), '{"jobs": [1, "../../x"]}',
     ],
-    "measures": ["[]", "3", '{"square": []}', '{"square": %s}' % ("9" * 400), "9" * 5000],
+    "measures": [
+        "[]", "3", '{"square": NaN}', '{"square": []}', '{"square": %s}' % ("9" * 400), "9" * 5000,
+    ],
     "libraries": ["[]", '{"numpy": 1}'],
     "inputs": ["[]", '{"a": 1}'],
     "parameters": ["[]", "{", '{"a": ' * 200 + "1" + "}" * 200, "[" * 100_000],
@@ -307,3 +311,42 @@ def test_a_share_writes_no_results_through_links(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="incoming: is a link"):
         shares.perform_share(share, InProcess(), lambda _: None)
     assert not any(outside.iterdir())
+
+
+def test_a_result_whose_measures_are_no_text_is_left_out(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    add_runs(store, [3])
+    record = record_of(task_of(4), Packed("complete"), 1.0, 1)
+    shares.write_result(store, {**record, "measures": {}}, Packed("complete"))
+    with Store(store, write=True) as opened:
+        number, wrong = shares.collect(opened)
+    assert (number, len(wrong)) == (0, 1)
+    assert "measures of run" in wrong[0]
+    assert not shares.waiting_results(store)
+
+
+def test_a_table_that_is_not_parquet_is_not_pulled_over_a_good_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    add_runs(own, [3])
+    with Store(other, write=True) as store:
+        junk = Packed("complete", measures='{"square": 9, "half": 1.5}', tables={"jobs": b"junk"})
+        store.add(task_of(3), junk, wall_s=1.0, memory_bytes=1)
+    assert main(["store", "pull", str(own), str(other)]) in (0, 1)
+    assert "Traceback" not in capsys.readouterr().err
+    with Store(own) as store:
+        assert store.table(task_of(3).key, "jobs") is not None
+
+
+def test_a_long_name_of_the_file_of_another_study_is_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, store = tmp_path / "s.toml", tmp_path / "store"
+    add_runs(store, [3], study="s")
+    with Store(store, write=True) as opened:
+        about = {**opened.studies()["s"], "file": "x" * 5000}
+        opened.set_study("s", about, [])
+        planned: Any = SimpleNamespace(study=SimpleNamespace(name="s", path=study))
+        _warn_of_another(planned, opened)
+    assert not capsys.readouterr().err

@@ -20,6 +20,7 @@ from weft.cli.study_progress import watch as show_progress
 from weft.cli.study_text import show_study
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
+from weft.core.files import file_exists
 from weft.core.pool import cores
 from weft.core.signals import ended_by
 from weft.core.words import clock_text
@@ -205,7 +206,7 @@ def _warn_of_another(planned: Plan, store: Store) -> None:
     """Say that the study takes the place of one of another file in the same store."""
     name, path = planned.study.name, planned.study.path.resolve()
     other = store.studies().get(name, {}).get("file")
-    if other and other != str(path) and Path(other).exists():
+    if other and other != str(path) and file_exists(Path(other)):
         print(
             f"weft: study {name} of {path} replaces that of {other} in {store.folder}; its runs "
             "stay, but belong to no study. A file of another name keeps both",

@@ -20,7 +20,7 @@ from typing import Any
 from weft.core.errors import InputError
 from weft.core.files import written_aside
 from weft.runs.rows import Brief, StoreError
-from weft.runs.store import INDEX, TABLES, Store
+from weft.runs.store import INDEX, TABLES, Store, table_of
 from weft.runs.task import SETTLED
 
 #: Function from the key of a run and the name, size and hash of a table to its contents; None if
@@ -236,8 +236,6 @@ def pull(store: Store, source: Path, *, replace: bool = False) -> Pulled:
 
 def _equal(store: Store, row: Mapping[str, Any], tables: Mapping[str, bytes]) -> bool:
     """Return whether a run of another store has the results of the run with the same key."""
-    import polars as pl  # imported late: slow to import
-
     run = store.run(row["key"])
     if run is None or run.status != row["status"] or run.tables.keys() != tables.keys():
         return False
@@ -245,8 +243,11 @@ def _equal(store: Store, row: Mapping[str, Any], tables: Mapping[str, bytes]) ->
         return False
     for name, data in tables.items():
         if run.tables[name][1] != hashlib.sha256(data).hexdigest():
-            table = store.table(run.key, name)
-            if table is None or not table.equals(pl.read_parquet(io.BytesIO(data))):
+            try:
+                table = store.table(run.key, name)
+                if table is None or not table.equals(table_of(data, store.folder)):
+                    return False
+            except StoreError:
                 return False
     return True
 

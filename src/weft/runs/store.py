@@ -363,17 +363,11 @@ class Store:
         StoreError
             If the file is missing or damaged.
         """
-        import polars as pl  # imported late: most uses of a store read no table
-
         known = self.briefs([key])
         if key not in known or name not in known[key].tables:
             return None
         path = self.table_path(key, name, known[key].tables[name][1])
-        try:
-            return pl.read_parquet(path)
-        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise StoreError(f"cannot be read: {reason}", file=path) from None
+        return table_of(path, path)
 
     def run(self, key: str) -> StoredRun | None:
         """Return a run, or None if there is none with this key."""
@@ -557,6 +551,23 @@ class Store:
             for path in left:
                 path.unlink(missing_ok=True)
         return len(left)
+
+
+def table_of(source: Path | bytes, file: Path) -> pl.DataFrame:
+    """Return a table from its file or contents; `file` is named by the error.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be read.
+    """
+    import polars as pl  # imported late: most uses of a store read no table
+
+    try:
+        return pl.read_parquet(source)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise StoreError(f"cannot be read: {reason}", file=file) from None
 
 
 def record_of(
