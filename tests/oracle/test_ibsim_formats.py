@@ -39,7 +39,7 @@ def discovered(fabric: Fabric, folder: Path, format_name: str, *options: str) ->
     assert run.returncode == 0, run.stderr
     # Output and messages are in one stream, as after a redirection in a shell.
     assert "ibwarn: [" in run.stderr
-    with pytest.warns(FormatWarning, match="lines are messages"):
+    with pytest.warns(FormatWarning, match="with messages"):
         return read(run.stderr + run.stdout, "discovered")
 
 

@@ -98,7 +98,7 @@ def test_labels_that_a_map_cannot_hold_are_refused() -> None:
     for bad in ('a"b', " a", "", "a\nb"):
         with pytest.raises(NotApplicable, match="label"):
             write(fabric.renamed({0x200000: bad}))
-    with pytest.warns(FormatWarning, match="1 labels have a #"):
+    with pytest.warns(FormatWarning, match="1 label with a #"):
         text = write(fabric.renamed({0x200000: "a # b"}))
     assert parse_names(text, "m")[0x200000].text == "a # b"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import permutations
 from pathlib import Path
 
+import pytest
+
 from weft.fabrics import rate_text
+from weft.fabrics.formats import FormatWarning
 from weft.fabrics.formats.subnet_list import read, read_seen
 
 #: LIDs of the switches by GUID.
@@ -42,6 +45,16 @@ def test_cables_that_are_down_are_left_out(tmp_path: Path) -> None:
     assert seen.cables == {
         (one, port, other, port) for one, other in permutations(LID) for port in (1, 0x13)
     }
+
+
+def test_a_captured_list_is_read_as_the_list(tmp_path: Path) -> None:
+    text = cable(1, "ACT", "50")
+    path = tmp_path / "list"
+    path.write_text(text)
+    seen = read_seen(path)
+    path.write_text(f"[me@n1 ~]$ cat opensm-subnet.lst\n{text}[me@n1 ~]$ \n")
+    with pytest.warns(FormatWarning, match="2 lines of a terminal session"):
+        assert read_seen(path) == seen
 
 
 def test_a_switch_with_only_a_cable_that_is_down_is_part_of_the_fabric() -> None:

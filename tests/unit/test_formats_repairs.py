@@ -11,7 +11,7 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric, rate_text
 from weft.fabrics.formats import FormatWarning, read_file
 from weft.fabrics.formats.ibnetdiscover import read
-from weft.fabrics.formats.signatures import SIGNATURES, signature
+from weft.fabrics.formats.signatures import BOOKSIM, SIGNATURES, signature
 from weft.fabrics.formats.subnet_list import read as read_list
 from weft.fabrics.load import fabric as load
 
@@ -120,7 +120,7 @@ def test_a_terminal_session_around_a_capture_is_left_out(
     path = tmp_path / "capture"
     for text in (before + listing + after, before + comments + listing + after):
         path.write_text(text, newline="")
-        with pytest.warns(FormatWarning, match=r"lines of a terminal session \('.* are left out"):
+        with pytest.warns(FormatWarning, match=r"left out: \d lines? of a terminal session \('"):
             assert load(path).digest == read(listing, "f").digest
 
 
@@ -137,7 +137,7 @@ def test_lines_keep_their_numbers_after_a_prompt(tmp_path: Path) -> None:
     path = tmp_path / "f.topo"
     path.write_text("$ ibnetdiscover\n" + LISTING.format(" 4xFOO", ""))
     with (
-        pytest.warns(FormatWarning, match="1 lines of a terminal session"),
+        pytest.warns(FormatWarning, match="1 line of a terminal session"),
         pytest.raises(InputError, match=r"f\.topo:4: unknown rate '4xFOO'"),
     ):
         load(path)
@@ -216,6 +216,22 @@ def test_an_error_names_the_format_and_what_to_give_instead(name: str, tmp_path:
 
 def test_every_signature_has_an_example() -> None:
     assert {signature(text) for text in OTHER.values()} == set(SIGNATURES)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_booksim"),
+    [
+        ("k = 8; n = 2; // a torus\r\n", True),
+        ("x = 1\nprint('a;')\n", False),
+        ("def f(a: str) -> str:\n    b = a\n    return 'b; c'\n", False),
+        ("# Notes\n\nx = the number of cables\n\nIt is large; see below.\n", False),
+        ("text = 'a; b'\n", False),
+    ],
+)
+def test_only_assignments_that_fill_a_line_are_those_of_booksim(
+    text: str, is_booksim: bool
+) -> None:
+    assert (signature(text) is BOOKSIM) == is_booksim
 
 
 def test_no_file_that_is_read_has_a_signature() -> None:

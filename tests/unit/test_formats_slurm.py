@@ -99,7 +99,7 @@ def test_leaf_to_leaf_cables_are_left_out_with_a_warning() -> None:
     switches = maker.switches(["a", "b", "c"], ports=8)
     maker.connect(switches, maker.hosts(["h1", "h2", "h3"]))
     maker.connect(switches, switches[[1, 2, 0]], cables=2)
-    with pytest.warns(FormatWarning, match="6 cables that do not connect successive tiers"):
+    with pytest.warns(FormatWarning, match="6 cables not between successive tiers"):
         text = write(maker.fabric())
     assert "SwitchName=fabric Switches=a,b,c" in text
     assert check_tree(text) == {"fabric"}
@@ -125,8 +125,8 @@ def test_switches_whose_leaves_overlap_in_part_are_left_out() -> None:
     maker.connect(upper[[0, 0, 1, 1, 2]], leaves[[0, 1, 1, 2, 2]])
     with pytest.warns(FormatWarning) as caught:
         text = write(maker.fabric())
-    assert "1 switches above only one leaf: z" in str(caught[0].message)
-    assert "1 switches whose leaves overlap in part with another's: y" in str(caught[0].message)
+    assert "1 switch above only one leaf: z" in str(caught[0].message)
+    assert "1 switch whose leaves overlap in part with another's: y" in str(caught[0].message)
     assert check_tree(text) == {"fabric"}
     assert "SwitchName=x Switches=a,b\n" in text
 
@@ -185,7 +185,7 @@ def test_names_that_slurm_cannot_take_become_guids() -> None:
 
 def test_hosts_without_a_switch_cause_a_warning() -> None:
     fabric = build("xgft:2;2,2;1,1").without(cables=["h0[1]"])
-    with pytest.warns(FormatWarning, match="1 hosts that are not cabled to a switch: h0"):
+    with pytest.warns(FormatWarning, match="1 host without a cable to a switch: h0"):
         nodes, _ = parse(write(fabric))
     assert [*chain(*nodes.values())] == ["h1", "h2", "h3"]
 
@@ -197,7 +197,7 @@ def test_a_second_plane_is_left_out_with_a_warning() -> None:
     maker.connect(switches[[0, 0, 1, 1]], hosts[[0, 1, 0, 1]])
     with pytest.warns(FormatWarning) as caught:
         assert write(maker.fabric()).endswith("SwitchName=a Nodes=h[1-2]\n")
-    assert "1 switches that are not connected to a leaf: b" in str(caught[0].message)
+    assert "1 switch without a path to a leaf: b" in str(caught[0].message)
 
 
 def test_refusals() -> None:

@@ -292,6 +292,8 @@ def test_shares_and_single_runs_have_no_odd_units() -> None:
     assert with_interval(0.5, 0.1, Shown("uniform", "share", 1.0)) == "0.50 ± 0.10"
     assert count_text(1, "run") == "1 run"
     assert count_text(2000, "study") == "2,000 studies"
+    assert count_text(2, "switch") == "2 switches"
+    assert count_text(2, "path") == "2 paths"
     assert with_status(20, "does not fit") == "20 do not fit"
     assert with_status(1, "does not fit") == "1 does not fit"
 

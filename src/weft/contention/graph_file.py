@@ -31,7 +31,7 @@ from weft.core.units import MAX_BYTES, parse_bytes, parse_duration_ns, rate_code
 
 _NAME = r"(?:(?!->)[^\s:#,])+"
 _WORD = re.compile(_NAME)
-_EDGE = re.compile(rf"\s*(?:({_NAME})\s*:)?\s*({_NAME})\s*->\s*({_NAME})(?=\s|$)")
+_EDGE = re.compile(rf"\s*+(?:({_NAME})\s*:)?\s*+({_NAME})\s*->\s*({_NAME})(?=\s|$)")
 #: Arrows of other programs; if they were read as ``->``, the rest would be part of a node's name.
 _OTHER_ARROW = re.compile(r"[-<=~]->|->[>-]")
 _TOKEN = re.compile(r"\S+")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 
 def count_text(count: int, noun: str) -> str:
-    """Return a number and a noun: ``1 run``, ``2,000 runs``, ``3 studies``."""
-    plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + "s"
+    """Return a number and a noun: ``1 run``, ``2,000 runs``, ``3 studies``, ``4 switches``."""
+    ending = "es" if noun.endswith("ch") else "s"
+    plural = noun.removesuffix("y") + "ies" if noun.endswith("y") else noun + ending
     return f"{count:,} {noun if count == 1 else plural}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from weft.core.counts import count_text
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.fabrics.formats.format_registry import reader, warn, writer
 from weft.fabrics.formats.labels import is_guid_id
@@ -28,7 +29,7 @@ from weft.fabrics.formats.records import (
 #: into the same file.
 _MESSAGE = re.compile(
     r"ibwarn: \[\d+\] "
-    r"|(?:[\w.+~-]*/)*+(?:ibnetdisc|query_smp|chassis|ibnetdisc_cache)\.c:\d+; "
+    r"|(?:(?<![\w.+~/-])(?:[\w.+~-]*/)++)?(?:ibnetdisc|query_smp|chassis|ibnetdisc_cache)\.c:\d+; "
     r"|WARNING failed (?:line|to parse node name map|to open node name map)\b"
 )
 #: Progress output of the option -s.
@@ -90,8 +91,8 @@ class _DiscoveryReader:
             more = len(self.messages) - 5
             warn(
                 self.net.file,
-                f"{len(self.messages)} lines are messages of ibnetdiscover, not topology; nodes "
-                f"that did not answer may be missing:{shown_lines}"
+                f"{count_text(len(self.messages), 'line')} with messages of ibnetdiscover, not "
+                f"topology; nodes that did not answer may be missing:{shown_lines}"
                 + (f"\n  and {more} more" if more > 0 else ""),
             )
         return self.net

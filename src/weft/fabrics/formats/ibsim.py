@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
 from weft.core.words import few
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
@@ -326,8 +327,8 @@ def write(fabric: Fabric) -> str:
     if unfit:
         warn(
             fabric.name,
-            f"{len(unfit)} labels cannot be node ids in ibsim and are replaced by ids made from "
-            f"GUIDs: {few([repr(fabric.node_names[node]) for node in unfit])}",
+            f"ids made from GUIDs replace {count_text(len(unfit), 'label')} that ibsim does not "
+            f"take: {few([repr(fabric.node_names[node]) for node in unfit])}",
         )
     out.ids = ids
     other = np.count_nonzero(_node_guids(fabric) != fabric.node_guid[fabric.endpoint_node])

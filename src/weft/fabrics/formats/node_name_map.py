@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable, source_name
 from weft.core.files import read_text
 from weft.core.words import few
@@ -158,6 +159,7 @@ def write(fabric: Fabric) -> str:
     if hashed:
         warn(
             fabric.name,
-            f"{len(hashed)} labels have a #, where infiniband-diags ends a name: {few(hashed)}",
+            f"{count_text(len(hashed), 'label')} with a #, where infiniband-diags ends a name: "
+            + few(hashed),
         )
     return "\n".join([*lines, ""])

@@ -12,6 +12,7 @@ import re
 
 import numpy as np
 
+from weft.core.counts import count_text
 from weft.core.errors import NotApplicable
 from weft.core.units import RATE_NAMES, rate_gbps
 from weft.fabrics import Fabric, NodeKind
@@ -204,8 +205,8 @@ class RecordWriter:
         if forwarding:
             warn(
                 fabric.name,
-                f"{forwarding} hosts that forward are written as adapters that do not, because "
-                f"{self.target} cannot mark them",
+                f"hosts that forward are written as adapters that do not, because {self.target} "
+                f"cannot mark them: {count_text(forwarding, 'host')}",
             )
 
     def _type(self, node: int) -> str:

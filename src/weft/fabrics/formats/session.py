@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from weft.core.counts import count_text
 from weft.core.words import few
 from weft.fabrics.formats.format_registry import warn
 
@@ -13,14 +14,15 @@ _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][AB0]|[=>])\r?"
 )
 #: A prompt of bash, sh, csh, zsh or PowerShell, with or without a command; other lines of a
-#: session; and blank lines and comments between them.
+#: session; and blank lines and comments between them. Matching takes linear time.
 _SESSION = re.compile(
     r"(?:\([^()\"]+\) )?"  # a virtual environment
-    r"(?:\[(?!\d+\])[^\]\"]+\] ?[#$%>]|[\w.-]+@[\w.-]+[^\"<>#$%]*[#$%>]"
+    r"(?:\[(?!\d+\])[^\]\"]+\] ?[#$%>]|[\w.-]++@[\w.-][^\"<>#$%]*[#$%>]"
     r"|[\w.-]+:[~/][^\s\"<>#$%]* ?[#$%>]|\w*sh(?:-[\d.]+)?[#$%]|[\w.-]*[%>]|PS [A-Z]:[^\"<>]*>"
     r"|[$❯➜])(?: .*)?"
     r"|=~=.*PuTTY log .*|Script (?:started|done)\b.*|Last login: .*|login as: .*"
-    r"|.*\b[Pp]assword(?: for .*)?: ?|Connection to .* closed\.?|exit|logout|\s*(?:#.*)?"
+    r"|.*\b[Pp]assword: ?|(?>.*?\b[Pp]assword for ).*: ?"
+    r"|Connection to .* closed\.?|exit|logout|\s*(?:#.*)?"
 )
 
 
@@ -41,10 +43,10 @@ def without_session(text: str, file: str) -> str:
     before = _session(lines, range(count))
     found = before + _session(lines, range(count - 1, len(before), -1))[::-1]
     shown = few([f"{lines[at].strip()[:60]!r} in line {at + 1}" for at in found])
-    what = [f"{len(found)} lines of a terminal session ({shown})"] if found else []
-    what += [f"{controls} control sequences of a terminal"] if controls else []
+    what = [f"{count_text(len(found), 'line')} of a terminal session ({shown})"] if found else []
+    what += [f"{count_text(controls, 'control sequence')} of a terminal"] if controls else []
     if what:
-        warn(file, f"{' and '.join(what)} are left out")
+        warn(file, f"left out: {' and '.join(what)}")
     for at in found:
         lines[at] = ""
     return "\n".join(lines) if what else text

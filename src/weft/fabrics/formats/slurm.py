@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError, NotApplicable
 from weft.core.words import few
 from weft.fabrics import Fabric, LinkKind, NodeKind
@@ -126,15 +127,15 @@ class _Tree:
                 known.append(name)
         if elsewhere:
             self.left_out.append(
-                f"further leaf switches of {len(elsewhere)} hosts, listed under their first: "
-                + few(sorted(elsewhere))
+                f"further leaf switches of {count_text(len(elsewhere), 'host')}, "
+                "listed under their first: " + few(sorted(elsewhere))
             )
         cabled = np.zeros(fabric.num_nodes, dtype=bool)
         cabled[fabric.link_from[order]] = True
         uncabled = [node for node in fabric.host_nodes.tolist() if not cabled[node]]
         if uncabled:
             self.left_out.append(
-                f"{len(uncabled)} hosts that are not cabled to a switch: "
+                f"{count_text(len(uncabled), 'host')} without a cable to a switch: "
                 + few([fabric.node_names[node] for node in uncabled])
             )
         return under
@@ -151,14 +152,14 @@ class _Tree:
         across = (np.abs(tier[tail] - tier[head]) != 1) & (tier[tail] > 0)
         if across.any():
             self.left_out.append(
-                f"{np.count_nonzero(across) // 2} cables that do not connect successive tiers"
+                f"{count_text(int(across.sum()) // 2, 'cable')} not between successive tiers"
             )
         rows = fabric.graph.node_row
         reached = fabric.graph.hops_from(rows[self.leaves])[rows[: fabric.num_switches]] >= 0
         unconnected = np.flatnonzero(~reached)
         if len(unconnected):
             self.left_out.append(
-                f"{len(unconnected)} switches that are not connected to a leaf: "
+                f"{count_text(len(unconnected), 'switch')} without a path to a leaf: "
                 + few([self.switch_names[node] for node in unconnected.tolist()])
             )
         blocks: dict[int, _Block] = {}
@@ -181,7 +182,9 @@ class _Tree:
                 if names:
                     blocks.setdefault(leaves, _Block(leaves, [])).switches += names
         if single:
-            self.left_out.append(f"{len(single)} switches above only one leaf: {few(single)}")
+            self.left_out.append(
+                f"{count_text(len(single), 'switch')} above only one leaf: {few(single)}"
+            )
         return self._nested(sorted(blocks.values(), key=lambda block: block.leaves.bit_count()))
 
     def _nested(self, blocks: list[_Block]) -> list[_Block]:
@@ -206,8 +209,8 @@ class _Tree:
             kept.append(block)
         if dropped:
             self.left_out.append(
-                f"{len(dropped)} switches whose leaves overlap in part with another's: "
-                + few(dropped)
+                f"{count_text(len(dropped), 'switch')} whose leaves overlap in part with "
+                "another's: " + few(dropped)
             )
         self.tops = list(dict.fromkeys(top_of_bit))
         self.first_leaf = {top: int(self.leaves[top_of_bit.index(top)]) for top in self.tops}

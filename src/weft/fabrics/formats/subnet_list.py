@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.core.errors import InputError
+from weft.core.errors import InputError, source_name
 from weft.core.files import read_text
 from weft.fabrics import DEFAULT_RATE, Fabric, NodeKind
 from weft.fabrics.formats.format_registry import reader
 from weft.fabrics.formats.labels import guid_id
 from weft.fabrics.formats.netlist import Netlist, NodeRecord, PortRecord
 from weft.fabrics.formats.records import kind_of
+from weft.fabrics.formats.session import without_session
 
 #: One end of a cable. All numbers are hexadecimal, including the port and the number of ports; the
-#: digits are upper-case in OpenSM's list and lower-case in that of ibdiagnet2.
+#: digits are upper-case in OpenSM's list and lower-case in that of ibdiagnet2. The limit of the
+#: description, which has 64 bytes, keeps matching linear.
 _END = (
     r"\{ (SW|CA|RT|\*\*)[A-Z-]* Ports:([0-9A-F]{1,2}) SystemGUID:([0-9A-F]{16}) "
     r"NodeGUID:([0-9A-F]{16}) PortGUID:([0-9A-F]{16}) VenID:([0-9A-F]{1,8}) "
-    r"DevID:([0-9A-F]{1,8}) Rev:[0-9A-F]+ \{(.*?)\} LID:([0-9A-F]{1,4}) PN:([0-9A-F]{1,2}) \}"
+    r"DevID:([0-9A-F]{1,8}) Rev:[0-9A-F]+ \{(.{0,255}?)\} LID:([0-9A-F]{1,4}) PN:([0-9A-F]{1,2}) \}"
 )
 #: Lists of old programs have no speed.
 _LINE = re.compile(
@@ -108,8 +110,9 @@ def read_seen(path: Path) -> Seen:
     InputError
         If a line is invalid; the message names file and line.
     """
+    text = without_session(read_text(path), source_name(path))
     seen = Seen({}, set())
-    for _, near, far, _, state, _ in _ends(read_text(path), str(path)):
+    for _, near, far, _, state, _ in _ends(text, str(path)):
         guid = int(near[4], 16)
         seen.lid[guid] = int(near[8], 16)
         if state != "DWN":

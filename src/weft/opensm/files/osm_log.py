@@ -101,7 +101,7 @@ def sweeps(text: str) -> list[Sweep]:
         if not match:
             continue
         event, level = match["text"], int(match["level"], 16)
-        if unknown := _UNKNOWN.search(event):
+        if unknown := _UNKNOWN.match(event):
             failed.setdefault(unknown[1], "OpenSM has no engine of that name")
             continue
         if gave_up := _FAILED.search(event):

@@ -45,7 +45,7 @@ ANY = 2**32 - 1
 #: Longest duration of a calculation that is exact in nanoseconds, 104 days.
 MAX_NS = 2**53
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(\*/|\Z)", re.DOTALL)
 # A possessive quantifier, because backtracking would be exponential.
 _START = re.compile(r"(?:\s|//[^\n]*\n|/\*.*?\*/)*+num_ranks\b", re.DOTALL)
 _HEAD = re.compile(r"\s*num_ranks[ \t]+(\d{1,10})(?!\w)", re.ASCII)
@@ -127,11 +127,16 @@ def read(text: str, file: str) -> Workload:
     return _GoalReader(text, file).read()
 
 
+def _without_comment(match: re.Match[str]) -> str:
+    """Return what replaces a comment; one without an end is kept, for the error message."""
+    return match[0] if match[1] == "" else "\n" * match[0].count("\n") or " "
+
+
 class _GoalReader:
     def __init__(self, text: str, file: str):
         self._file = file
         if "/" in text:
-            text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", text)
+            text = _COMMENT.sub(_without_comment, text)
         self._text = text
         self._blocks: dict[int, _Block] = {}
         self._num_ranks = 0

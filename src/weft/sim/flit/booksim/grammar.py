@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import isfinite
 
 from weft.core.errors import InputError
@@ -65,10 +66,9 @@ def parse(text: str, file: str, *, numbered: bool = True) -> tuple[Assignment, .
     InputError
         If the text is not a sequence of assignments, or a number is out of range.
     """
-    tokens = list(_tokens(text))
+    tokens = _tokens(text)
     found = []
-    for at in range(0, len(tokens), 4):
-        part = tokens[at : at + 4]
+    while part := list(islice(tokens, 4)):
         line = part[0].line if numbered else 0
         forms = [("text", ""), ("mark", "="), ("", ""), ("mark", ";")]
         for token, (kind, mark) in zip(part, forms, strict=False):
