@@ -108,6 +108,25 @@ def test_an_audit_without_a_log_says_so(tmp_path) -> None:
     assert [(f.severity, f.kind) for f in actual.findings] == [("note", "no log was read")]
 
 
+def test_a_log_without_a_sweep_is_not_taken_for_a_good_one(tmp_path) -> None:
+    actual = audited(folder(tmp_path / "a", TREE, "minhop", **{"opensm.log": bytes(range(256))}))
+    assert actual.ok
+    assert "nothing wrong, but no heavy sweep" in actual.text()
+
+
+def test_only_a_damaged_newest_log_ends_the_audit(tmp_path) -> None:
+    cut = gzip.compress(FALLBACK.encode())[:-9]
+    names = {"opensm.log": GOOD.encode(), "opensm.log.1": IDLE.encode(), "opensm.log.2.gz": cut}
+    actual = audited(folder(tmp_path / "a", TREE, "minhop", **names))
+    assert (actual.ok, actual.engine) == (True, "minhop")
+    assert actual.notes[0] == (
+        "opensm.log.2.gz cannot be read: its end is missing or it is damaged; it and older logs "
+        "were not read"
+    )
+    with pytest.raises(InputError, match=r"opensm\.log\.gz: cannot be read"):
+        audited(folder(tmp_path / "b", TREE, "minhop", **{"opensm.log.gz": cut}))
+
+
 def test_long_and_damaged_logs_take_bounded_memory(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(log_files, "TAIL_BYTES", 2**20)
     monkeypatch.setattr(log_files, "MOST_BYTES", 2**24)

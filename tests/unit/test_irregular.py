@@ -173,6 +173,26 @@ def test_adapters_are_compared_with_adapters_of_their_model():
     assert [name for name, _ in irregularities(here)] == ["degraded cables (1)"]
 
 
+@pytest.mark.parametrize(
+    ("models", "slow"),
+    [
+        (["h0", "h1"], ["h0"]), (["h0", "h1", "h3", "h4"], ["h0", "h1"]),
+        (["h0", "h1", "h3", "h4"], ["h0", "h3"]),
+    ],
+)  # fmt: skip
+def test_adapters_of_which_half_are_slow_are_not_degraded(models, slow):
+    fabric = leaves([4, 4, 4, 4]).degraded([f"{name}[1]" for name in slow], "2xHDR")
+    assert irregularities(with_models(fabric, dict.fromkeys(models, 9))) == []
+
+
+def test_a_tie_at_a_switch_is_decided_by_the_same_model_at_others():
+    fabric = leaves([4, 4, 4, 4]).degraded(["h0[1]"], "2xHDR")
+    models = dict.fromkeys(["h0", "h1", "h3", "h4", "h5"], 9)
+    ((name, text),) = irregularities(with_models(fabric, models))
+    assert name == "degraded cables (1)"
+    assert text.endswith("at 2xHDR, not 4xHDR")
+
+
 def test_cables_between_switches_are_compared_by_model_and_level():
     """Uplinks to the only spine of an older model are as slow as that model."""
     fabric = leaves([4, 4, 4, 4])

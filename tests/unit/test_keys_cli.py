@@ -111,6 +111,16 @@ def test_wrong_lines_of_flows_are_refused(capsys, flows: Path, line: str, messag
     assert refused(capsys, TREE, "--flows", str(flows)).startswith(message)
 
 
+@pytest.mark.parametrize("option", ["--hosts", "--without"])
+def test_tables_for_some_of_the_hosts_are_refused(capsys, flows: Path, option: str) -> None:
+    """Hosts that are not judged may have no path in tables computed from the others."""
+    words = (TREE, "--flows", str(flows), "--export", "new", option, "h[0-12]")
+    assert refused(capsys, *words) == (
+        f"--export writes tables for all hosts, so it cannot be combined with {option}"
+    )
+    assert not Path("new").exists()
+
+
 def test_wrong_options_are_refused(capsys, flows: Path) -> None:
     either = "expected one of --workload, --flows and --read"
     from_file = ("--flows", str(flows))

@@ -45,7 +45,7 @@ UNBALANCED = 0.5
 #: Maximum number of most loaded links in the report.
 _NAMED_LINKS = 5
 #: Kinds of notes that the verdict repeats if nothing is wrong.
-_UNREAD = ("no log was read", "no tables were read")
+_UNREAD = ("no log was read", "no heavy sweep", "no tables were read")
 
 FINDING_COLUMNS = {
     "severity": Column(pl.String, "", "error, warning or note"),
@@ -296,7 +296,10 @@ class _Auditor:
 
     def run(self) -> Audit:
         if self.dumps.logs:
-            self.read_log(read_logs(self.dumps.logs))
+            text, unread = read_logs(self.dumps.logs)
+            if unread:
+                self.note("damaged log", f"{unread}; it and older logs were not read")
+            self.read_log(text)
         else:
             self.note(
                 "no log was read",
@@ -355,7 +358,7 @@ class _Auditor:
         self.version = version(text)
         last = last_sweep(text)
         if last is None:
-            self.note("log", "the log has no heavy sweep, so OpenSM's engine is unknown")
+            self.note("no heavy sweep", "the log has no heavy sweep, so OpenSM's engine is unknown")
             return
         self.engine = last.engine
         requested = self.settings.get("routing_engine", "").split(",")[0].strip()

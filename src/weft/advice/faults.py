@@ -76,10 +76,10 @@ def faults(fabric: Fabric) -> list[Fault]:
     Notes
     -----
     - A host is disconnected if no cables connect it to the largest part of the fabric.
-    - A cable is degraded if it is slower than most cables of the same use: at its switch, those of
-      adapters of the same model, or those to switches of the same model and level. If its adapter
-      is the only one of its model there, all switches of this model count. Without such cables
-      nothing is said.
+    - A cable is degraded if at least 60 % of the cables of the same use are faster: at its switch,
+      those of adapters of the same model, or those to switches of the same model and level. If its
+      adapter is the only one of its model there, or in a tie, all switches of this model count.
+      Without such cables nothing is said.
     - Peers are switches of one level that share at least half of their upper neighbours. A cable
       is missing if a switch has fewer cables to a neighbour than most of its peers have. If the
       switch has at least as many uplinks as its peers, or at most half as many (and at least two

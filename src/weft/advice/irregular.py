@@ -31,9 +31,9 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
 
     Cables of a switch have the same use if they lead to adapters of one model, or to switches of
     one model and level. An adapter that is the only one of its model at its switch is compared with
-    those at all switches of this model. If more than half of the switches have slow cables of one
-    rate, these cables are slower by design (such as those between the groups of a dragonfly) and
-    are not reported.
+    those at all switches of this model, as is a cable in a tie. If more than half of the switches
+    have slow cables of one rate, these cables are slower by design (such as those between the
+    groups of a dragonfly) and are not reported.
 
     Returns
     -------
@@ -59,7 +59,9 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     anywhere = _usual(np.column_stack((model[node], model[far], step)), rate)
     alone = here[1] == 1
     peer = np.where(alone & ~np.tile(between, 2), anywhere[0], here[0])
-    slower = (rate < rate[peer]) | ~is_switch[node]
+    # Where no majority at the switch is faster, such as in a tie, all switches decide.
+    most_faster = np.maximum(here[2], anywhere[2]) >= AGREE
+    slower = ((rate < rate[peer]) & most_faster) | ~is_switch[node]
     both = slower.reshape(2, -1).all(axis=0) & is_switch[ends].any(axis=0)
     slow = np.flatnonzero(both)
     of_end = peer.reshape(2, -1)[np.where(is_switch[ends[0]], 0, 1), np.arange(len(between))]
@@ -71,10 +73,11 @@ def slow_cables(fabric: Fabric) -> list[tuple[int, str]]:
     ]
 
 
-def _usual(group: Ints, rate: NDArray[np.float64]) -> tuple[Ints, Ints]:
+def _usual(group: Ints, rate: NDArray[np.float64]) -> tuple[Ints, Ints, NDArray[np.float64]]:
     """Return an entry with the most frequent rate of each entry's group, and the group's size.
 
-    Of equally frequent rates, the highest counts.
+    Of equally frequent rates, the highest counts. The third array has the share of the group that
+    is faster than each entry.
     """
     _, number = np.unique(group, axis=0, return_inverse=True)
     order = np.lexsort((rate, number))
@@ -84,7 +87,10 @@ def _usual(group: Ints, rate: NDArray[np.float64]) -> tuple[Ints, Ints]:
     usual = np.zeros(int(number.max(initial=-1)) + 1, dtype=np.int64)
     best = np.lexsort((rate[order[start]], count))  # later entries overwrite earlier ones
     usual[number[order[start[best]]]] = order[start[best]]
-    return usual[number], np.bincount(number)[number]
+    size = np.bincount(number)
+    faster = np.empty(len(order))
+    faster[order] = np.repeat(size.cumsum()[number[order[start]]] - (start + count), count)
+    return usual[number], size[number], faster / size[number]
 
 
 def _by_design(fabric: Fabric, between: NDArray[np.bool_], slow: Ints) -> set[tuple[bool, float]]:

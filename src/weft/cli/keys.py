@@ -104,6 +104,11 @@ def keys_command(
     if flows is None and name is not None:
         raise InputError("--name requires --flows; other keys have names already")
     check_files(("--out", out, ()), ("--report", report, ()))
+    chosen = [option for option in options.flags() if option in ("--hosts", "--without")]
+    if export is not None and chosen:
+        raise InputError(
+            f"--export writes tables for all hosts, so it cannot be combined with {chosen[0]}"
+        )
     if export is not None:
         check_target(export, overwrite)
     with announced_compile():

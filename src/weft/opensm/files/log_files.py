@@ -66,22 +66,28 @@ def is_packed(path: Path) -> bool:
     return any(head.startswith(magic) for magic in _PACKED)
 
 
-def read_logs(logs: Sequence[Path]) -> str:
+def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
     """Return the text of logs, oldest first, from the last file on that has a whole sweep.
 
-    A sweep may have begun in the file before, so that the text has two sweeps if the logs do.
+    A sweep may have begun in the file before, so that the text has two sweeps if the logs do. An
+    older log that cannot be read ends the text; the second result says why, and is empty otherwise.
 
     Raises
     ------
     InputError
-        In the cases of `read_log`.
+        In the cases of `read_log`, for the newest log.
     """
     text = ""
     for path in reversed(logs):
-        text = read_log(path) + text
+        try:
+            text = read_log(path) + text
+        except InputError as error:
+            if path == logs[-1]:
+                raise
+            return text, f"{path.name} {error.message}"
         if text.count(CONFIGURED) > 1:
             break
-    return text
+    return text, ""
 
 
 def read_log(path: Path) -> str:
