@@ -618,7 +618,7 @@ def test_the_watch_does_not_wait_for_base_routes(
         p = service.ledger.applications["a"].phases["p"]
         first = cable_of_p_only(service)
         subnet.seen = Seen((first,), restarted=False)
-        await waiting.wait()
+        await until(waiting.is_set)
         await until(lambda: p.generation == 2)
         second = cable_of_p_only(service)
         subnet.seen = Seen((first, second), restarted=False)

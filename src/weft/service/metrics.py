@@ -45,8 +45,7 @@ class _State(Collector):
         )
         yield _gauge(
             "weft_contention_flows",
-            "Most flows of granted keys on a link between switches; the same on the base routes as "
-            "they were when each key was made.",
+            "Most flows of granted keys on a link between switches; the same on the base routes.",
             "routes", {"keys": keys, "base": base},
         )  # fmt: skip
         yield _gauge("weft_applications", "Applications.", "", {"": len(ledger.applications)})
