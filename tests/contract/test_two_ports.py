@@ -11,7 +11,7 @@ from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
 from weft.routes import TableRoutes
 from weft.routing import engine, route
-from weft.routing.engine_registry import components, never_deadlocks, sending_rows
+from weft.routing.engine_registry import never_deadlocks, sending_rows
 from weft.routing.validation.validate import validate
 
 
@@ -77,7 +77,7 @@ def test_all_ports_are_reached_or_the_engine_rejects_the_fabric(
 
 def missing_paths(fabric: Fabric, routes: TableRoutes) -> list[tuple[int, int]]:
     """Return pairs of sending row and host endpoint that cables connect but the tables do not."""
-    graph, label = fabric.graph, components(fabric)
+    graph, label = fabric.graph, fabric.graph.components
     unrouted = []
     for end in np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0).tolist():
         goal = graph.destination_row[end]

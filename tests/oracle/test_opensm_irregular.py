@@ -14,7 +14,7 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.engine_registry import components, sending_rows
+from weft.routing.engine_registry import sending_rows
 
 pytestmark = pytest.mark.oracle
 
@@ -46,7 +46,7 @@ def _tools() -> None:
 
 def in_subnet(fabric: Fabric, table: np.ndarray, lmc: int = 0) -> np.ndarray:
     """Return the entries of the part of the fabric that the subnet manager reaches."""
-    label, rows = components(fabric), fabric.graph.destination_row
+    label, rows = fabric.graph.components, fabric.graph.destination_row
     part = label[rows[fabric.host_endpoint[fabric.host_endpoint >= 0][0]]]
     seen = np.repeat((rows >= 0) & (label[rows] == part), 1 << lmc)
     return table[seen][:, label == part]

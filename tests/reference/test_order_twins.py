@@ -11,7 +11,7 @@ from weft.kernels.routing.distances import bfs_many, updown
 from weft.kernels.routing.opensm_ranks import EARLY, LATE, LEVEL
 from weft.routes import TableRoutes
 from weft.routing import route
-from weft.routing.engine_registry import components, empty_table
+from weft.routing.engine_registry import empty_table
 from weft.routing.engines.ranked import fill_ranked
 
 
@@ -28,7 +28,7 @@ def test_up_down_distances_agree_with_the_definition(seed: int) -> None:
     rank = random.permutation(graph.num_rows)
     edge_up = (rank[graph.edge_row] < rank[graph.edge_tail]).astype(np.uint8)
     up = up_links(fabric, edge_up)
-    sizes = np.bincount(components(fabric))[components(fabric)]
+    sizes = np.bincount(fabric.graph.components)[fabric.graph.components]
     hop_type = _hop_dtype(fabric)
     for goal in range(graph.num_rows):
         hops = np.empty(graph.num_rows, dtype=hop_type)

@@ -192,11 +192,6 @@ def row_adapters(fabric: Fabric) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def components(fabric: Fabric) -> NDArray[np.int32]:
-    """Return the index of the connected component of each row, int32 [rows]."""
-    return fabric.graph.components
-
-
 def destinations_by_row(
     fabric: Fabric, destinations: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -273,7 +268,7 @@ def _edge_cost(fabric: Fabric) -> NDArray[np.float64]:
 
 def _part_sizes(fabric: Fabric) -> NDArray[np.int32]:
     """Return the number of rows in the connected component of each row."""
-    label = components(fabric)
+    label = fabric.graph.components
     return np.bincount(label)[label].astype(np.int32)
 
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
@@ -163,7 +161,7 @@ class _Resolver:
                     block.line,
                 )
         missing = np.setdiff1d(np.arange(fabric.num_switches), list(seen))
-        label = self._parts()
+        label = self.fabric.graph.components
         present = np.unique(label[list(seen)])
         lacking = missing[np.isin(label[missing], present)]
         if len(lacking):
@@ -179,15 +177,6 @@ class _Resolver:
                 f"has no table of {len(missing)} switches that are not connected to the others: "
                 f"{names}"
             )
-
-    def _parts(self) -> NDArray[np.int32]:
-        graph, rows = self.fabric.graph, self.fabric.graph.num_rows
-        matrix = csr_array(
-            (np.ones(len(graph.edge_row), np.uint8), graph.edge_row, graph.edge_offset),
-            shape=(rows, rows),
-        )
-        label: NDArray[np.int32] = connected_components(matrix, directed=False)[1]
-        return label
 
     def _rows_with_guids(self) -> tuple[dict[int, int], dict[int, list[int]]]:
         """Return the destination of each key with a GUID, and the LIDs of each destination."""

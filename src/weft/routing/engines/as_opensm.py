@@ -11,7 +11,6 @@ from weft.kernels.routing.distances import UNREACHED
 from weft.routes import TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
-    components,
     empty_table,
     fill_counted,
     provenance,
@@ -32,7 +31,7 @@ def detected_roots(fabric: Fabric) -> NDArray[np.int32]:
 
     Each connected component is a subnet of its own, and may have no roots.
     """
-    graph, label = fabric.graph, components(fabric)
+    graph, label = fabric.graph, fabric.graph.components
     sources = row_adapters(fabric)
     leaves = np.flatnonzero(sources).astype(np.int32)
     hops = graph.hops(leaves)

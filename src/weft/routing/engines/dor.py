@@ -15,7 +15,6 @@ from weft.opensm.files.guids import listed_nodes
 from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     check_lmc,
-    components,
     destination_ports,
     empty_table,
     engine,
@@ -131,7 +130,7 @@ def _factors(fabric: Fabric) -> tuple[NDArray[np.int32], str]:
     """
     graph = fabric.graph
     rows = graph.num_rows
-    if components(fabric).max(initial=0) > 0:
+    if fabric.graph.components.max(initial=0) > 0:
         raise NotApplicable(
             "the switches are not all connected, so they do not form a product of dimensions"
         )

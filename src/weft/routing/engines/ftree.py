@@ -16,7 +16,6 @@ from weft.kernels.routing.ftree import ftree_tables
 from weft.opensm.files.guids import listed_nodes
 from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
-    components,
     destination_ports,
     empty_table,
     engine,
@@ -149,7 +148,7 @@ def _route(
 ) -> tuple[NDArray[np.unsignedinteger[Any]], list[_Tree]]:
     """Return the tables and the trees of the fabric's connected components."""
     table = empty_table(fabric)
-    label = components(fabric)
+    label = fabric.graph.components
     rows = fabric.graph.destination_row[: fabric.num_endpoints]
     parts = np.unique(label[rows[rows >= 0]])
     if not len(parts):
@@ -233,7 +232,7 @@ def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32
     leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
     hops = graph.hops(leaves)
     nearest = hops.min(axis=0)
-    label = components(fabric)
+    label = fabric.graph.components
     farthest = np.zeros(graph.num_rows, dtype=np.uint16)
     np.maximum.at(farthest, label, nearest)
     rows_of_top: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
@@ -465,7 +464,7 @@ def _refuse_gaps(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> Non
     """Refuse tables that lack a path from a leaf to a host of the same connected component."""
     graph = fabric.graph
     leaves = sending_rows(fabric)
-    label = components(fabric)
+    label = fabric.graph.components
     no_path = np.iinfo(table.dtype).max
     rows = graph.destination_row[: fabric.num_host_endpoints]
     count, first = 0, ("", "")

@@ -20,7 +20,6 @@ from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     Passes,
     check_lmc,
-    components,
     destination_ports,
     destinations_by_row,
     edge_loads,
@@ -208,7 +207,7 @@ class _Problem:
         ends = fabric.num_destinations if management else fabric.num_endpoints
         goals = np.unique(graph.destination_row[:ends])
         far = np.where(distances == UNREACHED, 0, distances).astype(np.float64) @ weight
-        label = components(fabric)
+        label = fabric.graph.components
         by_part = np.lexsort((every, far, label))
         root = by_part[np.searchsorted(label[by_part], label)]
         return cls(

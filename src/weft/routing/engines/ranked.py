@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from weft.fabrics import Fabric
 from weft.kernels.routing.opensm_ranks import MOST_HOPS, ranked_tables
 from weft.routing.engine_registry import (
-    components,
     destination_ports,
     destinations_by_row,
     empty_table,
@@ -68,7 +67,7 @@ def missing_paths(
     graph = fabric.graph
     leaves = sending_rows(fabric)
     hosts = np.flatnonzero(graph.destination_row[: fabric.num_host_endpoints] >= 0)
-    label = components(fabric)
+    label = fabric.graph.components
     connected = label[graph.destination_row[hosts]][:, None] == label[leaves]
     missing = table[hosts << lmc][:, leaves] == np.iinfo(table.dtype).max
     gaps = np.argwhere(missing & connected)

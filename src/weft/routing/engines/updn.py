@@ -21,7 +21,6 @@ from weft.routing.engine_registry import (
     Passes,
     check_lmc,
     check_no_lmc,
-    components,
     empty_table,
     engine,
     fill_balanced,
@@ -125,7 +124,7 @@ def _as_opensm(fabric: Fabric, roots: tuple[str, ...], root_guid_file: Path | No
         chosen, rule = detected_roots(fabric), "detected by OpenSM"
     else:
         chosen, rule = chosen_roots(fabric, roots, root_guid_file, complete=roots == ("center",))
-    label = components(fabric)
+    label = fabric.graph.components
     rootless = np.isin(label, np.setdiff1d(label[row_adapters(fabric) > 0], label[chosen]))
     other = None
     if rootless.any():
@@ -237,7 +236,7 @@ def _connects_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
     for row in np.argsort(order):
         edges = slice(graph.edge_offset[row], graph.edge_offset[row + 1])
         above[row] |= above[graph.edge_row[edges][up[edges]]].any(axis=0)
-    rows, label = sending_rows(fabric), components(fabric)
+    rows, label = sending_rows(fabric), fabric.graph.components
     reach = above[rows].astype(np.float32)
     for start in range(0, len(rows), _BLOCK):
         some = slice(start, start + _BLOCK)
@@ -249,7 +248,7 @@ def _connects_all(fabric: Fabric, roots: NDArray[np.int32]) -> bool:
 
 def _complete(fabric: Fabric, roots: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the roots, and the center of each connected component without a root."""
-    label = components(fabric)
+    label = fabric.graph.components
     parts = int(label.max(initial=-1)) + 1
     rootless = np.setdiff1d(np.arange(parts), label[roots])
     if not len(rootless):

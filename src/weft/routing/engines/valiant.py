@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import MAX_VLS, CandidateRoutes, Routes
-from weft.routing.engine_registry import components, engine, provenance, row_sources
+from weft.routing.engine_registry import engine, provenance, row_sources
 from weft.routing.lane_assignment import check_vls
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly, group_distances
 
@@ -305,7 +305,7 @@ def _by_groups(
         groups must be cliques, so that it is one cable.
     """
     graph = fabric.graph
-    if len(np.unique(components(fabric)[via >= 0])) > 1:
+    if len(np.unique(fabric.graph.components[via >= 0])) > 1:
         raise NotApplicable(f"{note}, but the switches are not all connected")
     ends = np.unique(group[via >= 0])
     hops = int(group_distances(fabric, group)[np.ix_(ends, ends)].max())

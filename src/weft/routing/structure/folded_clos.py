@@ -228,9 +228,7 @@ def _components(
     """Return the connected component of each row among the kept rows."""
     graph = fabric.graph
     inside = used & kept[graph.edge_tail] & kept[graph.edge_row]
-    ends = (graph.edge_tail[inside], graph.edge_row[inside])
-    matrix = coo_array((np.ones(len(ends[0]), np.uint8), ends), shape=(graph.num_rows,) * 2)
-    component: NDArray[np.int64] = connected_components(matrix, directed=False)[1]
+    component: NDArray[np.int32] = connected_components(graph.matrix(inside), directed=False)[1]
     return component.astype(np.int64)
 
 

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.torus import adjacent_edges, unite_squares
-from weft.routing.engine_registry import components
 
 #: Rules that decide which steps continue each other if squares may be missing. First value: number
 #: of switches at which two steps beside a common third step must meet to continue each other.
@@ -410,7 +409,7 @@ def find_tori(fabric: Fabric) -> list[Torus]:
         If a component is not a torus or mesh of at most six dimensions; the message names a switch
         or cable.
     """
-    label = components(fabric)
+    label = fabric.graph.components
     rows = np.argsort(label, kind="stable").astype(np.int32)
     ends = np.cumsum(np.bincount(label))
     return [_find(fabric, part) for part in np.split(rows, ends) if len(part)]

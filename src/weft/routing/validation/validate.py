@@ -17,7 +17,7 @@ from weft.kernels.routing.checks import arriving_rows, check_tables, list_unrout
 from weft.kernels.routing.distances import UNREACHED
 from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routes.intermediates import longest_paths, routed_rows, uses_intermediate, via_lengths
-from weft.routing.engine_registry import components, row_sources
+from weft.routing.engine_registry import row_sources
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 
 #: Maximum number of loops that are listed with their nodes.
@@ -135,7 +135,7 @@ class Validation:
     @cached_property
     def unrouted_connected_pairs(self) -> NDArray[np.int64]:
         """The `unrouted_pairs` that cables connect, int64 [pairs, 2]."""
-        label = np.append(components(self.fabric), -1)[_host_rows(self.fabric)]
+        label = np.append(self.fabric.graph.components, -1)[_host_rows(self.fabric)]
         source, destination = self.unrouted_pairs.T
         connected = (label[source] >= 0) & (label[source] == label[destination])
         unrouted: NDArray[np.int64] = self.unrouted_pairs[connected]
