@@ -127,6 +127,17 @@ def test_only_a_damaged_newest_log_ends_the_audit(tmp_path) -> None:
         audited(folder(tmp_path / "b", TREE, "minhop", **{"opensm.log.gz": cut}))
 
 
+def test_long_logs_without_a_sweep_end_the_search(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(log_files, "TAIL_BYTES", 2**20)
+    long = b"x" * (2**20 - 1) + b"\n"
+    names = {"opensm.log": long, "opensm.log.1": long, "opensm.log.2": FALLBACK.encode()}
+    actual = audited(folder(tmp_path / "a", TREE, "minhop", **names))
+    assert actual.notes[0] == (
+        "opensm.log.2: newer logs have more than 1 MiB already; it and older logs were not read"
+    )
+    assert not [finding for finding in actual.findings if finding.kind == "fallback"]
+
+
 def test_long_and_damaged_logs_take_bounded_memory(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(log_files, "TAIL_BYTES", 2**20)
     monkeypatch.setattr(log_files, "MOST_BYTES", 2**24)

@@ -298,7 +298,7 @@ class _Auditor:
         if self.dumps.logs:
             text, unread = read_logs(self.dumps.logs)
             if unread:
-                self.note("damaged log", f"{unread}; it and older logs were not read")
+                self.note("unread log", f"{unread}; it and older logs were not read")
             self.read_log(text)
         else:
             self.note(

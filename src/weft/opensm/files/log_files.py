@@ -70,7 +70,8 @@ def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
     """Return the text of logs, oldest first, from the last file on that has a whole sweep.
 
     A sweep may have begun in the file before, so that the text has two sweeps if the logs do. An
-    older log that cannot be read ends the text; the second result says why, and is empty otherwise.
+    older log that cannot be read ends the text, as does one behind more than `TAIL_BYTES` of newer
+    logs; the second result says why, and is empty otherwise.
 
     Raises
     ------
@@ -79,6 +80,8 @@ def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
     """
     text = ""
     for path in reversed(logs):
+        if len(text) > TAIL_BYTES:
+            return text, f"{path.name}: newer logs have more than {TAIL_BYTES // 2**20} MiB already"
         try:
             text = read_log(path) + text
         except InputError as error:
