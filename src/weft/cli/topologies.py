@@ -321,7 +321,7 @@ def answers(done: Sequence[Mapping[str, Any]], currency: str) -> Iterator[str]:
         ]
         yield from _best(
             f"Most throughput of {name} per {unit}", worth, "worth",
-            lambda value: f"{-value:,.4g} Gb/s",
+            lambda value: f"{-value:,.0f} Gb/s" if value <= -1e4 else f"{-value:,.4g} Gb/s",
         )  # fmt: skip
     full = [{**row, "load": -row["saturation"]} for row in done if row["saturation"] is not None]
     yield from _best("Highest saturation", full, "load", lambda value: f"{-value:.2f}")
