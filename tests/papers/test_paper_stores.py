@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +26,7 @@ from weft.papers import paper
 from weft.papers.contention import packets
 from weft.runs import typed
 from weft.runs.execute import Progress
-from weft.runs.store import Store
+from weft.runs.store import INDEX, Store
 from weft.runs.typed import Results
 
 #: Paper -> the smallest study, and the option that adds runs.
@@ -107,7 +111,7 @@ def test_a_store_changes_no_result_and_is_computed_once(name: str, tmp_path: Pat
 KILLED = """
 import os, signal, sys
 from weft.cli import main
-from weft.runs.store import Store
+from weft.runs.store import INDEX, Store
 
 add = Store.add
 
@@ -255,6 +259,31 @@ def test_a_damaged_table_is_computed_again(tmp_path: Path) -> None:
     (made,) = counted.results.of("s", make, {"low": 1.0}, [JOB], 1).values()
     assert counted.computed == 1
     assert made.arrays["x"].tobytes() == AWKWARD.tobytes()
+
+
+@pytest.mark.parametrize("change", ["nothing", "text", "shape", "table"])
+def test_results_that_no_run_has_written_are_computed_again(change: str, tmp_path: Path) -> None:
+    Results(tmp_path).of("s", make, {"low": 1.0}, [JOB], 1)
+    with closing(sqlite3.connect(tmp_path / INDEX)) as index:
+        key, measures, tables = index.execute("SELECT key, measures, tables FROM runs").fetchone()
+        known = json.loads(measures)
+        made = {
+            "nothing": {}, "text": known | {"number": "x"},
+            "shape": known | {"arrays.x": "float64 7"}, "table": known,
+        }[change]  # fmt: skip
+        if change == "table":
+            junk, names = b"junk", json.loads(tables)
+            name, digest = next(iter(names)), hashlib.sha256(junk).hexdigest()
+            names[name] = [len(junk), digest]
+            with Store(tmp_path) as store:
+                store.table_path(key, name, digest).write_bytes(junk)
+            tables = json.dumps(names)
+        index.execute("UPDATE runs SET measures = ?, tables = ?", (json.dumps(made), tables))
+        index.commit()
+    counted = Counted(tmp_path)
+    (again,) = counted.results.of("s", make, {"low": 1.0}, [JOB], 1).values()
+    assert counted.computed == 1
+    assert (again.number, again.arrays["x"].shape) == (2**60, (9, 9))
 
 
 def test_a_failed_run_does_not_stop_the_others_of_a_store(tmp_path: Path) -> None:

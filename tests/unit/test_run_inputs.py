@@ -14,7 +14,7 @@ from weft.core.errors import WeftError
 from weft.core.files import files_in_spec, listed_files
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.topology import build
-from weft.runs.task import Task, changed_inputs, contents, perform
+from weft.runs.task import Inputs, Task, changed_inputs, contents, perform
 from weft.study.plan import tasks_of
 from weft.study.spec import read_study
 
@@ -209,3 +209,14 @@ def test_the_hash_of_a_folder_has_names_and_contents(tmp_path: Path) -> None:
     renamed = contents(str(tmp_path / "traces"))
     (tmp_path / "traces" / "r2").write_text(PAIR[1] + "\n")
     assert len({before, renamed, contents(str(tmp_path / "traces"))}) == 3
+
+
+def test_files_that_a_row_of_a_store_does_not_list_are_not_read(tmp_path: Path) -> None:
+    write(tmp_path, listed="a\n", other="b\n")
+    listed, other = str(tmp_path / "listed"), str(tmp_path / "other")
+    inputs = {listed: contents(listed)}
+    assert Inputs().are({"file": listed}, inputs)
+    assert not Inputs().are({"file": listed}, {listed: contents(other)})
+    with opened() as names:
+        assert not Inputs().are({"file": listed, "more": other}, inputs)
+    assert names == []

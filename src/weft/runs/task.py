@@ -158,14 +158,30 @@ class Inputs:
         InputError
             If a file cannot be read.
         """
+        names = self._names(parameters)
+        for name in names - self._hashes.keys():
+            self._hashes[name] = contents(name)
+        return {name: self._hashes[name] for name in sorted(names)}
+
+    def are(self, parameters: Mapping[str, Any], inputs: Mapping[str, str]) -> bool:
+        """Return whether these are all files that parameters name, with these contents.
+
+        If there are others, none is read: parameters of a store may name any file.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read.
+        """
+        return self._names(parameters) == inputs.keys() and self.of(parameters) == dict(inputs)
+
+    def _names(self, parameters: Mapping[str, Any]) -> set[str]:
         names: set[str] = set()
         for text in _texts(parameters):
             if text not in self._files:
                 self._files[text] = files_in(text)
             names.update(self._files[text])
-        for name in names - self._hashes.keys():
-            self._hashes[name] = contents(name)
-        return {name: self._hashes[name] for name in sorted(names)}
+        return names
 
 
 @lru_cache(4096)

@@ -113,6 +113,7 @@ class Results:
         key_of = {task: job.key for task, job in job_of.items()}
         jobs = {key_of[task]: job_of[task] for task in sorted(job_of, key=first or (lambda _: 0))}
         known: dict[str, Packed] = {}
+        results: dict[Any, Any] = {}
         progress = Progress(study, len(jobs), 0)
         if self.store is None:
             self._compute(jobs, known, None, processes, progress)
@@ -120,10 +121,15 @@ class Results:
             with Store(self.store, write=True) as store:
                 store.set_study(study, *_listed(study, common, job_of, key_of))
                 known = self._stored(store, jobs)
+                for task, key in key_of.items():
+                    try:
+                        results[task] = _result(types[2], known[key], task)
+                    except _UNFIT:  # not stored, or not as this function writes it
+                        known.pop(key, None)
                 progress.stored = len(known)
                 self._compute(jobs, known, store, processes, progress)
         return {
-            task: _result(types[2], known[key], task)
+            task: results[task] if task in results else _result(types[2], known[key], task)
             for task, key in key_of.items()
             if key in known
         }
@@ -183,6 +189,12 @@ class Results:
             more = f"\n{packed.details}" if packed.details and store is None else ""
             raise InputError(f"a run failed: {packed.reason}{more}")
 
+
+#: Errors of results of a store that no function of this version has written.
+_UNFIT = (
+    AttributeError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,
+)  # fmt: skip
 
 #: Results that are not stored.
 IN_MEMORY = Results()
@@ -337,4 +349,9 @@ def _built(
         return {
             each: _built(each_kind, measures, arrays, task, start + each) for each in inner
         }  # fmt: skip
-    return np.nan if measures[name] is None and kind is float else measures[name]  # as in JSON
+    value = measures[name]
+    if kind is float and not isinstance(value, str | bool):
+        return np.nan if value is None else float(value)  # as in JSON
+    if kind in (bool, int, float, str) and type(value) is not kind:
+        raise TypeError(f"{name} is {value!r}, not of type {kind.__name__}")
+    return value

@@ -161,7 +161,7 @@ def sample(
             continue
         try:
             # Its files are those that the parameters name, whatever its row says.
-            if Inputs().of(run.parameters) != dict(run.inputs):
+            if not Inputs().are(run.parameters, run.inputs):
                 continue
             function = registered(run.function, run.parameters)
         except InputError as error:

@@ -135,7 +135,7 @@ def _fabric(run: StoredRun) -> Fabric | None:
         return None
     try:
         # Its files are those that the parameters name, whatever its row says.
-        if Inputs().of(run.parameters) != dict(run.inputs):
+        if not Inputs().are(run.parameters, run.inputs):
             return None
         return load_fabric(
             source["source"], format=source.get("format"), names=source.get("names"),
