@@ -46,7 +46,7 @@ from weft.service.log import pack, pack_key, read_event, read_log, replay, unpac
 from weft.service.replay import recorded
 from weft.service.replay import replay as whole_replay
 from weft.service.service import Rules, Service
-from weft.service.store import Store, StoreFailed, hashed, lock_path
+from weft.service.store import Store, StoreFailed, hashed
 
 KEY = "/v1/applications/a/keys/p"
 
@@ -778,16 +778,17 @@ def cut(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "lock"),
-    [(Path.unlink, False), (replaced, False), (cut, False), (Path.unlink, True), (replaced, True)],
-)
+    ("harm", "end"),
+    [(Path.unlink, ""), (replaced, ""), (cut, ""), (Path.unlink, ".lock"), (replaced, ".lock"),
+     (Path.unlink, "-wal"), (replaced, "-wal"), (cut, "-wal")],
+)  # fmt: skip
 def test_a_store_whose_files_are_removed_replaced_or_cut_is_not_written_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], lock: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None], end: str
 ) -> None:
     without_processes(monkeypatch)
     tick(monkeypatch, 0.01)
     path = tmp_path / "serve.sqlite"
-    file = lock_path(path) if lock else path
+    file = path.with_name(path.name + end)
     with served(path) as (caller, service):
         caller.place("a", ["h1", "h2"], p="shift:offset=1")
         assert caller.call("POST", "/v1/applications/a/keys/p/request").status_code == 200

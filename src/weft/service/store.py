@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from operator import ge
 from pathlib import Path
 from typing import IO, Any
 
@@ -131,7 +132,7 @@ class Store:
                 self._create(digest, settings)
             self._check(digest, settings)
             (last,) = self._database.execute("SELECT max(number) FROM event").fetchone()
-            self._place, self._size = self._files(), self.path.stat().st_size
+            self._place, self._sizes = self._files()
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", file=self.path) from None
         except sqlite3.Error as error:
@@ -179,16 +180,19 @@ class Store:
                 self._database.close()
         self._lock.close()
 
-    def _files(self) -> list[tuple[int, int]]:
-        """Return device and inode of the files of the store.
+    def _files(self) -> tuple[list[tuple[int, int]], list[int]]:
+        """Return device and inode, and the size, of the database, its log and the lock.
+
+        None of them becomes smaller: SQLite keeps the size of a log that it writes anew.
 
         Raises
         ------
         OSError
             If one is not there.
         """
-        about = [os.stat(path) for path in (self.path, lock_path(self.path))]
-        return [(each.st_dev, each.st_ino) for each in about]
+        log = self.path.with_name(f"{self.path.name}-wal")
+        about = [os.stat(path) for path in (self.path, log, lock_path(self.path))]
+        return [(each.st_dev, each.st_ino) for each in about], [each.st_size for each in about]
 
     def check_files(self) -> None:
         """Make sure that the store has its files still, and that nobody has cut or replaced them.
@@ -203,16 +207,17 @@ class Store:
         """
         if not self.lost:
             try:
-                same, size = self._files() == self._place, self.path.stat().st_size
-                if same and size >= self._size:
-                    self._size = size
+                place, sizes = self._files()
+                if place == self._place and all(map(ge, sizes, self._sizes)):
+                    self._sizes = sizes
                     return
-                what = "was cut" if same else "or its lock was replaced"
+                what = "was cut" if place == self._place else "was replaced"
             except OSError as error:
-                what = f"or its lock cannot be found: {error.strerror}"
+                what = f"cannot be found: {error.strerror}"
             self.lost = (
-                f"{self.path} {what} while it was in use; nothing is stored any more: stop the "
-                "service, restore the file, and start it again"
+                f"{self.path}, its log (-wal) or its lock {what} while it was in use; nothing is "
+                "stored any more: stop the service, restore the store if it is damaged, and start "
+                "the service again"
             )
         raise StoreFailed(self.lost)
 
