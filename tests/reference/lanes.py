@@ -106,7 +106,11 @@ def sssp_is_cheapest(fabric: Fabric, routes: TableRoutes) -> None:
 
     reachable = [d for d in range(fabric.num_destinations) if graph.destination_row[d] >= 0]
     for destination in sorted(reachable, key=service_order):
-        for lid in range(destination << routes.lmc, (destination + 1) << routes.lmc):
+        # A row has one LID with any LMC; the lines of its other offsets are copies.
+        lines = 1 if graph.destination_link[destination] < 0 else 1 << routes.lmc
+        first, end = destination << routes.lmc, (destination + 1) << routes.lmc
+        assert (routes.table[first + lines : end] == routes.table[first]).all()
+        for lid in range(first, first + lines):
             goal = nodes[graph.destination_row[destination]]
             best = least_weights(weights, fabric, goal)
             gains: dict[int, int] = {}
