@@ -184,7 +184,7 @@ def test_faults_in_edited_tables_are_reported(dumped: Path, tmp_path: Path) -> N
     without = edited(dumped, tmp_path / "a", lfts, r"^Unicast lids.*?lids dumped\n", "")
     actual = audit([without])
     assert kinds(actual) == ["unrouted", "no table"]
-    assert "1 of 48 switches have no table: r0.0" in actual.findings[1].text
+    assert "no table of 1 of 48 switches: r0.0" in actual.findings[1].text
     # The example of a pair without a path never has a host without a cable.
     cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
     assert " have no path, for example " in cut.findings[0].text
@@ -198,7 +198,7 @@ def test_faults_in_edited_tables_are_reported(dumped: Path, tmp_path: Path) -> N
 
     actual = audit([edited(dumped, tmp_path / "c", lfts, row, r"\g<1>009\2")])
     assert kinds(actual) == ["unrouted", "dead port"]
-    assert "1 ports without a cable: r0.0[9]" in actual.findings[1].text
+    assert "1 port without a cable: r0.0[9]" in actual.findings[1].text
 
     cut = load(KNS).without(cables=["r0.1[2]"])
     write_fabric(cut, tmp_path / "cut.ibnetdiscover", "ibnetdiscover")
@@ -222,13 +222,13 @@ def test_lids_that_differ_or_clash_in_guid2lid_are_reported(dumped: Path, tmp_pa
     actual = audit([changed])
     assert kinds(actual) == ["LIDs", "LIDs"]
     assert (
-        "1 ports have different LIDs in the tables and in guid2lid, for example h0.0[1]: 1 and 256"
+        "1 port with different LIDs in the tables and in guid2lid, for example h0.0[1]: 1 and 256"
         in (actual.findings[0].text)
     )
     clash = edited(dumped, tmp_path / "b", "guid2lid", "0x0001 0x0001", "0x0001 0x0002")
     actual = audit([clash])
     assert kinds(actual) == ["LIDs"]
-    assert "in guid2lid, 1 LIDs are of two ports: LID 2 of" in actual.findings[0].text
+    assert "in guid2lid, 1 LID of two ports each: LID 2 of" in actual.findings[0].text
 
 
 def test_lids_of_two_ports_are_reported(dumped: Path, tmp_path: Path) -> None:
@@ -241,15 +241,15 @@ def test_lids_of_two_ports_are_reported(dumped: Path, tmp_path: Path) -> None:
     (folder / "opensm-lfts.dump").write_text(swapped + text[first:])
     actual = audit([folder])
     assert [f.text.partition(":")[0] for f in actual.findings if f.kind == "LIDs"][:2] == [
-        "in the tables, 2 LIDs are of two ports",
-        "2 ports have different LIDs in different tables",
+        "in the tables, 2 LIDs of two ports each",
+        "2 ports with different LIDs in different tables",
     ]
     fabric = load(KNS)
     lid = np.zeros(fabric.num_destinations, np.int32)
     lid[:3] = 1, 3, 3
     fabric = replace(fabric, lid=lid, lmc=np.zeros(len(lid), np.uint8))
     assert any(
-        "in the fabric, 1 LIDs are of two ports" in f.text for f in audit([dumped], fabric).findings
+        "in the fabric, 1 LID of two ports each" in f.text for f in audit([dumped], fabric).findings
     )
 
 
@@ -261,7 +261,7 @@ def test_ports_that_opensm_did_not_discover_are_reported(dumped: Path, tmp_path:
     )
     text = audit([hidden], load(KNS)).text()
     # Only the switch is reported, not the nodes behind it.
-    assert "stale  OpenSM did not discover 1 ports of the fabric: r0.1\n" in text
+    assert "stale  OpenSM did not discover 1 port of the fabric: r0.1\n" in text
     other = edited(
         dumped,
         tmp_path / "b",
@@ -271,13 +271,13 @@ def test_ports_that_opensm_did_not_discover_are_reported(dumped: Path, tmp_path:
         0,
     )
     text = audit([other], load(KNS)).text()
-    assert "OpenSM discovered 1 ports that are not in the fabric: 0x9999999999999999" in text
-    assert "OpenSM did not discover 1 ports of the fabric: h0.0[1]" in text
+    assert "OpenSM discovered 1 port not in the fabric: 0x9999999999999999" in text
+    assert "OpenSM did not discover 1 port of the fabric: h0.0[1]" in text
     lost = edited(
         dumped, tmp_path / "c", "opensm-subnet.lst", r"\{h0.0\} LID:0001", "{h0.0} LID:0000", 0
     )
     for fabric in (None, load(KNS)):
-        assert "LIDs  1 ports have no LID: h0.0[1]" in audit([lost], fabric).text()
+        assert "LIDs  1 port without a LID: h0.0[1]" in audit([lost], fabric).text()
 
 
 def test_a_missing_lfts_file_is_reported(dumped: Path, tmp_path: Path) -> None:

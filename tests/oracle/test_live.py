@@ -492,7 +492,7 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     monkeypatch.setattr("weft.opensm.live.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
-    assert "16 of 22 ports have no LID: dgx0 mlx5_0[1]" in error
+    assert "no LID at 16 of 22 ports: dgx0 mlx5_0[1]" in error
     assert re.search(r"OpenSM logged: OPENSM RAN OUT OF LIDS!!! \(\d+ times\)\n", error)
 
     result = audit([tmp_path / "dumps"])
@@ -500,10 +500,10 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     assert not result.ok
     assert "WRONG unrouted  240 of 240 host pairs" in text
     assert re.search(r"LIDs +the last sweep omitted ports; OpenSM logged: OPENSM RAN OUT", text)
-    assert re.search(r"LIDs +\d+ ports have no LID: dgx", text)
+    assert re.search(r"LIDs +\d+ ports without a LID: dgx", text)
     text = audit([tmp_path / "dumps"], fabric).text()
     assert "WRONG unrouted  240 of 240 host pairs" in text
-    assert "OpenSM discovered 16 ports that are not in the fabric: 0xa088c20300c00001" in text
+    assert "OpenSM discovered 16 ports not in the fabric: 0xa088c20300c00001" in text
     assert "OpenSM did not discover 16 ports of the fabric: dgx0 mlx5_0[1]" in text
 
 
@@ -528,7 +528,7 @@ def test_cables_that_opensm_does_not_discover_are_an_error(monkeypatch: pytest.M
     routes = route(complete, "updn:roots=center")
     with monkeypatch.context() as patch:
         patch.setattr("weft.opensm.live.running.simulated", lambda _: cut)
-        with pytest.raises(WeftError, match=rf"did not discover 1 cables: {re.escape(name)}"):  # noqa: SIM117
+        with pytest.raises(WeftError, match=rf"did not discover 1 cable: {re.escape(name)}"):  # noqa: SIM117
             with live(complete, routes=routes):
                 pass
         patch.setattr("weft.opensm.live.running.simulated", lambda _: complete)

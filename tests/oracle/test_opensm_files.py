@@ -185,7 +185,7 @@ def test_a_lid_that_opensm_assigns_twice_is_predicted(tmp_path: Path) -> None:
     assert lid_map(fabric, result) == read_guid2lid(tmp_path / "cache" / "guid2lid")
     assert [lid for lid, _, _ in result.clashes] == [10, 14]
     # A subnet with such LIDs is not up, whatever OpenSM reports.
-    with pytest.raises(WeftError, match="2 LIDs are of two ports: LID 10 of"), live(fabric):
+    with pytest.raises(WeftError, match="2 LIDs of two ports each: LID 10 of"), live(fabric):
         pass
 
 

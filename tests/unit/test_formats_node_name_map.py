@@ -73,7 +73,9 @@ def test_names_become_labels(tmp_path: Path) -> None:
 def test_names_of_unknown_nodes_are_counted() -> None:
     fabric = build("xgft:1;3;1")
     names = {0x200000: Name("x", 1), 0x7: Name("y", 2), 0x8: Name("z", 3)}
-    with pytest.warns(FormatWarning, match=r"2 of 3 names are .* 0x0000000000000007 'y', 0x0"):
+    with pytest.warns(
+        FormatWarning, match=r"the GUIDs of 2 of 3 names: 0x0000000000000007 'y', 0x0"
+    ):
         assert with_names(fabric, names, "m").node_names[0] == "x"
 
 

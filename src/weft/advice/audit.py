@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from weft.advice.alternatives import IN_PLACE, Alternative, alternatives
 from weft.advice.compare import inner_links, relative_loads
 from weft.core.columns import Column, frame_of_rows
+from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.severity import SEVERITIES, Severity
 from weft.core.words import few
@@ -148,7 +149,9 @@ class Audit:
         """Return the report, with one line per finding and note."""
         fabric = self.fabric
         program = f"OpenSM {self.version}" if self.version else "OpenSM"
-        head = f"{program} on {fabric.num_hosts} hosts and {fabric.num_switches} switches"
+        size = f"{count_text(fabric.num_hosts, 'host')} and "
+        size += count_text(fabric.num_switches, "switch")
+        head = f"{program} on {size}"
         if self.engine:
             head += f", engine {self.engine}"
         if self.routes is not None and self.routes.lmc:
@@ -410,7 +413,8 @@ class _Auditor:
             names = few([f"{guid:#018x}" for guid in strangers])
             self.wrong(
                 "stale",
-                f"OpenSM discovered {len(strangers)} ports that are not in the fabric: {names}",
+                f"OpenSM discovered {count_text(len(strangers), 'port')} not in the fabric: "
+                f"{names}",
                 (f"{guid:#018x}" for guid in strangers),
             )
         known = np.array([guid in lid for guid in guids])
@@ -428,12 +432,15 @@ class _Auditor:
             listed = [destination_name(fabric, destination) for destination in unseen]
             self.wrong(
                 "stale",
-                f"OpenSM did not discover {len(unseen)} ports of the fabric: {few(listed)}", listed,
-            )  # fmt: skip
+                f"OpenSM did not discover {count_text(len(unseen), 'port')} of the fabric: "
+                f"{few(listed)}",
+                listed,
+            )
         without = [destination for destination, guid in enumerate(guids) if lid.get(guid) == 0]
         if without:
             listed = [destination_name(fabric, destination) for destination in without]
-            self.wrong("LIDs", f"{len(without)} ports have no LID: {few(listed)}", listed)
+            text = f"{count_text(len(without), 'port')} without a LID: {few(listed)}"
+            self.wrong("LIDs", text, listed)
         base = np.array([lid.get(guid, 0) for guid in guids], dtype=np.int32)
         fabric = replace(fabric, lid=base)
         if not strangers and not unseen:
@@ -466,8 +473,9 @@ class _Auditor:
                     first = int(differ[0])
                     self.wrong(
                         "LIDs",
-                        f"{len(differ)} ports have different LIDs in {one} and in {other}, for "
-                        f"example {destination_name(fabric, first)}: {a[first]} and {b[first]}",
+                        f"{count_text(len(differ), 'port')} with different LIDs in {one} and in "
+                        f"{other}, for example {destination_name(fabric, first)}: {a[first]} "
+                        f"and {b[first]}",
                         (
                             f"{destination_name(fabric, int(port))}: {a[port]} and {b[port]}"
                             for port in differ
@@ -484,11 +492,11 @@ class _Auditor:
             for lid, a, b in Lids(sources["the fabric"], fabric.lmc).clashes
         ]
         if shared:
-            text = f"in the fabric, {len(shared)} LIDs are of two ports: {few(shared)}"
-            self.wrong("LIDs", text, shared)
+            text = f"{count_text(len(shared), 'LID')} of two ports each: {few(shared)}"
+            self.wrong("LIDs", f"in the fabric, {text}", shared)
         if clashes:
-            text = f"in guid2lid, {len(clashes)} LIDs are of two ports: {few(clashes)}"
-            self.wrong("LIDs", text, clashes)
+            text = f"{count_text(len(clashes), 'LID')} of two ports each: {few(clashes)}"
+            self.wrong("LIDs", f"in guid2lid, {text}", clashes)
 
     # -- routes ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.units import LANE_RATE_GBPS, RATE_NAMES, WIDTHS, parse_rate, rate_code, rate_gbps
 from weft.core.words import few
@@ -243,7 +244,8 @@ class Netlist:
         if none.any():
             warn(
                 self.file,
-                f"{none.sum()} of {len(code)} cables have no rate; {default_rate} is assumed",
+                f"no rate of {none.sum()} of {count_text(len(code), 'cable')}; {default_rate} is "
+                "assumed",
             )
         if len(half):
             lines = [self.ports[at].line for at in cable[half].tolist()]

@@ -111,8 +111,9 @@ def with_names(fabric: Fabric, names: Mapping[int, Name], file: str) -> Fabric:
     if unknown:
         warn(
             file,
-            f"{len(unknown)} of {len(names)} names are of GUIDs that {fabric.name} does not "
-            f"have: " + few([f"{guid:#018x} {names[guid].text!r}" for guid in unknown]),
+            f"{fabric.name} does not have the GUIDs of {len(unknown)} of "
+            f"{count_text(len(names), 'name')}: "
+            + few([f"{guid:#018x} {names[guid].text!r}" for guid in unknown]),
         )
     given = [names[guid].text if guid in names else None for guid in guids]
     times = Counter(given)

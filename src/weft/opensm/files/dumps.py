@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.core.errors import InputError
 from weft.core.files import read_text
 from weft.core.words import few
@@ -160,12 +161,12 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         raise InputError(f"none of its switches is in {fabric.name}", file=path)
     if strangers:
         named = [block.name or f"{block.guid:#018x}" for block in strangers]
-        text = f"tables of {len(strangers)} switches that are not in the fabric: {few(named)}"
+        text = f"tables of {count_text(len(strangers), 'switch')} not in the fabric: {few(named)}"
         problems.append(("stale", text, named))
     destination, lid_of, unknown = _keys(fabric, dump.keys, of_guid, spans)
     if unknown:
         lids = [str(lid) for lid in sorted(unknown)]
-        text = f"entries for {len(lids)} LIDs of ports that are not in the fabric: {few(lids)}"
+        text = f"entries for {count_text(len(lids), 'LID')} of ports not in the fabric: {few(lids)}"
         problems.append(("stale", text, lids))
     lmc, base = _lids(fabric, destination, lid_of)
     problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
@@ -201,10 +202,10 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         table[rows[exists], switch] = ports[exists]
     missing = [fabric.node_names[s] for s in range(fabric.num_switches) if s not in seen]
     if missing:
-        text = f"{len(missing)} of {fabric.num_switches} switches have no table: {few(missing)}"
-        problems.append(("no table", text, missing))
+        text = f"no table of {len(missing)} of {count_text(fabric.num_switches, 'switch')}"
+        problems.append(("no table", f"{text}: {few(missing)}", missing))
     if dead:
-        text = f"entries send to {len(dead)} ports without a cable: {few(dead)}"
+        text = f"entries send to {count_text(len(dead), 'port')} without a cable: {few(dead)}"
         problems.append(("dead port", text, dead))
     lines = (fabric.num_switches, 1 << lmc, fabric.graph.num_rows)
     own = table[fabric.num_endpoints << lmc :].reshape(lines)
@@ -273,10 +274,10 @@ def _lid_problems(
     split = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
     problems: list[Problem] = []
     if shared:
-        text = f"in the tables, {len(shared)} LIDs are of two ports: {few(shared)}"
+        text = f"in the tables, {count_text(len(shared), 'LID')} of two ports each: {few(shared)}"
         problems.append(("LIDs", text, shared))
     if len(split):
         names = [destination_name(fabric, int(port)) for port in split]
-        text = f"{len(split)} ports have different LIDs in different tables: {few(names)}"
-        problems.append(("LIDs", text, names))
+        text = f"{count_text(len(split), 'port')} with different LIDs in different tables"
+        problems.append(("LIDs", f"{text}: {few(names)}", names))
     return problems

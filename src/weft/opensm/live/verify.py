@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.core.counts import count_text
 from weft.core.errors import WeftError
 from weft.core.words import few
 from weft.fabrics import Fabric
@@ -156,7 +157,7 @@ def cable_faults(fabric: Fabric, seen: Seen, reached: NDArray[np.bool_]) -> tupl
     missing, more = compare_cables(fabric, seen, reached)
     if missing:
         names = few([fabric.cable_name(cable) for cable in missing])
-        return missing, f"OpenSM did not discover {len(missing)} cables: {names}"
+        return missing, f"OpenSM did not discover {count_text(len(missing), 'cable')}: {names}"
     return [], unknown_cables(fabric, more) if more else ""
 
 
@@ -241,7 +242,7 @@ def _lid_fault(
     without = np.flatnonzero(reached & (base == 0))
     if len(without):
         names = few([destination_name(fabric, int(port)) for port in without])
-        return f"{len(without)} of {reached.sum()} ports have no LID: {names}"
+        return f"no LID at {len(without)} of {count_text(int(reached.sum()), 'port')}: {names}"
     for what, lids in (("have", base), ("are in guid2lid with", memory.base)):
         differ = np.flatnonzero(reached & (lids != (expected.base if exact else base)))
         if len(differ):
@@ -255,4 +256,4 @@ def _lid_fault(
         f"LID {lid} of {destination_name(fabric, a)} and {destination_name(fabric, b)}"
         for lid, a, b in Lids(base, memory.lmc).clashes
     ]
-    return f"{len(shared)} LIDs are of two ports: {few(shared)}" if shared else ""
+    return f"{count_text(len(shared), 'LID')} of two ports each: {few(shared)}" if shared else ""
