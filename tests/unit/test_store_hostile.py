@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 import sys
@@ -44,10 +45,11 @@ WRONG = {
     ],
     "measures": [
         "[]", "3", '{"square": NaN}', '{"square": []}', '{"square": %s}' % ("9" * 400), "9" * 5000,
+        '{"square": "\\ud800"}',
     ],
     "libraries": ["[]", '{"numpy": 1}'],
     "inputs": ["[]", '{"a": 1}'],
-    "parameters": ["[]", "{", '{"a": ' * 200 + "1" + "}" * 200, "[" * 100_000],
+    "parameters": ["[]", "{", '{"\\ud800": 1}', '{"a": ' * 200 + "1" + "}" * 200, "[" * 100_000],
     "studies.about": [
         "[]", "{}", '{"title": 1}',
         json.dumps({"title": "", "command": "simulate", "file": "", "text": "", "axes": {"a": 1},
@@ -249,6 +251,26 @@ def test_a_device_is_no_input_file(tmp_path: Path, capsys: pytest.CaptureFixture
     for words in commands(tmp_path, tmp_path):
         main(words)
     assert "/dev/zero: is not a regular file" in capsys.readouterr().out
+
+
+def test_a_folder_with_very_many_files_is_no_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.runs.task.MOST_FILES", 1)
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for name in "ab":
+        (folder / name).touch()
+    add_runs(tmp_path, [3])
+    changed(tmp_path, "inputs", json.dumps({str(folder): "0" * 64}))
+    main(["store", "check", str(tmp_path)])
+    assert f"{folder}: has more than 1 files" in capsys.readouterr().out
+
+
+def test_a_pipe_is_no_packed_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["store", "pull", str(tmp_path / "own"), str(tmp_path / "pipe")]) == 2
+    assert "is neither a store nor a packed store" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,8 @@ def _opened(store: Store, source: Path) -> Iterator[tuple[Store, Reader]]:
             other = stack.enter_context(Store(source))
             yield other, _of_folder(other)
             return
+        if source.exists() and not source.is_file():  # such as a pipe, which may have no end
+            raise InputError("is neither a store nor a packed store", file=source)
         try:
             archive = stack.enter_context(tarfile.open(source, "r:"))
             entries = {each.name: each for each in archive if each.isreg() and not each.issparse()}

@@ -231,6 +231,8 @@ def checked(column: str, value: Any, file: Path, of: str = "") -> Any:
         if column in _JSON and isinstance(value, str):
             # SQLite, which sorts by measures, has no NaN.
             found = json.loads(value, parse_constant=_no_number if column == "measures" else None)
+            if "\\u" in value:  # A lone surrogate is a ValueError: no file or terminal takes it.
+                json.dumps(found, ensure_ascii=False).encode()
         if (column not in _JSON or isinstance(value, str)) and test(found):
             return found
     except (ValueError, RecursionError, TypeError):  # TypeError: not hashable

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +35,8 @@ Status = Literal[
 ]
 #: Statuses that the same run would have again, on any machine and with any limits.
 SETTLED = frozenset({"complete", "does not fit", "failed"})
+#: Most files of a folder that is an input; a store could name ``/``.
+MOST_FILES = 20_000
 #: Type of the values of measures.
 Value = float | int | str | bool | None
 
@@ -204,11 +207,11 @@ def contents(path: str) -> str:
         If a file cannot be read.
     """
     if os.path.isdir(path):
-        parts = [
-            f"{each.relative_to(path)}={contents(str(each))}"
-            for each in sorted(Path(path).rglob("*"))
-            if each.is_file()
-        ]
+        inside = (each for each in Path(path).rglob("*") if each.is_file())
+        files = list(islice(inside, MOST_FILES + 1))
+        if len(files) > MOST_FILES:
+            raise InputError(f"has more than {MOST_FILES:,} files", file=path)
+        parts = [f"{each.relative_to(path)}={contents(str(each))}" for each in sorted(files)]
         return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
     try:
         parts = [_of_file(path), *(_of_file(str(each)) for each in listed_files(Path(path)))]
