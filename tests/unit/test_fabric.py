@@ -8,6 +8,7 @@ from tests.random_fabrics import random_fabric
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind, Parts
+from weft.fabrics.faults import Faults
 from weft.fabrics.topology import build
 
 
@@ -112,6 +113,31 @@ def test_random_faults_are_seeded_and_spare_host_cables() -> None:
     only_cables = fabric.with_faults(cables=3, seed=1)
     assert only_cables.num_cables == fabric.num_cables - 3
     assert (only_cables.host_endpoint >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("share", "removed"),
+    [("100%", 16), ("50%", 8), ("50.0%", 8), ("28.1%", 4), ("28.2%", 5), ("9.375%", 2), ("1%", 1)],
+)
+def test_a_share_of_random_faults_is_rounded_and_at_least_one(share: str, removed: int) -> None:
+    fabric = build("xgft:2;4,4;1,4")
+    some = fabric.with_faults(cables=share, seed=3)
+    assert fabric.num_cables - some.num_cables == removed
+    assert some.digest == fabric.with_faults(cables=removed, seed=3).digest
+    assert f"without {removed} of 16 cables between switches (" in some.name
+    # A share of switches is one of all, and cables are drawn after named faults.
+    assert fabric.with_faults(switches="12.5%").num_switches == 7
+    left = Faults(cables=("s1-0[5]", "s1-0[6]", "s1-0[7]", "s1-0[8]"), random_cables="50%")
+    assert left.of(fabric).num_cables == fabric.num_cables - 4 - 6
+
+
+@pytest.mark.parametrize("text", ["0%", "200%", "x%", "2 %", " 2%", "1e1%", "%", "-1%", "2.5"])
+def test_a_wrong_share_is_refused(text: str) -> None:
+    message = f"^random_cables: '{text}' does not fit: expected a (whole number, or a )?share "
+    with pytest.raises(InputError, match=message):
+        Faults(random_cables=text)
+    with pytest.raises(InputError, match=r"^the number of cables between switches: "):
+        build("xgft:2;4,4;1,4").with_faults(cables=text)
 
 
 @pytest.mark.parametrize(

@@ -219,3 +219,48 @@ fabric = ["torus:4x4", "torus:4x4,hosts=2"]
     assert "from 16 ranks (torus:4x4) to 32 (torus:4x4,hosts=2)" in warning
     other = text.replace("[[job]]", "[[job]]\nranks = 16")
     assert warnings(made(tmp_path, other)) == []
+
+
+def test_a_share_of_faults_is_one_condition_for_fabrics_of_any_size(tmp_path: Path) -> None:
+    found = made(
+        tmp_path,
+        """level = "static"
+engine = "minhop"
+[[job]]
+workload = "shift:offset=5"
+[study]
+seeds = 3
+[study.product]
+fabric = ["xgft:2;4,4;1,4", "xgft:2;8,4;1,8"]
+"faults.random_cables" = [0, "12.5%"]
+""",
+    )
+    assert found.conditions == ("faults.random_cables",)
+    measure = found.data.measures[0].name
+    with Store(tmp_path / "store") as store:
+        runs = {run.key: run.parameters["faults"] for run in store.runs(store.briefs())}
+    for share, draws in (("0", 1), ("12.5%", 3)):
+        for fabric, missing in (("xgft:2;4,4;1,4", 2), ("xgft:2;8,4;1,8", 4)):
+            row = one(found, measure=measure, fabric=fabric, **{"faults.random_cables": share})
+            assert (row["n"], row["deterministic"]) == (draws, draws == 1)
+            keys = found.data.runs.filter(
+                pl.col("fabric") == fabric, pl.col("faults.random_cables") == share
+            )["key"]
+            assert [runs[key]["seed"] for key in keys] == list(range(3)) if draws > 1 else [0] * 3
+            if draws > 1:
+                lost = {
+                    weft.fabric(fabric).num_cables - found.data.fabric(key).num_cables
+                    for key in keys
+                }
+                assert lost == {missing}
+
+
+def test_numbers_of_faults_that_belong_to_fabrics_are_no_conditions(tmp_path: Path) -> None:
+    head = 'level = "static"\nengine = "minhop"\n[[job]]\nworkload = "shift"\n'
+    lists = 'fabric = ["xgft:2;4,4;1,4", "xgft:2;8,4;1,8"]\n"faults.random_cables" = [2, 4]\n'
+    found = made(tmp_path, f"{head}[[study.zip]]\n{lists}")
+    assert found.conditions == ()
+    assert set(found.best["choices"]) == {2}
+    (tmp_path / "every").mkdir()
+    found = made(tmp_path / "every", f"{head}[study.product]\n{lists}")
+    assert found.conditions == ("faults.random_cables",)

@@ -70,6 +70,17 @@ def test_a_repetition_has_another_random_workload_and_placement():
     assert [run.parameters["placement"] for run in runs[::2]] == ["random:seed=3", "random:seed=5"]
 
 
+def test_a_repetition_has_other_random_faults():
+    text = 'command = "topologies"\nhosts = 12\nradix = 8\nfamily = "torus"\n'
+    text += 'workload = "shift"\n[study]\nseeds = [3, 5]\n'
+    text += '[study.product]\n"faults.random_cables" = [0, "5%"]\n'
+    runs = study_of(text, "many.toml").runs()
+    assert [run.parameters.get("faults") for run in runs] == [
+        None, None, {"random_cables": "5%", "seed": 3}, {"random_cables": "5%", "seed": 5},
+    ]  # fmt: skip
+    assert {run.point["faults.random_cables"] for run in runs} == {"0", "5%"}
+
+
 def test_the_rule_of_a_class_is_the_same_at_every_size():
     for routing, engines in (("static", ("dor", "dfsssp", "nue")), ("adaptive", ("ugal", "ecmp"))):
         for hosts in (500, 5000):
@@ -89,6 +100,7 @@ def test_the_rule_of_a_class_is_the_same_at_every_size():
         ({"engine": "dmodkk"}, ("engine",)),
         ({"engine": "dor", "routing": "static"}, ("routing",)),
         ({"prices": "none.toml"}, ("prices",)),
+        ({"faults": {"seed": 1}}, ("faults", "seed")),
     ],
 )
 def test_wrong_keys_are_named(more, path):

@@ -47,6 +47,49 @@ def test_a_time_without_contention_is_beside_every_time(capsys):
     assert rows[1]["contention_free_ns"] < rows[0]["contention_free_ns"]
 
 
+def test_machines_of_every_size_lack_the_same_share_of_cables(capsys, tmp_path: Path):
+    rows = {}
+    for faults in ([], ["--random-cables", "20%", "--fault-seed", "3"]):
+        words = ["topologies", *FEW, "--family", "torus", "fat-tree", "--json", *faults]
+        assert main([*words, "--prices", str(prices_of(tmp_path))]) == 0
+        rows[len(faults)] = json.loads(capsys.readouterr().out)["runs"]
+    machines = []
+    for whole, broken in zip(rows[0], rows[4], strict=True):
+        missing, of = broken["faults"].removesuffix(" cables (20%)").split(" of ")
+        machines.append(int(of))
+        assert int(missing) == max(1, int(int(of) / 5 + 0.5))
+        assert int(of) == whole["cables"] - 12
+        # What is bought is the whole machine.
+        assert whole["faults"] is None
+        for name in ("cables", "cable_m", "cost", "copper_cables"):
+            assert broken[name] == whole[name]
+        assert broken["bisection"] <= whole["bisection"]
+    assert len(set(machines)) > 2
+    words = ["topologies", *FEW, "--family", "torus", "--random-cables", "2"]
+    assert main(words) == 0
+    head = capsys.readouterr().out.splitlines()[0]
+    assert head.endswith("; 2 random cables between switches missing, seed 0")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--random-cables", "0%"), "--random-cables: '0%' does not fit: expected a share over 0%"),
+        (("--random-cables", "2 %"), "--random-cables: '2 %' does not fit: expected a whole"),
+        (("--fault-seed", "1"), "--fault-seed requires --random-cables"),
+    ],
+)
+def test_wrong_faults_are_refused(words, message, capsys):
+    assert main(["topologies", *FEW, "--family", "torus", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def prices_of(folder: Path) -> Path:
+    prices = folder / "prices.toml"
+    prices.write_text('currency = "CHF"\n[[switch]]\nports = 8\nprice = 100\n')
+    return prices
+
+
 def test_ranks_that_cost_an_algorithm_more_are_named():
     assert list(uneven(("allreduce:size=64KiB", "shift"), 16)) == []
     (text,) = uneven(("allreduce:size=64KiB", "alltoall:size=1KiB,algorithm=bruck"), 12)
@@ -57,8 +100,8 @@ def test_ranks_that_cost_an_algorithm_more_are_named():
 
 
 def test_exports_and_pages_have_spec_routing_engine_and_currency(tmp_path: Path):
-    prices, folder, file = (tmp_path / name for name in ("prices.toml", "store", "runs.csv"))
-    prices.write_text('currency = "CHF"\n[[switch]]\nports = 8\nprice = 100\n')
+    folder, file = (tmp_path / name for name in ("store", "runs.csv"))
+    prices = prices_of(tmp_path)
     words = ["--family", "torus,hyperx", "--prices", str(prices), "--store", str(folder)]
     page = tmp_path / "page.html"
     assert main(["topologies", *FEW, *words, "--report", str(page)]) == 0

@@ -132,7 +132,10 @@ def usual_of(item: Setting) -> str:
 
 
 #: Name of a function that converts text -> name of the type of its values.
-_READ = {"parse_bytes": "size", "parse_duration_ns": "time", "_truth": "true or false"}
+_READ = {
+    "parse_bytes": "size", "parse_duration_ns": "time", "_truth": "true or false",
+    "parse_count": "number or share",
+}  # fmt: skip
 _CALLED = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 

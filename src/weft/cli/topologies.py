@@ -25,7 +25,7 @@ from weft.core.errors import InputError
 from weft.core.pool import check_processes, cores
 from weft.core.registry import convert
 from weft.core.signals import ended_by
-from weft.core.units import Bytes
+from weft.core.units import Bytes, Count
 from weft.experiment.run_level import duration
 from weft.experiment.toml_file import toml_text
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
@@ -124,6 +124,15 @@ def topologies_command(
         str | None,
         Parameter(help="Size of the largest message that is sent without a rendezvous, as 16KiB."),
     ] = None,
+    random_cables: Annotated[
+        str | None,
+        Parameter(
+            help="Remove this number, or share such as 2%, of random cables between switches from "
+            "each machine; parts and costs include them. A share is rounded to the nearest "
+            "number, and is at least one."
+        ),
+    ] = None,
+    fault_seed: Annotated[Whole, Parameter(help="Seed of the random faults.")] = 0,
     prices: Annotated[
         Path | None, Parameter(help="Price file (TOML); without it, there are no costs.")
     ] = None,
@@ -160,14 +169,21 @@ def topologies_command(
     if engine is not None and routing is not None:
         raise InputError(f"--routing {routing}, --engine {engine}: {ONE_OF}")
     eager_bytes = None if eager is None else convert(eager, Bytes, "--eager")
+    missing = convert(random_cables or 0, Count, "--random-cables")
+    if fault_seed and not missing:
+        raise InputError("--fault-seed requires --random-cables")
     currency = "" if prices is None else Prices.read(prices).currency
     kind = f"engine {engine}" if engine is not None else f"{routing or ROUTINGS[0]} routing"
     headline = f"{hosts:,} hosts at {rate}, switches of {ports} ports; {kind}; level {level}"
+    if missing:
+        what = "cable" if missing == 1 else "cables"
+        headline += f"; {missing} random {what} between switches missing, seed {fault_seed}"
     keys = {
         "command": "topologies", "hosts": hosts, "rate": rate, "radix": ports, "family": names,
         "workload": list(workload or WORKLOADS), "placement": placement, "level": level,
         "saturation": saturation, "routing": routing, "engine": engine,
         "eager": eager_bytes, "seed": seed,
+        "faults": {"random_cables": missing, "seed": fault_seed} if missing else None,
         "prices": None if prices is None else str(prices),
         "study": {"title": headline},
     }  # fmt: skip
@@ -349,7 +365,9 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
     powered = any(row["power_w"] is not None for row in done)
     table = Table()
     table.add_column("machine", no_wrap=True)
+    broken = any(row["faults"] is not None for row in done)
     heads = ["switches", "ports", "cables", "optical"]
+    heads += ["missing"] if broken else []
     heads += [f"cost {currency}"] if currency else []
     heads += ["power W"] if powered else []
     heads += ["diameter", "hops", "bisection", "uniform"]
@@ -367,6 +385,7 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
         }
         load = next((each["saturation"] for each in here if each["saturation"] is not None), None)
         cells = [*(_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables"))]
+        cells += [str(row["faults"]).partition(" cables")[0]] if broken else []
         cells += [_number(row["cost"])] if currency else []
         cells += [_number(row["power_w"])] if powered else []
         cells += [_number(row["diameter"]), _number(row["mean_hops"], 2)]

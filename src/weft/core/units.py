@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from decimal import Decimal
 from functools import cache
 from numbers import Real
 from typing import Annotated, Any
@@ -162,6 +163,38 @@ def parse_duration_ns(value: object) -> float:
     return duration
 
 
+def parse_count(value: object) -> int | str:
+    """Parse a number of things, ``3``, or a share of them as a text, ``2%``.
+
+    Raises
+    ------
+    ValueError
+        If the value is neither.
+    """
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
+        if not 0 <= int(text) < 2**63:
+            raise ValueError("expected 0 or more, below 2^63")
+        return int(text)
+    share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", text, re.ASCII)
+    if not share:
+        raise ValueError("expected a whole number, or a share such as 2%")
+    percent = Decimal(share[1])
+    if not 0 < percent <= 100:
+        raise ValueError("expected a share over 0% and up to 100%")
+    return f"{percent.normalize():f}%"
+
+
+def number_of(count: int | str, there: int) -> int:
+    """Return how many of `there` things a count of `parse_count` is.
+
+    A share is rounded to the nearest number, and halves up; it is at least one.
+    """
+    if isinstance(count, int):
+        return count
+    return max(1, int(Decimal(count[:-1]) * there / 100 + Decimal("0.5")))
+
+
 def _is_negative(text: str) -> bool:
     return text.strip().startswith("-") and _QUANTITY.fullmatch(text.strip()[1:]) is not None
 
@@ -182,5 +215,13 @@ Nanoseconds = Annotated[
     BeforeValidator(
         parse_duration_ns,
         json_schema_input_type=Annotated[float, Field(ge=0)] | Annotated[str, Field(pattern=_TIME)],
+    ),
+]
+Count = Annotated[
+    int | str,
+    BeforeValidator(
+        parse_count,
+        json_schema_input_type=Annotated[int, Field(ge=0)]
+        | Annotated[str, Field(pattern=r"^(\d+|\d{1,3}(\.\d{1,9})?%)$")],
     ),
 ]

@@ -310,13 +310,16 @@ class Fabric(FabricArrays):
             variants.without(self, self._cable_numbers(cables), self._switch_numbers(switches))
         )
 
-    def with_faults(self, *, cables: int = 0, switches: int = 0, seed: int = 0) -> Fabric:
+    def with_faults(
+        self, *, cables: int | str = 0, switches: int | str = 0, seed: int = 0
+    ) -> Fabric:
         """Return the fabric after removing random switches and random cables between switches.
 
         Parameters
         ----------
         cables, switches
-            Number of cables between switches to remove, and number of switches to remove.
+            Number or share, such as ``"2%"``, of cables between switches and of switches to
+            remove. A share is rounded to the nearest number, and is at least one.
         seed
             Equal seeds give equal faults.
 

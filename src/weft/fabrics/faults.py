@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 
 from weft.core.errors import InputError
 from weft.core.settings import Option, Seed, Settings, pairs_of
+from weft.core.units import Count
 from weft.fabrics.fabric import Fabric
 
 _RATES = pairs_of("node[port]=RATE, such as leaf2[21]=1xHDR", last=True)
@@ -28,9 +29,10 @@ class Faults(Settings):
     slow
         Set the rates of the cables in these ports, ``node[port]=RATE``.
     random_cables
-        Remove this number of random cables between switches.
+        Remove this number, or share such as ``2%``, of random cables between switches. A share is
+        rounded to the nearest number, and is at least one.
     random_switches
-        Remove this number of random switches.
+        Remove this number or share of random switches.
     seed
         Seed of the random faults.
 
@@ -45,8 +47,8 @@ class Faults(Settings):
     slow: Annotated[Mapping[str, str], BeforeValidator(_RATES), Option(flag="slow_cable")] = field(
         default_factory=dict
     )
-    random_cables: Seed = 0
-    random_switches: Seed = 0
+    random_cables: Count = 0
+    random_switches: Count = 0
     seed: Annotated[Seed, Option(flag="fault_seed")] = 0
 
     def check(self) -> None:

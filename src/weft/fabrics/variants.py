@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from weft.core.arguments import whole_number
 from weft.core.errors import InputError
+from weft.core.registry import convert
+from weft.core.units import Count, number_of
 from weft.fabrics.arrays import FabricArrays, LinkKind, NodeKind
 from weft.fabrics.parts import Parts, default_guids
 
@@ -83,19 +85,30 @@ def _random(seed: int) -> np.random.Generator:
     return np.random.default_rng(whole_number(seed, "seed"))
 
 
-def with_faults(fabric: FabricArrays, cables: int, switches: int, seed: int) -> Parts:
+def with_faults(fabric: FabricArrays, cables: int | str, switches: int | str, seed: int) -> Parts:
     """Return the fabric after removing random cables and switches; see `Fabric.with_faults`."""
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
-    for what, wanted, there in (
+    sizes, shares = [], []
+    for what, given, there in (
         ("cables between switches", cables, len(between)),
         ("switches", switches, fabric.num_switches),
     ):
-        if not 0 <= whole_number(wanted, f"the number of {what}") <= there:
+        name = f"the number of {what}"
+        is_text = isinstance(given, str)
+        wanted = convert(given, Count, name) if is_text else whole_number(given, name)
+        size = number_of(wanted, there)
+        if size > there:
             raise InputError(f"cannot remove {wanted} {what}: {fabric.name} has {there}")
+        sizes.append(size)
+        if isinstance(wanted, str):
+            shares.append(f"{size:,} of {there:,} {what} ({wanted}, seed {seed})")
     random = _random(seed)
-    removed_switches = random.choice(fabric.num_switches, size=switches, replace=False)
-    removed_cables = random.choice(between, size=cables, replace=False)
-    return without(fabric, removed_cables, removed_switches)
+    removed_switches = random.choice(fabric.num_switches, size=sizes[1], replace=False)
+    removed_cables = random.choice(between, size=sizes[0], replace=False)
+    parts = without(fabric, removed_cables, removed_switches)
+    if shares:
+        parts.name = f"{fabric.name} without {' and '.join(shares)}"
+    return parts
 
 
 def shuffled(fabric: FabricArrays, seed: int) -> Parts:

@@ -14,6 +14,8 @@ from weft.core.arguments import bytes_text
 from weft.core.columns import Column
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
+from weft.fabrics.arrays import LinkKind
+from weft.fabrics.faults import Faults
 from weft.fabrics.topology.family_registry import build, topology
 from weft.fabrics.topology.measures import (
     average_distance,
@@ -59,6 +61,7 @@ MACHINE_COLUMNS: Mapping[str, Column] = {
         pl.String, "", "Routing engine: the first of the class that fits the machine and is valid"
     ),
     "lanes": Column(pl.Int64, "", "Number of virtual lanes that the routes use"),
+    "faults": Column(pl.String, "", "Random cables that are missing (null: none)"),
     "hosts": Column(pl.Int64, "", "Number of attached hosts"),
     "switches": Column(pl.Int64, "", "Number of switches"),
     "ports": Column(pl.Int64, "", "Largest number of ports of a switch that the topology needs"),
@@ -132,9 +135,11 @@ class MachineRun:
     eager_bytes
         Size of the largest eager message; None for the usual one.
     prices
-        Prices, or None.
+        Prices, or None. Missing cables are paid for, too.
     seed
         Seed of the workload, of the traffic and of random bisections.
+    random_cables, fault_seed
+        Number or share of random cables between switches that are missing, and their seed.
     """
 
     spec: str
@@ -147,6 +152,8 @@ class MachineRun:
     eager_bytes: int | None = None
     prices: Prices | None = None
     seed: int = 0
+    random_cables: int | str = 0
+    fault_seed: int = 0
 
 
 def describe_machine(run: MachineRun) -> dict[str, Any]:
@@ -170,8 +177,9 @@ def describe_machine(run: MachineRun) -> dict[str, Any]:
         If no engine gives valid routes, or the workload does not exist for this number of hosts.
     """
     names = engines_of(run.spec, run.routing) if run.engine is None else (run.engine,)
-    fabric, routes, checked = routed(run.spec, names)
-    measured = dict.fromkeys(MACHINE_COLUMNS) | _static(run.spec, names, run.prices, run.seed)
+    given = run.spec, names, run.random_cables, run.fault_seed
+    fabric, routes, checked = routed(*given)
+    measured = dict.fromkeys(MACHINE_COLUMNS) | _static(*given, run.prices, run.seed)
     measured |= {
         "routing": "static" if routes.settled else "adaptive", "engine": routes.engine,
         "lanes": checked.lanes,
@@ -248,7 +256,9 @@ def engines_of(spec: str, routing: Routing) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def routed(spec: str, names: tuple[str, ...]) -> tuple[Fabric, Routes, Validation]:
+def routed(
+    spec: str, names: tuple[str, ...], random_cables: int | str = 0, fault_seed: int = 0
+) -> tuple[Fabric, Routes, Validation]:
     """Return a fabric with valid routes; the last one is kept for further runs.
 
     Parameters
@@ -257,13 +267,15 @@ def routed(spec: str, names: tuple[str, ...]) -> tuple[Fabric, Routes, Validatio
         Spec of the fabric.
     names
         Engines, of which the first is used that fits.
+    random_cables, fault_seed
+        Random faults, as in `MachineRun`.
 
     Raises
     ------
     NotApplicable
         If no engine gives valid routes; the message has the reason of each.
     """
-    fabric = build(spec)
+    fabric = Faults(random_cables=random_cables, seed=fault_seed).of(build(spec))
     reasons = []
     for name in names:
         try:
@@ -279,19 +291,31 @@ def routed(spec: str, names: tuple[str, ...]) -> tuple[Fabric, Routes, Validatio
 
 
 @lru_cache(maxsize=1)
-def _static(spec: str, names: tuple[str, ...], prices: Prices | None, seed: int) -> dict[str, Any]:
+def _static(
+    spec: str,
+    names: tuple[str, ...],
+    random_cables: int | str,
+    fault_seed: int,
+    prices: Prices | None,
+    seed: int,
+) -> dict[str, Any]:
     """Return the columns that need no workload."""
-    fabric, routes, _ = routed(spec, names)
-    plan = cost(fabric, prices=prices)
+    fabric, routes, _ = routed(spec, names, random_cables, fault_seed)
+    whole = build(spec) if random_cables else fabric
+    plan = cost(whole, prices=prices)
+    between = int((whole.link_kind[0::2] == LinkKind.SWITCH_SWITCH).sum())
+    share = f" ({random_cables})" if isinstance(random_cables, str) else ""
+    missing = f"{whole.num_cables - fabric.num_cables:,} of {between:,} cables{share}"
     kinds = dict(plan.cables.group_by("kind").len().iter_rows())
     half = fabric.num_hosts // 2
     load = analyse_all_to_all(fabric, routes).links["load"].max()
     assert isinstance(load, float)
     return {
+        "faults": missing if random_cables else None,
         "hosts": fabric.num_hosts,
         "switches": fabric.num_switches,
         "ports": int(fabric.num_ports[: fabric.num_switches].max()),
-        "cables": fabric.num_cables,
+        "cables": whole.num_cables,
         "copper_cables": kinds.get("copper", 0),
         "optical_cables": kinds.get("optical", 0),
         "cable_m": plan.cable_m,

@@ -18,6 +18,9 @@ RUN_KEYS = ("run", "key", "seed", "status", "reason", "wall_s", "memory_bytes")
 #: Names of axes, or parts of them between dots, that set the task rather than a choice.
 CONDITIONS = ("workload", "pattern", "load", "loads", "size", "sizes", "ranks", "faults", "start")
 
+#: Numbers of random faults. Those of fabrics of different size belong to the choice.
+COUNTS = ("random_cables", "random_switches")
+
 
 @dataclass(frozen=True)
 class Measure:

@@ -228,7 +228,8 @@ def _choices(made: Summary, scales: dict[str, Shown]) -> dict[str, Any] | None:
     data = made.data
     free = [axis for axis in data.axes if axis not in made.conditions]
     runs = data.runs.filter(pl.col("status") == "complete")
-    if not data.details or not free or runs["seed"].n_unique() != 1:
+    details = [name for name in data.details if runs[name].count()]
+    if not details or not free or runs["seed"].n_unique() != 1:
         return None
     found = [each for each in data.measures if runs[each.name].count()]
     timed = [each.name for each in found if each.unit == data.measures[0].unit]
@@ -249,10 +250,10 @@ def _choices(made: Summary, scales: dict[str, Shown]) -> dict[str, Any] | None:
             same = [pl.col(axis) == at for axis, at in zip(made.conditions, under, strict=False)]
             known = part.filter(pl.lit(True), *same)[name].drop_nulls()
             cells.append(digits(known[0] / scales[name].factor if len(known) else None))
-        texts = [part[name][0] or "–" for name in data.details]
+        texts = [part[name][0] or "–" for name in details]
         rows.append({"name": ", ".join(map(str, choice)), "cells": cells, "texts": texts})
     heads = [(scales[name].heading, ", ".join(under)) for name, under in columns]
-    return {"free": ", ".join(free), "heads": heads, "details": list(data.details), "rows": rows}
+    return {"free": ", ".join(free), "heads": heads, "details": details, "rows": rows}
 
 
 def _best_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:

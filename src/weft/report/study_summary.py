@@ -30,7 +30,7 @@ from weft.report.statistics import (
     holm,
     spread,
 )
-from weft.report.study_data import CONDITIONS, Measure, StudyData
+from weft.report.study_data import CONDITIONS, COUNTS, Measure, StudyData
 
 _HALF = "Half-width of the 95 % confidence interval of the mean (null: one run, or no variation)"
 _P = "p-value of no difference, adjusted by Holm's method (null: no test)"
@@ -203,7 +203,18 @@ class Summary:
             given = tuple(
                 name for name in self.axes if not set(name.split(".")).isdisjoint(CONDITIONS)
             )
+            choices = [name for name in self.axes if name not in given]
+            given = tuple(
+                name
+                for name in given
+                if not (name.endswith(COUNTS) and any(self._follows(name, of) for of in choices))
+            )
         return tuple(name for name in self.axes if name in given)
+
+    def _follows(self, name: str, of: str) -> bool:
+        """Return whether each value of an axis has one value of another, as in a zip."""
+        pair = self.at[:, [list(self.axes).index(each) for each in (of, name)]]
+        return len(np.unique(pair, axis=0)) == len(np.unique(pair[:, 0]))
 
 
 def chosen(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from weft.core.errors import InputError
 from weft.core.settings import Seed, Whole
-from weft.core.units import Bytes
+from weft.core.units import Bytes, Count
 from weft.experiment.spec import Names, Part
 from weft.fabrics.topology import topology
 from weft.fabrics.topology.sizing import machines_for, ports_of
@@ -49,6 +49,21 @@ ONE_OF = "an engine has its class of routing: give one of the two"
 MEASURES = measures(MACHINE_COLUMNS, lower=LOWER, higher=HIGHER, first=(*LOWER[:3], *HIGHER))
 
 
+class RandomFaults(Part):
+    """Random faults of each machine.
+
+    Parameters
+    ----------
+    random_cables
+        Number, or share such as ``2%``, of random cables between switches that are missing.
+    seed
+        Seed of the random faults.
+    """
+
+    random_cables: Count = 0
+    seed: Seed = 0
+
+
 class TopologyKeys(Part):
     """Machines of every family, each of which is a run with each workload.
 
@@ -81,6 +96,8 @@ class TopologyKeys(Part):
         A price file; without it, there are no costs.
     seed
         Seed of bisections and simulations; random specs have seeds of their own.
+    faults
+        Random faults of each machine, whose parts and costs are those without faults.
     """
 
     hosts: Annotated[Whole, Field(ge=2)]
@@ -96,6 +113,7 @@ class TopologyKeys(Part):
     eager: Bytes | None = None
     prices: str | None = None
     seed: Seed = 0
+    faults: RandomFaults = RandomFaults()
 
 
 def points(keys: TopologyKeys, files: Files) -> list[Point]:
@@ -123,6 +141,10 @@ def points(keys: TopologyKeys, files: Files) -> list[Point]:
     common = keys.model_dump(mode="json", include=set(RUN_KEYS), exclude_none=True)
     if keys.eager is not None:
         common["eager_bytes"] = keys.eager
+    if keys.faults.seed and not keys.faults.random_cables:
+        raise WrongKey("seed requires random_cables", ("faults", "seed"))
+    if keys.faults.random_cables:
+        common["faults"] = keys.faults.model_dump()
     kinds = [(name, {"workload": name}) for name in keys.workload]
     if keys.saturation is not None:
         kinds.append(("saturation", {"saturation": keys.saturation}))
@@ -159,7 +181,7 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
     files=("prices", "workload"),
     details={
         "spec": "Spec of the fabric",
-        **{name: MACHINE_COLUMNS[name].meaning for name in ("routing", "engine")},
+        **{name: MACHINE_COLUMNS[name].meaning for name in ("routing", "engine", "faults")},
     },
     seeded=_seeded,
     draws=draws,
@@ -173,7 +195,9 @@ def draws(parameters: Mapping[str, Any]) -> list[str]:
 )
 def machine(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     """Measure a machine under a workload, as `weft topologies` does."""
-    given = {key: value for key, value in parameters.items() if key != "tables"}
+    given = {key: value for key, value in parameters.items() if key not in ("tables", "faults")}
+    if faults := parameters.get("faults"):
+        given |= {"random_cables": faults["random_cables"], "fault_seed": faults["seed"]}
     if "prices" in given:
         given["prices"] = Prices.read(given["prices"])
     row = describe_machine(MachineRun(**given))
