@@ -90,25 +90,63 @@ def _service(fabric: Fabric) -> tuple[list[tuple[int, int]], list[int], int]:
     return ends, order, endpoints
 
 
-def _counted(fabric: Fabric, links_to: Callable[[int], dict[int, list[int]]]) -> np.ndarray:
-    """Choose as OpenSM does: the port with fewest adapters routed through it, then the lowest."""
+def _counted(
+    fabric: Fabric, links_to: Callable[[int], dict[int, list[int]]], lmc: int
+) -> np.ndarray:
+    """Choose as OpenSM does: the port with fewest LIDs routed through it, then the next one.
+
+    With an LMC, ports to systems and nodes that an adapter's other LIDs do not use come first.
+    """
     rows = {int(node): row for row, node in enumerate(np.flatnonzero(fabric.forwards))}
     ends, order, endpoints = _service(fabric)
-    table = np.full((len(ends), len(rows)), 255, dtype=np.uint8)
+    table = np.full((len(ends) << lmc, len(rows)), 255, dtype=np.uint8)
     behind = dict.fromkeys(range(fabric.num_links), 0)
-    for d in order:
-        goal, port = ends[d]
-        table[d, rows[goal]] = port
-        for node, links in links_to(goal).items():
-            if node == goal or not links:
-                continue
-            best = min(links, key=lambda link: (behind[link], fabric.link_from_port[link]))
-            table[d, rows[node]] = fabric.link_from_port[best]
-            behind[best] += d < endpoints
+    used: dict[tuple[int, int], list[int]] = {}
+
+    def system(link: int) -> int:
+        node = fabric.link_to[link]
+        return int(fabric.system_guid[node] or fabric.node_guid[node])
+
+    def choose(links: list[int], before: list[int]) -> int:
+        last = fabric.link_from_port[before[-1]] if before else 0
+        links = sorted(
+            links,
+            key=lambda link: (fabric.link_from_port[link] <= last, fabric.link_from_port[link]),
+        )
+        heads = [fabric.link_to[link] for link in before]
+        for seen, of in (
+            ({system(link) for link in before}, system),
+            (set(heads), fabric.link_to.__getitem__),
+        ):
+            if new := [link for link in links if of(link) not in seen]:
+                return min(new, key=behind.__getitem__)
+        best, fewest = links[0], heads.count(fabric.link_to[links[0]])
+        for link in links[1:]:
+            times = heads.count(fabric.link_to[link])
+            if behind[link] < behind[best]:
+                best, fewest = link, min(fewest, times)
+            elif behind[link] == behind[best] and times < fewest:
+                best, fewest = link, times
+        return best
+
+    for offset in range(1 << lmc):
+        for d in order[: None if offset == 0 else sum(each < endpoints for each in order)]:
+            goal, port = ends[d]
+            lids = [(d << lmc) + offset]
+            if d >= endpoints:
+                lids = list(range(d << lmc, (d + 1) << lmc))
+            table[lids, rows[goal]] = port
+            for node, links in links_to(goal).items():
+                if node == goal or not links:
+                    continue
+                best = choose(links, used.setdefault((d, node), []))
+                used[d, node].append(best)
+                table[lids, rows[node]] = fabric.link_from_port[best]
+                behind[best] += d < endpoints
     return table
 
 
-def counted_tables(fabric: Fabric) -> np.ndarray:
+def counted_tables(fabric: Fabric, lmc: int = 0) -> np.ndarray:
     """Return OpenSM's minhop tables: ports of minimal paths, balanced by counting."""
     graph = switch_graph(fabric)
 
@@ -123,10 +161,10 @@ def counted_tables(fabric: Fabric) -> np.ndarray:
             for node in distance
         }
 
-    return _counted(fabric, links_to)
+    return _counted(fabric, links_to, lmc)
 
 
-def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
+def ranked_tables(fabric: Fabric, step: dict[int, str], lmc: int = 0) -> np.ndarray:
     """Return OpenSM's updn or dnup tables: shortest paths of its search, balanced by counting.
 
     `step` classifies each link in the direction away from the goal: an "early" step may not follow
@@ -162,7 +200,7 @@ def ranked_tables(fabric: Fabric, step: dict[int, str]) -> np.ndarray:
     def port_of(edge: tuple[int, int, int]) -> int:
         return int(fabric.link_from_port[edge[2]])
 
-    return _counted(fabric, links_to)
+    return _counted(fabric, links_to, lmc)
 
 
 def dmodk_next(fabric: Fabric, switch: int, host: int) -> tuple[int, int | None]:

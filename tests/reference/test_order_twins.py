@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -48,28 +50,37 @@ def _hop_dtype(fabric: Fabric) -> np.dtype:
     return fabric.graph.hops().dtype
 
 
+def with_systems(fabric: Fabric) -> Fabric:
+    """Return the fabric with two switches in every other system."""
+    number = np.arange(fabric.num_nodes, dtype=np.uint64)
+    system = np.where(number % 4 < 2, 1 + number // 4, 0).astype(np.uint64)
+    return replace(fabric, system_guid=system)
+
+
+@pytest.mark.parametrize("lmc", [0, 2])
 @pytest.mark.parametrize("seed", range(15))
-def test_counting_chooses_as_opensm_does(seed: int) -> None:
-    fabric = random_fabric(seed)
-    routes = route(fabric, "minhop", balance="opensm")
+def test_counting_chooses_as_opensm_does(seed: int, lmc: int) -> None:
+    fabric = with_systems(random_fabric(seed))
+    routes = route(fabric, "minhop", balance="opensm", lmc=lmc)
     assert isinstance(routes, TableRoutes)
-    assert np.array_equal(routes.table, plain.counted_tables(fabric))
+    assert np.array_equal(routes.table, plain.counted_tables(fabric, lmc))
 
 
+@pytest.mark.parametrize("lmc", [0, 2])
 @pytest.mark.parametrize("seed", range(15))
-def test_ranked_search_chooses_as_opensm_does(seed: int) -> None:
-    fabric = random_fabric(seed)
+def test_ranked_search_chooses_as_opensm_does(seed: int, lmc: int) -> None:
+    fabric = with_systems(random_fabric(seed))
     graph = fabric.graph
     random = np.random.default_rng(seed)
     rank = random.integers(0, 4, graph.num_rows)
     climb = rank[graph.edge_row] - rank[graph.edge_tail]
     step = np.where(climb > 0, EARLY, np.where(climb < 0, LATE, LEVEL)).astype(np.uint8)
     names = {EARLY: "early", LATE: "late", LEVEL: "level"}
-    table = empty_table(fabric)
-    fill_ranked(fabric, table, step)
+    table = empty_table(fabric, lmc)
+    fill_ranked(fabric, table, step, lmc)
     links = graph.edge_link.tolist()
     step_names = {link: names[what] for link, what in zip(links, step.tolist(), strict=True)}
-    assert np.array_equal(table, plain.ranked_tables(fabric, step_names))
+    assert np.array_equal(table, plain.ranked_tables(fabric, step_names, lmc))
 
 
 @pytest.mark.parametrize("spec", ["xgft:2;4,4;1,4", "xgft:3;2,3,4;1,2,3", "xgft:3;4,4,3;1,2,2"])

@@ -81,11 +81,6 @@ def test_a_fabric_without_leaf_switches_is_refused() -> None:
         route(bare, "dnup")
 
 
-def test_opensm_balance_requires_lmc_0() -> None:
-    with pytest.raises(InputError, match="requires lmc=0"):
-        route(load("xgft:2;2,2;1,2"), "dnup", balance="opensm", lmc=1)
-
-
 def guid_file(folder: Path, text: str) -> Path:
     path = folder / "roots.txt"
     path.write_text(text)

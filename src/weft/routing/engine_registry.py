@@ -133,18 +133,6 @@ def check_lmc(fabric: Fabric, lmc: int) -> None:
         raise InputError(f"lmc must be 0 to {MAX_LMC}, not {lmc}")
 
 
-def check_no_lmc(lmc: int) -> None:
-    """Check that no LMC is given with OpenSM's balance.
-
-    Raises
-    ------
-    InputError
-        If `lmc` is not 0.
-    """
-    if lmc:
-        raise InputError(f"balance=opensm requires lmc=0, not {lmc}")
-
-
 def empty_table(fabric: Fabric, lmc: int = 0) -> NDArray[np.unsignedinteger[Any]]:
     """Return a table for `TableRoutes` in which every entry is "no path".
 
@@ -323,26 +311,43 @@ def worst_load(
     return worst, float((loads >= worst * (1 - 1e-9)).mean())
 
 
-def fill_counted(
-    fabric: Fabric,
-    table: NDArray[np.unsignedinteger[Any]],
-    behind: NDArray[np.int64] | None = None,
-) -> None:
-    """Fill tables as OpenSM's port counters do; see `weft.kernels.routing.tables.counted_tables`.
+def opensm_targets(fabric: Fabric) -> tuple[NDArray[Any], ...]:
+    """Return arguments of OpenSM's kernels: row_order to destination_port of `counted_tables`.
 
     OpenSM first routes to the switches with the most adapters. It orders switches with equally
     many by node GUID in network byte order, and the adapters of a switch by port. These orders
-    reproduce its tables exactly. `behind` is the count of each edge before, int64 [edges].
+    reproduce its tables exactly.
     """
     graph = fabric.graph
     offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
     ports = destination_ports(fabric)
     listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
     guid = fabric.node_guid[graph.row_node].byteswap()
+    order = np.lexsort((guid, -row_adapters(fabric))).astype(np.int32)
+    return order, offset, listed, ports
+
+
+def row_system(fabric: Fabric) -> NDArray[np.uint64]:
+    """Return the system image GUID of each row, or else that of the node, uint64 [rows]."""
+    system, guid = (each[fabric.graph.row_node] for each in (fabric.system_guid, fabric.node_guid))
+    return np.where(system > 0, system, guid)
+
+
+def fill_counted(
+    fabric: Fabric,
+    table: NDArray[np.unsignedinteger[Any]],
+    lmc: int = 0,
+    behind: NDArray[np.int64] | None = None,
+) -> None:
+    """Fill tables as OpenSM's port counters do; see `weft.kernels.routing.tables.counted_tables`.
+
+    `behind` is the count of each edge before, int64 [edges].
+    """
+    graph = fabric.graph
     counted_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port,
-        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
-        fabric.num_endpoints, int(np.iinfo(table.dtype).max),
+        graph.edge_offset, graph.edge_row, graph.edge_port, graph.row_base, graph.slot_edge,
+        row_system(fabric), *opensm_targets(fabric), fabric.num_endpoints, lmc,
+        int(np.iinfo(table.dtype).max),
         np.zeros(len(graph.edge_row), dtype=np.int64) if behind is None else behind, table,
     )  # fmt: skip
 
@@ -361,15 +366,14 @@ def fill(
     Raises
     ------
     InputError
-        If passes is below 1, or `balance` is ``opensm`` and `lmc` is not 0.
+        If passes is below 1.
     """
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "flows":
         fill_balanced(fabric, table, edge_up=edge_up, lmc=lmc, passes=passes)
     else:
-        check_no_lmc(lmc)
-        fill_counted(fabric, table)
+        fill_counted(fabric, table, lmc)
 
 
 def provenance(fabric: Fabric, name: str, **extra: Any) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.hashing import splitmix64
 
 #: Cost of a choice that is not allowed; sums of it stay finite.
@@ -415,7 +416,7 @@ def least_limit(stages, groups, loads, weight, plane):
         if increase < FORBIDDEN:
             return limit
         limit = following
-    plane[:] = unlimited
+    copy_values(plane, unlimited, len(plane))
     return most
 
 
@@ -545,7 +546,7 @@ def improve_paths(stages, loads, weight, from_subtree, to_subtree, depth, column
                 worst * (1 - 1e-9), trial,
             )  # fmt: skip
             if cost < FORBIDDEN:
-                column[flow, :d] = trial[:d]
+                copy_values(column[flow], trial, d)
                 changed = True
             move_flow(stages, from_subtree[flow], to_subtree[flow], d, column[flow], 1, loads)
         if not changed:
@@ -698,10 +699,12 @@ def _negotiate(
         now = (loads * weight).max()
         if now < most:
             most = now
-            kept[:] = column
-            kept_loads[:] = loads
-    column[:] = kept
-    loads[:] = kept_loads
+            for flow in range(len(column)):
+                copy_values(kept[flow], column[flow], len(kept[flow]))
+            copy_values(kept_loads, loads, len(loads))
+    for flow in range(len(column)):
+        copy_values(column[flow], kept[flow], len(kept[flow]))
+    copy_values(loads, kept_loads, len(loads))
 
 
 @njit(cache=True)

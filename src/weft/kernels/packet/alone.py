@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.packet.lanes import rounded
 from weft.kernels.packet.route import RUNS, TABLES
 
@@ -33,7 +34,7 @@ def first_paths(topology, tables, kind, routes, limit):
     for route in range(len(routes)):
         if end + limit > len(links):
             larger = np.empty(2 * len(links) + limit, dtype=np.int32)
-            larger[:end] = links[:end]
+            copy_values(larger, links, end)
             links = larger
         at = np.int64(routes[route].link)
         address = np.int64(routes[route].address)
@@ -100,7 +101,7 @@ def zero_load(topology, offset, links, route, size, mtu, header, adapter_ps):
         packet = 0
         while packet < packets:
             payload = min(size[message] - packet * mtu, mtu)
-            before[: hops + 1] = free[: hops + 1]
+            copy_values(before, free, hops + 1)
             at = np.int64(0)
             incoming = np.int64(0)
             for hop in range(hops):

@@ -7,6 +7,7 @@ end.
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.routes.dependencies import follow_sets, set_dependencies
 
 #: An origin is the intermediate that the packets at a row or channel come from, or one of these
@@ -337,7 +338,7 @@ def _spread_origins(line, sources, set_offset, set_edge, edge_row, origin):
     # A row is stacked when its origin becomes known, and again when it becomes `SEVERAL`.
     stack = np.empty(2 * len(origin), dtype=np.int32)
     depth = len(sources)
-    stack[:depth] = sources
+    copy_values(stack, sources, depth)
     while depth:
         depth -= 1
         row = stack[depth]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.hashing import splitmix64
 from weft.kernels.routes.intermediates import finish_line
 from weft.kernels.routes.split import finish_order
@@ -15,7 +16,7 @@ def _with_room(values, end, more):
     if end + more <= len(values):
         return values
     larger = np.empty(2 * len(values) + more, dtype=values.dtype)
-    larger[:end] = values[:end]
+    copy_values(larger, values, end)
     return larger
 
 

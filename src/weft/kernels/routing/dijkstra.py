@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 
 
 @njit(cache=True)
@@ -74,7 +75,7 @@ def weighted_tables(
                 # by_edge leads away from the goal: its tail is the next row of the path.
                 flow[edge_row[edge_back[edge]]] += flow[row]
         for offset in range(lines, 1 << lmc):
-            table[(d << lmc) + offset] = table[d << lmc]
+            copy_values(table[(d << lmc) + offset], table[d << lmc], rows)
 
 
 @njit(cache=True)

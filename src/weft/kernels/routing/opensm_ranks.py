@@ -3,6 +3,8 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
+from weft.kernels.routing.tables import counted_edge
 
 #: Kinds of a step away from the destination; an `EARLY` step must not follow a `LATE` one.
 EARLY, LATE, LEVEL = 0, 1, 2
@@ -54,24 +56,26 @@ def _port_hops(
 
 @njit(cache=True)
 def ranked_tables(
-    edge_offset, edge_row, edge_port, reverse, step, row_order, target_offset, target_destination,
-    destination_port, num_endpoints, most_hops, no_path, table,
+    edge_offset, edge_row, edge_port, row_base, slot_edge, system, reverse, step, row_order,
+    target_offset, target_destination, destination_port, num_endpoints, most_hops, lmc, no_path,
+    table,
 ):  # fmt: skip
     """Fill tables as OpenSM does with the hops of its ranked search.
 
-    Among a row's ports of the fewest hops, the port is chosen by the number of destinations already
-    routed via it, as in `weft.kernels.routing.tables.counted_tables`.
+    Among a row's ports of the fewest hops, the port is chosen as in
+    `weft.kernels.routing.tables.counted_tables`.
 
     Parameters
     ----------
-    edge_offset, edge_row, edge_port
+    edge_offset, edge_row, edge_port, row_base, slot_edge
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     reverse
         int32 [edges]: the edge of the same cable in the other direction.
     step
         uint8 [edges]: `EARLY`, `LATE` or `LEVEL`, for a step along the edge away from the
         destination.
-    row_order, target_offset, target_destination, destination_port, num_endpoints, no_path, table
+    system, row_order, target_offset, target_destination, destination_port, num_endpoints, lmc,
+    no_path, table
         As in `counted_tables`.
     most_hops
         Largest number of edges of a path; longer paths are left out.
@@ -83,7 +87,10 @@ def ranked_tables(
     waits = np.empty(rows, dtype=np.uint8)
     queue = np.empty(rows, dtype=np.int32)
     behind = np.zeros(len(edge_row), dtype=np.int64)
-    for switches in range(2):
+    edges = np.empty(len(edge_row), dtype=np.int32)
+    for turn in range((1 << lmc) + 1):
+        switches = turn == 1
+        offset = max(0, turn - 1)
         for goal in row_order:
             _port_hops(
                 edge_offset, edge_row, reverse, step, goal, most_hops, hops, least, came, waits,
@@ -91,18 +98,25 @@ def ranked_tables(
             )  # fmt: skip
             for t in range(target_offset[goal], target_offset[goal + 1]):
                 d = target_destination[t]
-                if (d < num_endpoints) != (switches == 0):
+                if (d < num_endpoints) == switches:
                     continue
-                line = table[d]
+                line = table[(d << lmc) + offset]
                 line[:] = no_path
                 line[goal] = destination_port[d]
                 for row in range(rows):
                     if row == goal or least[row] > most_hops:
                         continue
-                    best = -1
+                    count = 0
                     for e in range(edge_offset[row], edge_offset[row + 1]):
-                        if hops[e] == least[row] and (best < 0 or behind[e] < behind[best]):
-                            best = e
+                        if hops[e] == least[row]:
+                            edges[count] = e
+                            count += 1
+                    best = counted_edge(
+                        edges, 0, count, edge_row, system, behind, row_base, slot_edge, table,
+                        d << lmc, offset, row,
+                    )  # fmt: skip
                     line[row] = edge_port[best]
-                    if switches == 0:
+                    if not switches:
                         behind[best] += 1
+                for copy in range(1, (1 << lmc) if switches else 0):
+                    copy_values(table[(d << lmc) + copy], line, rows)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.kernels.cache import njit
+from weft.kernels.copies import copy_values
 from weft.kernels.routing.distances import bfs, next_edges, updown
 
 
@@ -166,28 +167,86 @@ def carry(queue, count, chosen, edge_row, sources, flow, load, sign):
 
 
 @njit(cache=True)
-def counted_tables(
-    edge_offset, edge_row, edge_port, row_order, target_offset, target_destination,
-    destination_port, num_endpoints, no_path, behind, table,
+def counted_edge(
+    edges, first, last, edge_row, system, behind, row_base, slot_edge, table, line, offset, row
 ):  # fmt: skip
-    """Fill tables as OpenSM does, by the number of destinations already routed via each port.
+    """Return the edge by which OpenSM sends from a row to LID offset `offset` of a destination.
 
-    Rows are targets in row_order, with their destinations in the listed order: first all
-    endpoints, then all switches, which are not counted. Among the ports that start a shortest path,
-    every row sends by the port of the least count; if several ports have it, by the lowest.
+    Of the edges [first, last), that with the least count to a system to which no earlier offset is
+    sent; else to such a node; else that with the least count, and of these the least used. The
+    search begins after the edge of the offset before, which decides between equals.
 
     Parameters
     ----------
-    edge_offset, edge_row, edge_port
+    edges
+        int32: edges of the row, by port.
+    edge_row, row_base, slot_edge
         Attributes of `weft.fabrics.graph.SwitchGraph`.
+    system
+        uint64 [rows]: system that each row belongs to.
+    behind
+        int64 [edges]: number of LIDs routed via each edge.
+    table, line
+        Tables, and their line for offset 0 of the destination.
+    """
+    best = other_system = other_node = -1
+    fewest = 1 << 30
+    start = 0
+    if offset > 0:
+        before = slot_edge[row_base[row] + table[line + offset - 1, row]]
+        while first + start < last and edges[first + start] <= before:
+            start += 1
+    for k in range(last - first):
+        edge = edges[first + (start + k) % (last - first)]
+        times = 0
+        known = False
+        for line_before in range(line, line + offset):
+            used = edge_row[slot_edge[row_base[row] + table[line_before, row]]]
+            times += used == edge_row[edge]
+            known |= system[used] == system[edge_row[edge]]
+        if not known:
+            if other_system < 0 or behind[edge] < behind[other_system]:
+                other_system = edge
+                fewest = 0
+        elif times == 0 and (other_node < 0 or behind[edge] < behind[other_node]):
+            other_node = edge
+            fewest = 0
+        if best < 0 or behind[edge] < behind[best]:
+            best = edge
+            fewest = min(fewest, times) if times > 0 else fewest
+        elif 0 < times < fewest and behind[edge] == behind[best]:
+            best = edge
+            fewest = times
+    if other_system >= 0:
+        return other_system
+    return other_node if other_node >= 0 else best
+
+
+@njit(cache=True)
+def counted_tables(
+    edge_offset, edge_row, edge_port, row_base, slot_edge, system, row_order, target_offset,
+    target_destination, destination_port, num_endpoints, lmc, no_path, behind, table,
+):  # fmt: skip
+    """Fill tables as OpenSM does, by the number of LIDs already routed via each port.
+
+    Rows are targets in row_order, with their destinations in the listed order: first all
+    endpoints, then all switches, which have one LID and are not counted, then the other LID offsets
+    of endpoints. Every row sends by a port that starts a shortest path; see `counted_edge`.
+
+    Parameters
+    ----------
+    edge_offset, edge_row, edge_port, row_base, slot_edge
+        Attributes of `weft.fabrics.graph.SwitchGraph`.
+    system, behind
+        As in `counted_edge`; `behind` is changed in place.
     row_order
         int32 [rows]: the rows, in the order in which they are targets.
     target_offset, target_destination, destination_port, num_endpoints, no_path
         As in `balanced_tables`.
-    behind
-        int64 [edges]: number of destinations routed via each edge before; changed in place.
+    lmc
+        LID mask control.
     table
-        uint8 or uint16 [destinations, rows]: output ports, changed in place.
+        uint8 or uint16 [LIDs, rows]: output ports, changed in place.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)
@@ -195,7 +254,9 @@ def counted_tables(
     queue = np.empty(rows, dtype=np.int32)
     first = np.empty(rows + 1, dtype=np.int32)
     edges = np.empty(len(edge_row), dtype=np.int32)
-    for switches in range(2):
+    for turn in range((1 << lmc) + 1):
+        switches = turn == 1
+        offset = max(0, turn - 1)
         for g in row_order:
             count = bfs(edge_offset, edge_row, g, hops, queue)
             next_edges(
@@ -203,19 +264,21 @@ def counted_tables(
             )
             for t in range(target_offset[g], target_offset[g + 1]):
                 d = target_destination[t]
-                if (d < num_endpoints) != (switches == 0):
+                if (d < num_endpoints) == switches:
                     continue
-                line = table[d]
+                line = table[(d << lmc) + offset]
                 line[:] = no_path
                 line[g] = destination_port[d]
                 for i in range(1, count):
-                    best = edges[first[i]]
-                    for k in range(first[i] + 1, first[i + 1]):
-                        if behind[edges[k]] < behind[best]:
-                            best = edges[k]
+                    best = counted_edge(
+                        edges, first[i], first[i + 1], edge_row, system, behind, row_base,
+                        slot_edge, table, d << lmc, offset, queue[i],
+                    )  # fmt: skip
                     line[queue[i]] = edge_port[best]
-                    if switches == 0:
+                    if not switches:
                         behind[best] += 1
+                for copy in range(1, (1 << lmc) if switches else 0):
+                    copy_values(table[(d << lmc) + copy], line, rows)
 
 
 @njit(cache=True)

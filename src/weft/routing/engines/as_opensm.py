@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
 from weft.routes import TableRoutes
@@ -65,19 +64,13 @@ def fall_back(
         LMC of OpenSM.
     behind
         Destinations per edge that the engine had counted when it failed, int64 [edges].
-
-    Raises
-    ------
-    NotApplicable
-        If `lmc` is not 0.
     """
-    reason += "; OpenSM falls back to minhop"
-    if lmc:
-        raise NotApplicable(f"{reason}, whose tables weft computes with lmc=0 only")
-    table = empty_table(fabric)
-    fill_counted(fabric, table, behind)
+    table = empty_table(fabric, lmc)
+    fill_counted(fabric, table, lmc, behind)
+    refusal = engine, f"{reason}; OpenSM falls back to minhop"
     return TableRoutes(
-        **provenance(fabric, "minhop", refusals=((engine, reason),)),
+        **provenance(fabric, "minhop", refusals=(refusal,)),
         table=table,
-        options={"balance": "opensm", "lmc": 0, "passes": PASSES},
+        lmc=lmc,
+        options={"balance": "opensm", "lmc": lmc, "passes": PASSES},
     )

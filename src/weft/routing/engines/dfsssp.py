@@ -109,7 +109,7 @@ def _as_opensm(
     )  # fmt: skip
     if needed > max_vls:
         reason = f"OpenSM needs more than {max_vls} virtual lanes"
-        return fall_back(fabric, "dfsssp", reason, lmc=lmc, behind=_counted(fabric, table))
+        return fall_back(fabric, "dfsssp", reason, lmc=lmc, behind=_counted(fabric, table, lmc))
     of_switches = destinations[own] << lmc
     for offset in offsets[1:]:
         sl[:, of_switches + offset] = sl[:, of_switches]
@@ -122,12 +122,14 @@ def _as_opensm(
     )
 
 
-def _counted(fabric: Fabric, table: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the number of adapter ports that rows reach via each edge, int64 [edges]."""
+def _counted(
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], lmc: int
+) -> NDArray[np.int64]:
+    """Return the number of adapters' LIDs that rows reach via each edge, int64 [edges]."""
     graph = fabric.graph
     behind = np.zeros(len(graph.edge_row), dtype=np.int64)
     none = np.iinfo(table.dtype).max
-    for line in table[: fabric.num_endpoints]:
+    for line in table[: fabric.num_endpoints << lmc]:
         rows = np.flatnonzero(line != none)
         edges = graph.slot_edge[graph.row_base[rows] + line[rows]]
         behind[edges[edges >= 0]] += 1

@@ -14,7 +14,6 @@ from weft.routing.engine_registry import (
     Balance,
     Passes,
     check_lmc,
-    check_no_lmc,
     empty_table,
     engine,
     fill_balanced,
@@ -45,7 +44,7 @@ def dnup(
         OpenSM's paths may use links between switches of equal rank (see Notes) at any position, so
         such links can cause deadlock.
     lmc
-        LMC: each endpoint gets 2^lmc LIDs; ``opensm`` requires 0.
+        LMC: each endpoint gets 2^lmc LIDs; each LID offset is balanced separately.
     passes
         Number of times that ``flows`` chooses the paths to each destination.
 
@@ -71,12 +70,11 @@ def dnup(
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":
-        check_no_lmc(lmc)
         away = rank[graph.edge_row] - rank[graph.edge_tail]
         step = np.where(away > 0, EARLY, np.where(away < 0, LATE, LEVEL)).astype(np.uint8)
-        fill_ranked(fabric, table, step)
-        notes = lost_pairs(fabric, table, step)
-        return TableRoutes(**provenance(fabric, "dnup", notes=notes), table=table)
+        fill_ranked(fabric, table, step, lmc)
+        notes = lost_pairs(fabric, table, step, lmc)
+        return TableRoutes(**provenance(fabric, "dnup", notes=notes), table=table, lmc=lmc)
     order = np.empty(graph.num_rows, dtype=np.int64)
     guid = fabric.node_guid[graph.row_node]
     order[np.lexsort((~guid, row_adapters(fabric), -rank))] = np.arange(graph.num_rows)

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from weft.fabrics import Fabric
 from weft.kernels.routing.opensm_ranks import MOST_HOPS, ranked_tables
 from weft.routing.engine_registry import (
-    destination_ports,
-    destinations_by_row,
     empty_table,
-    row_adapters,
+    opensm_targets,
+    row_system,
     sending_rows,
 )
 
@@ -22,35 +21,29 @@ def fill_ranked(
     fabric: Fabric,
     table: NDArray[np.unsignedinteger[Any]],
     step: NDArray[np.uint8],
+    lmc: int = 0,
     most_hops: int = MOST_HOPS,
 ) -> None:
-    """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.routing.opensm_ranks`.
-
-    The order of switches and ports is that of `weft.routing.engine_registry.fill_counted`.
-    """
+    """Fill tables as OpenSM's updn and dnup do; see `weft.kernels.routing.opensm_ranks`."""
     graph = fabric.graph
-    offset, listed = destinations_by_row(fabric, np.arange(fabric.num_destinations))
-    ports = destination_ports(fabric)
-    listed = listed[np.lexsort((ports[listed], graph.destination_row[listed]))]
-    guid = fabric.node_guid[graph.row_node].byteswap()
     ranked_tables(
-        graph.edge_offset, graph.edge_row, graph.edge_port,
-        graph.edge_of_link[graph.edge_link ^ 1], step,
-        np.lexsort((guid, -row_adapters(fabric))).astype(np.int32), offset, listed, ports,
-        fabric.num_endpoints, most_hops, int(np.iinfo(table.dtype).max), table,
+        graph.edge_offset, graph.edge_row, graph.edge_port, graph.row_base, graph.slot_edge,
+        row_system(fabric), graph.edge_of_link[graph.edge_link ^ 1], step,
+        *opensm_targets(fabric), fabric.num_endpoints, most_hops, lmc,
+        int(np.iinfo(table.dtype).max), table,
     )  # fmt: skip
 
 
 def lost_pairs(
-    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], step: NDArray[np.uint8]
+    fabric: Fabric, table: NDArray[np.unsignedinteger[Any]], step: NDArray[np.uint8], lmc: int
 ) -> tuple[str, ...]:
     """Return a note on pairs without a path in tables of `fill_ranked`; none if all have one."""
-    gaps, example = missing_paths(fabric, table, 0)
+    gaps, example = missing_paths(fabric, table, lmc)
     if not gaps:
         return ()
     note = f"OpenSM leaves {gaps} pairs of a switch and a host without a path, such as {example}"
     other = empty_table(fabric)
-    fill_ranked(fabric, other, step, 2 * len(step) + MOST_HOPS)
+    fill_ranked(fabric, other, step, most_hops=2 * len(step) + MOST_HOPS)
     if not missing_paths(fabric, other, 0)[0]:
         note += f", because it allows at most {MOST_HOPS} hops"
     return (note,)

@@ -20,7 +20,6 @@ from weft.routing.engine_registry import (
     Balance,
     Passes,
     check_lmc,
-    check_no_lmc,
     empty_table,
     engine,
     fill_balanced,
@@ -102,8 +101,7 @@ def updn(
     if passes < 1:
         raise InputError(f"passes must be at least 1, not {passes}")
     if balance == "opensm":
-        check_no_lmc(lmc)
-        return _as_opensm(fabric, roots, root_guid_file)
+        return _as_opensm(fabric, roots, root_guid_file, lmc)
     table = empty_table(fabric, lmc)
     chosen, rule = chosen_roots(fabric, roots, root_guid_file)
     fill_balanced(fabric, table, edge_up=up_edges(fabric, chosen), lmc=lmc, passes=passes)
@@ -117,9 +115,11 @@ def updn(
     return TableRoutes(**provenance(fabric, "updn", notes=notes), table=table, lmc=lmc)
 
 
-def _as_opensm(fabric: Fabric, roots: tuple[str, ...], root_guid_file: Path | None) -> TableRoutes:
+def _as_opensm(
+    fabric: Fabric, roots: tuple[str, ...], root_guid_file: Path | None, lmc: int
+) -> TableRoutes:
     """Return OpenSM's tables; those of minhop in each connected component without a root."""
-    table = empty_table(fabric)
+    table = empty_table(fabric, lmc)
     if root_guid_file is None and roots in ((), ("opensm",)):
         chosen, rule = detected_roots(fabric), "detected by OpenSM"
     else:
@@ -132,18 +132,19 @@ def _as_opensm(fabric: Fabric, roots: tuple[str, ...], root_guid_file: Path | No
         reason = "no roots found" if rule else "no root is specified"
         if not rootless.all():
             reason += f" in the connected component of switch {name}"
-        other = fall_back(fabric, "updn", reason)
+        other = fall_back(fabric, "updn", reason, lmc=lmc)
         if not len(chosen):
             return other
     step = _opensm_steps(fabric, chosen)
-    fill_ranked(fabric, table, step)
-    notes = (_roots_note(fabric, chosen, rule), *lost_pairs(fabric, table, step))
+    fill_ranked(fabric, table, step, lmc)
+    notes = (_roots_note(fabric, chosen, rule), *lost_pairs(fabric, table, step, lmc))
     if other is not None:
-        rows = fabric.graph.destination_row
+        rows = np.repeat(fabric.graph.destination_row, 1 << lmc)
         lines = (rows >= 0) & rootless[rows]
         table[lines] = other.table[lines]
     refusals = () if other is None else other.refusals
-    return TableRoutes(**provenance(fabric, "updn", notes=notes, refusals=refusals), table=table)
+    about = provenance(fabric, "updn", notes=notes, refusals=refusals)
+    return TableRoutes(**about, table=table, lmc=lmc)
 
 
 def _roots_note(fabric: Fabric, roots: NDArray[np.int32], rule: str) -> str:
