@@ -61,6 +61,7 @@ TREE = build("leaf-spine:leaves=4,spines=2,hosts=2")
         ("opensm.log", bytes), ("opensm.log.gz", gzip.compress), ("opensm.log.1", bytes),
         ("opensm.log.2.gz", gzip.compress), ("opensm.log-20260618", bytes),
         ("opensm.log-20260618.xz", lzma.compress), ("opensm.log.1.bz2", bz2.compress),
+        ("opensm.log.old", bytes),
     ],
 )  # fmt: skip
 def test_a_fallback_in_a_rotated_log_is_an_error(name, pack, tmp_path, capsys) -> None:
@@ -99,6 +100,15 @@ def test_logs_are_ordered_by_their_names(tmp_path) -> None:
         (tmp_path / name).write_text("x")
     (tmp_path / "opensm.log.3").write_text("")
     assert [path.name for path in logs_of(tmp_path.iterdir())] == ordered
+
+
+def test_a_log_that_must_be_decompressed_is_named(tmp_path) -> None:
+    zstd = b"\x28\xb5\x2f\xfd" + bytes(20)
+    names = {"opensm.log": IDLE.encode(), "opensm.log.1.zst": zstd}
+    actual = audited(folder(tmp_path / "a", TREE, "minhop", **names))
+    assert actual.notes[0].startswith("opensm.log.1.zst is compressed with zstd: decompress it")
+    with pytest.raises(InputError, match=r"log\.zst: is compressed with zstd"):
+        audited(folder(tmp_path / "b", TREE, "minhop", **{"opensm.log.zst": zstd}))
 
 
 def test_an_audit_without_a_log_says_so(tmp_path) -> None:

@@ -16,7 +16,8 @@ from weft.opensm.files.osm_log import CONFIGURED
 
 #: What logrotate appends: a number, a date, or the program that compressed the file.
 _ROTATED = re.compile(
-    r"opensm\.log(?:\.(?P<number>\d{1,6})|[-.](?P<date>\d{8}(?:[-.]?\d{1,10})?))?(?P<packed>\.gz|\.xz|\.bz2)?"
+    r"opensm\.log(?:\.(?P<number>\d{1,6}|old)|[-.](?P<date>\d{8}(?:[-.]?\d{1,10})?))?"
+    r"(?P<packed>\.gz|\.xz|\.bz2|\.zst)?"
 )
 #: Beginnings of compressed files, and the functions that open them.
 _PACKED: dict[bytes, Callable[..., Any]] = {
@@ -24,6 +25,8 @@ _PACKED: dict[bytes, Callable[..., Any]] = {
     b"\xfd7zXZ": lzma.open,
     b"BZh": bz2.open,
 }
+#: Beginning of a compressed file that Python cannot open before version 3.14.
+_ZSTD = b"\x28\xb5\x2f\xfd"
 #: Bytes at the beginning of a log that are read, for OpenSM's version, and at its end.
 HEAD_BYTES, TAIL_BYTES = 2**16, 2**26
 #: Largest size of a log after decompression.
@@ -43,7 +46,7 @@ def logs_of(files: Iterable[Path]) -> tuple[Path, ...]:
         match = _ROTATED.fullmatch(path.name)
         assert match
         if match["number"]:
-            return (1, "", -int(match["number"]))
+            return (1, "", -int(match["number"].replace("old", "1")))
         if match["date"]:
             return (0, re.sub(r"\D", "", match["date"]), 0)
         return (2, "", 0 if match["packed"] is None else -1)
@@ -63,7 +66,7 @@ def is_packed(path: Path) -> bool:
             head = stream.read(8)
     except OSError:
         return False
-    return any(head.startswith(magic) for magic in _PACKED)
+    return any(head.startswith(magic) for magic in (*_PACKED, _ZSTD))
 
 
 def read_logs(logs: Sequence[Path]) -> tuple[str, str]:
@@ -104,6 +107,8 @@ def read_log(path: Path) -> str:
     try:
         with path.open("rb") as raw:
             head = raw.read(8)
+        if head.startswith(_ZSTD):
+            raise InputError("is compressed with zstd: decompress it first", file=path)
         opened = next((way for magic, way in _PACKED.items() if head.startswith(magic)), None)
         with path.open("rb") if opened is None else opened(path) as stream:
             data = _ends(path, stream)
