@@ -15,6 +15,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.routes import TableRoutes, VirtualLanes
 from weft.routes.mixed_tables import MixedTables, detour
+from weft.routes.tables import distinct_lids
 from weft.routing import route
 
 SEEDS = 240
@@ -68,6 +69,25 @@ def test_a_detour_uses_only_entries_of_paths_before_and_after() -> None:
             assert MixedTables.of(first, last).lost(fabric) == 0
             complete += 1
     assert complete > 5
+
+
+def test_tables_with_fewer_lids_have_all_mixtures_of_paths() -> None:
+    found = set()
+    for fabric, *tables in cases():
+        wide = []
+        for each in tables:  # LIDs 0, 1 and 2 of a destination have the same entries
+            rows = each.table.reshape(fabric.num_destinations, -1, fabric.num_switches)
+            table = rows[:, [0, 0, 0, -1]].reshape(-1, fabric.num_switches)
+            wide.append(replace(each, lmc=2, table=table))
+        few = distinct_lids(*wide)
+        for each, other in zip(few, tables, strict=True):
+            each.check(fabric)
+            assert each.lmc <= other.lmc
+        (*graph, lost), (*whole, all_lost) = mixtures(fabric, *few), mixtures(fabric, *wide)
+        assert graph == whole
+        assert bool(lost) == bool(all_lost)
+        found.add((few[0].lmc, bool(lost)))
+    assert len(found) == 4
 
 
 def test_mixtures_of_tables_that_do_not_fit_are_refused() -> None:

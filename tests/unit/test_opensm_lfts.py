@@ -377,3 +377,9 @@ def test_dumps_of_opensm_are_read_at_once_and_as_line_by_line(tmp_path: Path) ->
             assert np.array_equal(read.table, slow.routes(lids, 2).table)
             assert np.array_equal(read_lfts(fabric, path, lids=lids, lmc=2).table, read.table)
     assert min(found.values()) > 50, found
+    for line in (5, 9):  # tables of equal length that lack different LIDs
+        table = routes.table.copy()
+        table[line, 1] = routes.no_path
+        read = form.read(form.written(replace(routes, table=table)))
+        assert read is not None
+        assert read.table[:64].tolist() == table[:64].tolist()

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.routing_keys.alternatives import InstalledKey
-from weft.routing_keys.tables import installed_tables
+from weft.routing_keys.network import key_network
+from weft.routing_keys.tables import enough_lmc, installed_tables, most_lmc
 from weft.service import makers
 from weft.service.makers import MadeKey, Settings, advise, base_routes, expand, initialise, make
 
@@ -108,6 +109,23 @@ def test_flows_without_a_lid_take_the_base_routes_and_are_counted() -> None:
     assert lost > 0
     keys = [each.key for each in made if isinstance(each, MadeKey)]
     assert weft.validate(TREE, installed_tables(TREE, base_routes(TREE, ENGINES), keys, 1, TREE)).ok
+
+
+def test_an_lmc_that_is_enough_has_lids_for_all_flows_and_the_next_smaller_has_not() -> None:
+    tree = weft.fabric("xgft:2;4,6;1,4")
+    enough = enough_lmc(key_network(tree))
+    ends = np.nonzero(~np.eye(tree.num_hosts, dtype=np.bool_))
+    sources, destinations = (each.astype(np.int32) for each in ends)
+    left = []
+    for lmc in (enough, enough - 1):
+        initialise(tree, Settings(ENGINES, lmc, 4, 1))
+        made = make({"a": (sources, destinations), "b": (destinations, sources)}, (), 0)
+        left.append(sum(each.without_lid for each in made if isinstance(each, MadeKey)))
+        assert len(made) == 2
+    assert left[0] == 0 < left[1]
+    # Subnets have no more than 49,151 unicast LIDs.
+    large = weft.fabric("xgft:2;36,36;1,36")
+    assert enough_lmc(key_network(large)) == most_lmc(large) == 5
 
 
 def test_tables_refuse_keys_on_missing_cables() -> None:

@@ -51,8 +51,8 @@ def serve_command(
     lmc: Annotated[
         Whole | None,
         Parameter(
-            help="LMC of the subnet. Default: that of OpenSM, and without OpenSM the largest "
-            "possible."
+            help="LMC of the subnet. Default: that of OpenSM; with --ibsim the smallest with which "
+            "every key gets LIDs for all its paths; otherwise the largest possible."
         ),
     ] = None,
     opensm: Annotated[
@@ -149,7 +149,7 @@ def serve_command(
             "pip install 'weft[serve]'"
         ) from None
     from weft.routing_keys.network import key_network
-    from weft.routing_keys.tables import installed_tables, most_lmc
+    from weft.routing_keys.tables import enough_lmc, installed_tables, most_lmc
     from weft.service import makers
     from weft.service.access import ADMINISTRATOR, MONITOR, Access, Limits
     from weft.service.ibsim import add_cables
@@ -185,7 +185,7 @@ def serve_command(
         raise InputError("--new-monitor-token is of use only with --tokens")
     with announced_compile():
         loaded = options.load(fabric)
-        left_out = key_network(loaded).clos.left_out
+        network = key_network(loaded)
         for name in engine:
             engines.bind(*engines.parse(name))
     most = most_lmc(loaded)
@@ -200,7 +200,7 @@ def serve_command(
         installer = subnet = None
         if ibsim:
             base = makers.base_routes(loaded, engine)
-            tables = installed_tables(loaded, base, [], lmc or most, loaded)
+            tables = installed_tables(loaded, base, [], lmc or enough_lmc(network), loaded)
             subnet = stack.enter_context(live(loaded, routes=tables, timeout_s=opensm_timeout))
             opensm, opensm_pid = subnet.folder / "opensm.conf", str(subnet.manager.process.pid)
             opensm_cache, opensm_log = subnet.folder, None
@@ -231,7 +231,7 @@ def serve_command(
             "no subnet manager" if opensm is None else f"OpenSM of {opensm}",
             f"listening on {'http' if tls_cert is None else 'https'}://"
             f"{f'[{host}]' if ':' in host else host}:{stream.getsockname()[1]}",
-            *([f"no keys for {left_out}"] if left_out else []),
+            *([f"no keys for {network.clos.left_out}"] if network.clos.left_out else []),
             *([] if access.required else ["without tokens: all users of this machine may use it"]),
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,3 +132,33 @@ class TableRoutes(Routes):
             self.no_path, self.lanes.tables, self.lanes.index, self.lanes.base,
             self.lanes.ports, self.num_vls, *dependencies,
         )  # fmt: skip
+
+
+def distinct_lids(*tables: TableRoutes) -> list[TableRoutes]:
+    """Return tables of a fabric with the fewest LIDs that have all paths of these tables.
+
+    Paths to LIDs of a destination are the same where all entries are. In most tables of routing
+    keys most LIDs have the entries of the first LID; these are left out, as far as the number of
+    LIDs is a power of two.
+
+    Parameters
+    ----------
+    *tables
+        Tables with the same LMC, on one lane.
+    """
+    count = 1 << tables[0].lmc
+    parts = [each.table.reshape(-1, count, each.table.shape[1]) for each in tables]
+    own = np.zeros(parts[0].shape[:2], dtype=np.bool_)
+    for part in parts:
+        own |= (part != part[:, :1]).any(axis=2)
+    own[:, 0] = True
+    lmc = int(own.sum(axis=1).max(initial=1) - 1).bit_length()
+    first = np.argsort(~own, axis=1, kind="stable")[:, : 1 << lmc]
+    lines = np.arange(len(own))[:, None]
+    return [
+        replace(
+            each, lmc=lmc, table=part[lines, first].reshape(-1, part.shape[2]),
+            sl=np.zeros((), np.uint8),
+        )
+        for each, part in zip(tables, parts, strict=True)
+    ]  # fmt: skip

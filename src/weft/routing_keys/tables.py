@@ -17,6 +17,7 @@ from weft.kernels.keys.tables import give_offsets
 from weft.opensm.files.ports import MAX_LID
 from weft.routes import Routes, TableRoutes
 from weft.routing_keys.alternatives import InstalledKey, links_in
+from weft.routing_keys.network import KeyNetwork
 from weft.routing_keys.routing_key import RoutingKey
 
 #: Largest LMC of InfiniBand.
@@ -148,6 +149,20 @@ def most_lmc(fabric: Fabric) -> int:
         if (fabric.num_endpoints + 1 << lmc) + fabric.num_switches <= MAX_LID:
             return lmc
     return 0
+
+
+def enough_lmc(network: KeyNetwork) -> int:
+    """Return an LMC with which all paths up the network to a destination have a LID of their own.
+
+    In a network of two levels with single cables no flow of any keys then lacks a LID. Elsewhere a
+    flow takes the first LID that fits and not always the best one; twice the number of paths was
+    enough in all networks and patterns that were tried. The result does not exceed `most_lmc`.
+    """
+    stages = network.stages
+    paths = int((stages.planes * stages.parallel).prod())
+    if len(stages.planes) > 1 or (stages.parallel > 1).any():
+        paths *= 2
+    return min(paths.bit_length(), most_lmc(network.fabric))
 
 
 #: Entries of tables on paths: destination, LID offset, row, and output port, int64 each.

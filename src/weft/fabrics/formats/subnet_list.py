@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from weft.core.errors import InputError, source_name
@@ -110,9 +111,13 @@ def read_seen(path: Path) -> Seen:
     InputError
         If a line is invalid; the message names file and line.
     """
-    text = without_session(read_text(path), source_name(path))
+    return _seen(without_session(read_text(path), source_name(path)), str(path))
+
+
+@lru_cache(maxsize=1)  # most sweeps of OpenSM see what the one before did
+def _seen(text: str, file: str) -> Seen:
     seen = Seen({}, set())
-    for _, near, far, _, state, _ in _ends(text, str(path)):
+    for _, near, far, _, state, _ in _ends(text, file):
         guid = int(near[4], 16)
         seen.lid[guid] = int(near[8], 16)
         if state != "DWN":

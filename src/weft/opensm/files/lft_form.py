@@ -7,6 +7,7 @@ written once, and of each table only the digits of ports: a fabric of 542 adapte
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from weft.fabrics import Fabric
 from weft.routes import TableRoutes
 
 #: Positions in a line of the digits of its LID and port: ``0x0040 001 # Channel Adapter ...``.
-_LID_AT, _PORT_AT = np.arange(2, 6), np.arange(7, 10)
-#: Values of the digits of a port.
-_HUNDREDS = np.array([100, 10, 1])
+_LID_AT, _PORT_AT = range(2, 6), range(7, 10)
+#: The three digits of each port, as text.
+_DIGITS = np.array([list(f"{port:03}".encode()) for port in range(256)], dtype=np.uint8).T.copy()
 _LINE_END, _ZERO = 10, 48
 
 
@@ -67,17 +68,20 @@ class LftForm:
             for switch in np.argsort(guids.byteswap(), kind="stable").tolist()
             if own[switch]
         }
+        #: Lines that the table of each switch had last, and their texts: tables of leaf switches
+        #: have all lines, those of other switches all but some of their own.
+        self._last: dict[int, NDArray[np.bool_]] = {}
+        self._chosen = lru_cache(len(self._switches) + 1)(self._choose)
 
     def written(self, routes: TableRoutes) -> bytes:
         """Return the dump of tables; entries without a path have no line."""
-        parts: list[bytes] = []
+        parts: list[bytes | memoryview] = []
         for switch, head in self._switches.items():
             column = routes.table[self._row, switch]
             there = column <= self._fabric.num_ports[switch]
             lines, starts = self._lines_of(there)
-            ports = column[there].astype(np.int64)[:, None] // _HUNDREDS % 10
-            lines[starts[:, None] + _PORT_AT] = ports + _ZERO
-            parts += (head, lines.tobytes(), self._end)
+            _set_ports(lines, starts, column[there])
+            parts += (head, lines.data, self._end)
         return b"".join(parts)
 
     def read(self, data: bytes) -> TableRoutes | None:
@@ -106,34 +110,60 @@ class LftForm:
 
     def _lines_of(self, there: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return a copy of some lines, and where each begins."""
-        lengths = self._lengths[there]
-        lines = self._lines if there.all() else self._lines[np.repeat(there, self._lengths)]
-        return lines.copy(), np.cumsum(lengths) - lengths
+        lines, starts = self._chosen(there.tobytes())
+        return lines.copy(), starts
+
+    def _choose(self, there: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        chosen = np.frombuffer(there, dtype=np.bool_)
+        lengths = self._lengths[chosen]
+        return self._lines[np.repeat(chosen, self._lengths)], np.cumsum(lengths) - lengths
 
     def _entries(
         self, block: NDArray[np.uint8], switch: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int16]] | None:
         """Return the lines in `TableRoutes.table` and ports of the entries of a switch."""
+        last = self._last.get(switch)
+        found = None if last is None else self._ports(block, switch, last)
+        if found is None and (there := self._there(block)) is not None:
+            found = self._ports(block, switch, there)
+            self._last[switch] = there
+        return found
+
+    def _ports(
+        self, block: NDArray[np.uint8], switch: int, there: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int16]] | None:
+        """Return what `_entries` does if the table has exactly the given lines."""
+        expected, starts = self._lines_of(there)
+        if len(expected) != len(block):
+            return None
+        hundreds, tens, ones = (block[starts + at].astype(np.int16) - _ZERO for at in _PORT_AT)
+        ports = hundreds * 100 + tens * 10 + ones
+        if ((ports < 0) | (ports > self._fabric.num_ports[switch])).any():
+            return None
+        _set_ports(expected, starts, ports)
+        rows = self._row[there]
+        own = rows >> self._lmc == self._fabric.num_endpoints + switch
+        right = np.array_equal(expected, block) and np.array_equal(ports == 0, own)
+        return (rows, ports) if right else None
+
+    def _there(self, block: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
+        """Return which lines the table of a switch seems to have."""
         ends = np.flatnonzero(block == _LINE_END)
         starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
         if len(ends) and (ends - starts).min() <= _PORT_AT[-1]:
             return None
-        digits = block[starts[:, None] + _LID_AT].astype(np.int64)
-        values = digits - np.where(digits > ord("9"), ord("a") - 10, _ZERO)
-        ports = block[starts[:, None] + _PORT_AT].astype(np.int64) - _ZERO
-        if ((values < 0) | (values > 15)).any() or ((ports < 0) | (ports > 9)).any():
-            return None
-        lines = self._line_of[values @ np.array([4096, 256, 16, 1])]
-        if (lines < 0).any() or (np.diff(lines) <= 0).any():
-            return None
+        lid = np.zeros(len(starts), dtype=np.int64)
+        for at in _LID_AT:
+            digit = block[starts + at].astype(np.int64)
+            lid = lid << 4 | (digit - np.where(digit > ord("9"), ord("a") - 10, _ZERO)) & 15
+        lines = self._line_of[lid]
         there = np.zeros(len(self._lengths), dtype=np.bool_)
-        there[lines] = True
-        expected, places = self._lines_of(there)
-        if len(expected) != len(block) or not np.array_equal(places, starts):
-            return None
-        expected[starts[:, None] + _PORT_AT] = ports + _ZERO
-        port = ports @ _HUNDREDS
-        rows = self._row[lines]
-        own = rows >> self._lmc == self._fabric.num_endpoints + switch
-        right = np.array_equal(expected, block) and (port <= self._fabric.num_ports[switch]).all()
-        return (rows, port) if right and np.array_equal(port == 0, own) else None
+        there[lines[lines >= 0]] = True
+        return there
+
+
+def _set_ports(
+    lines: NDArray[np.uint8], starts: NDArray[np.int64], ports: NDArray[np.integer[Any]]
+) -> None:
+    for at, digits in zip(_PORT_AT, _DIGITS, strict=True):
+        lines[starts + at] = digits[ports]

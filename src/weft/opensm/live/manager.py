@@ -6,7 +6,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,7 @@ from weft.opensm.live.verify import (
 )
 from weft.routes import Routes, TableRoutes
 from weft.routes.mixed_tables import MixedTables, detour
+from weft.routes.tables import distinct_lids
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 from weft.routing.validation.validate import validate
 
@@ -434,8 +435,8 @@ class Manager:
         if view.unknown:
             raise InputError(unknown_cables(self.fabric, view.unknown))
         tables = _moved(routes, fabric, view.fabric)
-        judged = validate(view.fabric, tables)
-        if not judged.ok_where_connected:
+        if not validate(view.fabric, *distinct_lids(tables)).ok_where_connected:
+            judged = validate(view.fabric, tables)
             raise NotApplicable(
                 f"the {routes.engine} routes were not loaded, since they are not valid on the "
                 f"cables that OpenSM sees: {'; '.join(judged.findings())}"
@@ -550,12 +551,15 @@ def _steps(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> list[Tabl
     NotApplicable
         If there is no such way.
     """
-    lossless = not any(MixedTables.of(end, end).lost(fabric) for end in (before, after))
-    first, last = detour(fabric, before, after)
+
+    def mixed(one: TableRoutes, other: TableRoutes) -> MixedTables:
+        return MixedTables.of(*distinct_lids(one, other))
+
+    lossless = not any(mixed(end, end).lost(fabric) for end in (before, after))
     loops: list[CreditLoop] = []
-    for way in ([after], [first, after], [last, after], [first, last, after]):
+    for way in _ways(fabric, before, after):
         for one, other in pairwise([before, *way]):
-            mixture = MixedTables.of(one, other)
+            mixture = mixed(one, other)
             loops, _ = credit_loops(fabric, mixture)
             if loops or (lossless and mixture.lost(fabric)):
                 break
@@ -565,6 +569,13 @@ def _steps(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> list[Tabl
         f"the {after.engine} routes were not loaded: while OpenSM replaces the present tables, "
         f"packets can deadlock, for example {loops[0].text(fabric)}"
     )
+
+
+def _ways(fabric: Fabric, before: TableRoutes, after: TableRoutes) -> Iterator[list[TableRoutes]]:
+    """Iterate over tables to load one after the other, the shortest way first."""
+    yield [after]
+    first, last = detour(fabric, before, after)
+    yield from ([first, after], [last, after], [first, last, after])
 
 
 def _moved(routes: TableRoutes, old: Fabric, new: Fabric) -> TableRoutes:
