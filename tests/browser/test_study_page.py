@@ -139,8 +139,12 @@ def test_other_measures(tab: Page) -> None:
     assert sorted(best) == ["0.3", "0.6"]  # one for each condition
     visible = tab.locator("#effects tbody tr:not([hidden]) td:first-child").all_inner_texts()
     assert set(visible) == {"accepted load"}
-    tab.select_option("#measure", label="messages")
-    assert tab.locator("#points-table tr.chosen").count() == 0
+    # Nobody ranks by a measure of which neither lower nor higher values are better.
+    for menu in ("#measure", "#plot-pareto [data-name=x]", "#plot-pareto [data-name=y]"):
+        assert "messages" not in tab.locator(f"{menu} option").all_inner_texts()
+    curve = tab.locator("#plot-curves [data-name=y]")
+    curve.select_option(label="messages")
+    expect(drawn(tab, "curves")).to_contain_text("messages")
 
 
 @pytest.mark.parametrize("plot", PLOTS)

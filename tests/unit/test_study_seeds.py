@@ -11,6 +11,7 @@ import pytest
 import weft
 from weft.fabrics.topology import build
 from weft.report.study_summary import Summary, summary
+from weft.report.study_text import answers, warnings
 from weft.runs.executors import InProcess
 from weft.runs.store import Store
 from weft.study.checks import WORKLOADS, with_seed
@@ -219,6 +220,48 @@ fabric = ["torus:4x4", "torus:4x4,hosts=2"]
     assert "from 16 ranks (torus:4x4) to 32 (torus:4x4,hosts=2)" in warning
     other = text.replace("[[job]]", "[[job]]\nranks = 16")
     assert warnings(made(tmp_path, other)) == []
+
+
+ONCE = [
+    ("minhop", "", "deterministic"), ("minhop", "faults.random_cables = 1", "one run"),
+    ("ecmp", 'multipath = "hash"', "one run"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("engine", "more", "wanted"), ONCE)
+def test_a_run_without_seeds_is_deterministic_if_nothing_is_drawn(
+    tmp_path: Path, engine: str, more: str, wanted: str
+) -> None:
+    found = made(
+        tmp_path,
+        f"""fabric = "{TREE}"
+level = "flow"
+engine = "{engine}"
+{more}
+[[job]]
+workload = "shift"
+""",
+    )
+    texts = ["".join(each) for each in answers(found)]
+    assert all(f"({wanted}" in text for text in texts)
+    assert one(found, measure="makespan_ns")["deterministic"] == (wanted == "deterministic")
+
+
+def test_sweeps_of_fabrics_of_different_size_have_a_warning(tmp_path: Path) -> None:
+    text = """command = "{}"
+{}
+measure = "20us"
+[study.product]
+fabric = ["xgft:2;4,4;1,2", "{}"]
+"""
+    for command, keys in (("sweep", 'load = 0.2\nlevel = "flow"'),
+                          ("saturation", 'resolution = 0.5\nlevel = "flow"')):  # fmt: skip
+        for other, said in (("xgft:2;4,8;1,2", 1), ("xgft:2;4,4;1,4", 0)):
+            folder = tmp_path / f"{command}{said}"
+            folder.mkdir()
+            found = warnings(made(folder, text.format(command, keys, other)))
+            assert len(found) == said
+            assert all("from 16 hosts" in each and "to 32" in each for each in found)
 
 
 def test_a_share_of_faults_is_one_condition_for_fabrics_of_any_size(tmp_path: Path) -> None:

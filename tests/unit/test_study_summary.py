@@ -13,8 +13,10 @@ from tests.studies import ENGINES, FABRICS, LOADS, MEASURES, study, with_failure
 
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
+from weft.report import study_figures
 from weft.report.statistics import holm
 from weft.report.study_data import Measure, StudyData
+from weft.report.study_page import render_study
 from weft.report.study_summary import chosen, summary
 from weft.report.study_text import (
     Shown,
@@ -147,7 +149,7 @@ def test_runs_without_a_result_are_listed_and_not_averaged() -> None:
     best = made.best.filter(measure="makespan_ns", under="").row(0, named=True)
     # One choice does not fit, and seven have partial runs.
     assert (best["choices"], best["left_out"]) == (4, 8)
-    assert any("8 of 12 choices lack results" in text for text in sentences(data))
+    assert any("8 of 12 choices lack runs that count, and are" in text for text in sentences(data))
 
 
 def test_reasons_that_differ_in_numbers_are_one_group() -> None:
@@ -485,3 +487,49 @@ def test_choices_of_different_size_are_told() -> None:
     # Sizes that are a condition are not compared with each other.
     apart = replace(data, sizes=sizes, conditions=("fabric",))
     assert warnings(summary(apart)) == []
+
+
+@pytest.mark.parametrize("status", ["out of time", "out of memory"])
+def test_a_choice_without_the_runs_that_a_limit_ended_is_not_the_best(status: str) -> None:
+    data = study({"engine": ENGINES}, seeds=3, noise=0.0)
+    assert summary(data).best["best"][0] == "dfsssp"
+    ended = (pl.col("engine") == "dfsssp") & (pl.col("seed") == 1)
+    runs = data.runs.with_columns(
+        status=pl.when(ended).then(pl.lit(status)).otherwise("status"),
+        makespan_ns=pl.when(ended).then(None).otherwise("makespan_ns"),
+    )
+    row = summary(replace(data, runs=runs)).best.row(0, named=True)
+    assert (row["best"], row["choices"], row["left_out"]) == ("nue", 2, 1)
+
+
+def test_nothing_is_best_among_conditions() -> None:
+    data = study({"load": LOADS})
+    made = summary(data)
+    best = made.best.filter(measure="makespan_ns")
+    assert best["under"].to_list() == ["", "load 0.3", "load 0.6"]
+    assert best["best"].to_list() == [""] * 3
+    assert best["runner_up"].null_count() == 3
+    means = best["mean"].to_list()
+    assert means[1] < means[0] < means[2]
+    assert not any("best" in text for text in [question(made), *sentences(data)])
+    assert "on average over 2 conditions" in sentences(data)[0]
+    page = render_study(data)
+    assert 'id="plot-pareto"' not in page
+    assert 'id="plot-pareto"' in render_study(study())
+
+
+def test_figures_have_the_mean_of_the_measure() -> None:
+    data = study({"engine": ENGINES, "load": LOADS}, seeds=0)
+    gone = (pl.col("engine") == "nue") & (pl.col("load") == "0.6")
+    zero = (pl.col("engine") == "nue") & (pl.col("load") == "0.3")
+    runs = data.runs.with_columns(
+        makespan_ns=pl.when(gone).then(None).when(zero).then(0.0).otherwise("makespan_ns")
+    )
+    made = summary(replace(data, runs=runs))
+    measure, scale = MEASURES[0], shown(made, MEASURES[0]).factor
+    mean = study_figures._over(made, measure, ["engine"])
+    assert np.isnan(mean[2])  # lacks a condition
+    # One value is not positive: the measure has arithmetic means, here, too.
+    for engine, found in zip(ENGINES[:2], mean, strict=False):
+        values = runs.filter(engine=engine)["makespan_ns"].to_numpy()
+        assert found == pytest.approx(values.mean() / scale)

@@ -116,6 +116,19 @@ def test_exports_and_pages_have_spec_routing_engine_and_currency(tmp_path: Path)
     assert f"<td>{row['spec']}</td><td>static</td><td>torus-2QoS</td>" in text
 
 
+def test_the_page_of_a_single_machine_begins_with_its_table(tmp_path: Path):
+    page = tmp_path / "page.html"
+    words = ["topologies", *FEW, "--family", "torus", "--report", str(page)]
+    assert main(words) == 0
+    text = page.read_text()
+    table = text[text.index('id="choices"') :]
+    assert text.index('id="choices"') < text.index('id="best"')
+    row = table[table.index("<tbody>") : table.index("</tbody>")]
+    assert row.count("<tr>") == 1
+    assert '<th scope="row">the only one</th>' in row
+    assert "<td>static</td><td>torus-2QoS</td>" in row
+
+
 def test_the_table_is_the_same_for_several_processes(tmp_path: Path):
     tables = []
     for number in ("1", "2"):

@@ -84,8 +84,8 @@ class StudyData:
     fabric
         Function from the key of a run to its fabric, or None if it cannot be drawn.
     fixed
-        Function from the keys of runs that differ in their seeds to the measures that these do not
-        change: nothing that they depend on is drawn. Runs with one key are one run in any case.
+        Function from the keys of the runs of a point to the measures that a seed does not change:
+        nothing that they depend on is drawn. Several runs with one key are one run in any case.
     excluded
         Key of a complete run of which some measures do not count -> why, as in ``saturated``, and
         the names of these measures.

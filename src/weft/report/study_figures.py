@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
 from matplotlib.colors import ListedColormap
-from numpy.typing import NDArray
 
 from weft.report.colours import LIGHT_PART, LIGHT_SERIES, ink_on, scale
 from weft.report.figure import NotebookFigure
 from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.picture import plot
-from weft.report.statistics import Array, averaged, pareto_front
+from weft.report.statistics import Array, are_positive, averaged, pareto_front
 from weft.report.study_data import Measure
 from weft.report.study_drawings import LOADS, distributions, first_runs, load_of
 from weft.report.study_summary import Summary, grouped, numeric_axes
@@ -202,15 +201,10 @@ def _heat(made: Summary, measure: Measure, width: float) -> NotebookFigure:
     free = [name for name in made.axes if name not in made.conditions]
     pair = (free if len(free) > 1 else list(made.axes))[:2]
     rows, columns = (made.axes[name] for name in pair)
-    rest, names = grouped(made, [name for name in made.axes if name not in pair])
-    mean = _means(made, measure)
     at = made.at[:, [list(made.axes).index(name) for name in pair]]
-    cube = np.full((len(rows), len(columns), len(names)), np.nan)
-    cube[at[:, 0], at[:, 1], rest] = mean
-    positive = bool((mean[np.isfinite(mean)] > 0).all())
-    whole = np.isfinite(cube).all(axis=2)  # others are not comparable
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cells = np.exp(np.log(cube).mean(axis=2)) if positive else cube.mean(axis=2)
+    cells = np.full((len(rows), len(columns)), np.nan)
+    cells[at[:, 0], at[:, 1]] = _over(made, measure, pair)[grouped(made, pair)[0]]
+    whole = np.isfinite(cells)  # others are not comparable
     figure, axes = _figure(width, 0.95 + 0.24 * len(rows))
     axes.spines[:].set_visible(False)
     colours = ListedColormap(scale(LIGHT_PART))
@@ -220,7 +214,7 @@ def _heat(made: Summary, measure: Measure, width: float) -> NotebookFigure:
     low, high = (float(cells[whole].min()), float(cells[whole].max())) if whole.any() else (0, 1)
     for row, column in np.ndindex(cells.shape):
         share = (cells[row, column] - low) / (high - low or 1)
-        text = digits(cells[row, column]) if whole[row, column] else "–"
+        text = digits(float(cells[row, column])) if whole[row, column] else "–"
         ink = ink_on(colours(share)) if whole[row, column] else _INK
         axes.text(
             column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=6.5,
@@ -244,13 +238,9 @@ def _heat(made: Summary, measure: Measure, width: float) -> NotebookFigure:
 
 def _pareto(made: Summary, cost: Measure, measure: Measure, width: float) -> NotebookFigure | None:
     """Draw choices by cost and a measure, on average over the conditions."""
-    free = [name for name in made.axes if name not in made.conditions] or list(made.axes)
+    free = [name for name in made.axes if name not in made.conditions]
     choice, names = grouped(made, free)
-    condition, conditions = grouped(made, [name for name in made.axes if name not in free])
-    x, y = (
-        _over_conditions(_means(made, each), choice, condition, (len(names), len(conditions)))
-        for each in (cost, measure)
-    )
+    x, y = (_over(made, each, free) for each in (cost, measure))
     known = np.isfinite(x) & np.isfinite(y)
     if known.sum() < 2:
         return None
@@ -277,7 +267,7 @@ def _pareto(made: Summary, cost: Measure, measure: Measure, width: float) -> Not
     axes.margins(0.08)
     axes.grid(color=_LINE, linewidth=0.5)
     left = int((~known).sum())
-    more = f"; {left} of {len(names)} choices lack results" if left else ""
+    more = f"; {left} of {len(names)} choices lack runs that count" if left else ""
     axes.set_xlabel(f"{shown(made, cost).heading}, {cost.better} is better{more}")
     axes.set_ylabel(f"{shown(made, measure).heading}, {measure.better} is better")
     if len(groups) > 1:
@@ -285,15 +275,15 @@ def _pareto(made: Summary, cost: Measure, measure: Measure, width: float) -> Not
     return figure
 
 
-def _over_conditions(
-    mean: Array, choice: NDArray[np.int64], condition: NDArray[np.int64], shape: tuple[int, int]
-) -> Array:
-    """Return the averages of choices over all conditions, NaN for a choice that lacks one."""
-    cube = np.full((*shape, 1), np.nan)
-    cube[choice, condition, 0] = mean
+def _over(made: Summary, measure: Measure, axes: Sequence[str]) -> Array:
+    """Return the average for each group of values of some axes, NaN for one that lacks points."""
+    group, names = grouped(made, axes)
+    rest, others = grouped(made, [name for name in made.axes if name not in axes])
+    cube = np.full((len(names), len(others), 1), np.nan)
+    cube[group, rest, 0] = _means(made, measure)
     whole = np.isfinite(cube).all(axis=(1, 2))
-    result = np.full(shape[0], np.nan)
-    result[whole] = averaged(cube[whole])[0][:, 0]
+    result = np.full(len(names), np.nan)
+    result[whole] = averaged(cube[whole], are_positive(made.values[measure.name]))[0][:, 0]
     return result
 
 

@@ -25,6 +25,7 @@ from weft.report.colours import (
 )
 from weft.report.packing import packed
 from weft.report.render import render_page
+from weft.report.statistics import are_positive
 from weft.report.study_data import StudyData
 from weft.report.study_drawings import distributions, fabrics, matrices
 from weft.report.study_summary import Summary, numeric_axes, summary
@@ -167,6 +168,7 @@ def _facts(made: Summary, scales: dict[str, Shown]) -> dict[str, Any]:
                 "name": measure.name, "better": measure.better, "meaning": measure.meaning,
                 "label": scales[measure.name].label, "unit": scales[measure.name].unit,
                 "factor": scales[measure.name].factor,
+                "ratios": are_positive(made.values[measure.name]),
             }
             for measure in data.measures
         ],
@@ -229,11 +231,11 @@ def _choices(made: Summary, scales: dict[str, Shown]) -> dict[str, Any] | None:
     free = [axis for axis in data.axes if axis not in made.conditions]
     runs = data.runs.filter(pl.col("status") == "complete")
     details = [name for name in data.details if runs[name].count()]
-    if not details or not free or runs["seed"].n_unique() != 1:
+    if not details or runs["seed"].n_unique() != 1:
         return None
     found = [each for each in data.measures if runs[each.name].count()]
     timed = [each.name for each in found if each.unit == data.measures[0].unit]
-    groups = runs.group_by(free, maintain_order=True)
+    groups = runs.group_by(free or pl.lit("the only one"), maintain_order=True)
     most = groups.agg(pl.col(each.name for each in found).drop_nulls().n_unique())
     fixed = [
         each.name
@@ -253,7 +255,7 @@ def _choices(made: Summary, scales: dict[str, Shown]) -> dict[str, Any] | None:
         texts = [part[name][0] or "–" for name in details]
         rows.append({"name": ", ".join(map(str, choice)), "cells": cells, "texts": texts})
     heads = [(scales[name].heading, ", ".join(under)) for name, under in columns]
-    return {"free": ", ".join(free), "heads": heads, "details": details, "rows": rows}
+    return {"free": ", ".join(free) or "choice", "heads": heads, "details": details, "rows": rows}
 
 
 def _best_rows(made: Summary, scales: dict[str, Shown]) -> list[dict[str, Any]]:

@@ -76,7 +76,9 @@ BEST_COLUMNS: Mapping[str, Column] = {
     "conditions": Column(pl.Int32, "", "Number of combinations of conditions that are averaged"),
     "excluded": POINT_COLUMNS["excluded"],
     "choices": Column(pl.Int32, "", "Choices that are compared"),
-    "left_out": Column(pl.Int32, "", "Choices that are not compared because they lack a result"),
+    "left_out": Column(
+        pl.Int32, "", "Choices that are not compared: they lack runs, or runs that count"
+    ),
     "best": Column(pl.String, "", "Best choice (null: none has a result)"),
     "equal": Column(pl.Int32, "", "Other choices with the same mean"),
     "n": Column(pl.Int32, "", "Seeds"),
@@ -360,11 +362,8 @@ def _alike(data: StudyData, runs: pl.DataFrame) -> list[Collection[str]]:
     every = [measure.name for measure in data.measures]
     found: list[Collection[str]] = []
     for (keys,) in runs.group_by("point", maintain_order=True).agg("key").select("key").iter_rows():
-        several = len(keys) > 1
-        if several and len(set(keys)) == 1:
-            found.append(every)
-        else:
-            found.append(data.fixed(keys) if several else ())
+        equal = len(keys) > 1 and len(set(keys)) == 1
+        found.append(every if equal else data.fixed(keys))
     return found
 
 
@@ -380,7 +379,7 @@ def label(values: Mapping[str, str]) -> str:
 #: Number of first characters that are equal in reasons that are listed together.
 _ALIKE = 60
 #: Statuses of runs that a limit ended, which are often the slowest.
-_CUT = ("partial", "stopped")
+_CUT = ("partial", "stopped", "out of time", "out of memory")
 _BARE = re.compile(r"[-+.\d][\w.+-]*|true|false|none", re.IGNORECASE)
 
 
@@ -590,8 +589,6 @@ def _best(made: Summary, measure: Measure) -> list[tuple[Any, ...]]:
     ratios = are_positive(values)
     under = [axis for axis in axes if axis in made.conditions]
     free = [axis for axis in axes if axis not in under]
-    if not free:
-        under, free = [], axes
     choice, choices = grouped(made, free)
     condition, conditions = grouped(made, under)
     cube = np.full((len(choices), len(conditions), values.shape[1]), np.nan)

@@ -166,7 +166,7 @@ def question(made: Summary) -> str:
     if made.data.baseline:
         absent = ", but no run is compared with it" if made.uncompared else ""
         text += f" The baseline is {_assigned(made.data.baseline)}{absent}."
-    if made.conditions:
+    if made.conditions and len(made.conditions) < len(made.axes):
         text += f" The best choice is sought on average over {_listed(list(made.conditions))}"
         text += (
             ", and under each." if len(made.conditions) == 1 else ", and under each combination."
@@ -258,7 +258,7 @@ def _left_out(made: Summary, row: Mapping[str, Any]) -> str:
         text = f" {count_text(row['excluded'], 'run')} do not count: {words}."
     if row["left_out"]:
         lack = "lacks" if row["left_out"] == 1 else "lack"
-        text += f" {row['left_out']} of {of} choices {lack} results and cannot be compared."
+        text += f" {row['left_out']} of {of} choices {lack} runs that count, and are left out."
     return text
 
 
@@ -270,8 +270,8 @@ def _answer(made: Summary, measure: Measure, row: Mapping[str, Any], conditions:
         return Answer(head, "", f"{why}.")
     average = f" on average over {row['conditions']:,} conditions" if conditions > 1 else ""
     value = f"{with_ends(row, scale)} ({runs_text(row)})"
-    if not row["best"]:  # nothing varies but the seed
-        return Answer(head, "", f"{value}.")
+    if not row["best"]:  # there is no choice
+        return Answer(head, "", f"{value}{average}.")
     tail = f" is best{average}, with {value}"
     if row["equal"]:
         tail += f"; {row['equal']} other{'s have' if row['equal'] > 1 else ' has'} the same mean"

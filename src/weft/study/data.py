@@ -20,10 +20,18 @@ from weft.runs.listing import chosen_study
 from weft.runs.rows import StoredRun
 from weft.runs.store import Store
 from weft.runs.task import Inputs
-from weft.study.command_registry import details_of, drawn, measures_of, study_command
+from weft.study.command_registry import (
+    details_of,
+    drawn,
+    measures_of,
+    repeated,
+    study_command,
+)
 
 #: Measures that are the size of what a run does.
 _SIZES = ("hosts", "num_ranks")
+#: Seed of a repetition that tells whether a run without seeds draws anything.
+_OTHER_SEED = 1
 
 
 def study_data(
@@ -80,12 +88,15 @@ def study_data(
             found.append(None if run is None else _number(run.measures.get(measure)))
     command, void = about["command"], study_command[about["command"]].facts.get("void")
     complete = [run for run in runs.values() if run.status == "complete"]
+    seeded = any(member.seed is not None for member in members)
     excluded = {run.key: void(run.measures) for run in complete} if void else {}
 
     def fixed(keys: Collection[str]) -> Collection[str]:
         known = [dict(runs[key].parameters) for key in keys if key in runs]
+        if len(known) == 1 and not seeded:
+            known.append(dict(repeated(command, known[0], {}, _OTHER_SEED)))
         others = [{**each, "seed": None} for each in known]
-        if not known or any(each != others[0] for each in others):
+        if len(known) < 2 or any(each != others[0] for each in others):
             return ()
         return {each.name for each in measures} - drawn(command, known[0])
 

@@ -12,6 +12,8 @@ from weft.core.columns import Column
 from weft.report.study_data import Measure
 from weft.runs.task import Value
 
+#: The size of a run, for commands whose tables do not have it.
+HOSTS = {"hosts": Column(pl.Int64, "", "Number of hosts of the fabric")}
 _NUMBERS = (pl.Float64, pl.Int64, pl.Int32, pl.Boolean)
 
 

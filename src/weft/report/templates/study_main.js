@@ -148,7 +148,7 @@ class StudyApp {
   // The best of the points shown under each combination of conditions.
   bestShown() {
     const { measure } = this, best = new Map(), conditions = this.axisNumbers((axis) => axis.condition);
-    if (!this.page.measures[measure].better) return new Set();
+    if (!this.page.measures[measure].better || conditions.length === this.page.axes.length) return new Set();
     for (const point of this.shown) {
       const under = this.labelBy(point, conditions), value = this.value(measure, "mean", point), found = best.get(under);
       if (Number.isFinite(value) && (found === undefined || this.isBetter(measure, value, this.value(measure, "mean", found)))) best.set(under, point);
@@ -324,7 +324,7 @@ class StudyApp {
     }
     const cells = rows.map((row) => columns.map((column) => {
       const key = `${row} ${column}`, values = found.get(key);
-      return values ? { value: average(values), count: values.length, of: total.get(key) } : null;
+      return values ? { value: average(values, this.page.measures[this.measure].ratios), count: values.length, of: total.get(key) } : null;
     }));
     const [rowAxis, columnAxis] = [this.page.axes[down], this.page.axes[across]], partial = cells.flat().some((cell) => cell && cell.count < cell.of);
     return {
@@ -337,26 +337,26 @@ class StudyApp {
 
   pareto() {
     const [x, y] = ["x", "y"].map((name) => Number(this.choice("pareto", name)));
-    const free = this.axisNumbers((axis) => !axis.condition), under = this.axisNumbers((axis) => axis.condition), axes = free.length ? free : under;
+    const free = this.axisNumbers((axis) => !axis.condition), under = this.axisNumbers((axis) => axis.condition);
     const conditions = new Set(), groups = new Map();
     for (const point of this.shown) {
-      const label = this.labelBy(point, axes), condition = free.length ? this.labelBy(point, under) : "";
+      const label = this.labelBy(point, free), condition = this.labelBy(point, under);
       conditions.add(condition);
-      if (!groups.has(label)) groups.set(label, { label, x: [], y: [], group: this.at[point][axes[0]] ?? 0 });
+      if (!groups.has(label)) groups.set(label, { label, x: [], y: [], group: this.at[point][free[0]] ?? 0 });
       const [px, py] = [this.value(x, "mean", point), this.value(y, "mean", point)];
       if (Number.isFinite(px) && Number.isFinite(py)) { groups.get(label).x.push(px); groups.get(label).y.push(py); }
     }
     const whole = [...groups.values()].filter((group) => group.x.length === conditions.size);
-    const points = whole.map((group) => ({ ...group, x: average(group.x), y: average(group.y) }));
+    const points = whole.map((group) => ({ ...group, x: average(group.x, this.page.measures[x].ratios), y: average(group.y, this.page.measures[y].ratios) }));
     const as = (measure, one, other) => (one === other ? 0 : this.isBetter(measure, one, other) ? 1 : -1);
     for (const point of points) {
       point.front = !points.some((other) => as(x, other.x, point.x) >= 0 && as(y, other.y, point.y) >= 0 && as(x, other.x, point.x) + as(y, other.y, point.y) > 0);
     }
-    const left = groups.size - whole.length, used = [...new Set(points.map((point) => point.group))].sort((p, q) => p - q), axis = this.page.axes[axes[0]];
+    const left = groups.size - whole.length, used = [...new Set(points.map((point) => point.group))].sort((p, q) => p - q), axis = this.page.axes[free[0]];
     for (const point of points) point.group = used.indexOf(point.group);
     const named = axis && used.length > 1 && used.length <= MARKERS.length;
     if (!named) for (const point of points) point.group = 0;
-    const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} without all results left out.` : "", this.shown.some((point) => this.notes[point]) ? "Some means lack runs, as the table of points says." : ""].filter(Boolean).join(" ");
+    const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} left out: runs lack or do not count.` : "", this.shown.some((point) => this.notes[point]) ? "Some means lack runs, as the table of points says." : ""].filter(Boolean).join(" ");
     return {
       columns: ["choice", this.heading(x), this.heading(y), "on the front"], rows: points.map((point) => [point.label, point.x, point.y, point.front ? "yes" : "no"]).sort((p, q) => (p[3] < q[3]) - (p[3] > q[3])), text,
       draw: points.length && x !== y ? (size) => paretoPlot(size, points, this.directed(x), this.directed(y), named ? used.map((value) => axis.values[value]) : [], this.page.measures[x].better !== "higher") : null,

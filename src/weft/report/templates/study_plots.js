@@ -103,7 +103,7 @@ function clipped(text, room) {
 const four = (value) => (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4 ? value.toPrecision(4).replace(/\.$/, "") : number(value));
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 // Geometric mean, or the arithmetic mean if a value is not positive.
-const average = (values) => (values.every((value) => value > 0) ? Math.exp(mean(values.map(Math.log))) : mean(values));
+const average = (values, ratios) => (ratios ? Math.exp(mean(values.map(Math.log))) : mean(values));
 
 function scaleOf({ low, high, log }, from, to) {
   const at = log ? Math.log : (value) => value, span = at(high) - at(low) || 1;

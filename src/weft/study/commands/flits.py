@@ -32,7 +32,7 @@ from weft.study.checks import (
     check_specs,
 )
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.measures import measures, values
+from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, as_loads, seeded
 from weft.workload.patterns import pattern as patterns
 
@@ -41,7 +41,7 @@ _COLUMNS = {
     "deadlocked": Column(pl.Boolean, "", "Whether buffers wait for each other in a cycle"),
 }
 MEASURES = measures(
-    _COLUMNS,
+    {**_COLUMNS, **HOSTS},
     first=("latency_mean_cycles", "accepted_load"),
     lower=[name for name in _COLUMNS if "latency" in name and "ci95" not in name] + ["deadlocked"],
     higher=("accepted_load", "settled"),
@@ -195,4 +195,5 @@ def flits(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
         progress=lambda now, last: watch(now),
     )  # fmt: skip
     row = measured(result, keys.router.instance)
-    return RunResult(values(MEASURES, {**row, "deadlocked": row["deadlock"] != ""}))
+    row |= {"deadlocked": row["deadlock"] != "", "hosts": fabric.num_hosts}
+    return RunResult(values(MEASURES, row))

@@ -16,11 +16,11 @@ from weft.sim.sweep.saturation import search
 from weft.sim.sweep.settings import LOAD_STEP
 from weft.study.checks import Files
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.measures import measures, values
+from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import OpenLoopKeys, seeded
 
 MEASURES = measures(
-    SATURATION_COLUMNS,
+    {**SATURATION_COLUMNS, **HOSTS},
     first=("sustained_load", "saturation_load", "saturated_load", "accepted_load"),
     higher=("sustained_load", "saturation_load", "saturated_load", "accepted_load"),
     without=("size_bytes", "rate_gbps"),
@@ -76,4 +76,4 @@ def saturation(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     found = search(study, (0, keys.highest, keys.resolution), watch)
     if found["status"] == "failed":
         raise InputError(found["reason"])
-    return RunResult(values(MEASURES, found))
+    return RunResult(values(MEASURES, {**found, "hosts": study.fabric.num_hosts}))

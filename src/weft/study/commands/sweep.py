@@ -17,11 +17,11 @@ from weft.sim.sweep.settings import LOAD_STEP
 from weft.sim.sweep.window_measures import table
 from weft.study.checks import Files, check_distinct
 from weft.study.command_registry import Point, Watch, study_command
-from weft.study.measures import measures, values
+from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, OpenLoopKeys, as_loads, seeded
 
 MEASURES = measures(
-    SWEEP_COLUMNS,
+    {**SWEEP_COLUMNS, **HOSTS},
     first=("latency_mean_ns", "accepted_load", "latency_p99_ns"),
     lower=[
         name for name in SWEEP_COLUMNS
@@ -100,6 +100,7 @@ def sweep(parameters: Mapping[str, Any], watch: Watch) -> RunResult:
     study = keys.configuration(_loaded)
     (load,) = keys.load
     (row,) = study.rows("run")
+    row |= {"hosts": study.fabric.num_hosts}
     row |= {"load": load, "seed": study.seed_of(load), **run_load(study, (0, load), watch)}
     if row["status"] == "failed":
         raise InputError(row["reason"])
