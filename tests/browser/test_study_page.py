@@ -196,7 +196,7 @@ def test_pareto_front_is_that_of_the_averages(tab: Page, data: StudyData) -> Non
     front = {row["choice"] for row in rows_of(text) if row["on the front"] == "yes"}
     assert front == {f"{fabric} · dfsssp" for fabric in FABRICS}
     assert len(rows_of(text)) == 11
-    expect(tab.locator("#plot-pareto .text")).to_contain_text("1 choice without all results")
+    expect(tab.locator("#plot-pareto .text")).to_contain_text("1 choice left out: runs are missing")
 
 
 def test_single_runs_follow_the_filters(tab: Page) -> None:

@@ -9,6 +9,7 @@ import pytest
 from weft.cli import main
 from weft.cli.topologies import RUN_COLUMNS, answers
 from weft.machines import uneven
+from weft.runs.store import Store
 
 FEW = ["--hosts", "12", "--radix", "8", "--workload", "allreduce:size=64KiB", "--processes", "1"]
 
@@ -114,6 +115,24 @@ def test_exports_and_pages_have_spec_routing_engine_and_currency(tmp_path: Path)
     text = page.read_text()
     assert "cost (CHF)" in text
     assert f"<td>{row['spec']}</td><td>static</td><td>torus-2QoS</td>" in text
+
+
+def test_calls_with_other_options_are_studies_of_their_own_in_a_store(tmp_path: Path):
+    folder = tmp_path / "store"
+    words = ["topologies", *FEW, "--family", "torus", "--store", str(folder)]
+    members = []
+    for more in ([], ["--level", "packet"], [], ["--seed", "4"]):
+        assert main([*words, *more]) == 0
+        with Store(folder) as store:
+            found = {name: [m.key for m in store.members(name)] for name in store.studies()}
+        members.append(found)
+    assert [len(each) for each in members] == [1, 2, 2, 3]
+    assert all(name.startswith("topologies-12-4xNDR-") for name in members[3])
+    # The same call goes on with its own, which is the last one then.
+    assert members[2] == members[1]
+    assert list(members[2])[-1] == next(iter(members[0]))
+    with Store(folder) as store:
+        assert len(store.briefs()) == len({key for each in members[3].values() for key in each})
 
 
 def test_the_page_of_a_single_machine_begins_with_its_table(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,7 +151,10 @@ def topologies_command(
     report: Annotated[Path | None, Parameter(help="Write one self-contained HTML page.")] = None,
     store: Annotated[
         Path | None,
-        Parameter(help="Keep the results in this folder; runs that it has are not repeated."),
+        Parameter(
+            help="Keep the results in this folder; runs that it has are not repeated. A call with "
+            "other options is another study."
+        ),
     ] = None,
 ) -> int:
     """Size machines of every family for a number of hosts, and compare them.
@@ -190,7 +194,9 @@ def topologies_command(
     text = "".join(
         f"{key} = {toml_text(value)}\n" for key, value in keys.items() if value is not None
     )
-    study = study_of(text, Path.cwd() / "topologies.toml")
+    # Other options are another study in the same store.
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    study = study_of(text, Path.cwd() / f"topologies-{hosts}-{rate}-{digest}.toml")
     with _folder(store) as folder:
         planned, whole = _perform(study, folder, processes or cores())
         rows = list(_rows(planned, folder, machines))

@@ -356,7 +356,7 @@ class StudyApp {
     for (const point of points) point.group = used.indexOf(point.group);
     const named = axis && used.length > 1 && used.length <= MARKERS.length;
     if (!named) for (const point of points) point.group = 0;
-    const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} left out: runs lack or do not count.` : "", this.shown.some((point) => this.notes[point]) ? "Some means lack runs, as the table of points says." : ""].filter(Boolean).join(" ");
+    const text = [conditions.size > 1 ? `Averages over ${number(conditions.size)} conditions.` : "", "Filled: no other choice is at least as good in both and better in one.", left ? `${plural(left, "choice")} left out: runs are missing or do not count.` : "", this.shown.some((point) => this.notes[point]) ? "Some means lack runs, as the table of points says." : ""].filter(Boolean).join(" ");
     return {
       columns: ["choice", this.heading(x), this.heading(y), "on the front"], rows: points.map((point) => [point.label, point.x, point.y, point.front ? "yes" : "no"]).sort((p, q) => (p[3] < q[3]) - (p[3] > q[3])), text,
       draw: points.length && x !== y ? (size) => paretoPlot(size, points, this.directed(x), this.directed(y), named ? used.map((value) => axis.values[value]) : [], this.page.measures[x].better !== "higher") : null,
