@@ -105,6 +105,9 @@ def test_tables_of_queue_pairs_count_both_queues() -> None:
         assert shared[column].sum() > 0
         assert get.equals(shared)
         assert put.equals(shared)
+    highest = [result.congestion.highest.tolist() for result in found if result.congestion]
+    assert max(highest[2]) > 0
+    assert highest == [highest[2]] * 3
 
 
 def test_the_flit_level_has_no_queue_pairs_to_share() -> None:

@@ -111,7 +111,7 @@ def packet_lines(result: PacketResult) -> list[str]:
         lines.append(
             f"Reordering: {early:,} packets arrived before a packet sent earlier; receivers "
             f"kept them for {duration(reordering_ns)} on average, and kept at most "
-            f"{int(result.held_bytes.max(initial=0)):,} B for one queue pair."
+            f"{int(result.held_bytes.max(initial=0)):,} B for one queue of a pair of ranks."
         )
     if result.congestion is not None:
         done = result.congestion

@@ -128,7 +128,9 @@ RUN_COLUMNS: Mapping[str, Column] = {
         "kept them (packet level; null if the policy preserves order)",
     ),
     "most_held_bytes": Column(
-        pl.Int64, "B", "Most bytes of early packets kept for one queue pair (packet level)"
+        pl.Int64,
+        "B",
+        "Most bytes of early packets kept for one queue of a pair of ranks (packet level)",
     ),
     "reordering_ns": Column(
         pl.Float64,

@@ -267,6 +267,7 @@ def packet_times(_: None, case: Case, watch: Watch = lambda _: None) -> Times:
     result = simulate(
         fabric, routes, processes(edges, case.size_bytes, start_ns), placement,
         hardware=variant.hardware, eager_bytes=case.size_bytes if variant.eager else 0,
+        rendezvous="put",  # Open MPI 1.2 writes, and has a queue pair for control messages
         progress=watch, level="packet",
     )  # fmt: skip
     if not result.complete:

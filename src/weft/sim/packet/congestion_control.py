@@ -155,8 +155,8 @@ class CongestionRecord:
         int64 [queue pairs]: time for which packets were ready but an injection rate delay held them
         back.
     highest
-        Highest index into the table: int64 [queue pairs], or int64 [links * 16] if each service
-        level of a link has its own index.
+        Highest index into the table (of two queues, the larger): int64 [queue pairs], or
+        int64 [links * 16] if each service level of a link has its own index.
     """
 
     marked: NDArray[np.int64]
@@ -210,11 +210,13 @@ def congestion_record(net: Net) -> CongestionRecord | None:
     """Return the counters of congestion control, None if it is off."""
     if not net.rules["has_control"]:
         return None
-    paces = net.control.paces.reshape(int(net.rules["queues"]), -1)
+    queues, rates = int(net.rules["queues"]), net.control.rates["highest"]
+    paces = net.control.paces.reshape(queues, -1)
+    by_queue = rates.reshape(1 if net.control.settings["by_level"] else queues, -1)
     return CongestionRecord(
         marked=net.control.lanes["marked_packets"].reshape(-1, int(net.rules["lanes"])).copy(),
         arrived=paces["marked_packets"].sum(axis=0),
         notified=paces["notifications"].sum(axis=0),
         held_back_ps=paces["held_back_ps"].sum(axis=0),
-        highest=net.control.rates["highest"].copy(),
+        highest=by_queue.max(axis=0),
     )
