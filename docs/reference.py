@@ -27,6 +27,7 @@ from weft.core.registry import Entry
 from weft.core.settings import Setting, settings
 from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.fabrics.faults import Faults
+from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.machine_room.room_options import Layout
 from weft.sim.flit import Load, Router
@@ -114,6 +115,13 @@ TABLES: Mapping[str, tuple[str, tuple[_Name, ...], Iterable[Setting]]] = {
         "fabric.",
         ("key", "option"),
         settings(Source),
+    ),
+    "Judged hosts": (
+        "Keys of `[fabric]`, options of every command that draws traffic or judges pairs of hosts "
+        "(`--hosts` of `weft simulate` are the [allowed hosts](../placement.md#allowed-hosts) of "
+        "its job).",
+        ("key", "option"),
+        settings(Judged),
     ),
     "Experiments": (
         "Other keys of an experiment and options of `weft simulate`.",

@@ -80,7 +80,7 @@ class PlainFlits:
             for port, link in enumerate(inputs):
                 link.port = port
             self.switches.append(Switch(switch, inputs, outputs))
-        into = fabric.graph.destination_link[: fabric.num_endpoints].tolist()
+        into = fabric.graph.destination_link[: fabric.num_host_endpoints].tolist()
         self.endpoints = self.endpoints_of([self.links[link ^ 1] for link in into])
         self.route: Tables | Nca | DimensionOrder = (
             Tables(fabric, routing, self.links)

@@ -111,14 +111,13 @@ def test_wrong_lines_of_flows_are_refused(capsys, flows: Path, line: str, messag
     assert refused(capsys, TREE, "--flows", str(flows)).startswith(message)
 
 
-@pytest.mark.parametrize("option", ["--hosts", "--without"])
-def test_tables_for_some_of_the_hosts_are_refused(capsys, flows: Path, option: str) -> None:
-    """Hosts that are not judged may have no path in tables computed from the others."""
-    words = (TREE, "--flows", str(flows), "--export", "new", option, "h[0-12]")
-    assert refused(capsys, *words) == (
-        f"--export writes tables for all hosts, so it cannot be combined with {option}"
-    )
-    assert not Path("new").exists()
+def test_tables_are_for_all_hosts_though_keys_are_for_some(capsys, flows: Path) -> None:
+    flows.write_text("h8 h12\nh9 h13\n")
+    words = ["keys", TREE, "--flows", str(flows), "--export"]
+    assert main([*words, "all"]) == 0
+    assert main([*words, "some", "--hosts", "h[8-15]"]) == 0
+    for name in ("weft.lfts", "keys.txt", "guid2lid"):
+        assert Path("some", name).read_text() == Path("all", name).read_text()
 
 
 def test_wrong_options_are_refused(capsys, flows: Path) -> None:

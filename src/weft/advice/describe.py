@@ -60,7 +60,10 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
         ("cables", f"{fabric.num_cables:,}"),
         ("rates", rates_text(fabric)),
     ]
-    auxiliary = fabric.num_nodes - fabric.num_switches - fabric.num_hosts
+    others = fabric.whole.num_hosts - fabric.num_hosts
+    if others:
+        rows.append(("hosts that are not judged", f"{others:,}"))
+    auxiliary = fabric.num_nodes - fabric.num_switches - fabric.num_hosts - others
     if auxiliary:
         rows.append(("auxiliary adapters", f"{auxiliary:,}"))
     alone = int((fabric.host_endpoint < 0).sum())
@@ -73,7 +76,7 @@ def describe(fabric: Fabric, found: Sequence[Fault] | None = None) -> list[tuple
             rows.append(("mean distance", f"{mean:.3f} links, host to host"))
     rows.extend(_bisection_rows(fabric))
     try:
-        tree = find_fat_tree(fabric)
+        tree = find_fat_tree(fabric.whole)
         form = "; ".join(",".join(map(str, values)) for values in (tree.m, tree.w, tree.p))
         rows.append(("recognised as", f"PGFT({len(tree.m)}; {form})"))
     except NotApplicable as reason:

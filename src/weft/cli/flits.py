@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from weft.cli.common import (
-    NO_OPTIONS,
-    FabricOptions,
+    ALL_HOSTS,
+    JudgedOptions,
     Whole,
     announced_compile,
     check_files,
@@ -164,7 +164,7 @@ def flits_command(
         Path | None,
         Parameter(name=["--output", "-o"], help="Write the table to this .csv or .parquet file."),
     ] = None,
-    options: FabricOptions = NO_OPTIONS,
+    options: JudgedOptions = ALL_HOSTS,
 ) -> int:
     """Run synthetic traffic cycle by cycle, or repeat a configuration file of BookSim 2.
 
@@ -180,7 +180,7 @@ def flits_command(
     out = console()
     config = None
     if is_booksim(source):
-        if options != NO_OPTIONS:
+        if options != ALL_HOSTS:
             raise InputError(
                 f"{options.flags()[0]} requires a fabric, but {source} is a configuration file of "
                 "BookSim"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
@@ -104,11 +105,6 @@ def keys_command(
     if flows is None and name is not None:
         raise InputError("--name requires --flows; other keys have names already")
     check_files(("--out", out, ()), ("--report", report, ()))
-    chosen = [option for option in options.flags() if option in ("--hosts", "--without")]
-    if export is not None and chosen:
-        raise InputError(
-            f"--export writes tables for all hosts, so it cannot be combined with {chosen[0]}"
-        )
     if export is not None:
         check_target(export, overwrite)
     with announced_compile():
@@ -136,9 +132,11 @@ def keys_command(
         reached = [key.contention <= key.contention_bound * (1 + 1e-9) for key in made]
         if export is not None:
             tables = key_tables(loaded, route(loaded, [engine]), made)
-            base = predict_lids(loaded, lmc=tables.routes.lmc).base
+            whole, number = loaded.whole, loaded.destination_of_whole
+            base = predict_lids(whole, lmc=tables.routes.lmc).base[number]
             text = write_keys(loaded, made, tables.lids(made, base))
-            export_routes(loaded, tables.routes, export, overwrite=overwrite, keys=text)
+            every = tables.routes.renumbered(loaded, whole, np.argsort(number))
+            export_routes(whole, every, export, overwrite=overwrite, keys=text)
     if out is not None:
         write_text(out, write_keys(loaded, made))
     if report is not None:

@@ -15,9 +15,9 @@ from weft.advice.io_nodes.place import place_io
 from weft.advice.io_nodes.result import IoPlacement, gbps
 from weft.advice.io_nodes.settings import IoSettings
 from weft.cli.common import (
-    NO_OPTIONS,
+    ALL_HOSTS,
     FabricArgument,
-    FabricOptions,
+    JudgedOptions,
     announced_compile,
     check_files,
     console,
@@ -64,7 +64,7 @@ def place_io_command(
     table: Annotated[
         Path | None, Parameter(help="Write the candidates to this .csv or .parquet file.")
     ] = None,
-    options: FabricOptions = NO_OPTIONS,
+    options: JudgedOptions = ALL_HOSTS,
 ) -> int:
     """Choose hosts for I/O nodes, and for the jobs beside them, and say why.
 

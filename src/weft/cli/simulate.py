@@ -7,20 +7,19 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from weft.cli.common import NO_OPTIONS as NO_FAULTS
 from weft.cli.common import (
-    FabricOptions,
     announced_compile,
     check_files,
     check_folder,
     console,
 )
+from weft.cli.options import options_of
 from weft.cli.simulate_options import JOB, NO_OPTIONS, WORDS, RunOptions
 from weft.cli.simulate_text import reasons, show
 from weft.core.errors import InputError
@@ -30,9 +29,10 @@ from weft.core.signals import ended_by
 from weft.experiment import Experiment, check, read_experiment
 from weft.experiment.result_tables import brief
 from weft.experiment.run import Outcome, Stage, perform
-from weft.experiment.spec import CHOOSING, OutputPart
+from weft.experiment.spec import CHOOSING, FABRIC, OutputPart
 from weft.experiment.store import Store
 from weft.fabrics.faults import Faults
+from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.report.load_curves import SUFFIXES
 from weft.report.matrix_picture import plot_congestion_matrix
@@ -49,6 +49,10 @@ SNAPSHOT_NS = 100.0
 #: Seconds before progress is shown, and between progress lines if standard error is not a terminal.
 QUIET_S, LINE_S = 1.0, 5.0
 
+_FABRIC = [item for item in FABRIC if item.flag != "--hosts"]  # which is an option of the job
+FabricAndHosts: Any = options_of("FabricAndHosts", [*_FABRIC, *settings(Faults)])
+NO_FAULTS = FabricAndHosts()
+
 
 def simulate_command(
     fabric: Annotated[
@@ -61,7 +65,7 @@ def simulate_command(
     /,
     *,
     run: RunOptions = NO_OPTIONS,
-    options: FabricOptions = NO_FAULTS,
+    options: FabricAndHosts = NO_FAULTS,
     progress: Annotated[
         bool, Parameter(help="Print progress even if standard error is not a terminal.")
     ] = False,
@@ -76,7 +80,7 @@ def simulate_command(
     if of_file:
         clash = [*run.of_job(), *options.flags()]
         if clash:
-            tables = (("job", JOB), ("fabric", settings(Source)), ("faults", settings(Faults)))
+            tables = (("job", JOB), ("fabric", FABRIC), ("faults", settings(Faults)))
             key = next(
                 f"{table}.{item.key}" for table, items in tables for item in items
                 if item.flag == clash[0]
@@ -92,7 +96,10 @@ def simulate_command(
         if "workload" not in job:
             raise InputError("nothing to run: expected --workload or an experiment file (.toml)")
         data = {
-            "fabric": options.build(Source, source=fabric).table(),
+            "fabric": {
+                **options.build(Source, source=fabric).table(),
+                **options.build(Judged).table(),
+            },
             "faults": options.build(Faults).table(),
             "job": [{"name": "job", **job}],
         }

@@ -16,9 +16,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from weft.cli.common import (
-    NO_OPTIONS,
+    ALL_HOSTS,
     FabricArgument,
-    FabricOptions,
+    JudgedOptions,
     Whole,
     announced_compile,
     check_files,
@@ -144,7 +144,7 @@ def sweep_command(
         tuple[Path, ...],
         Parameter(help="Table of an earlier sweep to draw in the same plot. Repeatable."),
     ] = (),
-    options: FabricOptions = NO_OPTIONS,
+    options: JudgedOptions = ALL_HOSTS,
 ) -> int:
     """Measure latency and accepted load over offered load, with one run per load.
 

@@ -190,7 +190,7 @@ class Loaded:
         InputError
             If the fabric cannot be read or built.
         """
-        fabric = experiment.fabric.instance
+        fabric = experiment.fabric
         source = fabric, experiment.faults.instance, _contents(fabric.source, fabric.names or "")
         if self._fabric is None or self._source != source:
             self._fabric, self._source = None, None

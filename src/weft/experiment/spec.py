@@ -44,6 +44,7 @@ from weft.core.settings import (
 from weft.core.units import Nanoseconds
 from weft.fabrics import Fabric
 from weft.fabrics.faults import Faults
+from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
 from weft.fabrics.load import fabric as read_fabric
 from weft.routing import engine as engines
@@ -154,6 +155,10 @@ def table_model(
     return model
 
 
+#: Settings of the table of a fabric: its source, and the hosts that are judged.
+FABRIC = (*settings(Source), *settings(Judged))
+
+
 def can_be(part: Any) -> Any:
     """Refuse a table whose Python object cannot be made."""
     try:
@@ -176,7 +181,9 @@ if TYPE_CHECKING:
     RouterPart: TypeAlias = Keys
     AdapterPart: TypeAlias = Keys
 else:
-    FabricPart = table_model("FabricPart", settings(Source), lambda keys: Source(**keys))
+    FabricPart = table_model(
+        "FabricPart", FABRIC, lambda keys: Source(keys["source"], keys["format"], keys["names"])
+    )
     FaultsPart = table_model("FaultsPart", settings(Faults), lambda keys: Faults(**keys))
     HardwarePart = table_model("HardwarePart", WRITTEN.values(), hardware_of)
     RouterPart = table_model("RouterPart", settings(Router), lambda keys: Router(**keys))
@@ -281,7 +288,7 @@ class FabricKeys(Part):
     faults: Annotated[FaultsPart, AfterValidator(can_be), Option(flag=None)] = FaultsPart()
 
     def load_fabric(self) -> Fabric:
-        """Read or build the fabric, with its faults.
+        """Read or build the fabric, with its faults and the hosts that are judged.
 
         Raises
         ------
@@ -289,9 +296,10 @@ class FabricKeys(Part):
             If that is impossible.
         """
         source = self.fabric.instance
-        return read_fabric(
+        loaded = read_fabric(
             source.source, format=source.format, names=source.names, faults=self.faults.instance
         )
+        return Judged(self.fabric.hosts, self.fabric.without).of(loaded)
 
 
 class Head(FabricKeys):

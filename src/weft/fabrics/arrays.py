@@ -22,7 +22,7 @@ class NodeKind(IntEnum):
     SWITCH = 0
     HOST = 1
     #: A channel adapter without traffic of its own: SHARP aggregation node, InfiniBand router, or a
-    #: host that is not judged.
+    #: host that is not judged (`Fabric.whole` has it as a host).
     AUXILIARY = 2
 
 
@@ -75,6 +75,7 @@ class FabricArrays(FrozenArrays):
     device_id: NDArray[np.uint32]
     lid: NDArray[np.int32]
     lmc: NDArray[np.uint8]
+    host_of_whole: NDArray[np.int32]
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     # -- counts ------------------------------------------------------------------------------

@@ -82,6 +82,9 @@ class Fabric(FabricArrays):
         int32 [nodes, d], -1 for a coordinate that a node lacks; d = 0 if no node has coordinates.
     lid, lmc
         int32 and uint8 [destinations]; LID 0 where none is assigned.
+    host_of_whole
+        int32 [nodes]: number of each host in `whole` if only some hosts are judged, also of the
+        others, which are auxiliary adapters; else -1.
     family, parameters
         Topology family and its parameters, empty for a fabric read from a file.
     """
@@ -112,6 +115,28 @@ class Fabric(FabricArrays):
     def graph(self) -> SwitchGraph:
         """The forwarding nodes and the links between them, as the arrays that kernels read."""
         return SwitchGraph.of(self)
+
+    @property
+    def whole(self) -> Fabric:
+        """The fabric in which all hosts are hosts: itself, unless only some are judged.
+
+        Engines and all that describes the wiring read it, so that neither depends on the hosts
+        that are judged.
+        """
+        return self if (self.host_of_whole < 0).all() else self._whole
+
+    @cached_property
+    def _whole(self) -> Fabric:
+        return Fabric.of(variants.whole(self))
+
+    @cached_property
+    def destination_of_whole(self) -> NDArray[np.int64]:
+        """Number of each destination among those of `whole`, int64 [destinations]."""
+        adapters = self.endpoint_node
+        order = np.lexsort((self.host_of_whole[adapters], self.host_of_whole[adapters] < 0))
+        number = np.arange(self.num_destinations)
+        number[order] = np.arange(self.num_endpoints)
+        return read_only(number)
 
     # -- look-up -----------------------------------------------------------------------------
 

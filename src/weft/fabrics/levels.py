@@ -105,7 +105,8 @@ def tree_levels(fabric: Fabric) -> Ints:
 
 
 def hosts_of_rows(fabric: Fabric) -> Ints:
-    """Return the number of host ports at each row, int64 [rows]."""
+    """Return the number of host ports at each row, judged or not, int64 [rows]."""
+    fabric = fabric.whole
     rows = fabric.graph.destination_row[: fabric.num_host_endpoints]
     return np.bincount(rows[rows >= 0], minlength=fabric.graph.num_rows)
 

@@ -57,6 +57,11 @@ class Parts:
     lid: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     family: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    host_of_whole: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    def __post_init__(self) -> None:
+        if len(self.host_of_whole) != len(self.kind):
+            self.host_of_whole = np.full(len(self.kind), -1, dtype=np.int32)
 
     @classmethod
     def of(cls, fabric: FabricArrays) -> Parts:
@@ -101,12 +106,13 @@ class Parts:
             },
             family=fabric.family,
             parameters=dict(fabric.parameters),
+            host_of_whole=fabric.host_of_whole.copy(),
         )
 
 
 def assemble(parts: Parts, fabric_class: type[F]) -> F:
     """Return the fabric that consists of these parts; see `Fabric.of`."""
-    order = np.argsort(parts.kind, kind="stable").astype(np.int32)
+    order = np.lexsort((parts.host_of_whole, parts.kind)).astype(np.int32)
     number = np.empty(len(order), dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     names = tuple(parts.names[node] for node in order)
@@ -148,6 +154,7 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
     for (node, port), guid in parts.port_guid.items():
         port_guid[port_offset[number[node]] + port - 1] = guid
 
+    some = ((parts.host_of_whole >= 0) & (parts.kind != NodeKind.HOST)).any()
     fabric = fabric_class(
         name=parts.name,
         node_kind=kind,
@@ -173,6 +180,7 @@ def assemble(parts: Parts, fabric_class: type[F]) -> F:
         device_id=parts.device_id[order],
         lid=np.zeros(0, dtype=np.int32),
         lmc=np.zeros(0, dtype=np.uint8),
+        host_of_whole=parts.host_of_whole[order] if some else np.full_like(order, -1),
         family=parts.family,
         parameters=dict(parts.parameters),
     )

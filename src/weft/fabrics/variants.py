@@ -29,7 +29,7 @@ def _subset(
     keep_cable = keep_cable & keep_node[parts.a_node] & keep_node[parts.b_node]
     number = np.cumsum(keep_node).astype(np.int32) - 1
     nodes = np.flatnonzero(keep_node)
-    for key in ("kind", "ports", "guid", "forwards", "level", "coordinates"):
+    for key in ("kind", "ports", "guid", "forwards", "level", "coordinates", "host_of_whole"):
         setattr(parts, key, getattr(parts, key)[nodes])
     for key in ("system_guid", "vendor_id", "device_id"):
         setattr(parts, key, getattr(parts, key)[nodes])
@@ -77,7 +77,15 @@ def judged(fabric: FabricArrays, kept: NDArray[np.bool_]) -> Parts:
     Auxiliary adapters have LIDs and paths like hosts, but no traffic.
     """
     parts = Parts.of(fabric)
+    parts.host_of_whole[fabric.host_nodes] = np.arange(fabric.num_hosts)
     parts.kind[fabric.host_nodes[~kept]] = NodeKind.AUXILIARY
+    return parts
+
+
+def whole(fabric: FabricArrays) -> Parts:
+    """Return the fabric in which hosts that are not judged are hosts again, in their old order."""
+    parts = Parts.of(fabric)
+    parts.kind[parts.host_of_whole >= 0] = NodeKind.HOST
     return parts
 
 
@@ -119,7 +127,7 @@ def shuffled(fabric: FabricArrays, seed: int) -> Parts:
     order = random.permutation(count)
     number = np.empty(count, dtype=np.int32)
     number[order] = np.arange(count, dtype=np.int32)
-    for key in ("kind", "ports", "forwards", "vendor_id", "device_id"):
+    for key in ("kind", "ports", "forwards", "vendor_id", "device_id", "host_of_whole"):
         setattr(parts, key, getattr(parts, key)[order])
 
     # Permute the port numbers of each node independently.

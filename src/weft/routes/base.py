@@ -159,6 +159,18 @@ class Routes(FrozenArrays):
         """
         return replace(self, sl=np.zeros((), np.uint8), lanes=VirtualLanes.uniform())
 
+    def renumbered(self, old: Fabric, new: Fabric, destination: NDArray[np.integer[Any]]) -> Self:
+        """Return the same routes for a fabric that differs in which hosts are judged only.
+
+        Parameters
+        ----------
+        old, new
+            The fabric of the routes, and the other one.
+        destination
+            int [destinations]: number in `old` of each destination of `new`.
+        """
+        return replace(self, fabric_digest=new.digest)
+
     def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the links of the path of each flow, links at hosts included.
 

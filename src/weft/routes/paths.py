@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,23 @@ class PathRoutes(Routes):
 
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         return [(), (len(self.pair),)]
+
+    def renumbered(self, old: Fabric, new: Fabric, destination: NDArray[np.integer[Any]]) -> Self:
+        """See `Routes.renumbered`; pairs of which an end is no host of `new` are left out."""
+        end = np.full(old.num_endpoints, -1, dtype=np.int64)
+        end[destination[: new.num_host_endpoints]] = np.arange(new.num_host_endpoints)
+        source, target = (end[each] for each in np.divmod(self.pair, old.num_host_endpoints))
+        pair = np.where(
+            np.minimum(source, target) < 0, -1, source * new.num_host_endpoints + target
+        )
+        order = np.argsort(pair, kind="stable")[np.count_nonzero(pair < 0) :]
+        count = np.diff(self.offset)[order]
+        offset = np.concatenate(([0], np.cumsum(count)))
+        edge = np.repeat(self.offset[order] - offset[:-1], count) + np.arange(offset[-1])
+        return replace(
+            super().renumbered(old, new, destination), pair=pair[order], offset=offset,
+            edge=self.edge[edge], sl=self.sl[order] if self.sl.ndim else self.sl,
+        )  # fmt: skip
 
     def find(
         self, fabric: Fabric, sources: NDArray[Any], destinations: NDArray[Any]

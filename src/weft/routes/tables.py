@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,13 @@ class TableRoutes(Routes):
     def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
         lids = fabric.num_destinations << self.lmc
         return [(), (lids,), (fabric.graph.num_rows, lids)]
+
+    def renumbered(self, old: Fabric, new: Fabric, destination: NDArray[np.integer[Any]]) -> Self:
+        """See `Routes.renumbered`."""
+        lids = ((destination[:, None] << self.lmc) + np.arange(1 << self.lmc)).reshape(-1)
+        sl = np.take(self.sl, lids, axis=-1) if self.sl.ndim else self.sl
+        routes = super().renumbered(old, new, destination)
+        return replace(routes, table=self.table[lids], sl=sl)
 
     @property
     def no_path(self) -> int:

@@ -57,7 +57,7 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     Parameters
     ----------
     fabric
-        Fabric to route.
+        Fabric to route. If only some of its hosts are judged, its tables are still those of all.
     engine
         Name of an engine, optionally with options as in ``"updn:roots=center"``, or a sequence of
         such names: as in OpenSM, the first engine that can route the fabric is used. The result
@@ -88,7 +88,7 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
     refusals: list[tuple[str, str]] = []
     for entry, arguments in zip(entries, bound, strict=True):
         try:
-            routes: Routes = entry.function(fabric, **arguments)
+            routes: Routes = entry.function(fabric.whole, **arguments)
         except NotApplicable as reason:
             refusals.append((entry.name, str(reason)))
             continue
@@ -97,6 +97,8 @@ def route(fabric: Fabric, engine: str | Sequence[str], **options: Any) -> Routes
                 f"routing engine {entry.name} returned {type(routes).__name__} instead of Routes"
             )
         defaults = {name: option.default for name, option in entry.options.items()}
+        if fabric.whole is not fabric:
+            routes = routes.renumbered(fabric.whole, fabric, fabric.destination_of_whole)
         return replace(
             routes,
             options=routes.options or {**defaults, **arguments},

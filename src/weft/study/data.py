@@ -12,9 +12,8 @@ import polars as pl
 from pydantic import ValidationError
 
 from weft.core.errors import WeftError
-from weft.experiment.spec import FaultsPart
+from weft.experiment.spec import FabricKeys
 from weft.fabrics import Fabric
-from weft.fabrics.load import fabric as load_fabric
 from weft.report.study_data import Measure, StudyData
 from weft.runs.listing import chosen_study
 from weft.runs.rows import StoredRun
@@ -148,10 +147,7 @@ def _fabric(run: StoredRun) -> Fabric | None:
         # Its files are those that the parameters name, whatever its row says.
         if not Inputs().are(run.parameters, run.inputs):
             return None
-        return load_fabric(
-            source["source"], format=source.get("format"), names=source.get("names"),
-            faults=FaultsPart(**(faults or {})).instance,
-        )  # fmt: skip
+        return FabricKeys.model_validate({"fabric": source, "faults": faults or {}}).load_fabric()
     except (WeftError, LookupError, TypeError, ValidationError):
         return None
 

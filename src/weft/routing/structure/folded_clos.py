@@ -98,7 +98,7 @@ def find_folded_clos(fabric: Fabric) -> FoldedClos:
     -----
     Leaf-spine networks, XGFTs and PGFTs have such coordinates, even if they are slimmed.
     """
-    clos = find_largest_clos(fabric)
+    clos = find_largest_clos(fabric.whole)
     if clos.left_out:
         raise NotApplicable(f"this is a folded Clos network only without {clos.left_out}")
     return clos

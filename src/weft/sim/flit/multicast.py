@@ -163,6 +163,11 @@ def _tree(links: Links, hop: int) -> tuple[NDArray[Any], NDArray[Any]]:
                 outputs.append(
                     (down, *add(node - ends, way + hop + int(links.outputs["latency"][up])))
                 )
+        if not outputs:
+            raise NotApplicable(
+                "hardware broadcasts and barriers need hosts at every leaf switch, but "
+                f"{fabric.node_names[row]} has none"
+            )
         outputs.sort()
         lows, highs = ([each[at] for each in outputs] for at in (1, 2))
         low, high = min(lows), max(highs)

@@ -93,7 +93,7 @@ class Links:
         NotApplicable
             If a router has more than 64 ports, hosts forward, or a host has no cable.
         """
-        graph, ends = fabric.graph, fabric.num_endpoints
+        graph, ends = fabric.graph, fabric.num_host_endpoints
         if graph.num_rows != fabric.num_switches:
             raise NotApplicable("the flit level takes fabrics whose hosts do not forward")
         down = graph.destination_link[:ends]
@@ -129,8 +129,8 @@ class Links:
 
     @property
     def ends(self) -> int:
-        """Number of endpoints."""
-        return self.fabric.num_endpoints
+        """Number of endpoints: those of hosts, since auxiliary adapters send nothing."""
+        return self.fabric.num_host_endpoints
 
     @property
     def shortest(self) -> int:

@@ -168,7 +168,7 @@ def run_loads(
         raise InputError("loads, routings and policies must not be empty")
     if policy is not None and not any(isinstance(each, Routes) for each in names):
         raise InputError("a routing by coordinates takes no policy; routes of an engine do")
-    load.targets(fabric.num_endpoints)
+    load.targets(fabric.num_host_endpoints)
     shared = _Shared(fabric, tuple(_routings(names, chosen)), load, router, latency, drain)
     several = len(shared.routings) > 1
     reasons = [_reason(shared, at) if several else "" for at in range(len(shared.routings))]
@@ -180,7 +180,7 @@ def run_loads(
     if whole and len(tasks) != 1:
         raise InputError(f"expected one routing and one load, not {len(tasks)} runs")
     if processes is None:
-        cycles = fabric.num_endpoints * (load.warmup + load.measure) * len(tasks)
+        cycles = fabric.num_host_endpoints * (load.warmup + load.measure) * len(tasks)
         processes = cores() if cycles > _WORTH_PROCESSES else 1
     outcomes, _ = run_all(_whole if whole else _point, shared, tasks, processes, progress)
     result = outcomes[0] if isinstance(outcomes[0], FlitTraffic) else None

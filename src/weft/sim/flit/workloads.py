@@ -194,7 +194,7 @@ def run_flits(
     """
     router: Router = options["router"]
     hardware, adapter = options["hardware"], options.get("adapter") or Adapter()
-    if fabric.num_endpoints != fabric.num_hosts:
+    if fabric.num_host_endpoints != fabric.num_hosts:
         raise NotApplicable("the flit level takes fabrics whose hosts have one port")
     check_options(options)
     check_latencies(fabric)

@@ -84,8 +84,6 @@ def _of_tables(links: Links, routes: TableRoutes, lanes: int) -> Routing:
 
 def _of_paths(links: Links, routes: PathRoutes, lanes: int) -> Routing:
     fabric, ends = links.fabric, links.ends
-    if ends > fabric.num_host_endpoints:
-        _refuse(links, routes, 0, ends - 1)
     for source in range(ends):
         missing = routes.find(fabric, np.full(ends, source), np.arange(ends)) < 0
         missing[source] = False
