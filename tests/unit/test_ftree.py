@@ -184,6 +184,21 @@ def test_advice_is_limited_to_a_few_nodes() -> None:
     assert len(str(caught.value)) < 400
 
 
+def test_idle_leaf_switches_are_not_advised_as_roots() -> None:
+    builder = FabricBuilder("a tree with an idle leaf and a server at a spine")
+    leaves, spines, tops = (
+        builder.switches([f"{level}{at}" for at in range(4)]) for level in ("leaf", "spine", "top")
+    )
+    builder.connect(leaves.repeat(2), spines[[0, 1, 0, 1, 2, 3, 2, 3]])
+    builder.connect(spines.repeat(2), tops[[0, 1, 2, 3, 0, 1, 2, 3]])
+    builder.connect(leaves[:3].repeat(4), builder.hosts([f"h{number}" for number in range(12)]))
+    builder.connect(spines[:1], builder.hosts(["server"]))
+    fabric, advice = builder.fabric(), "io=server;roots=top0,top1,top2,top3"
+    with pytest.raises(NotApplicable, match=f"the fabric can be routed with {advice}$"):
+        ftree(fabric)
+    assert validate(fabric, route(fabric, f"ftree:{advice}")).ok
+
+
 def test_general_advice_is_given_where_no_nodes_can_be_named() -> None:
     builder = FabricBuilder("hosts at both ends of a line")
     switches = builder.switches(["s0", "s1", "s2", "s3"])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from weft.advice.faults import faults
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.levels import hosts_of_rows, tree_levels
 from weft.fabrics.topology import build
 from weft.routing.engines.updn import chosen_roots
 from weft.routing.structure.fat_tree import find_levels
+from weft.routing_keys.network import key_network
 
 #: Trees with at least three subtrees below each top switch. With two, half of the tree is like one
 #: missing cable.
@@ -24,12 +28,13 @@ TREES = (
 )  # fmt: skip
 
 
-def damaged(seed: int) -> tuple[str, Fabric, NDArray[np.int64]]:
+def damaged(seed: int, *, pod: bool = False) -> tuple[str, Fabric, NDArray[np.int64]]:
     """Return a tree with random damages, and the levels of its switches, in random order.
 
     Up to a tenth of the hosts are off, first those of whole leaf switches; up to a fiftieth of the
     cables between switches is missing; one or two hosts are attached to upper switches; one or two
-    switches with one or two hosts hang on any switch.
+    switches with one or two hosts hang on any switch. With `pod`, the hosts that are off are those
+    of a whole subtree below the top switches.
     """
     random = np.random.default_rng(seed)
     tree = build(TREES[seed % len(TREES)])
@@ -39,7 +44,10 @@ def damaged(seed: int) -> tuple[str, Fabric, NDArray[np.int64]]:
     ends[:, to_host] = np.sort(ends[:, to_host], axis=0)
     kept = np.ones(tree.num_cables, dtype=bool)
     kinds = random.permutation(4)[: random.integers(1, 5)]
-    if 0 in kinds:
+    if pod:
+        idle = hosts_below(tree, int(level.max()))
+        kept[np.flatnonzero(to_host)[np.isin(ends[1][to_host] - count, idle)]] = False
+    elif 0 in kinds:
         leaves = np.flatnonzero(level == 1)
         each, most = tree.num_hosts // len(leaves), tree.num_hosts // 10
         idle = random.choice(leaves, random.integers(1, max(1, min(3, most // each)) + 1), False)
@@ -80,9 +88,9 @@ def hosts_below(fabric: Fabric, top: int) -> NDArray[np.intp]:
     return np.flatnonzero(of_host == of_host[0])
 
 
-def wrong(seed: int) -> str:
+def wrong(seed: int, *, pod: bool = False) -> str:
     """Return the tree of a seed if the levels of its largest part are wrong, or else nothing."""
-    name, fabric, truth = damaged(seed)
+    name, fabric, truth = damaged(seed, pod=pod)
     part = fabric.graph.components
     main = part == np.bincount(part, weights=hosts_of_rows(fabric)).argmax()
     try:
@@ -96,9 +104,15 @@ def test_damaged_trees_have_the_levels_of_the_whole_trees() -> None:
     assert [found for seed in range(60) if (found := wrong(seed))] == []
 
 
+def test_trees_of_which_a_whole_pod_is_off_have_the_levels_of_the_whole_trees() -> None:
+    seeds = [8, 50, 82, 90, *range(20)]  # in seed 50, the idle subtree is cut off
+    assert [found for seed in seeds if (found := wrong(seed, pod=True))] == []
+
+
 @pytest.mark.slow
 def test_a_thousand_damaged_trees_have_the_levels_of_the_whole_trees() -> None:
     assert [found for seed in range(60, 1000) if (found := wrong(seed))] == []
+    assert [found for seed in range(20, 400) if (found := wrong(seed, pod=True))] == []
 
 
 @pytest.mark.parametrize("spec", TREES)
@@ -141,6 +155,29 @@ def test_a_subtree_without_hosts_is_not_upside_down(spec: str) -> None:
     for top in range(2, int(level.max()) + 1):
         idle = [f"{fabric.host_names[host]}[1]" for host in hosts_below(fabric, top)]
         assert tree_levels(fabric.without(cables=idle)).tolist() == level.tolist()
+
+
+@pytest.mark.parametrize("leaves", [(6, 6), (6, 4), (5, 6, 5)])
+def test_trees_that_a_cable_joins_are_trees(leaves: tuple[int, ...]) -> None:
+    """Each tree has its levels, its missing cable is found, and the largest one has keys."""
+    builder = FabricBuilder("trees that a cable joins")
+    expected: list[int] = []
+    tops = []
+    for at, count in enumerate(leaves):
+        low = builder.switches([f"t{at}.leaf{leaf}" for leaf in range(count)])
+        tops.append(builder.switches([f"t{at}.spine{spine}" for spine in range(4)]))
+        kept = np.arange(4 * count) != (9 if at == 0 else -1)
+        builder.connect(low.repeat(4)[kept], np.tile(tops[-1], count)[kept])
+        builder.connect(low.repeat(4), builder.hosts([f"t{at}.h{h}" for h in range(4 * count)]))
+        expected += [1] * count + [2] * 4
+    for one, other in pairwise(tops):
+        builder.connect(one[:1], other[:1])
+    fabric = builder.fabric()
+    assert tree_levels(fabric).tolist() == expected
+    assert [fault.text for fault in faults(fabric)] == ["t0.leaf2 -- t0.spine1: 0 of 1"]
+    largest = int(np.argmax(leaves))
+    names = {fabric.host_names[host][:2] for host in key_network(fabric).hosts}
+    assert names == {f"t{largest}"}
 
 
 def test_roots_are_neither_idle_leaves_nor_stubs() -> None:

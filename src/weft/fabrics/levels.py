@@ -18,8 +18,9 @@ from weft.core.errors import NotApplicable
 from weft.fabrics.fabric import Fabric
 from weft.fabrics.graph import SwitchGraph
 
-#: A top switch reaches such a share of the hosts within fewer hops than any other switch does.
-SHARES = (0.9, 0.75, 0.6)
+#: A top switch reaches such a share of the hosts within fewer hops than any other switch does. The
+#: smaller shares are for several trees of similar size that a few cables join.
+SHARES = ((0.9, 0.75, 0.6), (0.45, 0.3, 0.2))
 #: A fabric is a tree if at most this share of the cables between switches does not connect
 #: neighbouring levels, and at most this share of the hosts is not on the lowest level.
 MAX_ODD_CABLES = 0.1
@@ -53,7 +54,8 @@ def tree_levels(fabric: Fabric) -> Ints:
 
     Notes
     -----
-    The levels of each connected component are found in four steps.
+    The levels of each connected component are found in four steps. If the result is no tree by
+    `MAX_ODD_CABLES` and `MAX_ODD_HOSTS`, steps 2 to 4 are repeated with smaller shares.
 
     1. If the hops to the nearest host make a regular tree, they are the levels less 1. A tree is
        regular if all cables connect neighbouring levels, and the switches of each level have
@@ -65,10 +67,11 @@ def tree_levels(fabric: Fabric) -> Ints:
        switch reaches the share q of the hosts (of those at `MAX_SOURCES` evenly chosen switches if
        more have hosts). The top consists of the switches that reach the share q within d hops;
        a switch that is k hops from the top has level d + 1 - k.
-    3. Of these levels, those with the fewest exceptions are taken, in a tie those of the smallest
-       range, then of the first share. An exception is a cable that does not connect neighbouring
-       levels, a host that is not at level 1, a switch without hosts whose neighbours are all one
-       level higher, or a switch below the highest level whose neighbours are all one level lower.
+    3. Of these levels, those with the fewest exceptions are taken, in a tie those with the fewest
+       levels, then of the first share. An exception is a level, a cable that does not connect
+       neighbouring levels, a host that is not at level 1, a switch without hosts whose neighbours
+       are all one level higher, or a switch below the highest level whose neighbours are all one
+       level lower.
     4. A switch with fewer hosts than usual (the median), whose neighbours are all one level
        higher, may be a top switch with missing cables. It is raised by two levels if its neighbours
        are more like those of a switch there than like those of a switch of its own level. Likeness
@@ -86,14 +89,17 @@ def tree_levels(fabric: Fabric) -> Ints:
     near = graph.hops_from(np.flatnonzero(hosts)) + 1
     if _is_regular(graph, hosts, near):
         return near
-    level = np.zeros(graph.num_rows, dtype=np.int64)
-    for label in np.unique(graph.components[hosts > 0]):
-        part = np.flatnonzero(graph.components == label)
-        level[part] = _below_top(graph, hosts, part)[part]
-    level = _raised(graph, hosts, level)
-    odd_cables = np.mean(_is_odd(graph, level)) if len(graph.edge_row) else 0.0
-    if odd_cables <= MAX_ODD_CABLES and hosts[level != 1].sum() <= MAX_ODD_HOSTS * hosts.sum():
-        return level
+    with_hosts = np.unique(graph.components[hosts > 0])
+    inside = np.isin(graph.components, with_hosts)[graph.edge_tail]
+    for shares in SHARES:
+        level = np.zeros(graph.num_rows, dtype=np.int64)
+        for label in with_hosts:
+            part = np.flatnonzero(graph.components == label)
+            level[part] = _below_top(graph, hosts, part, shares)[part]
+        level = _raised(graph, hosts, level)
+        odd_cables = np.mean(_is_odd(graph, level)[inside]) if inside.any() else 0.0
+        if odd_cables <= MAX_ODD_CABLES and hosts[level != 1].sum() <= MAX_ODD_HOSTS * hosts.sum():
+            return level
     tail, head = near[graph.edge_tail], near[graph.edge_row]
     within = np.flatnonzero((tail == head) & (tail > 0))
     if len(within):
@@ -137,7 +143,9 @@ def _is_regular(graph: SwitchGraph, hosts: Ints, level: Ints) -> bool:
     return idle.isdisjoint(used)
 
 
-def _below_top(graph: SwitchGraph, hosts: Ints, part: NDArray[np.intp]) -> Ints:
+def _below_top(
+    graph: SwitchGraph, hosts: Ints, part: NDArray[np.intp], shares: tuple[float, ...]
+) -> Ints:
     """Return the levels of the rows of a component, by the distance from its top."""
     sources = part[hosts[part] > 0]
     if len(sources) > MAX_SOURCES:
@@ -148,7 +156,7 @@ def _below_top(graph: SwitchGraph, hosts: Ints, part: NDArray[np.intp]) -> Ints:
     hops = np.take_along_axis(hops, order, axis=0)
     inside = graph.components[graph.edge_tail] == graph.components[part[0]]
     best, fewest = np.ones(graph.num_rows, dtype=np.int64), (-1, 0)
-    for share in SHARES if len(part) > 1 else ():
+    for share in shares if len(part) > 1 else ():
         enough = np.argmax(reached >= share * reached[-1] - 1e-9, axis=0)
         far = hops[enough, np.arange(len(part))].astype(np.int64)
         level = far.min() + 1 - graph.hops_from(part[far == far.min()])
@@ -157,7 +165,8 @@ def _below_top(graph: SwitchGraph, hosts: Ints, part: NDArray[np.intp]) -> Ints:
         exceptions += int(np.count_nonzero(_ends(graph, level, 1)[part] & (hosts[part] == 0)))
         tops = _ends(graph, level, -1)[part]
         exceptions += int(np.count_nonzero(tops & (level[part] < level[part].max())))
-        count = (exceptions, int(np.ptp(level[part])))
+        span = int(np.ptp(level[part]))
+        count = (exceptions + span, span)
         if fewest[0] < 0 or count < fewest:
             best, fewest = level, count
     return best

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.core.words import few
 from weft.fabrics import Fabric
+from weft.fabrics.levels import tree_levels
 from weft.kernels.routing.ftree import ftree_tables
 from weft.opensm.files.guids import listed_nodes
 from weft.routes import Routes, TableRoutes
@@ -203,10 +204,10 @@ def _advice(
         left[aside] = False
         if not left.any():
             continue
-        top = _farthest(fabric, left) if roots is None else roots
         others = is_io.copy()
         others[aside] = True
         try:
+            top = _tops(fabric) if roots is None else roots
             _route(fabric, top, left, others, settings)
         except NotApplicable:
             continue
@@ -225,18 +226,13 @@ def _listed(fabric: Fabric, nodes: list[int]) -> str:
     return ",".join(names) if len(names) <= MOST_LISTED else few(names)
 
 
-def _farthest(fabric: Fabric, is_compute: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return the rows of each component that are farthest from all rows with compute nodes."""
-    graph = fabric.graph
-    rows = graph.destination_row[: fabric.num_endpoints]
-    leaves = np.unique(rows[is_compute & (rows >= 0)]).astype(np.int32)
-    hops = graph.hops(leaves)
-    nearest = hops.min(axis=0)
-    label = fabric.graph.components
-    farthest = np.zeros(graph.num_rows, dtype=np.uint16)
-    np.maximum.at(farthest, label, nearest)
-    rows_of_top: NDArray[np.int32] = np.flatnonzero(nearest == farthest[label]).astype(np.int32)
-    return rows_of_top
+def _tops(fabric: Fabric) -> NDArray[np.int32]:
+    """Return the rows of the highest level of each component."""
+    level, label = tree_levels(fabric), fabric.graph.components
+    highest = np.ones(fabric.graph.num_rows, dtype=np.int64)
+    np.maximum.at(highest, label, level)
+    rows: NDArray[np.int32] = np.flatnonzero(level == highest[label]).astype(np.int32)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
