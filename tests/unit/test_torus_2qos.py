@@ -113,13 +113,20 @@ def test_a_torus_with_one_missing_cable_or_switch_is_found(spec: str, seed: int)
         check_steps(fabric, torus)
 
 
-@pytest.mark.parametrize("spec", ["torus:4x5", "torus:3x5", "torus:3x3", "torus:3x4", "torus:4x6"])
-def test_a_torus_with_short_rings_and_two_missing_cables_is_found(spec: str) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    ["torus:4x5", "torus:3x5", "torus:3x3", "torus:3x4", "torus:4x6", "mesh:3x5", "mesh:5x5"],
+)
+def test_a_torus_with_short_rings_or_a_small_mesh_and_two_missing_cables_is_found(
+    spec: str,
+) -> None:
     whole = load(spec)
     cables = np.flatnonzero(whole.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
     for seed in range(40):
         missing = np.random.default_rng(seed).choice(cables, 2, replace=False)
         fabric = whole.without(cables=missing.tolist()).shuffled(seed)
+        if fabric.graph.components.any():  # a corner of a mesh is cut off
+            continue
         torus = one(fabric)
         assert torus.folded().text() == one(whole).folded().text()
         assert torus.missing == 0

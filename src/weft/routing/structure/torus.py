@@ -9,8 +9,8 @@ remove squares, so that a step can split into several classes, but a class never
 two steps. A ring of four is itself a square and is recognised as two dimensions of two switches,
 which is the same fabric; such pairs of dimensions can then be folded into rings of four.
 
-On rings of three or four, two missing cables can leave too few squares. Then each way to replace
-the cables that switches lack is tried, if these are few.
+On rings of three or four, and in small meshes, two missing cables can leave too few squares. Then
+each way to replace the cables that switches lack is tried, if these are few.
 
 Sources: the product relation of Feder 1992 and Imrich and Klavžar 2000. OpenSM's torus-2QoS also
 finds switches by squares, but starts from a given seed.
@@ -18,6 +18,7 @@ finds switches by squares, but starts from a given seed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
@@ -299,6 +300,8 @@ def _independent(
 
 #: Largest number of missing cables of which each replacement is tried.
 MOST_REPLACED = 3
+#: Largest mesh of which each replacement of two missing cables is tried.
+MOST_IN_MESH = 25
 #: Maximum number of dimensions; a dimension of two switches counts half, since two such dimensions
 #: are a ring of four.
 MAX_DIMENSIONS = 6
@@ -439,17 +442,10 @@ def _find(fabric: Fabric, rows: NDArray[np.int32]) -> Torus:
 
 
 def _repaired(links: Links) -> Iterator[Torus]:
-    """Yield complete tori that differ by a few cables between switches with too few neighbours."""
-    degree = np.diff(links.offset)
-    lacks = degree.max() - degree
-    if not 0 < lacks.sum() <= 2 * MOST_REPLACED:
-        return
-    guid = links.fabric.node_guid[links.fabric.graph.row_node[links.rows]]
-    ends = np.repeat(np.argsort(guid), lacks[np.argsort(guid)]).tolist()
+    """Yield complete tori and meshes that differ by a few cables."""
     cabled = set(zip(links.low.tolist(), links.high.tolist(), strict=True))
-    for pairs in _pairings(ends):
-        added = {(min(pair), max(pair)) for pair in pairs}
-        if len(added) < len(pairs) or added & cabled or any(a == b for a, b in added):
+    for added in itertools.chain(_replaced_in_tori(links), _replaced_in_meshes(links)):
+        if added & cabled or any(a == b for a, b in added):
             continue
         low, high = np.array(sorted(cabled | added), dtype=np.int64).T
         try:
@@ -458,6 +454,59 @@ def _repaired(links: Links) -> Iterator[Torus]:
             continue
         if not torus.missing and len(low) == _num_steps(torus):
             yield torus
+
+
+def _replaced_in_tori(links: Links) -> Iterator[set[tuple[int, int]]]:
+    """Yield sets of a few cables with which all switches have equally many neighbours."""
+    degree = np.diff(links.offset)
+    lacks = degree.max() - degree
+    if not 0 < lacks.sum() <= 2 * MOST_REPLACED:
+        return
+    guid = links.fabric.node_guid[links.fabric.graph.row_node[links.rows]]
+    ends = np.repeat(np.argsort(guid), lacks[np.argsort(guid)]).tolist()
+    for pairs in _pairings(ends):
+        added = {(min(pair), max(pair)) for pair in pairs}
+        if len(added) == len(pairs):
+            yield added
+
+
+def _replaced_in_meshes(links: Links) -> Iterator[set[tuple[int, int]]]:
+    """Yield pairs of fourth sides of squares that give the numbers of neighbours of a mesh."""
+    degree, size = np.diff(links.offset), len(links.rows)
+    meshes = [each for each in _mesh_degrees(size) if each.sum() == degree.sum() + 4]
+    if not meshes or size > MOST_IN_MESH:
+        return
+    wanted = {tuple(np.bincount(each).tolist()) for each in meshes}
+    near = np.zeros((size, size), dtype=np.int64)
+    near[links.low, links.high] = near[links.high, links.low] = 1
+    seen = set()
+    for first in _fourth_sides(near):
+        with_first = near.copy()
+        with_first[first] = with_first[first[::-1]] = 1
+        for second in _fourth_sides(with_first):
+            after = degree + np.bincount([*first, *second], minlength=size)
+            added = frozenset((first, second))
+            if tuple(np.bincount(after).tolist()) in wanted and added not in seen:
+                seen.add(added)
+                yield set(added)
+
+
+def _fourth_sides(near: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the ends of paths of three hops that are not neighbours."""
+    low, high = np.nonzero(np.triu((near @ near @ near > 0) & (near == 0), 1))
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def _mesh_degrees(size: int, least: int = 2) -> Iterator[NDArray[np.int64]]:
+    """Yield the number of neighbours of each switch, for each mesh of this number of switches."""
+    for radix in range(least, size + 1):
+        line = np.full(radix, 2)
+        line[[0, -1]] = 1
+        if size == radix:
+            yield line
+        elif size % radix == 0:
+            for others in _mesh_degrees(size // radix, radix):
+                yield np.add.outer(line, others).reshape(-1)
 
 
 def _pairings(ends: list[int]) -> Iterator[list[tuple[int, int]]]:
