@@ -151,6 +151,18 @@ def test_wrong_hosts_are_refused(judged, fault) -> None:
         judged.of(cluster())
 
 
+def test_other_hosts_cannot_be_named_in_jobs_and_flows(tmp_path, capsys) -> None:
+    path, flows = str(tmp_path / "cluster.ibnetdiscover"), tmp_path / "flows.txt"
+    write_fabric(cluster(), path, "ibnetdiscover")
+    flows.write_text("n0 adm1\n")
+    for words in (
+        ["keys", path, "--flows", str(flows), "--without", "adm[0-2]"],
+        ["simulate", path, "--workload", "shift", "--hosts", "n0,adm1", "--without", "adm1"],
+    ):
+        assert main(words) == 2
+        assert "adm1 is not among the hosts that are judged" in capsys.readouterr().err
+
+
 def test_hosts_that_forward_are_all_judged() -> None:
     with pytest.raises(InputError, match="forward packets"):
         Judged(hosts="h0.0").of(build("bcube:n=2,k=1"))

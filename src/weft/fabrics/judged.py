@@ -84,7 +84,7 @@ def host_named(fabric: Fabric, name: str) -> int:
     kind = fabric.node_kind[node]
     if kind != NodeKind.HOST:
         if fabric.host_of_whole[node] >= 0:
-            raise InputError(f"host {name} is not among those that are judged")
+            raise InputError(f"{name} is not among the hosts that are judged")
         what = "a switch" if kind == NodeKind.SWITCH else "an adapter that runs no ranks"
         raise InputError(f"{name} is {what}, not a host")
     return node - fabric.num_switches

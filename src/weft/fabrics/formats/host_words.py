@@ -19,10 +19,11 @@ def host_number(fabric: Fabric, text: str) -> int:
     Raises
     ------
     InputError
-        If there is no such node, or it is not a host.
+        If there is no such node, or it is not a host that is judged.
     """
     node = fabric.find_node(text)
     host = node - fabric.num_switches
     if not 0 <= host < fabric.num_hosts:
-        raise InputError(f"{fabric.node_names[node]} is not a host")
+        which = "among the hosts that are judged" if fabric.host_of_whole[node] >= 0 else "a host"
+        raise InputError(f"{fabric.node_names[node]} is not {which}")
     return host
