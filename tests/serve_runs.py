@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.processes import wait_for
+from tests.processes import PATIENCE_S, wait_for
 from weft.client import Client
 from weft.core.errors import WeftError
 
@@ -34,7 +34,7 @@ class Served:
 
     def client(self, token: str | None = None) -> Client:
         """Return a client; by default the administrator's."""
-        return Client(self.url, token or self.admin_token)
+        return Client(self.url, token or self.admin_token, timeout_s=PATIENCE_S)
 
     def wait_ready(self, application: str) -> None:
         """Wait until no key of an application is being made."""
@@ -81,6 +81,7 @@ def serving(
     log = folder / "serve.log"
     command = [sys.executable, "-m", "weft", "serve", fabric, "--port", str(port)]
     command += ["--store", str(folder / "store.sqlite"), *options, *["--tokens"] * tokens]
+    command += ["--opensm-timeout", str(PATIENCE_S)]
     command += [] if tls is None else ["--tls-cert", str(tls[0]), "--tls-key", str(tls[1])]
     with log.open("w") as stream:
         process = subprocess.Popen(

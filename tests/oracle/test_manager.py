@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.oracle.tools import require_tools
+from tests.processes import PATIENCE_S
 
 import weft
 from weft.core.errors import InputError, NotApplicable, WeftError
@@ -160,7 +161,10 @@ def test_an_opensm_that_may_not_fall_back(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("lines", "more"), [(1, 0), (20, 40), (63, 0)])
-def test_dumps_are_read_once_opensm_has_written_them(subnet: Subnet, lines: int, more: int) -> None:
+def test_dumps_are_read_once_opensm_has_written_them(
+    subnet: Subnet, monkeypatch: pytest.MonkeyPatch, lines: int, more: int
+) -> None:
+    monkeypatch.setattr("weft.opensm.live.manager._WRITING_S", PATIENCE_S)
     path = subnet.folder / "opensm-subnet.lst"
     subnet.manager.sweep_again()
     whole = path.read_text().splitlines(keepends=True)
@@ -331,6 +335,7 @@ def test_a_sweep_that_was_under_way_is_not_taken_for_the_one_that_was_asked_for(
 
     with monkeypatch.context() as patch:
         patch.setattr(manager, "_hang_up", late)
+        patch.setattr("weft.opensm.live.manager._FURTHER_S", PATIENCE_S)
         assert manager.load(FABRIC, OTHER).sweep_s > 0.3
     check_held(subnet, OTHER)
 

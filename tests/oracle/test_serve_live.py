@@ -27,7 +27,7 @@ from weft.opensm.live.subnet import Subnet, live
 from weft.routing_keys.tables import installed_tables
 from weft.service import installer
 from weft.service.makers import base_routes
-from weft.service.models import GrantSummary
+from weft.service.models import Change, GrantSummary
 
 pytestmark = pytest.mark.oracle
 
@@ -54,6 +54,12 @@ def all_ready(client: Client, names: list[str]) -> bool:
     keys = [key for name in names for key in client.application(name).keys]
     assert not [key.reason for key in keys if key.state == "failed"]
     return all(key.state == "ready" for key in keys)
+
+
+def changes_after(client: Client, name: str, version: int) -> list[Change]:
+    """Wait for changes of an application, and return them."""
+    wait_for(lambda: client.changes(name, version).changes)
+    return client.changes(name, version).changes
 
 
 def check_paths(subnet: Subnet, client: Client, application: str, phase: str, most: int) -> int:
@@ -121,7 +127,7 @@ def test_six_applications_keep_their_keys_while_a_cable_is_pulled(tmp_path: Path
             start = time.monotonic()
             subnet.unlink(port)
             swept_s = time.monotonic() - start
-            told = client.changes("app0", version, wait_s=60).changes
+            told = changes_after(client, "app0", version)
             assert (phases[0], "withdrawn") in {(each.phase, each.kind) for each in told}
             assert "cables without connection" in told[0].reason
             wait(lambda: all_ready(client, names))
@@ -221,7 +227,7 @@ def test_cables_of_a_simulated_subnet_are_unplugged_as_the_documentation_says(
         served.wait_ready("cfd")
         version = client.changes("cfd").version
         assert typed(unlink) == {"unplugged": ["s1-0[5]"]}
-        (change,) = client.changes("cfd", version, wait_s=60).changes
+        change, *_ = changes_after(client, "cfd", version)
         assert (change.kind, change.phase) == ("withdrawn", "halo")
         assert client.state().subnet.missing_cables == ["s1-0[5] -- s2-0[1]"]
         served.wait_ready("cfd")
@@ -246,7 +252,7 @@ def test_tables_that_somebody_else_loads_are_noticed() -> None:
     )
     with live(fabric, routes=ours) as subnet:
         conf, pid = subnet.folder / "opensm.conf", str(subnet.manager.process.pid)
-        place = installer.Attachment(conf, pid, subnet.folder, None, 60)
+        place = installer.Attachment(conf, pid, subnet.folder, None, PATIENCE_S)
         installer._attach(fabric, place, ("dmodk",))
         assert installer._look() == installer.Seen((), restarted=False)
         installer._install([], ())

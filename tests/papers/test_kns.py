@@ -18,6 +18,7 @@ import pytest
 from polars.testing import assert_frame_equal
 from tests.oracle.test_opensm_lanes import lanes_of
 from tests.oracle.tools import opensm_tables, require_tools
+from tests.processes import PATIENCE_S
 
 import weft
 from weft.core.errors import InputError
@@ -815,7 +816,7 @@ def test_the_command_reports_the_state_after_a_signal(
     words += ["--processes", "2"]
     child = subprocess.run(
         [sys.executable, "-c", SIGNALLED, str(int(number)), *words],
-        check=False, capture_output=True, text=True, start_new_session=True, timeout=120,
+        check=False, capture_output=True, text=True, start_new_session=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert child.returncode == status, child.stderr
     printed = re.search(rf"weft: {word}: (\d+) of (\d+) runs; the study is partial\n", child.stderr)

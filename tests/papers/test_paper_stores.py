@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.processes import PATIENCE_S
 
 from weft.cli import main
 from weft.core.errors import InputError
@@ -132,7 +133,7 @@ def test_a_killed_study_continues(tmp_path: Path, capsys: pytest.CaptureFixture[
     program = tmp_path / "program.py"
     program.write_text(KILLED)
     child = subprocess.run(
-        [sys.executable, program, *stored], check=False, capture_output=True, timeout=300
+        [sys.executable, program, *stored], check=False, capture_output=True, timeout=PATIENCE_S
     )
     assert child.returncode == -signal.SIGKILL, child.stderr
     assert main(words) == 0

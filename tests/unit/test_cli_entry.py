@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import PATIENCE_S
 
 from weft.cli import main
 from weft.cli.app import COMMANDS, program
@@ -105,7 +106,7 @@ def test_help_of_a_command_agrees_with_the_list_of_commands(name: str, capsys) -
 def apart(*words: str, **environment: str) -> tuple[int, str, str]:
     """Return status and output of weft in a separate process; options of Python come first."""
     result = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, check=False, timeout=100,
+        [sys.executable, *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         env={**os.environ, **environment},
     )  # fmt: skip
     return result.returncode, result.stdout, result.stderr

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.oracle.tools import require_tools
-from tests.processes import wait_for
+from tests.processes import PATIENCE_S, wait_for
 from tests.serve_runs import Served, free_port, serving
 
 import weft.client
@@ -139,14 +139,14 @@ def test_an_application_from_placement_to_removal(driver: Driver, served: Served
     placed = driver.place("job", hosts=("h0", "h1", "h2", "h3"), phases=phases)
     assert isinstance(placed, models.Placed)
     assert placed.hosts == ["h0", "h1", "h2", "h3"]
-    grant = driver.request("job", "a", lease_s=50, wait_s=60, paths=True)
+    grant = driver.request("job", "a", lease_s=50, wait_s=PATIENCE_S, paths=True)
     assert [(p.source, p.destination) for p in grant.paths] == phases["a"]
     assert grant.lease_s == 50
     key = driver.key("job", "a")
     assert key.granted
     assert key.alternatives_paths[grant.alternative].paths == grant.paths
     assert [each.phase for each in driver.renew("job").grants] == ["a"]
-    assert [each.kind for each in driver.changes("job", wait_s=60).changes] == ["ready"] * 2
+    assert [each.kind for each in driver.changes("job", wait_s=PATIENCE_S).changes] == ["ready"] * 2
     assert [each.phase for each in driver.state().grants] == ["a"]
     assert driver.done("job", "a").phase == "a"
     assert not driver.application("job").keys[0].granted
@@ -167,7 +167,7 @@ def test_environment_and_tokens(
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with Client() as client:
-        assert client.request(None, "a", wait_s=60).application == "job"
+        assert client.request(None, "a", wait_s=PATIENCE_S).application == "job"
         client.done(None, "a")
         with pytest.raises(ServiceError, match="does not give the right") as caught:
             client.state()
@@ -194,7 +194,7 @@ def test_a_phase_holds_its_key_beyond_the_lease_and_returns_it(driver: Driver) -
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert driver.in_phase(body, "job", "a", lease_s=5, wait_s=60, paths=True) >= 0
+        assert driver.in_phase(body, "job", "a", lease_s=5, wait_s=PATIENCE_S, paths=True) >= 0
     assert held_at == [True]
     assert not driver.application("job").keys[0].granted
 
@@ -218,7 +218,7 @@ def test_a_phase_that_loses_its_key_warns(driver: Driver, served: Served) -> Non
         return str(held.lost)
 
     with pytest.warns(RoutesWarning, match="job no longer held the key of phase a at its end"):
-        lost = driver.in_phase(body, "job", "a", lease_s=3, wait_s=60)
+        lost = driver.in_phase(body, "job", "a", lease_s=3, wait_s=PATIENCE_S)
     assert lost == "the service has withdrawn it, or its lease has ended"
     assert driver.application("job").keys[0].granted  # to the other one
     driver.done("job", "a")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import PATIENCE_S
 
 from weft.cli import compile_helpers as helpers
 
@@ -49,7 +50,7 @@ def test_a_helper_ends_when_the_process_that_started_it_is_gone(tmp_path: Path) 
         helper.wait(2)
     assert helper.stdin is not None
     helper.stdin.close()
-    assert helper.wait(60) == 0
+    assert helper.wait(PATIENCE_S) == 0
 
 
 def test_a_helper_with_nothing_left_to_compile_exits_with_status_0() -> None:
@@ -57,4 +58,4 @@ def test_a_helper_with_nothing_left_to_compile_exits_with_status_0() -> None:
     code = "from weft.cli import warmup; warmup.PARTS['all'] = lambda: iter(()); "
     code += "warmup.help_compile('all', 0, 1)"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as helper:
-        assert helper.wait(60) == 0
+        assert helper.wait(PATIENCE_S) == 0

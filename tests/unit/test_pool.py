@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import PATIENCE_S
 
 from weft.core.errors import InputError
 from weft.core.pool import TRIES, Ended, Workers, cores, held_signals, run_all
@@ -304,7 +305,7 @@ def test_a_signal_to_all_processes_ends_the_run(
 ) -> None:
     child = subprocess.run(
         [sys.executable, "-c", SIGNALLED, str(int(number)), str(processes)],
-        check=False, capture_output=True, text=True, start_new_session=True, timeout=60,
+        check=False, capture_output=True, text=True, start_new_session=True, timeout=PATIENCE_S,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert child.stdout == f"[-1, None, None] False {ending}\n"

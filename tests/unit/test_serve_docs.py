@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from tests.oracle.tools import require_tools
+from tests.processes import PATIENCE_S
 from tests.serve_runs import serving
 
 from weft.service import errors
@@ -31,7 +32,8 @@ def test_the_walk_with_curl_runs_and_answers_as_it_says(tmp_path: Path) -> None:
         script = "set -e\n" + "\n".join(f"{step}\necho" for step in steps)
         run = subprocess.run(
             ["sh", "-c", script.replace("curl ", "curl --fail-with-body -w '\\n' ")],
-            env=service.environment, capture_output=True, text=True, timeout=120, check=False,
+            env=service.environment, capture_output=True, text=True, timeout=PATIENCE_S,
+            check=False,
         )  # fmt: skip
         assert run.returncode == 0, run.stdout + run.stderr
         with service.client() as client:

@@ -201,7 +201,7 @@ def test_nothing_is_shown_before_it_is_on_the_disk(
 
     def slow(*arguments: Any) -> None:
         loop.call_soon_threadsafe(reached.set)
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE_S)
         if fails:
             raise StoreFailed("the disk is full")
         record(*arguments)

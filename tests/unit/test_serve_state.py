@@ -8,6 +8,8 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from tests.processes import PATIENCE_S
+
 from weft.service.page import StateReader
 from weft.service.service import Subnet
 
@@ -80,8 +82,8 @@ def test_the_wait_ends_with_its_time_or_the_client() -> None:
         # Nothing has changed: nothing is built again.
         assert await made.wait(3, 0.1) == "3 1"
         start = time.monotonic()
-        await made.wait(3, 60, leaves=True)
-        assert time.monotonic() - start < 60
+        await made.wait(3, PATIENCE_S, leaves=True)
+        assert time.monotonic() - start < PATIENCE_S
 
     asyncio.run(run())
 

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 from numba.core import serialize
+from tests.processes import PATIENCE_S
 from tests.simulate_runs import RING, TOLD, TREE, run
 
 from weft.cli import simulate as command
@@ -217,7 +218,7 @@ def test_a_signal_ends_a_long_run_and_leaves_no_files(tmp_path, number, status, 
     while "of simulated time" not in (line := child.stderr.readline()):
         assert line, "it ended before it ran"
     child.send_signal(number)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=PATIENCE_S)
     assert (child.returncode, out) == (status, "")
     assert f"weft: {word}: " in err
     assert not folder.exists()

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from tests.processes import PATIENCE_S
 from tests.simulate_runs import TOLD, TREE, experiment, run
 
 import weft
@@ -417,7 +418,7 @@ def test_ctrl_c_ends_a_long_run_with_part_of_a_result(tmp_path) -> None:
         while "of simulated time" not in progress and (line := child.stderr.readline()):
             progress += line
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=PATIENCE_S)
     assert "of simulated time" in progress
     assert child.returncode == 130
     assert "weft: interrupted: at " in err

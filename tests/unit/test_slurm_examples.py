@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.oracle.tools import require_tools
+from tests.processes import PATIENCE_S
 from tests.serve_runs import Served, free_port, serving
 
 from weft.client import Client, ServiceError
@@ -42,7 +43,8 @@ class Cluster:
         }  # fmt: skip
         return subprocess.run(
             ["/bin/sh", str(SCRIPTS / script), *arguments],
-            env=environment | variables, capture_output=True, text=True, timeout=120, check=False,
+            env=environment | variables, capture_output=True, text=True, timeout=PATIENCE_S,
+            check=False,
         )  # fmt: skip
 
     def prolog(self, **variables: str) -> subprocess.CompletedProcess[str]:
