@@ -26,6 +26,20 @@ def test_the_answer_precedes_the_table(capsys, monkeypatch):
     assert cells[-1] == "static: dmodk"
 
 
+def test_a_narrow_terminal_has_fewer_columns_and_whole_routes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "125")
+    words = ["--family", "torus", "--workload", "barrier"]
+    assert main(["topologies", *FEW, *words]) == 0
+    out = capsys.readouterr().out
+    assert "static: torus-2QoS │" in out
+    (head,) = (line for line in out.splitlines() if line.startswith("┃ machine"))
+    names = [cell.strip() for cell in head.split("┃")[1:-1]]
+    assert names == [
+        "machine", "switches", "cables", "bisection", "uniform", "allreduce", "alone", "barrier",
+        "alone", "routes",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("routing", ["static", "adaptive"])
 def test_all_machines_have_the_class_of_routing(routing, capsys):
     words = ["--hosts", "40", "--radix", "16", "--workload", "shift", "--processes", "1"]

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -94,6 +94,11 @@ def console() -> Console:
     columns = os.environ.get("COLUMNS", "")
     known = terminal or (columns.isdecimal() and int(columns) > 0)
     return Console(width=None if known else 140, highlight=False)
+
+
+def table_width(columns: Iterable[int]) -> int:
+    """Return the width of a table: each column has a space on both sides and a vertical rule."""
+    return 1 + sum(column + 3 for column in columns)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +29,7 @@ from weft.cli.common import (
     announced_compile,
     check_files,
     console,
+    table_width,
 )
 from weft.cli.machine_output import emit
 from weft.cli.options import split_names
@@ -203,9 +204,9 @@ def _engines(result: Comparison, width: int) -> Table:
         rows.append(cells)
     needs = {name: max(map(len, (name, *(cells[name] for cells in rows)))) for name in COLUMNS}
     for name in DISPENSABLE:
-        if _table_width(needs.values()) > width:
+        if table_width(needs.values()) > width:
             del needs[name]
-    fits = _table_width(needs.values()) <= width
+    fits = table_width(needs.values()) <= width
     table = Table(title="Routing engines, highest ebb first", title_justify="left")
     for name in needs:
         left = name == "engine"
@@ -218,11 +219,6 @@ def _engines(result: Comparison, width: int) -> Table:
     for cells, valid in zip(rows, result.table["valid"], strict=True):
         table.add_row(*(escape(cells[name]) for name in needs), style="" if valid else "red")
     return table
-
-
-def _table_width(columns: Iterable[int]) -> int:
-    """Return the width of a table: each column has a space on both sides and a vertical rule."""
-    return 1 + sum(column + 3 for column in columns)
 
 
 def _patterns(result: Comparison, width: int) -> Table:
@@ -239,7 +235,7 @@ def _patterns(result: Comparison, width: int) -> Table:
         max(len(word) for name in names for word in (*texts[name, spec].split(), spec[:3]))
         for spec in patterns
     ]
-    fits = _table_width((max(map(len, (*names, "engine"))), *least)) <= width
+    fits = table_width((max(map(len, (*names, "engine"))), *least)) <= width
     table.add_column("engine", overflow="fold", no_wrap=fits)
     for spec in patterns:
         table.add_column(escape(spec), justify="right", overflow="fold")

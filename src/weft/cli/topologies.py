@@ -16,7 +16,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.cli.common import Whole, announced_compile, check_files, check_folder, console
+from weft.cli.common import (
+    Whole,
+    announced_compile,
+    check_files,
+    check_folder,
+    console,
+    table_width,
+)
 from weft.cli.machine_output import emit
 from weft.cli.report import PAGES
 from weft.cli.study_progress import Display
@@ -55,6 +62,9 @@ from weft.workload.placement.placement_registry import placement as placement_re
 
 #: Exit status when no run has a result.
 NO_RESULT = 1
+
+#: Columns that are left out, in this order, if the terminal is too narrow.
+DISPENSABLE = ("ports", "optical", "hops", "diameter")
 
 #: Columns of the table of runs.
 RUN_COLUMNS: Mapping[str, Column] = {
@@ -369,10 +379,8 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
     workloads = list(dict.fromkeys(row["workload"] for row in done if row["workload"]))
     searched = any(row["saturation"] is not None for row in done)
     powered = any(row["power_w"] is not None for row in done)
-    table = Table()
-    table.add_column("machine", no_wrap=True)
     broken = any(row["faults"] is not None for row in done)
-    heads = ["switches", "ports", "cables", "optical"]
+    heads = ["machine", "switches", "ports", "cables", "optical"]
     heads += ["missing"] if broken else []
     heads += [f"cost {currency}"] if currency else []
     heads += ["power W"] if powered else []
@@ -380,9 +388,7 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
     heads += ["saturation"] if searched else []
     for name in workloads:
         heads += [name.partition(":")[0], "alone"]
-    for head in heads:
-        table.add_column(head, justify="right")
-    table.add_column("routes", overflow="fold")
+    rows = []
     for name in dict.fromkeys(row["machine"] for row in done):
         here = [row for row in done if row["machine"] == name]
         row = here[0]
@@ -390,7 +396,8 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
             each["workload"]: (each["makespan_ns"], each["contention_free_ns"]) for each in here
         }
         load = next((each["saturation"] for each in here if each["saturation"] is not None), None)
-        cells = [*(_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables"))]
+        cells = [name]
+        cells += [_number(row[key]) for key in ("switches", "ports", "cables", "optical_cables")]
         cells += [str(row["faults"]).partition(" cables")[0]] if broken else []
         cells += [_number(row["cost"])] if currency else []
         cells += [_number(row["power_w"])] if powered else []
@@ -399,7 +406,17 @@ def _table(done: Sequence[Mapping[str, Any]], out: Console, currency: str) -> No
         cells += [_number(load, 2)] if searched else []
         for each in workloads:
             cells += [_time(value) for value in times.get(each, (None, None))]
-        table.add_row(escape(name), *cells, escape(routes_text(row)))
+        rows.append([*cells, routes_text(row)])
+    columns = [(head, list(each)) for head, *each in zip([*heads, "routes"], *rows, strict=True)]
+    for head in DISPENSABLE:
+        if table_width(max(map(len, (name, *cells))) for name, cells in columns) > out.width:
+            columns = [each for each in columns if each[0] != head]
+    table = Table()
+    for head, _ in columns:
+        is_text = head in ("machine", "routes")
+        table.add_column(head, justify="left" if is_text else "right", overflow="fold")
+    for line in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*map(escape, line))
     out.print(table)
     out.print(
         "bisection: smallest cut found, uniform: largest uniform load without a full link; both "
