@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -77,6 +78,10 @@ def cluster(served: Served, tmp_path: Path) -> Iterator[Cluster]:
     scontrol = tmp_path / "bin" / "scontrol"
     scontrol.write_text(SCONTROL)
     scontrol.chmod(0o755)
+    # The last limit counts: the scripts' own is for a cluster, not for a slow machine with tests.
+    curl = tmp_path / "bin" / "curl"
+    curl.write_text(f'#!/bin/sh\nexec {shutil.which("curl")} "$@" --max-time {PATIENCE_S}\n')
+    curl.chmod(0o755)
     (tmp_path / "admin").write_text(f"{served.admin_token}\n")
     settings(found)
     yield found
