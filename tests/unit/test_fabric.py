@@ -129,6 +129,8 @@ def test_a_share_of_random_faults_is_rounded_and_at_least_one(share: str, remove
     assert fabric.with_faults(switches="12.5%").num_switches == 7
     left = Faults(cables=("s1-0[5]", "s1-0[6]", "s1-0[7]", "s1-0[8]"), random_cables="50%")
     assert left.of(fabric).num_cables == fabric.num_cables - 4 - 6
+    # Of no cables, a share is none.
+    assert build("xgft:1;4;1").with_faults(cables=share).num_cables == 4
 
 
 @pytest.mark.parametrize("text", ["0%", "200%", "x%", "2 %", " 2%", "1e1%", "%", "-1%", "2.5"])

@@ -188,11 +188,11 @@ def parse_count(value: object) -> int | str:
 def number_of(count: int | str, there: int) -> int:
     """Return how many of `there` things a count of `parse_count` is.
 
-    A share is rounded to the nearest number, and halves up; it is at least one.
+    A share is rounded to the nearest number, and halves up; it is at least one if there are any.
     """
     if isinstance(count, int):
         return count
-    return max(1, int(Decimal(count[:-1]) * there / 100 + Decimal("0.5")))
+    return max(min(1, there), int(Decimal(count[:-1]) * there / 100 + Decimal("0.5")))
 
 
 def _is_negative(text: str) -> bool:
