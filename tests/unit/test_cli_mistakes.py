@@ -48,15 +48,25 @@ def command(*words: str) -> App:
     return app
 
 
+#: Type of an option -> what is expected of it.
+EXPECTED = {
+    "number": "a number",
+    "whole number": "a whole number",
+    "number or share": "a whole number, or a share such as 2%",
+}
+
+
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...]) -> None:
     """Values are checked before any work: the named fabric does not exist."""
     arguments = [each for each in command(*words).assemble_argument_collection() if each.parse]
     numbers = {
-        argument.name: kinds
+        argument.name: "whole number" if int in kinds else "number"
         for argument in arguments
         if {int, float} & (kinds := {argument.hint, *get_args(argument.hint)})
     }
+    if words[0] == "topologies":
+        numbers["--random-cables"] = "number or share"
     names = {name for argument in arguments for name in argument.names}
     tables = {
         "simulate": RunOptions, "sweep": SweepOptions, "cost": LayoutOptions,
@@ -64,8 +74,8 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
     }  # fmt: skip
     settings = tables.get(words[0])
     for item in (*FabricOptions.items.values(), *(settings.items.values() if settings else ())):
-        if item.flag in names and type_of(item) in ("number", "whole number"):
-            numbers[item.flag] = {int if type_of(item) == "whole number" else float}
+        if item.flag in names and type_of(item) in EXPECTED:
+            numbers[item.flag] = type_of(item)
     needed = ("--engine", "x", "--out", "x") if words[-1] == "export" else ()
     if words[0] in ("simulate", "keys"):
         needed = ("--workload", "barrier")
@@ -74,12 +84,11 @@ def test_every_numeric_option_refuses_other_text(capsys, words: tuple[str, ...])
     if words[0] == "place-io":
         needed = ("--io-nodes", "2")
     fabric = () if words[0] == "topologies" else ("nothing",)
-    for name, kinds in numbers.items():
-        kind = "a whole number" if int in kinds else "a number"
-        for value in ("abc", "", *(("1.5", "1e3", "-0.5") if int in kinds else ())):
+    for name, kind in numbers.items():
+        for value in ("abc", "", *(("1.5", "1e3", "-0.5") if kind != "number" else ())):
             hosts = ("--hosts", "8") if words[0] == "topologies" and name != "--hosts" else ()
             message = failure(capsys, *words, *fabric, *needed, *hosts, name, value)
-            assert message == f"{name}: {value!r} does not fit: expected {kind}"
+            assert message == f"{name}: {value!r} does not fit: expected {EXPECTED[kind]}"
     if words[0] in {"simulate", "cost", "compare", "place-io"}:
         assert len(numbers) >= 4
 

@@ -183,7 +183,7 @@ def topologies_command(
     if engine is not None and routing is not None:
         raise InputError(f"--routing {routing}, --engine {engine}: {ONE_OF}")
     eager_bytes = None if eager is None else convert(eager, Bytes, "--eager")
-    missing = convert(random_cables or 0, Count, "--random-cables")
+    missing = 0 if random_cables is None else convert(random_cables, Count, "--random-cables")
     if fault_seed and not missing:
         raise InputError("--fault-seed requires --random-cables")
     currency = "" if prices is None else Prices.read(prices).currency
