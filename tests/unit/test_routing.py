@@ -204,10 +204,18 @@ def test_weights_of_opensms_sssp_have_32_bits() -> None:
     hosts = line.num_endpoints << 7
     assert np.count_nonzero(routes.table[:hosts] == 255) == 6 * 47 << 7
     assert validate(line, route(line, "sssp", lmc=7)).ok
+    wide = build("leaf-spine:leaves=4,spines=2,hosts=75")
+    minhop = route(wide, "minhop:balance=opensm", lmc=7)
+    assert isinstance(minhop, TableRoutes)
     for engine in ("sssp", "dfsssp"):
-        wide = build("leaf-spine:leaves=4,spines=2,hosts=75")
-        with pytest.raises(NotApplicable, match="do not fit into 32 bits; OpenSM falls back to"):
-            route(wide, f"{engine}:balance=opensm", lmc=7)
+        routes = route(wide, f"{engine}:balance=opensm", lmc=7)
+        assert isinstance(routes, TableRoutes)
+        assert (routes.engine, routes.lmc, routes.sl.any()) == ("minhop", 7, False)
+        assert routes.refusals[0][0] == engine
+        assert routes.refusals[0][1].endswith(
+            "do not fit into 32 bits; OpenSM falls back to minhop"
+        )
+        assert np.array_equal(routes.table, minhop.table)
 
 
 def named_roots(fabric: Fabric) -> tuple[list[str], str]:
