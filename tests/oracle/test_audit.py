@@ -184,7 +184,7 @@ def test_faults_in_edited_tables_are_reported(dumped: Path, tmp_path: Path) -> N
     without = edited(dumped, tmp_path / "a", lfts, r"^Unicast lids.*?lids dumped\n", "")
     actual = audit([without])
     assert kinds(actual) == ["unrouted", "no table"]
-    assert "no table of 1 of 48 switches: r0.0" in actual.findings[1].text
+    assert "1 of 48 switches without a table: r0.0" in actual.findings[1].text
     # The example of a pair without a path never has a host without a cable.
     cut = audit([without], load(KNS).without(cables=["h0.1[1]"]))
     assert " have no path, for example " in cut.findings[0].text

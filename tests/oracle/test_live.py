@@ -492,7 +492,7 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     monkeypatch.setattr("weft.opensm.live.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
-    assert "no LID at 16 of 22 ports: dgx0 mlx5_0[1]" in error
+    assert "16 of 22 ports without a LID: dgx0 mlx5_0[1]" in error
     assert re.search(r"OpenSM logged: OPENSM RAN OUT OF LIDS!!! \(\d+ times\)\n", error)
 
     result = audit([tmp_path / "dumps"])

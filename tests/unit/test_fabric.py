@@ -129,8 +129,19 @@ def test_a_share_of_random_faults_is_rounded_and_at_least_one(share: str, remove
     assert fabric.with_faults(switches="12.5%").num_switches == 7
     left = Faults(cables=("s1-0[5]", "s1-0[6]", "s1-0[7]", "s1-0[8]"), random_cables="50%")
     assert left.of(fabric).num_cables == fabric.num_cables - 4 - 6
+    # A name that states a share states all random faults.
+    both = fabric.with_faults(cables=share, switches=1, seed=3)
+    assert both.name.endswith(" and 1 of 8 switches (seed 3)")
     # Of no cables, a share is none.
     assert build("xgft:1;4;1").with_faults(cables=share).num_cables == 4
+
+
+def test_whole_numbers_of_any_type_count_faults() -> None:
+    for count in (2, 2.0, np.int64(2), "2"):
+        assert Faults(random_cables=count).random_cables == 2  # type: ignore[arg-type]
+    for wrong in (True, 2.5, float("nan"), float("inf"), -1.0, None):
+        with pytest.raises(InputError, match=r"^random_cables: "):
+            Faults(random_cables=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["0%", "200%", "x%", "2 %", " 2%", "1e1%", "%", "-1%", "2.5"])

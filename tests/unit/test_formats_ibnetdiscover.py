@@ -349,7 +349,7 @@ Ca\t2 "H-0000000000000020"\t\t# "b"
 
 def test_missing_rates_are_assumed() -> None:
     text = PAIR.replace(" 4xEDR", "")
-    with pytest.warns(FormatWarning, match="no rate of 2 of 2 cables; 4xHDR is assumed"):
+    with pytest.warns(FormatWarning, match="2 of 2 cables without a rate; 4xHDR is assumed"):
         assert set(cables(read(text, "f")).values()) == {"4xHDR"}
     with pytest.warns(FormatWarning, match="4xSDR is assumed"):
         assert set(cables(read(text, "f", rate="4xSDR")).values()) == {"4xSDR"}

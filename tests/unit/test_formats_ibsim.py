@@ -83,7 +83,7 @@ Ca 1 "lonely"
 
 Ca 3 "lonelier"
 """
-    with pytest.warns(FormatWarning, match="no rate of 2 of 2 cables"):
+    with pytest.warns(FormatWarning, match="2 of 2 cables without a rate"):
         fabric = read(text, "f")
     assert fabric.node_names == ("a", "h", "lonely", "lonelier", "r")
     assert fabric.node_guid.tolist() == [0x5000, 0x9000, 0x9010, 0x9012, 77]
@@ -151,7 +151,7 @@ def test_ports_that_enable_no_common_rate_are_refused(one: str, other: str) -> N
 
 
 def test_a_missing_rate_is_assumed() -> None:
-    with pytest.warns(FormatWarning, match="no rate of 1 of 1 cable; 4xHDR is assumed"):
+    with pytest.warns(FormatWarning, match="1 of 1 cable without a rate; 4xHDR is assumed"):
         assert rates(CABLE.format("", "")) == ["4xHDR"]
     with pytest.warns(FormatWarning, match="1xNDR is assumed"):
         read(CABLE.format("", ""), "f", rate="1xNDR")

@@ -51,7 +51,7 @@ def rates(fabric: Fabric) -> list[str]:
         (" 12x???", "", "12xHDR", "that of 4xHDR is assumed; they are in line 3"),
         (" ??EDR", " ??EDR", "4xEDR", "that of 4xHDR is assumed"),
         (" ?xFDR10", " ?xFDR10", "4xFDR10", "that of 4xHDR is assumed"),
-        (" ?????", " ???", "4xHDR", "no rate of 1 of 1 cable; 4xHDR is assumed"),
+        (" ?????", " ???", "4xHDR", "1 of 1 cable without a rate; 4xHDR is assumed"),
         (" EDR", " EDR", "4xEDR", ""),
         # Ends that disagree.
         (" 4xHDR", " 1xHDR", "1xHDR", r"S-0{15}2\[1\] 4xHDR in line 3 and .* 1xHDR in line 7"),
@@ -72,7 +72,7 @@ def test_the_known_part_of_a_rate_is_kept(one: str, other: str, rate: str, warni
 def test_the_assumed_half_is_that_of_the_option() -> None:
     with pytest.warns(FormatWarning, match="that of 12xNDR is assumed"):
         assert rates(read(LISTING.format(" 4x???", ""), "f", rate="12xNDR")) == ["4xNDR"]
-    with pytest.warns(FormatWarning, match="cable; 37 is assumed"):
+    with pytest.warns(FormatWarning, match="without a rate; 37 is assumed"):
         assert rates(read(LISTING.format(" 4x???", ""), "f", rate="37")) == ["37 Gb/s"]
 
 

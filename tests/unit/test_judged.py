@@ -135,6 +135,8 @@ def test_variants_of_a_fabric_keep_the_hosts_that_are_judged() -> None:
     part = ADMIN.of(cluster()).without(cables=["leaf0[2]"])
     assert part.num_hosts == 8
     assert part.whole.digest == cluster().without(cables=["leaf0[2]"]).digest
+    # Of judged hosts, others can be left out later.
+    assert Judged(without=part.host_names[0]).of(part).whole.digest == part.whole.digest
 
 
 @pytest.mark.parametrize(

@@ -244,5 +244,5 @@ def test_the_same_fabric_gives_the_same_file(tmp_path: Path) -> None:
 def test_warnings_name_the_file(tmp_path: Path) -> None:
     path = tmp_path / "f.net"
     path.write_text('Switch 2 "a"\n[1]"b"[1]\n\nCa 1 "b"\n[1]"a"[1]\n')
-    with pytest.warns(FormatWarning, match=f"^{path}: no rate of 1 of 1 cable"):
+    with pytest.warns(FormatWarning, match=f"^{path}: 1 of 1 cable without a rate"):
         fabric(path)

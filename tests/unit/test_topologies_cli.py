@@ -83,7 +83,7 @@ def test_machines_of_every_size_lack_the_same_share_of_cables(capsys, tmp_path: 
     words = ["topologies", *FEW, "--family", "torus", "--random-cables", "2"]
     assert main(words) == 0
     head = capsys.readouterr().out.splitlines()[0]
-    assert head.endswith("; 2 random cables between switches missing, seed 0")
+    assert head.endswith("; 2 cables between switches missing at random, seed 0")
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,8 @@ def topologies_command(
     headline = f"{hosts:,} hosts at {rate}, switches of {ports} ports; {kind}; level {level}"
     if missing:
         what = "cable" if missing == 1 else "cables"
-        headline += f"; {missing} random {what} between switches missing, seed {fault_seed}"
+        of = f"{missing} of the cables" if isinstance(missing, str) else f"{missing} {what}"
+        headline += f"; {of} between switches missing at random, seed {fault_seed}"
     keys = {
         "command": "topologies", "hosts": hosts, "rate": rate, "radix": ports, "family": names,
         "workload": list(workload or WORKLOADS), "placement": placement, "level": level,

@@ -13,6 +13,7 @@ from functools import cache
 from numbers import Real
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BeforeValidator, Field
 
 from weft.core.arguments import finite_number, shown
@@ -171,6 +172,8 @@ def parse_count(value: object) -> int | str:
     ValueError
         If the value is neither.
     """
+    if isinstance(value, float | np.integer | np.floating) and float(value).is_integer():
+        value = int(float(value))  # 2.0, or an integer of NumPy
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if re.fullmatch(r"-?\d{1,19}", text, re.ASCII):
         if not 0 <= int(text) < 2**63:

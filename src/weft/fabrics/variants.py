@@ -77,7 +77,8 @@ def judged(fabric: FabricArrays, kept: NDArray[np.bool_]) -> Parts:
     Auxiliary adapters have LIDs and paths like hosts, but no traffic.
     """
     parts = Parts.of(fabric)
-    parts.host_of_whole[fabric.host_nodes] = np.arange(fabric.num_hosts)
+    if (parts.host_of_whole < 0).all():  # else some of its hosts are left out already
+        parts.host_of_whole[fabric.host_nodes] = np.arange(fabric.num_hosts)
     parts.kind[fabric.host_nodes[~kept]] = NodeKind.AUXILIARY
     return parts
 
@@ -96,7 +97,7 @@ def _random(seed: int) -> np.random.Generator:
 def with_faults(fabric: FabricArrays, cables: int | str, switches: int | str, seed: int) -> Parts:
     """Return the fabric after removing random cables and switches; see `Fabric.with_faults`."""
     between = np.flatnonzero(fabric.link_kind[0::2] == LinkKind.SWITCH_SWITCH)
-    sizes, shares = [], []
+    sizes, removed = [], []
     for what, given, there in (
         ("cables between switches", cables, len(between)),
         ("switches", switches, fabric.num_switches),
@@ -108,14 +109,15 @@ def with_faults(fabric: FabricArrays, cables: int | str, switches: int | str, se
         if size > there:
             raise InputError(f"cannot remove {wanted} {what}: {fabric.name} has {there}")
         sizes.append(size)
-        if isinstance(wanted, str):
-            shares.append(f"{size:,} of {there:,} {what} ({wanted}, seed {seed})")
+        if wanted:
+            share = f"{wanted}, " if isinstance(wanted, str) else ""
+            removed.append(f"{size:,} of {there:,} {what} ({share}seed {seed})")
     random = _random(seed)
     removed_switches = random.choice(fabric.num_switches, size=sizes[1], replace=False)
     removed_cables = random.choice(between, size=sizes[0], replace=False)
     parts = without(fabric, removed_cables, removed_switches)
-    if shares:
-        parts.name = f"{fabric.name} without {' and '.join(shares)}"
+    if isinstance(cables, str) or isinstance(switches, str):
+        parts.name = f"{fabric.name} without {' and '.join(removed)}"
     return parts
 
 

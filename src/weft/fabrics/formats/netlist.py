@@ -244,8 +244,8 @@ class Netlist:
         if none.any():
             warn(
                 self.file,
-                f"no rate of {none.sum()} of {count_text(len(code), 'cable')}; {default_rate} is "
-                "assumed",
+                f"{none.sum()} of {count_text(len(code), 'cable')} without a rate; {default_rate} "
+                "is assumed",
             )
         if len(half):
             lines = [self.ports[at].line for at in cable[half].tolist()]

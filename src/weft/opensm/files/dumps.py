@@ -202,7 +202,7 @@ def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -
         table[rows[exists], switch] = ports[exists]
     missing = [fabric.node_names[s] for s in range(fabric.num_switches) if s not in seen]
     if missing:
-        text = f"no table of {len(missing)} of {count_text(fabric.num_switches, 'switch')}"
+        text = f"{len(missing)} of {count_text(fabric.num_switches, 'switch')} without a table"
         problems.append(("no table", f"{text}: {few(missing)}", missing))
     if dead:
         text = f"entries send to {count_text(len(dead), 'port')} without a cable: {few(dead)}"

@@ -237,7 +237,7 @@ def _lid_fault(
     without = np.flatnonzero(reached & (base == 0))
     if len(without):
         names = few([destination_name(fabric, int(port)) for port in without])
-        return f"no LID at {len(without)} of {count_text(int(reached.sum()), 'port')}: {names}"
+        return f"{len(without)} of {count_text(int(reached.sum()), 'port')} without a LID: {names}"
     for what, lids in (("have", base), ("are in guid2lid with", memory.base)):
         differ = np.flatnonzero(reached & (lids != (expected.base if exact else base)))
         if len(differ):
