@@ -20,8 +20,6 @@ from tests.study_runs import LOG, logged, prepared, quick_file, registered
 
 from weft.runs.store import Store
 
-pytest.importorskip("distributed")
-
 #: Prints the address of a cluster and the processes of its workers, and ends with its input.
 CLUSTER = """
 import json, sys

@@ -51,8 +51,8 @@ def serve_command(
     lmc: Annotated[
         Whole | None,
         Parameter(
-            help="LMC of the subnet. Default: that of OpenSM; with --ibsim the smallest with which "
-            "every key gets LIDs for all its paths; otherwise the largest possible."
+            help="LMC of the subnet. Default: that of OpenSM; with --ibsim one that is "
+            "enough for the paths of keys; otherwise the largest possible."
         ),
     ] = None,
     opensm: Annotated[

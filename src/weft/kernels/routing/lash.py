@@ -255,12 +255,13 @@ def _cheapest_forward(
 @njit(cache=True)
 def _forward_lanes(queue, count, edge_row, position, ahead, lanes):
     """Fill the lanes, as bits, in whose order each row's path leads forward."""
-    lanes[queue[0]] = (1 << len(position)) - 1
+    goal = queue[0]
+    lanes[goal] = (1 << len(position)) - 1
     for k in range(1, count):
         row = queue[k]
         nearer = edge_row[ahead[row]]
         lanes[row] = lanes[nearer]
-        if nearer != queue[0]:
+        if nearer != goal:
             lanes[row] &= _forward(position, ahead[row], ahead[nearer])
 
 
