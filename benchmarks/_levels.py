@@ -17,7 +17,7 @@ import weft
 from weft import Hardware
 from weft.fabrics import Fabric
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_solve
-from weft.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.sim.flow.network import lay_routes
 from weft.sim.flow.sharing import maxmin_state
 from weft.workload import WorkloadBuilder

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
-from weft.opensm.files.lfts import read_lfts
-from weft.opensm.live.subnet import live
-from weft.routes import TableRoutes
+from weft.routing.opensm.lfts import read_lfts
+from weft.routing.routes import TableRoutes
+from weft.subnet.live.subnet import live
 
 #: Time limit of a run of OpenSM in s; its lash takes 1,300 s for 5,832 hosts.
 LIMIT_S = 3600

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routing.routes import TableRoutes
 from weft.sim.static.loads import host_flows
 from weft.workload import Workload, WorkloadBuilder
 

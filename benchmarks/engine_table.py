@@ -18,7 +18,7 @@ from benchmarks._opensm import missing_tools, opensm_run
 from weft.advice.compare import relative_loads
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

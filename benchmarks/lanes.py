@@ -12,7 +12,7 @@ from benchmarks._opensm import missing_tools, opensm_run
 from benchmarks.link_loads import best_of
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

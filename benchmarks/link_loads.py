@@ -16,7 +16,7 @@ import numpy as np
 
 import weft
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routing.routes import TableRoutes
 from weft.sim.static.all_to_all import all_to_all_loads
 
 SPEC = "xgft:3;12,12,12;1,12,12"

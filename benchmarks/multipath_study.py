@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import networkx as nx
 
-from weft.papers.multipath.study import SIZE, SIZE_EPOCHS, SIZE_QPS, network, traffic
 from weft.sim.static.multipath import HashName, multipath_loads
+from weft_papers.multipath.study import SIZE, SIZE_EPOCHS, SIZE_QPS, network, traffic
 
 FLOWS = 2000
 TARGET_S = 60
@@ -25,7 +25,7 @@ PLAIN_EPOCHS = 4
 STUDY = """
 import resource, time
 started = time.perf_counter()
-from weft.papers.multipath.study import multipath_ecmp
+from weft_papers.multipath.study import multipath_ecmp
 multipath_ecmp(seeds=30, processes=1)
 used = resource.getrusage(resource.RUSAGE_SELF)
 wall = time.perf_counter() - started

@@ -19,8 +19,8 @@ from tests.reference.packet_state import HOPS
 
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
-from weft.routes import CandidateRoutes, Routes
 from weft.routing import route
+from weft.routing.routes import CandidateRoutes, Routes
 from weft.sim.packet import Hardware, PacketResult
 from weft.sim.simulate import simulate
 from weft.workload.sources import open_loop

@@ -18,8 +18,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 import weft
-from weft.contention import INFINIBAND
-from weft.contention.penalty_state import penalty_state
 from weft.fabrics import Fabric
 from weft.kernels.flow.maxmin import maxmin_add, maxmin_solve
 from weft.kernels.flow.penalty import (
@@ -32,7 +30,9 @@ from weft.kernels.flow.penalty import (
     penalty_remove,
     penalty_solve,
 )
-from weft.routes import Routes
+from weft.routing.routes import Routes
+from weft.sim.flow.contention import INFINIBAND
+from weft.sim.flow.contention.penalty_state import penalty_state
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.sharing import maxmin_state
 

@@ -23,9 +23,9 @@ import weft
 from benchmarks.link_loads import best_of
 from weft.kernels.keys.colouring import colour_edges
 from weft.routing.structure.folded_clos import find_folded_clos
-from weft.routing_keys import keys
-from weft.routing_keys.network import key_network
-from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
+from weft.sim.keys import keys
+from weft.sim.keys.network import key_network
+from weft.sim.keys.scheduler import Done, Place, Request, Scheduler
 
 #: Vertices on each side, and edges of each vertex.
 GRAPHS = ((1000, 100), (2500, 40), (400, 250))

@@ -23,11 +23,11 @@ from urllib.request import urlopen
 import numpy as np
 
 import weft
-from weft.routing_keys.alternatives import alternatives
-from weft.routing_keys.network import key_network
-from weft.routing_keys.scheduler import Done, Place, Request, Scheduler
-from weft.service.ledger import Announced, Ledger, Made, Requested, Returned
-from weft.service.makers import Settings, expand, initialise, make
+from weft.sim.keys.alternatives import alternatives
+from weft.sim.keys.network import key_network
+from weft.sim.keys.scheduler import Done, Place, Request, Scheduler
+from weft.subnet.service.ledger import Announced, Ledger, Made, Requested, Returned
+from weft.subnet.service.makers import Settings, expand, initialise, make
 
 SPEC = "xgft:3;12,12,12;1,12,12"
 CLIENTS = 8

@@ -16,8 +16,8 @@ from typing import Any
 
 from tests.stores import make_store
 
-from weft.runs.listing import list_runs
-from weft.runs.store import Store
+from weft.study.runs.listing import list_runs
+from weft.study.runs.store import Store
 
 RUNS = 100_000
 TIMES = 3

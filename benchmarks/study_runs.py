@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.pool import cores, measured
-from weft.runs.execute import Progress, execute
-from weft.runs.executors import Limits, LocalProcesses
-from weft.runs.store import Store
-from weft.runs.task import Packed, RunResult, Task, perform
 from weft.study.plan import tasks_of
+from weft.study.runs.execute import Progress, execute
+from weft.study.runs.executors import Limits, LocalProcesses
+from weft.study.runs.store import Store
+from weft.study.runs.task import Packed, RunResult, Task, perform
 from weft.study.spec import read_study
 
 #: Numbers of trivial and of short runs.

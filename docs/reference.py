@@ -16,8 +16,11 @@ from typing import Literal
 import polars as pl
 
 import weft
+import weft_calibration
+import weft_papers
 from weft import client, mpi, plugins
 from weft.advice.io_nodes.settings import IoSettings
+from weft.advice.machine_room.room_options import Layout
 from weft.cli.app import COMMANDS, program
 from weft.cli.listing import KINDS, LEFT_OUT, explained_options, with_defaults
 from weft.cli.options import bounds, type_of, usual_of
@@ -25,16 +28,15 @@ from weft.core.columns import Column
 from weft.core.docstrings import sections
 from weft.core.registry import Entry
 from weft.core.settings import Setting, settings
-from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
-from weft.machine_room.room_options import Layout
 from weft.sim.flit import Load, Router
 from weft.sim.flit.adapter import Adapter
 from weft.sim.options import LEVELS, RunSettings
 from weft.sim.packet.hardware import WRITTEN
 from weft.sim.sweep.settings import OWN, TrafficSettings
+from weft.study.experiment.spec import Experiment, Head, JobPart, OutputPart
 
 _OPTIONS = """# Options
 
@@ -216,13 +218,17 @@ _SOURCES = {
     "weft.advice.io_nodes": "weft place-io",
     "weft.cli.sweep": "weft sweep",
     "weft.cli.topologies": "weft topologies",
-    "weft.contention": "Contention model",
-    "weft.experiment": "weft simulate",
-    "weft.machine_room": "weft cost",
-    "weft.machines": "weft topologies",
+    "weft.sim.flow.contention": "Contention model",
+    "weft_calibration": "Contention model",
+    "weft.study.commands.simulate": "weft simulate",
+    "weft.study.experiment": "weft simulate",
+    "weft.advice.machine_room": "weft cost",
+    "weft.study.machines": "weft topologies",
+    "weft.subnet.audit": "weft opensm audit",
+    "weft.report.matrix_picture": "weft simulate",
     "weft.report.study_summary": "weft report",
-    "weft.routing_keys": "Routing keys",
-    "weft.runs": "weft store",
+    "weft.sim.keys": "Routing keys",
+    "weft.study.runs": "weft store",
     "weft.study": "weft study",
     "weft.sim.common": "Levels with time",
     "weft.sim.common.metrics": "Metrics",
@@ -232,12 +238,12 @@ _SOURCES = {
     "weft.sim.static": "Static level",
     "weft.sim.static.phases": "Static level, workloads",
     "weft.sim.sweep": "weft sweep",
-    "weft.papers": "Studies of papers",
-    "weft.papers.contention": "Study contention-model",
-    "weft.papers.kns": "Study kns-infiniband",
-    "weft.papers.multipath": "Study multipath-ecmp",
-    "weft.papers.qsnet": "Study qsnet",
-    "weft.papers.routing_keys": "Study routing-keys",
+    "weft_papers": "Studies of papers",
+    "weft_papers.contention": "Study contention-model",
+    "weft_papers.kns": "Study kns-infiniband",
+    "weft_papers.multipath": "Study multipath-ecmp",
+    "weft_papers.qsnet": "Study qsnet",
+    "weft_papers.routing_keys": "Study routing-keys",
 }
 
 
@@ -245,7 +251,7 @@ def columns_page() -> str:
     """Return the page of tables that weft returns or writes, with units and meanings."""
     text = "# Columns of tables\n\nTables are polars frames; `--out` and `--output` write them.\n"
     seen: set[int] = set()
-    for module in map(importlib.import_module, _modules(weft)):
+    for module in map(importlib.import_module, _modules(weft, weft_calibration, weft_papers)):
         for name, columns in vars(module).items():
             described = isinstance(columns, Mapping) and columns and not name.startswith("_")
             if not described or id(columns) in seen:
@@ -269,8 +275,12 @@ def _source(module: str) -> str:
     return _SOURCES[max((each for each in _SOURCES if module.startswith(each)), key=len)]
 
 
-def _modules(package: ModuleType) -> list[str]:
-    names = (each.name for each in pkgutil.walk_packages(package.__path__, "weft."))
+def _modules(*packages: ModuleType) -> list[str]:
+    names = (
+        each.name
+        for package in packages
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    )
     return sorted(name for name in names if not name.endswith("__main__"))
 
 

@@ -10,7 +10,7 @@ import weft
 from weft.fabrics import Fabric
 from weft.kernels.flit.engine import NO_PACKETS
 from weft.kernels.flit.net import Net
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.flit.network import Links, lanes_of_class, state, with_packets
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes

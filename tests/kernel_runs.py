@@ -11,7 +11,7 @@ from typing import Any
 from numba.core import event
 
 from weft.kernels.cache import njit
-from weft.runs.task import RunResult
+from weft.study.runs.task import RunResult
 
 
 @njit(cache=True)

@@ -11,7 +11,7 @@ import numpy as np
 import weft
 from weft import Hardware
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import TableRoutes, VirtualLanes
+from weft.routing.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import PacketResult
 from weft.workload import Workload, WorkloadBuilder
 

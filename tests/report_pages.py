@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.report.comparison_data import EngineVerdict, LinkUsers, Page, PatternRun
-from weft.routes import Routes, TableRoutes
 from weft.routing import route
+from weft.routing.routes import Routes, TableRoutes
 from weft.sim.static.loads import flow_loads, host_flows, link_users
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]

@@ -16,9 +16,9 @@ from typing import Any
 
 from tests.processes import PATIENCE_S, Starter, end, left_of, state_of, wait_for
 from weft import fabric
-from weft.routing_keys.network import key_network
-from weft.service.ledger import Ledger
-from weft.service.log import read_log, replay
+from weft.sim.keys.network import key_network
+from weft.subnet.service.ledger import Ledger
+from weft.subnet.service.log import read_log, replay
 
 FABRIC = "xgft:2;4,4;1,4"
 HOLDERS = 4
@@ -68,9 +68,9 @@ class Client:
 
 #: What the service imports, and routes that it makes.
 _PREPARE = f"""
-import uvicorn, uvloop, weft.cli.serve, weft.service.http
+import uvicorn, uvloop, weft.cli.serve, weft.subnet.service.http
 from weft import fabric
-from weft.service.makers import base_routes
+from weft.subnet.service.makers import base_routes
 base_routes(fabric({FABRIC!r}), ("dmodk", "updn"))
 """
 

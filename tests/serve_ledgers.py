@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tests.serve_services import SETTINGS, the_fabric
-from weft.routing_keys.network import key_network
-from weft.service import makers
-from weft.service.ledger import Announced, Answer, Event, Ledger, Made, WhileMissing
-from weft.service.log import pack_key
+from weft.sim.keys.network import key_network
+from weft.subnet.service import makers
+from weft.subnet.service.ledger import Announced, Answer, Event, Ledger, Made, WhileMissing
+from weft.subnet.service.log import pack_key
 
 #: Ranks of the flows of each phase of four hosts.
 PHASES = {"p": ((0, 1), (2, 3)), "q": ((2, 3), (0, 1))}

@@ -17,12 +17,12 @@ from fastapi import FastAPI
 from tests.processes import PATIENCE_S
 from weft import fabric
 from weft.fabrics import Fabric
-from weft.service import makers, models
-from weft.service.access import Access, Limits
-from weft.service.http import application_of
-from weft.service.keeper import Keeper
-from weft.service.service import Rules, Service
-from weft.service.store import Store
+from weft.subnet.service import makers, models
+from weft.subnet.service.access import Access, Limits
+from weft.subnet.service.http import application_of
+from weft.subnet.service.keeper import Keeper
+from weft.subnet.service.service import Rules, Service
+from weft.subnet.service.store import Store
 
 FABRIC = "xgft:2;4,4;1,4"
 SETTINGS = makers.Settings()
@@ -61,8 +61,8 @@ class Time:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.wall_ns = 1_700_000_000_000_000_000
         self.steady_ns = 5_000_000_000
-        patch.setattr("weft.service.clock.time.time_ns", lambda: self.wall_ns)
-        patch.setattr("weft.service.clock.time.monotonic_ns", lambda: self.steady_ns)
+        patch.setattr("weft.subnet.service.clock.time.time_ns", lambda: self.wall_ns)
+        patch.setattr("weft.subnet.service.clock.time.monotonic_ns", lambda: self.steady_ns)
 
     def pass_s(self, seconds: float) -> None:
         """Let time pass."""
@@ -72,14 +72,14 @@ class Time:
 
 def without_processes(patch: pytest.MonkeyPatch) -> None:
     """Let services work without processes of their own."""
-    patch.setattr("weft.service.service.Worker", InProcess)
-    patch.setattr("weft.service.keeper.Worker", InProcess)
+    patch.setattr("weft.subnet.service.service.Worker", InProcess)
+    patch.setattr("weft.subnet.service.keeper.Worker", InProcess)
 
 
 def tick(patch: pytest.MonkeyPatch, seconds: float) -> None:
     """Set the time between two looks at leases and at the subnet."""
-    patch.setattr("weft.service.service.TICK_S", seconds)
-    patch.setattr("weft.service.keeper.TICK_S", seconds)
+    patch.setattr("weft.subnet.service.service.TICK_S", seconds)
+    patch.setattr("weft.subnet.service.keeper.TICK_S", seconds)
 
 
 def opened(path: Path, rules: Rules | None = None) -> Store:

@@ -14,10 +14,10 @@ from typing import Any
 
 import polars as pl
 
-from weft.runs.rows import Member
-from weft.runs.store import Store
-from weft.runs.task import Packed, RunResult, Task
-from weft.runs.versions import build
+from weft.study.runs.rows import Member
+from weft.study.runs.store import Store
+from weft.study.runs.task import Packed, RunResult, Task
+from weft.study.runs.versions import build
 
 AXES = {
     "fabric": ["fat tree", "dragonfly", "torus", "hyperx"],

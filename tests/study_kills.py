@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.processes import Starter, end, left_of, state_of, wait_for
 from tests.study_runs import logged, prepared, quick_file
-from weft.runs.rows import StoreError
-from weft.runs.store import Store
+from weft.study.runs.rows import StoreError
+from weft.study.runs.store import Store
 
 #: Columns of the index that differ between two executions of the same runs.
 VARYING = frozenset({"wall_s", "memory_bytes", "ended_s"})

@@ -11,7 +11,7 @@ from tests.processes import Starter, left_of, state_of, wait_for
 from tests.study_kills import rows
 from tests.study_runs import LOG
 from weft.cli import main
-from weft.runs.store import PROGRESS, Store
+from weft.study.runs.store import PROGRESS, Store
 
 
 def log_of(starter: Starter) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from weft.core.errors import InputError, NotApplicable
-from weft.runs.task import RunResult
+from weft.study.runs.task import RunResult
 
 #: Name of the environment variable with the file of the ends of runs.
 LOG = "WEFT_TEST_LOG"
@@ -77,9 +77,9 @@ def logged(path: Path) -> tuple[list[int], list[int]]:
 
 def register() -> None:
     """Register the command ``quick``."""
-    from weft.experiment.spec import Part
     from weft.report.study_data import Measure
     from weft.study.command_registry import Point, study_command
+    from weft.study.experiment.spec import Part
 
     class Quick(Part):
         number: int

@@ -12,7 +12,9 @@ fabric = weft.fabric("../../examples/cluster.ibnetdiscover")
 routes = weft.route(fabric, "minhop")
 flows = weft.traffic(fabric.num_hosts, "all-to-all")
 loads = weft.link_loads(fabric, routes, *flows)
-routes.plot(fabric, loads, title="minhop, all-to-all", quantity="load (flows)", size_inches=(9, 5))
+weft.plot(
+    routes, fabric, loads, title="minhop, all-to-all", quantity="load (flows)", size_inches=(9, 5)
+)
 
 # %%
 # The table of the same loads, by kind of link:

@@ -12,11 +12,11 @@ fabric = weft.fabric("kary-n-tree:k=4,n=3")
 routes = weft.route(fabric, "ecmp")
 workload = weft.load_workload("bit-reversal", fabric.num_hosts)
 result = weft.simulate(fabric, routes, workload, policy="adaptive", level="packet")
-result.plot_congestion_matrix(title="bit reversal")
+weft.plot(result, title="bit reversal")
 
 # %%
 # The same for the complement:
 
 workload = weft.load_workload("complement", fabric.num_hosts)
 result = weft.simulate(fabric, routes, workload, policy="adaptive", level="packet")
-result.plot_congestion_matrix(title="complement")
+weft.plot(result, title="complement")

@@ -15,31 +15,24 @@ if TYPE_CHECKING:
     from weft.advice.comparison import Comparison
     from weft.advice.io_nodes.place import place_io
     from weft.advice.io_nodes.result import IoPlacement
-    from weft.contention import PenaltyModel, penalties, predict
-    from weft.contention.measurements import read_measurements
-    from weft.contention.recovery import recover_penalties
+    from weft.advice.machine_room import CostPlan, cost
     from weft.core.errors import InputError, NotApplicable, UnroutedWarning, WeftError
-    from weft.experiment import perform, read_experiment
     from weft.fabrics import Fabric, FabricBuilder, LinkKind, NodeKind
     from weft.fabrics.faults import Faults
     from weft.fabrics.formats import write_fabric
     from weft.fabrics.load import fabric
     from weft.fabrics.topology import closed_form, format_spec
     from weft.fabrics.topology.measures import average_distance, bisection_upper_bound, diameter
-    from weft.machine_room import CostPlan, cost
-    from weft.opensm.live.subnet import live
-    from weft.papers.kns.study import kns_infiniband
-    from weft.papers.multipath.study import multipath_ecmp
     from weft.report.comparison_page import write_comparison_page
     from weft.report.key_page import write_key_page
+    from weft.report.plot import plot
     from weft.report.simulation_page import write_simulation_page
-    from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing import route
     from weft.routing.engines.sar import sar_routes
     from weft.routing.engines.source import source_routes
     from weft.routing.lower import lower
+    from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
     from weft.routing.validation.validate import Validation, validate
-    from weft.routing_keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.common.progress import StopRun
     from weft.sim.flit import (
         FlitResult,
@@ -52,6 +45,8 @@ if TYPE_CHECKING:
     from weft.sim.flit.adapter import Adapter
     from weft.sim.flit.booksim import BookSimRun, read_booksim
     from weft.sim.flow import FlowResult, IncompleteRun
+    from weft.sim.flow.contention import PenaltyModel, penalties, predict
+    from weft.sim.keys import KeySet, RoutingKey, keys, workload_keys
     from weft.sim.packet import CongestionControl, Hardware, PacketResult, VlArbitration
     from weft.sim.packet.hot_spots import HotSpots
     from weft.sim.packet.series import cable_series, link_series, queue_series
@@ -64,6 +59,8 @@ if TYPE_CHECKING:
     from weft.sim.static.multipath import Scheme, multipath_loads
     from weft.sim.static.phases import StaticWorkload
     from weft.sim.sweep import saturation_load, sweep
+    from weft.study.experiment import perform, read_experiment
+    from weft.subnet.live.subnet import live
     from weft.workload import Workload, WorkloadBuilder, load_workload, traffic
     from weft.workload.apps import application_workload
     from weft.workload.collectives import collective_on, collective_workload
@@ -77,24 +74,23 @@ _HOMES = {
     "weft.advice.comparison": ("Comparison",),
     "weft.advice.io_nodes.place": ("place_io",),
     "weft.advice.io_nodes.result": ("IoPlacement",),
-    "weft.contention": ("PenaltyModel", "penalties", "predict"),
-    "weft.contention.measurements": ("read_measurements",),
-    "weft.contention.recovery": ("recover_penalties",),
+    "weft.sim.flow.contention": ("PenaltyModel", "penalties", "predict"),
     "weft.core.errors": ("InputError", "NotApplicable", "UnroutedWarning", "WeftError"),
-    "weft.experiment": ("perform", "read_experiment"),
+    "weft.study.experiment": ("perform", "read_experiment"),
     "weft.fabrics": ("Fabric", "FabricBuilder", "LinkKind", "NodeKind"),
     "weft.fabrics.faults": ("Faults",),
     "weft.fabrics.formats": ("write_fabric",),
     "weft.fabrics.load": ("fabric",),
     "weft.fabrics.topology": ("closed_form", "format_spec"),
     "weft.fabrics.topology.measures": ("average_distance", "bisection_upper_bound", "diameter"),
-    "weft.routing_keys": ("KeySet", "RoutingKey", "keys", "workload_keys"),
-    "weft.machine_room": ("CostPlan", "cost"),
-    "weft.opensm.live.subnet": ("live",),
+    "weft.sim.keys": ("KeySet", "RoutingKey", "keys", "workload_keys"),
+    "weft.advice.machine_room": ("CostPlan", "cost"),
+    "weft.subnet.live.subnet": ("live",),
     "weft.report.comparison_page": ("write_comparison_page",),
     "weft.report.key_page": ("write_key_page",),
+    "weft.report.plot": ("plot",),
     "weft.report.simulation_page": ("write_simulation_page",),
-    "weft.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
+    "weft.routing.routes": ("CandidateRoutes", "PathRoutes", "Routes", "TableRoutes"),
     "weft.routing": ("route",),
     "weft.routing.engines.sar": ("sar_routes",),
     "weft.routing.engines.source": ("source_routes",),
@@ -119,8 +115,6 @@ _HOMES = {
     "weft.sim.static.multipath": ("Scheme", "multipath_loads"),
     "weft.sim.static.phases": ("StaticWorkload",),
     "weft.sim.sweep": ("saturation_load", "sweep"),
-    "weft.papers.kns.study": ("kns_infiniband",),
-    "weft.papers.multipath.study": ("multipath_ecmp",),
     "weft.workload": ("Workload", "WorkloadBuilder", "load_workload", "traffic"),
     "weft.workload.apps": ("application_workload",),
     "weft.workload.collectives": ("collective_on", "collective_workload"),
@@ -137,13 +131,12 @@ __all__ = [
     "TableRoutes", "UnroutedWarning", "Validation", "VlArbitration", "WeftError", "Workload",
     "WorkloadBuilder", "analyse", "application_workload", "average_distance", "bisection",
     "bisection_upper_bound", "cable_series", "closed_form", "collective_on", "collective_workload",
-    "compare", "cost", "diameter", "fabric", "format_spec", "keys", "kns_infiniband", "link_loads",
-    "link_series", "live", "load_workload", "lower", "multipath_ecmp", "multipath_loads",
-    "penalties", "perform", "place", "place_io", "predict", "qsnet", "queue_series", "rank_spans",
-    "read_booksim", "read_experiment", "read_measurements", "recover_penalties", "route",
-    "sar_routes", "saturation_load", "simulate", "simulate_flits", "source_routes", "sweep",
-    "sweep_flits", "timelines", "traffic", "validate", "workload_keys", "write_comparison_page",
-    "write_fabric", "write_key_page", "write_simulation_page",
+    "compare", "cost", "diameter", "fabric", "format_spec", "keys", "link_loads", "link_series",
+    "live", "load_workload", "lower", "multipath_loads", "penalties", "perform", "place",
+    "place_io", "plot", "predict", "qsnet", "queue_series", "rank_spans", "read_booksim",
+    "read_experiment", "route", "sar_routes", "saturation_load", "simulate", "simulate_flits",
+    "source_routes", "sweep", "sweep_flits", "timelines", "traffic", "validate", "workload_keys",
+    "write_comparison_page", "write_fabric", "write_key_page", "write_simulation_page",
 ]  # fmt: skip
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -42,7 +42,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from weft.core.errors import InputError, WeftError
-from weft.service import models
+from weft.subnet.service import models
 
 __all__ = ["AsyncClient", "AsyncHeld", "Client", "Held", "RoutesWarning", "ServiceError"]
 

@@ -6,21 +6,20 @@ See docs/architecture.md. Other distributions import only from this module and f
 from weft.core.columns import Column
 from weft.core.registry import Entry, Registry
 from weft.core.units import Bytes, Nanoseconds
-from weft.experiment.spec import FabricKeys
-from weft.experiment.spec import Part as StudyKeys
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
 from weft.kernels.lean import part_njit
-from weft.papers import paper
 from weft.report.study_data import Measure
 from weft.routing import engine
-from weft.runs.task import RunResult
 from weft.sim.flit.routings import Routing, routing
 from weft.sim.flit.routings.policies import Policy as FlitPolicy
 from weft.sim.flit.routings.policies import policy as flit_policy
 from weft.sim.packet.policies import Policy, policy
 from weft.study.checks import Files, WrongKey, check_fabric
 from weft.study.command_registry import Point, study_command
+from weft.study.experiment.spec import FabricKeys
+from weft.study.experiment.spec import Part as StudyKeys
+from weft.study.runs.task import RunResult
 from weft.workload.apps import application
 from weft.workload.collectives import Group, algorithm
 from weft.workload.formats import workload_reader, workload_writer
@@ -51,7 +50,6 @@ __all__ = [
     "check_fabric",
     "engine",
     "flit_policy",
-    "paper",
     "part_njit",
     "pattern",
     "placement",

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import LIMIT_MS
 from tests.processes import PATIENCE_S, wait_for
 from tests.serve_runs import free_port, serving
-from weft.service.page import rendered
+from weft.subnet.service.page import rendered
 
 pytestmark = pytest.mark.browser
 

@@ -14,8 +14,8 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import engine, route
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection

@@ -20,8 +20,6 @@ from weft.cli.simulate_options import RunOptions
 from weft.core.errors import InputError
 from weft.core.settings import Option, Settings, Truth, settings
 from weft.core.units import Bytes
-from weft.experiment import check
-from weft.experiment.spec import AdapterPart, Experiment, HardwarePart, RouterPart, table_model
 from weft.fabrics.faults import Faults
 from weft.fabrics.load import Source
 from weft.sim.flit import Load
@@ -30,6 +28,14 @@ from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import hardware_of, parse_hardware
 from weft.sim.sweep.settings import OWN, TrafficSettings
+from weft.study.experiment import check
+from weft.study.experiment.spec import (
+    AdapterPart,
+    Experiment,
+    HardwarePart,
+    RouterPart,
+    table_model,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS))

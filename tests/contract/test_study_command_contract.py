@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from weft.experiment.toml_file import toml_text
-from weft.runs.task import Packed, perform
 from weft.study.command_registry import study_command
+from weft.study.experiment.toml_file import toml_text
 from weft.study.plan import tasks_of
+from weft.study.runs.task import Packed, perform
 from weft.study.spec import StudyFile, study_of
 
 NAMES = study_command.names()

@@ -9,9 +9,9 @@ from weft.core.errors import NotApplicable
 from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import engine, route
 from weft.routing.engine_registry import never_deadlocks, sending_rows
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 
 

@@ -7,7 +7,7 @@ import inspect
 import pytest
 from tests.processes import PATIENCE_S
 
-from weft.opensm.live.subnet import live
+from weft.subnet.live.subnet import live
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from tests.oracle.tools import require_tools
 
-from weft.advice.audit import Audit, audit
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.formats import read_file, write_fabric
 from weft.fabrics.load import fabric as load
-from weft.opensm.live.subnet import live
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
+from weft.subnet.audit import Audit, audit
+from weft.subnet.live.subnet import live
 
 pytestmark = pytest.mark.oracle
 

@@ -13,8 +13,8 @@ import pytest
 from tests.oracle.tools import require_tools
 from tests.processes import PATIENCE_S
 
-from weft.contention.measurements import MEASUREMENT_COLUMNS, read_measurements
-from weft.contention.recovery import recover_penalties
+from weft_calibration.measurements import MEASUREMENT_COLUMNS, read_measurements
+from weft_calibration.recovery import recover_penalties
 
 pytestmark = pytest.mark.oracle
 
@@ -24,7 +24,7 @@ SHIFTED = """
 import sys
 from types import SimpleNamespace
 from mpi4py import MPI
-from weft.contention import measure
+from weft.sim.flow.contention import measure
 
 names = {name: getattr(MPI, name) for name in dir(MPI)}
 rank = MPI.COMM_WORLD.rank
@@ -89,7 +89,7 @@ def test_graphs_are_measured_into_one_file_for_the_calibration(tmp_path: Path) -
 
 
 def test_a_bad_run_ends_all_processes_with_one_line_of_error(tmp_path: Path) -> None:
-    program = ("-m", "weft.contention.measure")
+    program = ("-m", "weft_calibration.measure")
     run = measure(2, *program, "--all", "2", "--out", "m.csv", "--size", "1KiB", folder=tmp_path)
     assert run.returncode == 2
     assert run.stderr.count("weft: error:") == 1

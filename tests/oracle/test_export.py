@@ -22,19 +22,19 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.load import fabric as load
-from weft.opensm.export import export
-from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lids import predict_lids, read_guid2lid
-from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos import endpoint_sls
-from weft.opensm.files.sl2vl import read_sl2vl
-from weft.opensm.files.tables_folder import read_settings
-from weft.opensm.files.torus_conf import write
-from weft.opensm.live.subnet import live
-from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.opensm.lfts import read_lfts
+from weft.routing.opensm.lids import predict_lids, read_guid2lid
+from weft.routing.opensm.ports import port_guids
+from weft.routing.opensm.qos import endpoint_sls
+from weft.routing.opensm.sl2vl import read_sl2vl
+from weft.routing.opensm.tables_folder import read_settings
+from weft.routing.opensm.torus_conf import write
+from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration
+from weft.subnet.export import export
+from weft.subnet.live.subnet import live
 
 pytestmark = pytest.mark.oracle
 

@@ -21,7 +21,6 @@ import pytest
 from tests.oracle.tools import ndr_text, require_tools
 from tests.processes import PATIENCE_S
 
-from weft.advice.audit import audit
 from weft.cli import main
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import Fabric, FabricBuilder
@@ -29,14 +28,15 @@ from weft.fabrics.formats import write_fabric
 from weft.fabrics.formats.format_registry import FormatWarning
 from weft.fabrics.formats.ibsim import simulated
 from weft.fabrics.load import fabric as load
-from weft.opensm.export import export
-from weft.opensm.files.lids import predict_lids
-from weft.opensm.live import guardian
-from weft.opensm.live.opensm_conf import check_settings, known_settings
-from weft.opensm.live.subnet import Subnet, live
-from weft.routes import Routes, TableRoutes
 from weft.routing import route
+from weft.routing.opensm.lids import predict_lids
+from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import validate
+from weft.subnet.audit import audit
+from weft.subnet.export import export
+from weft.subnet.live import guardian
+from weft.subnet.live.opensm_conf import check_settings, known_settings
+from weft.subnet.live.subnet import Subnet, live
 
 pytestmark = pytest.mark.oracle
 
@@ -400,7 +400,7 @@ def test_a_subnet_with_unexpected_state_is_an_error(
     changed = routes.table.copy()
     changed[0, -1] = changed[0, -1] % 4 + 1
     monkeypatch.setattr(
-        "weft.opensm.live.verify.read_lfts",
+        "weft.subnet.live.verify.read_lfts",
         lambda *_, **__: replace(routes, table=changed),
     )
     with (
@@ -478,8 +478,8 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """weft reports the error, although OpenSM reports that the subnet is up."""
-    monkeypatch.setattr("weft.opensm.live.running.simulated", lambda fabric: fabric)
-    monkeypatch.setattr("weft.opensm.live.running._MOST_LIDS", 30)
+    monkeypatch.setattr("weft.subnet.live.running.simulated", lambda fabric: fabric)
+    monkeypatch.setattr("weft.subnet.live.running._MOST_LIDS", 30)
     fabric = ndr(tmp_path, lids=True)
     words = ["opensm", "live", str(tmp_path / "ndr.ibnetdiscover"), "--keep"]
     for number, routes in enumerate((["--engine", "ftree"], ["--real", "updn"])):
@@ -489,7 +489,7 @@ def test_a_subnet_with_other_port_guids_than_its_tables_is_an_error(
         assert not Path("it-ran").exists()
         assert "the subnet is not as expected: OpenSM did not discover" in capsys.readouterr().err
     # Without the comparison of cables, ports without a LID are reported.
-    monkeypatch.setattr("weft.opensm.live.verify.cable_faults", lambda *_: ([], ""))
+    monkeypatch.setattr("weft.subnet.live.verify.cable_faults", lambda *_: ([], ""))
     assert main([*words, str(tmp_path / "dumps"), "--engine", "ftree", "--", "true"]) == 2
     error = capsys.readouterr().err
     assert "16 of 22 ports without a LID: dgx0 mlx5_0[1]" in error
@@ -527,11 +527,11 @@ def test_cables_that_opensm_does_not_discover_are_an_error(monkeypatch: pytest.M
     name = complete.cable_name(complete.find_cable("s0.0[2]"))
     routes = route(complete, "updn:roots=center")
     with monkeypatch.context() as patch:
-        patch.setattr("weft.opensm.live.running.simulated", lambda _: cut)
+        patch.setattr("weft.subnet.live.running.simulated", lambda _: cut)
         with pytest.raises(WeftError, match=rf"did not discover 1 cable: {re.escape(name)}"):  # noqa: SIM117
             with live(complete, routes=routes):
                 pass
-        patch.setattr("weft.opensm.live.running.simulated", lambda _: complete)
+        patch.setattr("weft.subnet.live.running.simulated", lambda _: complete)
         with (
             pytest.raises(WeftError, match="discovered 2 ends of cables that are not in"),
             live(cut),
@@ -661,7 +661,7 @@ def over_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let weft's time limits expire once a file exists, and not before."""
     hours = count(0, 3600)  # an hour per reading: the first may already see the file
     clock = SimpleNamespace(monotonic=lambda: next(hours) if here.exists() else 0, sleep=time.sleep)
-    monkeypatch.setattr("weft.opensm.live.processes.time", clock)
+    monkeypatch.setattr("weft.subnet.live.processes.time", clock)
 
 
 def test_an_opensm_that_hangs_or_ends_at_the_start_is_an_error(
@@ -750,7 +750,7 @@ def test_a_missing_program_is_named_with_its_package(
 ) -> None:
     which = __import__("shutil").which
     monkeypatch.setattr(
-        "weft.opensm.live.processes.shutil.which",
+        "weft.subnet.live.processes.shutil.which",
         lambda name, **options: None if name == missing else which(name, **options),
     )
     assert main(["opensm", "live", "torus:4", "--", "true"]) == 2

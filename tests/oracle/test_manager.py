@@ -18,13 +18,13 @@ from tests.processes import PATIENCE_S
 
 import weft
 from weft.core.errors import InputError, NotApplicable, WeftError
-from weft.opensm.files.lfts import lft_dump
-from weft.opensm.live.manager import Manager
-from weft.opensm.live.subnet import Subnet
-from weft.opensm.live.verify import differences
-from weft.routes import TableRoutes
+from weft.routing.opensm.lfts import lft_dump
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
-from weft.routing_keys.tables import key_tables
+from weft.sim.keys.tables import key_tables
+from weft.subnet.live.manager import Manager
+from weft.subnet.live.subnet import Subnet
+from weft.subnet.live.verify import differences
 
 pytestmark = pytest.mark.oracle
 
@@ -133,9 +133,9 @@ def test_the_previous_tables_are_restored_if_opensm_does_not_take_the_file(
     assert subnet.manager.load(FABRIC, OTHER)
     subnet.reload(ONE)
     with monkeypatch.context() as patch:
-        patch.setattr("weft.opensm.live.manager.lft_bytes", damaged)
+        patch.setattr("weft.subnet.live.manager.lft_bytes", damaged)
         # Nothing suggests that another sweep follows, so there is no wait for one.
-        patch.setattr("weft.opensm.live.manager._FURTHER_S", 1000)
+        patch.setattr("weft.subnet.live.manager._FURTHER_S", 1000)
         expected = f"{message}.*; the previous file is back, and the switches have its tables again"
         with pytest.raises(WeftError, match=expected):
             subnet.manager.load(FABRIC, OTHER)
@@ -147,13 +147,13 @@ def test_the_previous_tables_are_restored_if_opensm_does_not_take_the_file(
 def test_an_opensm_that_may_not_fall_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the switches keep their tables if OpenSM refuses the file."""
     require_tools("opensm", "ibsim", "ibsim-run", "dump_fts")
-    monkeypatch.setattr("weft.opensm.live.running._OURS", set())
+    monkeypatch.setattr("weft.subnet.live.running._OURS", set())
     options = {"routing_engine": "file,no_fallback"}
     with weft.live(FABRIC, routes=ONE, options=options) as subnet:
         subnet.manager.present()
         with monkeypatch.context() as patch:
             text = lft_dump(FABRIC, OTHER, lids=subnet.lids()).replace("guid 0x", "guid x").encode()
-            patch.setattr("weft.opensm.live.manager.lft_bytes", lambda *_, **__: text)
+            patch.setattr("weft.subnet.live.manager.lft_bytes", lambda *_, **__: text)
             expected = "file refuses .* PARSE ERROR: .* fell back to none; the previous file is"
             with pytest.raises(WeftError, match=expected):
                 subnet.manager.load(FABRIC, OTHER)
@@ -164,7 +164,7 @@ def test_an_opensm_that_may_not_fall_back(monkeypatch: pytest.MonkeyPatch) -> No
 def test_dumps_are_read_once_opensm_has_written_them(
     subnet: Subnet, monkeypatch: pytest.MonkeyPatch, lines: int, more: int
 ) -> None:
-    monkeypatch.setattr("weft.opensm.live.manager._WRITING_S", PATIENCE_S)
+    monkeypatch.setattr("weft.subnet.live.manager._WRITING_S", PATIENCE_S)
     path = subnet.folder / "opensm-subnet.lst"
     subnet.manager.sweep_again()
     whole = path.read_text().splitlines(keepends=True)
@@ -208,7 +208,7 @@ def test_tables_that_may_not_be_loaded_are_refused_before_anything_is_written(
         (weft.route(FABRIC, "ecmp"), NotApplicable, "loads forwarding tables, but ecmp has none"),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr("weft.opensm.live.manager.write_bytes", None)
+        patch.setattr("weft.subnet.live.manager.write_bytes", None)
         patch.setattr("os.kill", None)
         for routes, error, message in refused:
             with pytest.raises(error, match=message):
@@ -335,7 +335,7 @@ def test_a_sweep_that_was_under_way_is_not_taken_for_the_one_that_was_asked_for(
 
     with monkeypatch.context() as patch:
         patch.setattr(manager, "_hang_up", late)
-        patch.setattr("weft.opensm.live.manager._FURTHER_S", PATIENCE_S)
+        patch.setattr("weft.subnet.live.manager._FURTHER_S", PATIENCE_S)
         assert manager.load(FABRIC, OTHER).sweep_s > 0.3
     check_held(subnet, OTHER)
 

@@ -19,15 +19,15 @@ from weft.core.errors import WeftError
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning, write_fabric
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.lfts import lft_dump, read_lfts
-from weft.opensm.files.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
-from weft.opensm.files.lids import Lids, guid2lid, predict_lids, read_guid2lid
-from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos import endpoint_sls, qos_options, qos_policy
-from weft.opensm.files.sl2vl import read_sl2vl, sl2vl_dump
-from weft.opensm.live.subnet import live
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.opensm.lfts import lft_dump, read_lfts
+from weft.routing.opensm.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
+from weft.routing.opensm.lids import Lids, guid2lid, predict_lids, read_guid2lid
+from weft.routing.opensm.ports import port_guids
+from weft.routing.opensm.qos import endpoint_sls, qos_options, qos_policy
+from weft.routing.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.routing.routes import TableRoutes, VirtualLanes
+from weft.subnet.live.subnet import live
 
 pytestmark = pytest.mark.oracle
 

@@ -17,10 +17,10 @@ from tests.unit.test_ftree import leaf_to_leaf
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.guids import guid_list
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engine_registry import sending_rows
+from weft.routing.opensm.guids import guid_list
+from weft.routing.routes import TableRoutes
 
 pytestmark = pytest.mark.oracle
 

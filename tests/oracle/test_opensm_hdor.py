@@ -11,8 +11,8 @@ from tests.oracle.tools import opensm_tables, require_tools
 
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection

@@ -13,9 +13,9 @@ from tests.oracle.tools import opensm_tables, require_tools
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engine_registry import sending_rows
+from weft.routing.routes import TableRoutes
 
 pytestmark = pytest.mark.oracle
 

@@ -11,11 +11,11 @@ from tests.oracle.tools import opensm_tables, require_tools
 
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.guids import guid_list
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engines.dnup import leaf_ranks
 from weft.routing.engines.updn import chosen_roots
+from weft.routing.opensm.guids import guid_list
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import Validation, validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

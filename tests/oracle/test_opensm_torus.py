@@ -13,9 +13,9 @@ from tests.oracle.tools import opensm_tables, require_tools
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.torus_conf import parse, write
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.opensm.torus_conf import parse, write
+from weft.routing.routes import TableRoutes
 from weft.routing.structure.torus import find_tori
 from weft.routing.structure.torus_seed import configuration, seeded
 from weft.routing.validation.validate import validate

@@ -9,8 +9,8 @@ import pytest
 from tests.oracle.tools import require_tools
 
 import weft
-from weft.routing_keys import RoutingKey
-from weft.routing_keys.tables import key_tables
+from weft.sim.keys import RoutingKey
+from weft.sim.keys.tables import key_tables
 
 pytestmark = pytest.mark.oracle
 

@@ -22,12 +22,12 @@ from tests.serve_runs import serving
 import weft
 from weft.cli import main
 from weft.client import Client
-from weft.opensm.files.lfts import lft_dump
-from weft.opensm.live.subnet import Subnet, live
-from weft.routing_keys.tables import installed_tables
-from weft.service import installer
-from weft.service.makers import base_routes
-from weft.service.models import Change, GrantSummary
+from weft.routing.opensm.lfts import lft_dump
+from weft.sim.keys.tables import installed_tables
+from weft.subnet.live.subnet import Subnet, live
+from weft.subnet.service import installer
+from weft.subnet.service.makers import base_routes
+from weft.subnet.service.models import Change, GrantSummary
 
 pytestmark = pytest.mark.oracle
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from weft.papers.claims import (
+from weft_papers.claims import (
     Claim,
     Comparison,
     Finding,

@@ -8,8 +8,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import weft
-from weft.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
-from weft.papers.contention.study import Printed, contention_model, draw_graph
+from weft.sim.flow.contention import PAPER_INVERSE_BANDWIDTH, predict_steps
+from weft_papers.contention.study import Printed, contention_model, draw_graph
 
 SIZE = 20_971_520
 #: Communications a to f of figure 3.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from weft import predict
-from weft.papers.contention import packets as packet
-from weft.papers.contention.study import FIGURE_4, contention_model
+from weft_papers.contention import packets as packet
+from weft_papers.contention.study import FIGURE_4, contention_model
 
 LONG = next(each for each in packet.TOLD if each.hardware.quantum_bytes)
 #: Fourth graph of figure 2: node 0 sends to two nodes; both also receive at full rate from others.

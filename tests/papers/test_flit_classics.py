@@ -21,7 +21,7 @@ from tests.reference.channel_loads import Dragonfly, Flows, flows
 
 import weft
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.flit import FlitTraffic, Load, Router, simulate_flits
 
 #: Cycles of a router and the link after it, with the delays below.

@@ -22,9 +22,13 @@ from tests.processes import PATIENCE_S
 
 import weft
 from weft.core.errors import InputError
-from weft.papers.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
-from weft.papers.kns import machine
-from weft.papers.kns.benchmarks import (
+from weft.sim.static.loads import link_loads
+from weft.study.runs.execute import Progress
+from weft.study.runs.typed import IN_MEMORY, Results
+from weft.workload import Kind, load_workload
+from weft_papers.claims import ClaimResult, NotMeasured, OutOfScope, Verdict, judge, vote
+from weft_papers.kns import machine
+from weft_papers.kns.benchmarks import (
     BENCHMARKS,
     METRICS,
     Times,
@@ -32,9 +36,9 @@ from weft.papers.kns.benchmarks import (
     geometric_mean,
     most_at_once,
 )
-from weft.papers.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
-from weft.papers.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
-from weft.papers.kns.machine import (
+from weft_papers.kns.evidence import EITHER, Choice, Evidence, every_choice, hold
+from weft_papers.kns.frames import RESULT_COLUMNS, RUN_COLUMNS, lanes_frame
+from weft_papers.kns.machine import (
     ADAPTERS,
     CABLES,
     DATA_LANES,
@@ -44,7 +48,7 @@ from weft.papers.kns.machine import (
     TREE,
     cabled,
 )
-from weft.papers.kns.runs import (
+from weft_papers.kns.runs import (
     PLACEMENTS,
     Measured,
     Run,
@@ -52,11 +56,7 @@ from weft.papers.kns.runs import (
     measure,
     study_runs,
 )
-from weft.papers.kns.study import CLAIMS, KnsStudy, kns_infiniband
-from weft.runs.execute import Progress
-from weft.runs.typed import IN_MEMORY, Results
-from weft.sim.static.loads import link_loads
-from weft.workload import Kind, load_workload
+from weft_papers.kns.study import CLAIMS, KnsStudy, kns_infiniband
 
 PACKETS = Setting("packet", "opensm", False)
 FLOWS = Setting("flow", "opensm", False)

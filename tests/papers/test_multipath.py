@@ -16,9 +16,12 @@ from tests.reference import multipath as plain
 from weft.core.errors import InputError
 from weft.core.files import write_with
 from weft.fabrics.topology import build
-from weft.papers.claims import plus_minus
-from weft.papers.multipath.evidence import CLAIM_BASES, Evidence, excess_variation
-from weft.papers.multipath.frames import (
+from weft.routing import route
+from weft.sim.common.metrics import link_tiers, load_metrics
+from weft.sim.static.multipath import HASHES, multipath_loads
+from weft_papers.claims import plus_minus
+from weft_papers.multipath.evidence import CLAIM_BASES, Evidence, excess_variation
+from weft_papers.multipath.frames import (
     BASES,
     CDF_COLUMNS,
     CLAIM_COLUMNS,
@@ -27,7 +30,7 @@ from weft.papers.multipath.frames import (
     SCHEMES,
     SUMMARY_COLUMNS,
 )
-from weft.papers.multipath.study import (
+from weft_papers.multipath.study import (
     EPOCHS,
     QPS,
     StudyResult,
@@ -38,11 +41,8 @@ from weft.papers.multipath.study import (
     study_points,
     traffic,
 )
-from weft.papers.multipath.verdicts import CLAIMS
-from weft.papers.paper_registry import paper
-from weft.routing import route
-from weft.sim.common.metrics import link_tiers, load_metrics
-from weft.sim.static.multipath import HASHES, multipath_loads
+from weft_papers.multipath.verdicts import CLAIMS
+from weft_papers.paper_registry import paper
 
 PUBLISHED = Path(__file__).with_name("multipath_published.csv")
 KEYS = ["sweep", "k", "qps", "epochs", "scheme", "basis", "seed"]
@@ -225,7 +225,7 @@ def test_an_interrupt_leaves_the_seeds_that_are_done(
 ) -> None:
     calls = []
 
-    study = importlib.import_module("weft.papers.multipath.study")
+    study = importlib.import_module("weft_papers.multipath.study")
     one = study._measure
 
     @functools.wraps(one)

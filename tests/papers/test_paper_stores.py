@@ -23,12 +23,12 @@ from tests.processes import PATIENCE_S
 
 from weft.cli import main
 from weft.core.errors import InputError
-from weft.papers import paper
-from weft.papers.contention import packets
-from weft.runs import typed
-from weft.runs.execute import Progress
-from weft.runs.store import INDEX, Store
-from weft.runs.typed import Results
+from weft.study.runs import typed
+from weft.study.runs.execute import Progress
+from weft.study.runs.store import INDEX, Store
+from weft.study.runs.typed import Results
+from weft_papers import paper
+from weft_papers.contention import packets
 
 #: Paper -> the smallest study, and the option that adds runs.
 SMALL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -112,7 +112,7 @@ def test_a_store_changes_no_result_and_is_computed_once(name: str, tmp_path: Pat
 KILLED = """
 import os, signal, sys
 from weft.cli import main
-from weft.runs.store import INDEX, Store
+from weft.study.runs.store import INDEX, Store
 
 add = Store.add
 

@@ -12,11 +12,14 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from weft import InputError
-from weft.papers import paper
-from weft.papers.claims import ClaimResult, Verdict, hold
-from weft.papers.qsnet.frames import TABLES
-from weft.papers.qsnet.report import QsNetStudy
-from weft.papers.qsnet.runs import (
+from weft.sim.common.congestion_matrix import congestion_matrix
+from weft.study.runs.typed import Results
+from weft.workload.sources import transfers
+from weft_papers import paper
+from weft_papers.claims import ClaimResult, Verdict, hold
+from weft_papers.qsnet.frames import TABLES
+from weft_papers.qsnet.report import QsNetStudy
+from weft_papers.qsnet.runs import (
     CHOICES,
     FIGURES,
     KIB,
@@ -33,11 +36,8 @@ from weft.papers.qsnet.runs import (
     study_runs,
     workload_of,
 )
-from weft.papers.qsnet.study import made, qsnet_evaluation
-from weft.papers.qsnet.verdicts import CLAIMS, PRINTED, Evidence
-from weft.runs.typed import Results
-from weft.sim.common.congestion_matrix import congestion_matrix
-from weft.workload.sources import transfers
+from weft_papers.qsnet.study import made, qsnet_evaluation
+from weft_papers.qsnet.verdicts import CLAIMS, PRINTED, Evidence
 
 SEEDS = range(3)
 ALL = tuple(FIGURES)

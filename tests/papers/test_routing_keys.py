@@ -14,19 +14,23 @@ from polars.testing import assert_frame_equal
 
 import weft
 from weft.core.errors import InputError
-from weft.papers import paper
-from weft.papers.claim_report import CHOICE_COLUMNS
-from weft.papers.claims import ClaimResult, Verdict, hold
-from weft.papers.routing_keys import contention
-from weft.papers.routing_keys.contention import METHODS, Size, traffic
-from weft.papers.routing_keys.frames import (
+from weft.sim.static.loads import link_loads
+from weft.study.runs.execute import Progress
+from weft.study.runs.typed import Results
+from weft.workload.jobs import combine
+from weft_papers import paper
+from weft_papers.claim_report import CHOICE_COLUMNS
+from weft_papers.claims import ClaimResult, Verdict, hold
+from weft_papers.routing_keys import contention
+from weft_papers.routing_keys.contention import METHODS, Size, traffic
+from weft_papers.routing_keys.frames import (
     CONTENTION_COLUMNS,
     RUN_COLUMNS,
     SUMMARY_COLUMNS,
 )
-from weft.papers.routing_keys.plots import STYLES
-from weft.papers.routing_keys.report import KeyStudy
-from weft.papers.routing_keys.runs import (
+from weft_papers.routing_keys.plots import STYLES
+from weft_papers.routing_keys.report import KeyStudy
+from weft_papers.routing_keys.runs import (
     APPLICATIONS,
     CHOICES,
     KIB,
@@ -44,12 +48,8 @@ from weft.papers.routing_keys.runs import (
     measure,
     study_runs,
 )
-from weft.papers.routing_keys.study import FIGURES, made, routing_keys
-from weft.papers.routing_keys.verdicts import CLAIMS, Evidence
-from weft.runs.execute import Progress
-from weft.runs.typed import Results
-from weft.sim.static.loads import link_loads
-from weft.workload.jobs import combine
+from weft_papers.routing_keys.study import FIGURES, made, routing_keys
+from weft_papers.routing_keys.verdicts import CLAIMS, Evidence
 
 SEEDS = range(3)
 ONE = Run("6", SMALL, 6, 0.5, 4 * KIB, 1, "nrk", 0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.contention.graph_file import (
+from weft.core.errors import InputError
+from weft.sim.flow.contention.graph_file import (
     ContentionGraph,
     format_contention_graph,
     parse_contention_graph,
 )
-from weft.core.errors import InputError
 
 names = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters=":#,"), min_size=1

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.formats.flows import read_flows
-from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.files import read_keys, write_keys
+from weft.sim.keys import RoutingKey, keys
+from weft.sim.keys.files import read_keys, write_keys
 
 #: Two and three levels, parallel cables, and a tree with missing cables.
 FABRICS = (

@@ -15,12 +15,12 @@ from tests.random_fabrics import random_fabric
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.fabrics.formats import FormatWarning
-from weft.opensm.files.guids import guid_list, read_guids
-from weft.opensm.files.lfts import lft_dump, read_lfts
-from weft.opensm.files.lids import Lids, guid2lid, predict_lids, read_guid2lid
-from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos import endpoint_sls, qos_policy, read_qos_policy
-from weft.routes import TableRoutes
+from weft.routing.opensm.guids import guid_list, read_guids
+from weft.routing.opensm.lfts import lft_dump, read_lfts
+from weft.routing.opensm.lids import Lids, guid2lid, predict_lids, read_guid2lid
+from weft.routing.opensm.ports import port_guids
+from weft.routing.opensm.qos import endpoint_sls, qos_policy, read_qos_policy
+from weft.routing.routes import TableRoutes
 
 UNCHECKED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 BOUNDED = settings(max_examples=40, suppress_health_check=UNCHECKED)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.serve_services import ROOT, Caller, Time, served, tick, without_processes
 
-from weft.service import models
-from weft.service.service import Rules
+from weft.subnet.service import models
+from weft.subnet.service.service import Rules
 
 HOSTS = [f"h{number}" for number in range(6)]
 NAMES = ["a", "b", "c"]

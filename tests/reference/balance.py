@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.reference.routing import destinations, follow, out_link, switch_graph
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routing.routes import TableRoutes
 
 MASK = (1 << 64) - 1
 

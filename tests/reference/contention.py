@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import networkx as nx
 
-from weft.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 
 Edge = tuple[int, int]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.reference.routing import destinations, out_link
 from weft.fabrics import Fabric
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 
 Channel = tuple[int, int]
 

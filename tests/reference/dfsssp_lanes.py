@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from weft.fabrics import Fabric
-from weft.opensm.files.lids import predict_lids
+from weft.routing.opensm.lids import predict_lids
 
 Channel = tuple[int, int]
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from tests.reference import penalty
 from tests.reference.maxmin import max_min_rates
 from weft.fabrics import Fabric
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.workload import Kind, Workload
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.reference.routing import out_link, switch_graph
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routing.routes import TableRoutes
 
 
 def counted_paths(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.reference.routing import destinations, out_link
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes
+from weft.routing.routes import TableRoutes
 
 Pair = tuple[int, int]
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from weft.fabrics import Fabric
-from weft.routes import CandidateRoutes
+from weft.routing.routes import CandidateRoutes
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -15,7 +15,7 @@ from tests.reference import packet_network
 from tests.reference.packet_layout import Message, lay, ps
 from tests.reference.packet_state import EVENTS, REPORTS
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.packet.hardware import Hardware
 from weft.workload import Kind, Workload
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import weft
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import Routes, TableRoutes, VirtualLanes
+from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 

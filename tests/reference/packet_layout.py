@@ -25,7 +25,7 @@ from tests.reference.packet_state import (
     Network,
 )
 from weft.fabrics import Fabric
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.sim.packet.hardware import Hardware
 
 POLICIES = {"ecmp": ECMP, "spray": SPRAY, "flowlet": FLOWLET, "adaptive": ADAPTIVE}

@@ -13,7 +13,7 @@ import weft
 from tests.random_workloads import random_workload
 from tests.reference.packet_cases import fabric_of
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.sim.packet.hardware import Hardware, VlArbitration
 from weft.workload import Workload, WorkloadBuilder
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tests.reference import contention
-from weft.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 
 
 @dataclass(frozen=True)

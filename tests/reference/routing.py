@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 
 from weft.fabrics import Fabric
-from weft.routes import CandidateRoutes, TableRoutes
+from weft.routing.routes import CandidateRoutes, TableRoutes
 
 
 def switch_graph(fabric: Fabric) -> nx.MultiDiGraph:

@@ -9,10 +9,10 @@ from tests.random_fabrics import random_fabric
 from tests.reference import balance as plain
 from tests.reference import peaks
 from weft.core.errors import InputError
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engine_registry import lower_worst_load, worst_load
 from weft.routing.engines.sar import sar_routes
+from weft.routing.routes import TableRoutes
 from weft.sim.static.effective_bisection import bisection
 
 #: Seeds for which no tree can avoid the links of peak load.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.contention import PenaltyModel, predict
-from weft.contention.shapes import random_graph
 from weft.kernels.flow.contention_steps import synchronous_times
+from weft.sim.flow.contention import PenaltyModel, predict
+from weft_calibration.shapes import random_graph
 
 
 def test_times_of_many_graphs_equal_those_of_each() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.reference import contention as plain
-from weft.contention import (
+from weft.sim.flow.contention import (
     INFINIBAND,
     PenaltyModel,
     penalties,
@@ -14,7 +14,7 @@ from weft.contention import (
     predict_elapsed,
     predict_steps,
 )
-from weft.contention import model as contention
+from weft.sim.flow.contention import model as contention
 
 MODELS = [
     INFINIBAND,

@@ -13,9 +13,9 @@ from tests.reference.dependencies import cycles, dependency_graph
 from tests.reference.phases import by_random_groups
 from weft.fabrics import Fabric, FabricBuilder
 from weft.kernels.routes.dependencies import list_dependencies, strip_acyclic
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing import route
 from weft.routing.engine_registry import destination_ports, empty_table
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing.validation.deadlock import credit_loops, dependencies
 from weft.routing.validation.validate import validate
 

@@ -7,8 +7,8 @@ import pytest
 from tests.oracle.irregular import irregular
 from tests.reference.dfsssp_lanes import lanes
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 
 FABRICS = [load(spec).shuffled(1) for spec in ("torus:4x4", "kns:k=4,n=2", "ring:9")]
 

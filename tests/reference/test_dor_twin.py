@@ -10,9 +10,9 @@ from tests.reference.routing import switch_graph
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engines.dor import _factors
+from weft.routing.routes import TableRoutes
 
 
 @pytest.mark.parametrize("lmc", [0, 2])

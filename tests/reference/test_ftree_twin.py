@@ -7,8 +7,8 @@ from tests.reference.ftree import FatTree
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 
 TREES = ["xgft:3;3,3,3;1,2,3", "xgft:2;4,4;1,2;1,3", "fat-tree:k=4", "cellia:nodes=45"]
 

@@ -12,8 +12,8 @@ from tests.reference import routing
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.kernels.routing.hdor import _lightest
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 from weft.routing.structure.kns import find_kns
 
 

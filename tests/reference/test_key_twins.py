@@ -25,9 +25,9 @@ from weft.kernels.keys.assignment import (
     shifted_planes,
 )
 from weft.kernels.keys.colouring import colour_edges
-from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.network import key_network
-from weft.routing_keys.routing_key import HOST_RATE
+from weft.sim.keys import RoutingKey, keys
+from weft.sim.keys.network import key_network
+from weft.sim.keys.routing_key import HOST_RATE
 
 
 def random_graph(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -7,9 +7,9 @@ import pytest
 
 from tests.random_fabrics import random_fabric
 from tests.reference import lanes as plain
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
 from weft.routing.lane_assignment import assign_lanes
+from weft.routing.routes import TableRoutes, VirtualLanes
 from weft.routing.validation.validate import validate
 
 

@@ -13,10 +13,10 @@ from tests.reference.mixed_tables import mixtures, on_paths
 from tests.reference.test_deadlock_twin import graph_of, random_table
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes, VirtualLanes
-from weft.routes.mixed_tables import MixedTables, detour
-from weft.routes.tables import distinct_lids
 from weft.routing import route
+from weft.routing.routes import TableRoutes, VirtualLanes
+from weft.routing.routes.mixed_tables import MixedTables, detour
+from weft.routing.routes.tables import distinct_lids
 
 SEEDS = 240
 

@@ -7,8 +7,8 @@ from tests.random_fabrics import random_fabric
 from tests.reference import multipath as plain
 from weft.fabrics.topology import build
 from weft.kernels.routes.multipath import MOST_PATHS, residue
-from weft.routes import CandidateRoutes
 from weft.routing import route
+from weft.routing.routes import CandidateRoutes
 from weft.sim.static.multipath import HASHES, multipath_loads
 
 SPLITS = [(1, 1), (2, 3), (5, 1), (1, 4), (3, 3)]

@@ -11,10 +11,10 @@ from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.kernels.routing.distances import bfs_many, updown
 from weft.kernels.routing.opensm_ranks import EARLY, LATE, LEVEL
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engine_registry import empty_table
 from weft.routing.engines.ranked import fill_ranked
+from weft.routing.routes import TableRoutes
 
 
 def up_links(fabric: Fabric, edge_up: np.ndarray) -> dict[int, bool]:

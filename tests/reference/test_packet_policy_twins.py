@@ -11,7 +11,7 @@ from tests.reference.packet_layout import ps
 from tests.reference.packet_policies import PlainAdaptive, PlainConga, PlainRound, Played
 from weft.fabrics import Fabric
 from weft.kernels.records import record
-from weft.routes import CandidateRoutes
+from weft.routing.routes import CandidateRoutes
 from weft.sim.packet import Hardware, PacketResult
 from weft.sim.packet.policies import conga as kernel
 from weft.workload import WorkloadBuilder

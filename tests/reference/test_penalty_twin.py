@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.reference import penalty as plain
-from weft.contention import INFINIBAND, PenaltyModel, penalties
-from weft.contention.penalty_state import penalty_state
 from weft.kernels.flow.penalty import penalty_add, penalty_remove, penalty_solve
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel, penalties
+from weft.sim.flow.contention.penalty_state import penalty_state
 
 MODELS = [
     INFINIBAND,

@@ -14,9 +14,9 @@ from tests.reference.phases import by_random_groups
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
 from weft.kernels.routes.intermediates import spread_demand
-from weft.routes import CandidateRoutes
-from weft.routes.intermediates import arrival_shares, routed_rows
 from weft.routing import route
+from weft.routing.routes import CandidateRoutes
+from weft.routing.routes.intermediates import arrival_shares, routed_rows
 from weft.routing.validation.validate import validate
 from weft.sim.flow.network import carried_bytes, lay_routes
 from weft.sim.static.all_to_all import all_to_all_loads

@@ -14,10 +14,10 @@ from tests.reference import routing as plain
 from tests.reference.test_deadlock_twin import path_case
 from weft.core.errors import NotApplicable, UnroutedWarning
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing import route
 from weft.routing.engines.source import source_routes
 from weft.routing.lower import lower
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.routing.validation.validate import reached_rows, validate
 from weft.sim.static.all_to_all import all_to_all_loads, all_to_all_users
 from weft.sim.static.effective_bisection import bisection

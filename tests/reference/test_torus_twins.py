@@ -11,8 +11,8 @@ from tests.reference import torus as plain
 from weft.fabrics import Fabric
 from weft.fabrics.load import fabric as load
 from weft.kernels.routing.torus import adjacent_edges, unite_squares
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 from weft.routing.structure.torus import Links, Torus, find_tori, links_of
 from weft.routing.structure.torus_seed import three_dimensions
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from weft.contention import PenaltyModel
 from weft.core import arguments
 from weft.core.arguments import (
     finite_number,
@@ -24,6 +23,7 @@ from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import FabricBuilder
 from weft.routing import engine, route
 from weft.sim.common.metrics import load_metrics
+from weft.sim.flow.contention import PenaltyModel
 from weft.sim.static.multipath import multipath_loads
 from weft.workload.placement import place
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from weft.advice.audit import Audit, audit
 from weft.advice.compare import compare
 from weft.cli import main
 from weft.core.errors import InputError
@@ -18,10 +17,11 @@ from weft.fabrics import Fabric
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.judged import Judged
 from weft.fabrics.topology import build
-from weft.opensm.files import log_files
-from weft.opensm.files.lfts import lft_dump
-from weft.opensm.files.log_files import logs_of, read_log
 from weft.routing import route
+from weft.routing.opensm import log_files
+from weft.routing.opensm.lfts import lft_dump
+from weft.routing.opensm.log_files import logs_of, read_log
+from weft.subnet.audit import Audit, audit
 
 _AT = "Jun 18 04:37:25 404440 [49C006C0]"
 FALLBACK = f"""{_AT} 0x02 -> updn_lid_matrices: disabling UPDN algorithm, no root nodes were found

@@ -20,7 +20,7 @@ from weft.cli.compare import advice
 from weft.cli.listing import KINDS, with_defaults
 from weft.core.registry import Entry
 from weft.fabrics.load import fabric
-from weft.opensm.files.guids import read_guids
+from weft.routing.opensm.guids import read_guids
 
 TREE = "xgft:2;4,4;1,4"
 

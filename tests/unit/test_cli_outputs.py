@@ -62,9 +62,9 @@ def idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "x.trace").write_text("RANKS 1\nCALC 1ms\n")
     for name in (
         "weft.cli.common.load_fabric", "weft.cli.convert.load_workload",
-        "weft.cli.calibrate.read_measurements", "weft.cli.simulate.perform",
+        "weft_calibration.command.read_measurements", "weft.cli.simulate.perform",
         "weft.cli.trace.read_text", "weft.cli.trace.read_workload", "weft.cli.opensm.audit",
-        "weft.papers.contention.study._random_times",
+        "weft_papers.contention.study._random_times",
     ):  # fmt: skip
         monkeypatch.setattr(name, never)
     return tmp_path

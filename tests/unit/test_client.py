@@ -23,7 +23,7 @@ from tests.serve_runs import Served, free_port, serving
 import weft.client
 from weft.client import AsyncClient, Client, RoutesWarning, ServiceError
 from weft.core.errors import InputError, WeftError
-from weft.service import models
+from weft.subnet.service import models
 
 CALLS = ("health", "state", "place", "advise", "application", "remove", "key", "request", "done",
          "renew", "changes")  # fmt: skip

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from weft.cli import main
-from weft.contention import model as contention
-from weft.contention import predict_steps
-from weft.contention.graph_file import (
+from weft.core.errors import InputError
+from weft.sim.flow.contention import model as contention
+from weft.sim.flow.contention import predict_steps
+from weft.sim.flow.contention.graph_file import (
     ContentionGraph,
     parse_bandwidth,
     parse_contention_graph,
     read_contention_graph,
     write_contention_graph,
 )
-from weft.core.errors import InputError
 
 FIGURE_3 = """# Figure 3
 size 20MiB          # of all
@@ -279,11 +279,11 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 from weft.cli.warmup import warm_contention
 from weft.kernels.flow import contention_events, contention_steps, penalty
-from weft.contention import penalties, predict, predict_steps
-from weft.contention.calibration import _Problem
-from weft.contention.coefficients import INFINIBAND
-from weft.contention.measurements import Measurement
-from weft.contention.recovery import survey
+from weft.sim.flow.contention import penalties, predict, predict_steps
+from weft_calibration.fit import _Problem
+from weft.sim.flow.contention.coefficients import INFINIBAND
+from weft_calibration.measurements import Measurement
+from weft_calibration.recovery import survey
 
 def compiled():
     modules = (contention_steps, contention_events, penalty)

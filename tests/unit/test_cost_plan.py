@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 from tests.random_fabrics import random_fabric
 
+from weft.advice.machine_room import CostPlan, Layout, cables, cost
+from weft.advice.machine_room.cost_plan import POSITION_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
+from weft.advice.machine_room.equipment import equipment
+from weft.advice.machine_room.room_options import UNIT_M
 from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.fabrics.load import fabric as load
-from weft.machine_room import CostPlan, Layout, cables, cost
-from weft.machine_room.cost_plan import POSITION_COLUMNS, RACK_COLUMNS, SUMMARY_COLUMNS
-from weft.machine_room.equipment import equipment
-from weft.machine_room.room_options import UNIT_M
 
 
 def pair(rate: str = "4xHDR") -> Fabric:

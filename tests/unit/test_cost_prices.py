@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.advice.machine_room import CostPlan, Prices, cost
+from weft.advice.machine_room.cables import row_name
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
 from weft.fabrics.load import fabric as load
-from weft.machine_room import CostPlan, Prices, cost
-from weft.machine_room.cables import row_name
 
 DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
 

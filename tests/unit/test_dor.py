@@ -8,8 +8,8 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.core.errors import InputError
-from weft.experiment import check, read_experiment, resolved
-from weft.experiment.spec import MAX_RUNS
+from weft.study.experiment import check, read_experiment, resolved
+from weft.study.experiment.spec import MAX_RUNS
 
 WHOLE = """\
 fabric = "torus:4x4"

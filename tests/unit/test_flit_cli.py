@@ -12,9 +12,9 @@ from tests.unit.test_simulate_packets_cli import cells
 
 import weft
 from weft import Router
-from weft.experiment import check, read_experiment, resolved
-from weft.experiment.result_tables import TABLES
-from weft.experiment.run import perform
+from weft.study.experiment import check, read_experiment, resolved
+from weft.study.experiment.result_tables import TABLES
+from weft.study.experiment.run import perform
 from weft.workload import load_workload
 
 EXCHANGE = "alltoall:size=4KiB"

@@ -151,7 +151,7 @@ def test_packets_wait_where_an_incast_meets() -> None:
     # A lane of their own each; the link serves one flit of each packet in turn.
     assert sorted(waits.values()) == pytest.approx([0, 0, 1, 2])
     assert waits["h0[1] -> s0[1]"] == 0
-    assert len(result.plot_congestion_matrix().axes) > 0
+    assert len(weft.plot(result).axes) > 0
 
 
 def test_lanes_without_room_wait_for_ever_on_a_ring_without_datelines() -> None:

@@ -12,7 +12,7 @@ from tests.flit_runs import Run
 import weft
 from weft.fabrics import Fabric, FabricBuilder
 from weft.kernels.flit.records import GRANTED, HEAD, PACKET_SHIFT
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.sim.flit.network import Links
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import of_routes
@@ -189,7 +189,7 @@ def test_service_levels_by_port_and_by_source_give_the_lanes() -> None:
     tables = weft.route(fabric, "minhop")
     ports = np.diff(fabric.graph.row_base)
     base = np.concatenate([[0], np.cumsum(ports.astype(np.int64) ** 2)[:-1]])
-    lanes = weft.routes.VirtualLanes(
+    lanes = weft.routing.routes.VirtualLanes(
         random.integers(0, 3, (40, 16), dtype=np.uint8),
         random.integers(0, 40, int((ports.astype(np.int64) ** 2).sum()), dtype=np.int32),
         base.astype(np.int64), ports.astype(np.int32),

@@ -17,20 +17,20 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 import weft
-from weft.contention.measurements import Measurement
 from weft.core.frozen import FrozenArrays, read_only
 from weft.fabrics import Fabric, SwitchGraph
 from weft.fabrics.arrays import FabricArrays
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
-from weft.routes.mixed_tables import MixedTables
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes, VirtualLanes
+from weft.routing.routes.mixed_tables import MixedTables
 from weft.routing.structure.folded_clos import FoldedClos, Stage, find_folded_clos
-from weft.routing_keys import KeySet, RoutingKey
-from weft.routing_keys.alternatives import Alternatives, InstalledKey, installed_key
-from weft.routing_keys.network import KeyNetwork, key_network
-from weft.routing_keys.routes import KeyedRoutes
+from weft.sim.keys import KeySet, RoutingKey
+from weft.sim.keys.alternatives import Alternatives, InstalledKey, installed_key
+from weft.sim.keys.network import KeyNetwork, key_network
+from weft.sim.keys.routes import KeyedRoutes
 from weft.workload import Workload, load_workload
 from weft.workload.jobs import Job, JobMix, combine
 from weft.workload.patterns.pattern_registry import Pairs, traffic
+from weft_calibration.measurements import Measurement
 
 TREE = "xgft:2;4,4;1,2"
 

@@ -9,9 +9,9 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.guids import guid_list
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.opensm.guids import guid_list
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

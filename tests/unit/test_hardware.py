@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from weft.core.errors import InputError
-from weft.experiment.spec import HardwarePart
 from weft.sim.packet import CongestionControl, Hardware, VlArbitration
 from weft.sim.packet.hardware import NAMES, hardware_of, parse_hardware
+from weft.study.experiment.spec import HardwarePart
 
 
 def test_missing_settings_have_their_defaults() -> None:

@@ -12,8 +12,8 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
 from weft.fabrics.parts import Parts
 from weft.fabrics.topology import build
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.routes import TableRoutes
 from weft.routing.structure.kns import Kns, find_kns
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads

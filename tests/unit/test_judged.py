@@ -11,8 +11,8 @@ from weft.fabrics import FabricBuilder, NodeKind
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.judged import Judged
 from weft.fabrics.topology import build
-from weft.routes import PathRoutes, TableRoutes
 from weft.routing import engine, route
+from weft.routing.routes import PathRoutes, TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.flit import Load, simulate_flits
 from weft.sim.static.all_to_all import all_to_all_loads

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import weft
-from weft.routing_keys import keys
-from weft.routing_keys.alternatives import (
+from weft.sim.keys import keys
+from weft.sim.keys.alternatives import (
     Alternatives,
     alternatives,
     installed_key,
     links_in,
 )
-from weft.routing_keys.network import key_network
-from weft.routing_keys.scheduler import Place, Request, Scheduler
+from weft.sim.keys.network import key_network
+from weft.sim.keys.scheduler import Place, Request, Scheduler
 
 TREE = weft.fabric("xgft:3;4,4,4;1,4,4")
 

@@ -40,7 +40,7 @@ def test_each_path_has_the_colour_of_its_flow() -> None:
         expected |= {(cable, colour) for cable in (np.flatnonzero(loads) >> 1).tolist()}
     assert len(expected) == 4 + 4 + 2
     assert drawn(key) == expected
-    figure = key.plot()
+    figure = weft.plot(key)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "colour 0: s2-0", "colour 1: s2-1", "within a leaf switch", "source", "destination",
     ]  # fmt: skip

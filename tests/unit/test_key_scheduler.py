@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import weft
-from weft.routing_keys import keys
-from weft.routing_keys.alternatives import alternatives
-from weft.routing_keys.choice import Choice, chosen_columns
-from weft.routing_keys.network import key_network
-from weft.routing_keys.routing_key import HOST_RATE
-from weft.routing_keys.run import KeyRules, KeyRun
-from weft.routing_keys.scheduler import (
+from weft.sim.keys import keys
+from weft.sim.keys.alternatives import alternatives
+from weft.sim.keys.choice import Choice, chosen_columns
+from weft.sim.keys.network import key_network
+from weft.sim.keys.routing_key import HOST_RATE
+from weft.sim.keys.run import KeyRules, KeyRun
+from weft.sim.keys.scheduler import (
     Done,
     Event,
     Grant,
@@ -22,7 +22,7 @@ from weft.routing_keys.scheduler import (
     Scheduler,
     Tick,
 )
-from weft.routing_keys.tables import key_tables
+from weft.sim.keys.tables import key_tables
 from weft.workload.jobs import Job, JobMix, combine
 
 TREE = weft.fabric("xgft:3;4,4,4;1,4,4")

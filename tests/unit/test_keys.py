@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import weft
-from weft.routes import VirtualLanes
+from weft.routing.routes import VirtualLanes
 from weft.routing.structure.folded_clos import find_folded_clos
-from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.key_set import workload_keys
-from weft.routing_keys.network import key_network
-from weft.routing_keys.scheduler import Place, Request, Scheduler
-from weft.routing_keys.tables import key_tables
+from weft.sim.keys import RoutingKey, keys
+from weft.sim.keys.key_set import workload_keys
+from weft.sim.keys.network import key_network
+from weft.sim.keys.scheduler import Place, Request, Scheduler
+from weft.sim.keys.tables import key_tables
 
 
 def load_between_switches(key: RoutingKey) -> int:

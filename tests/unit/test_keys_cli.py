@@ -11,7 +11,7 @@ import pytest
 import weft
 from weft.cli import main
 from weft.report.key_page import render_keys
-from weft.routing_keys.files import read_keys
+from weft.sim.keys.files import read_keys
 
 TREE = "xgft:2;4,4;1,4"
 FLOWS = "h0 h4\nh1 h8\n"

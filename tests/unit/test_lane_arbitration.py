@@ -16,7 +16,7 @@ from weft.kernels.packet import lanes as kernel
 from weft.kernels.packet.net import Arbitration
 from weft.kernels.packet.records import RULES
 from weft.kernels.records import record
-from weft.routes import TableRoutes, VirtualLanes
+from weft.routing.routes import TableRoutes, VirtualLanes
 from weft.sim.packet import Hardware, PacketResult, VlArbitration
 from weft.sim.packet.state import arbitration as arbitration_of
 

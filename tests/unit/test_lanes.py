@@ -11,8 +11,8 @@ from tests.random_fabrics import random_fabric
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.lane_assignment import assign_lanes
+from weft.routing.routes import TableRoutes, VirtualLanes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.serve_ledgers import HOSTS, PHASES, handled, made, new_ledger, placed, state_of
 
-from weft.service.ledger import (
+from weft.subnet.service.ledger import (
     BASE,
     Announced,
     Event,

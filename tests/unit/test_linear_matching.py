@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 from tests.unit.test_formats_opensm_subnet import end
 
-from weft.contention.graph_file import parse_contention_graph
 from weft.core.errors import InputError
 from weft.fabrics.formats import ibnetdiscover
 from weft.fabrics.formats.session import without_session
 from weft.fabrics.formats.signatures import SIGNATURES
 from weft.fabrics.formats.subnet_list import is_subnet_list
-from weft.opensm.files.osm_log import sweeps
+from weft.routing.opensm.osm_log import sweeps
 from weft.sim.flit.booksim import grammar
+from weft.sim.flow.contention.graph_file import parse_contention_graph
 from weft.workload.formats import goal
 
 LOG = "Jan 01 00:00:00 000000 [1] 0x01 -> "

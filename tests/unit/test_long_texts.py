@@ -11,15 +11,15 @@ from weft.cli import main
 from weft.core.errors import InputError
 from weft.core.units import rate_code
 from weft.core.words import natural_key
-from weft.experiment.toml_file import read_experiment
 from weft.fabrics.formats.subnet_list import read as read_list
 from weft.fabrics.topology import build
-from weft.opensm.files.lft_lines import parse_dump
-from weft.opensm.files.qos import read_qos_policy
 from weft.routing import route
 from weft.routing.engine_registry import engine
+from weft.routing.opensm.lft_lines import parse_dump
+from weft.routing.opensm.qos import read_qos_policy
 from weft.sim.flit.booksim.grammar import parse as parse_booksim
 from weft.sim.flit.traffic import Load
+from weft.study.experiment.toml_file import read_experiment
 from weft.workload.formats import read_workload
 from weft.workload.trace.parser import parse as parse_trace
 

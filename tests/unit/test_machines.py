@@ -3,10 +3,17 @@
 import polars as pl
 import pytest
 
+from weft.advice.machine_room import Prices
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.topology.sizing import machines_for
-from weft.machine_room import Prices
-from weft.machines import HIGHER, LOWER, MACHINE_COLUMNS, MachineRun, describe, describe_machine
+from weft.study.machines import (
+    HIGHER,
+    LOWER,
+    MACHINE_COLUMNS,
+    MachineRun,
+    describe,
+    describe_machine,
+)
 
 TREE = "xgft:2;4,4;1,2,rate=4xNDR"
 

@@ -164,7 +164,7 @@ def test_a_result_draws_its_own_matrix() -> None:
     fabric = build("xgft:2;2,2;1,1")
     work = weft.load_workload("alltoall:size=4KiB", 4)
     result = weft.simulate(fabric, weft.route(fabric, "dmodk"), work, level="packet")
-    figure = result.plot_congestion_matrix(title="a $title$")
+    figure = weft.plot(result, title="a $title$")
     assert figure.get_suptitle() == "a $title$"
     drawn = [text.get_text() for text in figure.axes[0].texts]
     assert sorted(drawn)[-2:] == ["Level 1: 2 switches", "Level 2: 1 switch"]

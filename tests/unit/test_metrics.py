@@ -13,8 +13,8 @@ from tests.random_fabrics import random_fabric
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, NodeKind, Parts
-from weft.routes import Routes
 from weft.routing import route
+from weft.routing.routes import Routes
 from weft.sim.common import metrics
 from weft.sim.common.metrics import ecdf, load_metrics
 from weft.sim.static import analysis

@@ -11,8 +11,8 @@ from tests.reference.multipath import all_paths
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
-from weft.routes import CandidateRoutes
 from weft.routing import route
+from weft.routing.routes import CandidateRoutes
 from weft.sim.common.metrics import link_tiers
 from weft.sim.static.loads import link_loads
 from weft.sim.static.multipath import HASHES, Scheme, multipath_loads

@@ -13,9 +13,9 @@ from tests.reference.routing import host_paths
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.routes import TableRoutes
 from weft.routing import route
 from weft.routing.engines.nue import _Attempt, _Problem
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 

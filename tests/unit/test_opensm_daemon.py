@@ -15,13 +15,13 @@ import pytest
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.load import fabric as load
-from weft.opensm.live.daemon import Daemon
-from weft.opensm.live.manager import Manager, _moved, _steps
-from weft.opensm.live.sweep_log import START, SweepLog
-from weft.routes import TableRoutes
-from weft.routes.mixed_tables import MixedTables
 from weft.routing import route
+from weft.routing.routes import TableRoutes
+from weft.routing.routes.mixed_tables import MixedTables
 from weft.routing.validation.deadlock import credit_loops
+from weft.subnet.live.daemon import Daemon
+from weft.subnet.live.manager import Manager, _moved, _steps
+from weft.subnet.live.sweep_log import START, SweepLog
 
 FABRIC = load("ring:3")
 GOOD = {

@@ -10,12 +10,12 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.lfts import lft_dump
-from weft.opensm.files.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
-from weft.opensm.files.lids import Lids, predict_lids
-from weft.opensm.files.sl2vl import read_sl2vl, sl2vl_dump
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.opensm.lfts import lft_dump
+from weft.routing.opensm.lid_matrix import lid_matrix, read_lid_matrix, shortest_hops
+from weft.routing.opensm.lids import Lids, predict_lids
+from weft.routing.opensm.sl2vl import read_sl2vl, sl2vl_dump
+from weft.routing.routes import TableRoutes, VirtualLanes
 
 
 def tiny() -> Fabric:

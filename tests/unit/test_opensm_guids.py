@@ -10,8 +10,8 @@ import pytest
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, NodeKind
 from weft.fabrics.formats import FormatWarning
-from weft.opensm.files.guids import GuidKind, guid_list, listed_nodes, read_guids
-from weft.opensm.files.ports import by_port_guid, explain_guid, port_guids
+from weft.routing.opensm.guids import GuidKind, guid_list, listed_nodes, read_guids
+from weft.routing.opensm.ports import by_port_guid, explain_guid, port_guids
 
 
 def cluster() -> Fabric:

@@ -13,11 +13,11 @@ from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.lft_lines import parse_dump
-from weft.opensm.files.lfts import _Resolver, lft_dump, lft_form, read_lfts
-from weft.opensm.files.lids import Lids, predict_lids
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.opensm.lft_lines import parse_dump
+from weft.routing.opensm.lfts import _Resolver, lft_dump, lft_form, read_lfts
+from weft.routing.opensm.lids import Lids, predict_lids
+from weft.routing.routes import TableRoutes
 from weft.routing.validation.validate import validate
 
 
@@ -336,7 +336,7 @@ def test_the_engine_reads_the_file_and_requires_one(tmp_path: Path) -> None:
 def test_files_are_read_in_parts_of_any_length(
     chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.opensm.files.lft_lines._CHUNK", chunk)
+    monkeypatch.setattr("weft.routing.opensm.lft_lines._CHUNK", chunk)
     assert read_lfts(pair(), write(tmp_path, OPENSM)).table.tolist() == TABLE
     with pytest.raises(
         InputError, match=r":16: the table of .* has 6 entries, but its last line says 8"

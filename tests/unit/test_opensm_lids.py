@@ -11,8 +11,8 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.lids import guid2lid, predict_lids, read_guid2lid, with_lids
-from weft.opensm.files.ports import port_guids
+from weft.routing.opensm.lids import guid2lid, predict_lids, read_guid2lid, with_lids
+from weft.routing.opensm.ports import port_guids
 
 
 def line() -> Fabric:

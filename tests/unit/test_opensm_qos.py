@@ -12,10 +12,10 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics.formats import FormatWarning
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.ports import port_guids
-from weft.opensm.files.qos import endpoint_sls, qos_options, qos_policy, read_qos_policy
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.opensm.ports import port_guids
+from weft.routing.opensm.qos import endpoint_sls, qos_options, qos_policy, read_qos_policy
+from weft.routing.routes import TableRoutes, VirtualLanes
 
 
 def with_sls(spec: str, sl: object) -> TableRoutes:

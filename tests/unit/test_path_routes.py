@@ -11,9 +11,9 @@ import pytest
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder
-from weft.routes import PathRoutes, TableRoutes, VirtualLanes
 from weft.routing.engines.source import read_paths, source_routes, write_paths
 from weft.routing.lower import lower
+from weft.routing.routes import PathRoutes, TableRoutes, VirtualLanes
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.analysis import analyse
 from weft.sim.static.loads import contention, host_flows, link_users

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
 
 SIZE = 1 << 20
 

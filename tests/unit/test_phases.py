@@ -12,8 +12,8 @@ from tests.work import lines_run
 import weft
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import CandidateRoutes
 from weft.routing import route
+from weft.routing.routes import CandidateRoutes
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads

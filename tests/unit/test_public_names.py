@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 
 import weft
+import weft_calibration
+import weft_papers
 
+PACKAGES = ("weft", "weft_calibration", "weft_papers")
 HEAVY = ("numpy", "numba", "polars", "scipy", "pydantic")
 
 
@@ -40,7 +43,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
 
 
 def test_modules_are_attributes_and_unknown_names_raise_errors() -> None:
-    assert weft.machine_room is importlib.import_module("weft.machine_room")
+    assert weft.advice.machine_room is importlib.import_module("weft.advice.machine_room")
     with pytest.raises(AttributeError, match="module 'weft' has no attribute 'nothing'"):
         _ = weft.nothing  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
@@ -64,7 +67,7 @@ def python_blocks() -> list[tuple[str, str]]:
 def used_names(code: str) -> Iterator[tuple[str, str]]:
     """Return the module and the name of everything that a block uses from weft."""
     for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "weft":
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in PACKAGES:
             yield from ((str(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             parts = [alias.name for alias in node.names if alias.name.startswith("weft.")]
@@ -74,7 +77,7 @@ def used_names(code: str) -> Iterator[tuple[str, str]]:
 
 
 def test_pages_use_public_names_only() -> None:
-    modules = (weft, weft.plugins, weft.client, weft.mpi)
+    modules = (weft, weft.plugins, weft.client, weft.mpi, weft_calibration, weft_papers)
     public = {module.__name__: set(module.__all__) for module in modules}
     shown = [(page, *used) for page, code in python_blocks() for used in used_names(code)]
     assert len(shown) > 60
@@ -82,9 +85,10 @@ def test_pages_use_public_names_only() -> None:
 
 
 def test_every_public_name_has_a_docstring() -> None:
-    for name in weft.__all__:
-        text = inspect.getdoc(getattr(weft, name)) or ""
-        assert len(text.split()) >= 3, name
+    for package in (weft, weft_calibration, weft_papers):
+        for name in package.__all__:
+            text = inspect.getdoc(getattr(package, name)) or ""
+            assert len(text.split()) >= 3, name
     named = ("simulate", "sweep", "compare", "cost", "write_comparison_page", "route", "place_io")
     for name in named:
         text = inspect.getdoc(getattr(weft, name)) or ""

@@ -7,15 +7,15 @@ from weft.core.errors import InputError
 from weft.fabrics.topology import build
 from weft.report.labels import MOST, short_names, shortened
 from weft.report.layout import layout
-from weft.report.picture import PIECES, cable_curves, plot
+from weft.report.picture import PIECES, cable_curves, plot_fabric
 
 
 def test_picture_is_a_png_and_the_same_each_time(tmp_path):
     fabric = build("xgft:2;4,4;1,2")
     load = np.arange(fabric.num_links, dtype=float)
     first, second = tmp_path / "a.png", tmp_path / "b.png"
-    plot(fabric, load, title="a title with $ and $_", size_inches=(6, 4)).write(first, dpi=100)
-    plot(fabric, load, title="a title with $ and $_", size_inches=(6, 4)).write(second, dpi=100)
+    plot_fabric(fabric, load, title="with $ and $_", size_inches=(6, 4)).write(first, dpi=100)
+    plot_fabric(fabric, load, title="with $ and $_", size_inches=(6, 4)).write(second, dpi=100)
     data = first.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", data[16:24]) == (600, 400)
@@ -27,9 +27,9 @@ def test_picture_shows_the_load(tmp_path):
     fabric = build("torus:4x4")
     quiet, busy = tmp_path / "quiet.png", tmp_path / "busy.png"
     load = np.zeros(fabric.num_links)
-    plot(fabric, load, size_inches=(4, 3)).write(quiet, dpi=60)
+    plot_fabric(fabric, load, size_inches=(4, 3)).write(quiet, dpi=60)
     load[0] = 5.0
-    plot(fabric, load, size_inches=(4, 3)).write(busy, dpi=60)
+    plot_fabric(fabric, load, size_inches=(4, 3)).write(busy, dpi=60)
     assert quiet.read_bytes() != busy.read_bytes()
 
 
@@ -38,16 +38,16 @@ def test_load_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, load
     fabric = build("xgft:2;4,4;1,2;1,2")
     assert fabric.num_links == 64
     with pytest.raises(InputError, match="64 finite numbers"):
-        plot(fabric, load).write(tmp_path / "a.png")
+        plot_fabric(fabric, load).write(tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_folder_is_refused(tmp_path):
     fabric = build("xgft:1;2;1")
     with pytest.raises(InputError, match="cannot be written"):
-        plot(fabric, np.zeros(fabric.num_links)).write(tmp_path / "no" / "a.png")
+        plot_fabric(fabric, np.zeros(fabric.num_links)).write(tmp_path / "no" / "a.png")
     with pytest.raises(InputError, match="folder"):
-        plot(fabric, np.zeros(fabric.num_links)).write(tmp_path)
+        plot_fabric(fabric, np.zeros(fabric.num_links)).write(tmp_path)
 
 
 def test_curves_begin_and_end_at_their_nodes():

@@ -11,17 +11,17 @@ from weft.core.errors import InputError, NotApplicable, UnroutedWarning
 from weft.core.registry import Entry
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
-from weft.opensm.live.subnet import live
-from weft.routes import CandidateRoutes, TableRoutes
 from weft.routing import engine as engines
 from weft.routing import route
 from weft.routing.engines.as_opensm import detected_roots
 from weft.routing.engines.updn import chosen_roots
+from weft.routing.routes import CandidateRoutes, TableRoutes
 from weft.routing.structure.fat_tree import find_fat_tree
 from weft.routing.validation.validate import reached_rows, validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection
 from weft.sim.static.loads import contention, host_flows, link_loads
+from weft.subnet.live.subnet import live
 
 
 def ring(size: int) -> Fabric:

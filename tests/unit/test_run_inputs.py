@@ -14,8 +14,8 @@ from weft.core.errors import WeftError
 from weft.core.files import files_in_spec, listed_files
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.topology import build
-from weft.runs.task import Inputs, Task, changed_inputs, contents, perform
 from weft.study.plan import tasks_of
+from weft.study.runs.task import Inputs, Task, changed_inputs, contents, perform
 from weft.study.spec import read_study
 
 PAIR = ["0 init\n0 send 1 0 100 1\n0 finalize\n", "1 init\n1 recv 0 0 100 1\n1 finalize\n"]

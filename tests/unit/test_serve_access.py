@@ -20,11 +20,11 @@ from tests.serve_services import FABRIC, ROOT, Caller, fill, served, without_pro
 
 from weft.cli import main
 from weft.core.errors import InputError, WeftError
-from weft.service import access as access_module
-from weft.service.access import MONITOR, SMALL_BODY, Limits
-from weft.service.direct import parsed
-from weft.service.service import Rules, Service
-from weft.service.workers import Worker, memory_limit
+from weft.subnet.service import access as access_module
+from weft.subnet.service.access import MONITOR, SMALL_BODY, Limits
+from weft.subnet.service.direct import parsed
+from weft.subnet.service.service import Rules, Service
+from weft.subnet.service.workers import Worker, memory_limit
 
 pytestmark = pytest.mark.usefixtures("_no_processes")
 Served = tuple[Caller, Service, str, str]
@@ -510,7 +510,7 @@ def test_work_has_a_limit_of_time_and_memory_for_itself_only() -> None:
 def test_a_busy_worker_ends_with_a_service_that_is_killed() -> None:
     program = """
 import asyncio, os, sys, time
-from weft.service.workers import Worker
+from weft.subnet.service.workers import Worker
 async def run():
     worker = Worker("tests", os.getpid)
     print(await worker.run(os.getpid), flush=True)

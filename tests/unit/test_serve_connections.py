@@ -12,10 +12,10 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from weft.service import access as access_module
-from weft.service import connections
-from weft.service.access import Access, LimitMiddleware, Limits
-from weft.service.connections import allow_many, server_config
+from weft.subnet.service import access as access_module
+from weft.subnet.service import connections
+from weft.subnet.service.access import Access, LimitMiddleware, Limits
+from weft.subnet.service.connections import allow_many, server_config
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, Any]]
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -11,7 +11,7 @@ from tests.oracle.tools import require_tools
 from tests.processes import PATIENCE_S
 from tests.serve_runs import serving
 
-from weft.service import errors
+from weft.subnet.service import errors
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from weft.fabrics import FabricBuilder
-from weft.service.ledger import Refused
-from weft.service.views import host_numbers
+from weft.subnet.service.ledger import Refused
+from weft.subnet.service.views import host_numbers
 
 
 def test_machines_with_one_adapter_are_hosts() -> None:

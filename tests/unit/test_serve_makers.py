@@ -8,11 +8,19 @@ from numpy.typing import NDArray
 
 import weft
 from weft.core.errors import InputError, NotApplicable
-from weft.routing_keys.alternatives import InstalledKey
-from weft.routing_keys.network import key_network
-from weft.routing_keys.tables import enough_lmc, installed_tables, most_lmc
-from weft.service import makers
-from weft.service.makers import MadeKey, Settings, advise, base_routes, expand, initialise, make
+from weft.sim.keys.alternatives import InstalledKey
+from weft.sim.keys.network import key_network
+from weft.sim.keys.tables import enough_lmc, installed_tables, most_lmc
+from weft.subnet.service import makers
+from weft.subnet.service.makers import (
+    MadeKey,
+    Settings,
+    advise,
+    base_routes,
+    expand,
+    initialise,
+    make,
+)
 
 TREE = weft.fabric("xgft:3;4,4,4;1,4,4")
 ENGINES = ("dmodk", "updn")

@@ -23,12 +23,12 @@ from tests.serve_services import Time
 
 import weft
 from weft.core.errors import WeftError
-from weft.service import makers
-from weft.service.access import Access, Limits
-from weft.service.http import application_of
-from weft.service.keeper import Keeper
-from weft.service.service import Rules, Service
-from weft.service.store import Store, StoreFailed, hashed
+from weft.subnet.service import makers
+from weft.subnet.service.access import Access, Limits
+from weft.subnet.service.http import application_of
+from weft.subnet.service.keeper import Keeper
+from weft.subnet.service.service import Rules, Service
+from weft.subnet.service.store import Store, StoreFailed, hashed
 
 FABRIC = weft.fabric("xgft:2;4,4;1,4")
 PHASES = [{"name": f"p{by}", "pattern": f"shift:offset={by}"} for by in (1, 4)]

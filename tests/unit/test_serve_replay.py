@@ -12,9 +12,9 @@ import pytest
 
 import weft
 from weft.cli import main
-from weft.routing_keys.network import key_network
-from weft.service import makers
-from weft.service.ledger import (
+from weft.sim.keys.network import key_network
+from weft.subnet.service import makers
+from weft.subnet.service.ledger import (
     Announced,
     Event,
     Expired,
@@ -27,9 +27,9 @@ from weft.service.ledger import (
     Returned,
     Withdrawn,
 )
-from weft.service.log import read_log
-from weft.service.replay import recorded, replay, simulated
-from weft.service.store import Store
+from weft.subnet.service.log import read_log
+from weft.subnet.service.replay import recorded, replay, simulated
+from weft.subnet.service.store import Store
 
 SPEC = "xgft:2;4,4;1,4"
 FABRIC = weft.fabric(SPEC)

@@ -13,10 +13,10 @@ from tests.processes import PATIENCE_S
 from tests.serve_services import ROOT, Caller, served, without_processes
 
 from weft.core.errors import WeftError
-from weft.service import direct, http, models
-from weft.service.ledger import Announced, Withdrawn
-from weft.service.service import Service
-from weft.service.store import StoreFailed
+from weft.subnet.service import direct, http, models
+from weft.subnet.service.ledger import Announced, Withdrawn
+from weft.subnet.service.service import Service
+from weft.subnet.service.store import StoreFailed
 
 Two = tuple[Caller, Service, str]
 A = "/v1/applications/a"
@@ -368,7 +368,7 @@ def test_an_answer_that_takes_too_long_is_to_be_asked_for_again(
         def advise(*arguments: Any) -> Any:
             raise WeftError("the process that reads phases did not finish within 60 s")
 
-        monkeypatch.setattr("weft.service.makers.advise", advise)
+        monkeypatch.setattr("weft.subnet.service.makers.advise", advise)
         answer = caller.call("POST", "/v1/applications", {**PLACE, "hosts": None, "num_hosts": 2})
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
         assert answer.json()["error"]["code"] == "unavailable"

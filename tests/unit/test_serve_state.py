@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.processes import PATIENCE_S
 
-from weft.service.page import StateReader
-from weft.service.service import Subnet
+from weft.subnet.service.page import StateReader
+from weft.subnet.service.service import Subnet
 
 
 class Made:

@@ -27,8 +27,8 @@ from tests.serve_services import (
 )
 
 from weft.core.errors import InputError, WeftError
-from weft.service import makers
-from weft.service.ledger import (
+from weft.subnet.service import makers
+from weft.subnet.service.ledger import (
     Announced,
     Answer,
     Event,
@@ -42,11 +42,11 @@ from weft.service.ledger import (
     Returned,
     Withdrawn,
 )
-from weft.service.log import pack, pack_key, read_event, read_log, replay, unpack, unpack_key
-from weft.service.replay import recorded
-from weft.service.replay import replay as whole_replay
-from weft.service.service import Rules, Service
-from weft.service.store import Store, StoreFailed, hashed
+from weft.subnet.service.log import pack, pack_key, read_event, read_log, replay, unpack, unpack_key
+from weft.subnet.service.replay import recorded
+from weft.subnet.service.replay import replay as whole_replay
+from weft.subnet.service.service import Rules, Service
+from weft.subnet.service.store import Store, StoreFailed, hashed
 
 KEY = "/v1/applications/a/keys/p"
 
@@ -178,7 +178,7 @@ def test_the_log_replays_in_another_process(path: Path, tmp_path: Path) -> None:
     store.close()
     program = (
         "import sys; from tests.serve_ledgers import new_ledger;"
-        "from weft.service.log import read_log, replay;"
+        "from weft.subnet.service.log import read_log, replay;"
         "print(*replay(new_ledger(), read_log(sys.argv[1])))"
     )
     ran = subprocess.run(

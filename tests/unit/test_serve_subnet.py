@@ -18,14 +18,14 @@ from tests.serve_services import opened, the_fabric, tick, without_processes
 
 from weft.core.errors import InputError, NotApplicable, WeftError
 from weft.fabrics import LinkKind
-from weft.routing_keys.alternatives import InstalledKey
-from weft.service import installer, makers
-from weft.service.installer import Seen
-from weft.service.keeper import Keeper, _same_paths
-from weft.service.ledger import BASE, KeyState, Refused
-from weft.service.log import read_log, replay
-from weft.service.service import Rules, Service
-from weft.service.store import Store, StoreFailed
+from weft.sim.keys.alternatives import InstalledKey
+from weft.subnet.service import installer, makers
+from weft.subnet.service.installer import Seen
+from weft.subnet.service.keeper import Keeper, _same_paths
+from weft.subnet.service.ledger import BASE, KeyState, Refused
+from weft.subnet.service.log import read_log, replay
+from weft.subnet.service.service import Rules, Service
+from weft.subnet.service.store import Store, StoreFailed
 
 
 class Subnet:
@@ -84,7 +84,7 @@ def run(
 ) -> None:
     without_processes(patch)
     tick(patch, 0.02)
-    patch.setattr("weft.service.keeper._RETRY_S", 0.1)
+    patch.setattr("weft.subnet.service.keeper._RETRY_S", 0.1)
 
     async def whole() -> None:
         subnet = Subnet()
@@ -412,7 +412,7 @@ def test_grants_wait_until_tables_are_compared_after_a_start(
 
     without_processes(monkeypatch)
     tick(monkeypatch, 0.02)
-    monkeypatch.setattr("weft.service.keeper._RETRY_S", 0.1)
+    monkeypatch.setattr("weft.subnet.service.keeper._RETRY_S", 0.1)
     asyncio.run(again())
 
 

@@ -13,9 +13,9 @@ from tests.simulate_runs import RING, TREE, TWO_JOBS, experiment, run
 
 import weft
 from weft.cli import simulate as command
-from weft.experiment import check, read_experiment
-from weft.experiment.result_tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
-from weft.experiment.run import perform
+from weft.study.experiment import check, read_experiment
+from weft.study.experiment.result_tables import JOB_COLUMNS, RUN_COLUMNS, TABLES
+from weft.study.experiment.run import perform
 from weft.workload import load_workload
 from weft.workload.placement import place
 
@@ -120,7 +120,7 @@ def test_a_wrong_placement_or_workload_is_found_before_anything_runs(
     def never(*arguments: object, **options: object) -> None:
         raise AssertionError("a run has begun")
 
-    monkeypatch.setattr("weft.experiment.run_level.simulate", never)
+    monkeypatch.setattr("weft.study.experiment.run_level.simulate", never)
     words = (TREE, "--workload", RING, "--ranks", 4, "--placement", "linear", "--engine", "updn")
     for more, message in (
         (("--placement", "hosts:list=h[2-4],h99"), "no host 'h99'"),
@@ -139,14 +139,14 @@ def test_a_workload_is_made_once_for_all_placements(monkeypatch) -> None:
         loaded.append(text)
         return load_workload(text, *arguments, **options)
 
-    monkeypatch.setattr("weft.experiment.run.load_workload", counted)
+    monkeypatch.setattr("weft.study.experiment.run.load_workload", counted)
     data = {
         "fabric": TREE,
         "job": [{"workload": ["barrier", RING], "ranks": 4, "placement": ["linear", "random"]}],
     }
     times = [outcome.result.makespan_ns for outcome in perform(check(data))]
     assert loaded == ["barrier", RING]
-    monkeypatch.setattr("weft.experiment.run._KEPT_OPS", 0)
+    monkeypatch.setattr("weft.study.experiment.run._KEPT_OPS", 0)
     assert [outcome.result.makespan_ns for outcome in perform(check(data))] == times
     # If no workload is kept, each is loaded once for the check and once for each run.
     assert len(loaded) == 2 + 2 + 4

@@ -17,10 +17,10 @@ from tests.simulate_runs import RING, TOLD, TREE, run
 
 from weft.cli import simulate as command
 from weft.core.signals import AGAIN_S, raise_deferred, stoppable
-from weft.experiment import check
-from weft.experiment.run import Stage, perform
-from weft.experiment.store import Store
 from weft.sim.common.progress import Progress
+from weft.study.experiment import check
+from weft.study.experiment.run import Stage, perform
+from weft.study.experiment.store import Store
 
 
 @pytest.mark.parametrize("limit", [("--max-time", "2us"), ("--max-seconds", "1e-9")])

@@ -16,12 +16,12 @@ from tests.simulate_runs import TOLD, TREE, experiment, run
 
 import weft
 from weft.core.signals import ended_by, stoppable
-from weft.experiment import check, read_experiment, resolved
-from weft.experiment.result_tables import TABLES
-from weft.experiment.run import perform
-from weft.experiment.run_level import run_level
 from weft.sim.options import RunSettings
 from weft.sim.packet import Hardware, VlArbitration
+from weft.study.experiment import check, read_experiment, resolved
+from weft.study.experiment.result_tables import TABLES
+from weft.study.experiment.run import perform
+from weft.study.experiment.run_level import run_level
 from weft.workload import load_workload
 
 EXCHANGE = "alltoall:size=16KiB"
@@ -390,7 +390,7 @@ def test_an_interrupt_keeps_partial_results(capsys, tmp_path, monkeypatch) -> No
 
         return run_level(*others, watch)
 
-    monkeypatch.setattr("weft.experiment.run.run_level", interrupted)
+    monkeypatch.setattr("weft.study.experiment.run.run_level", interrupted)
     words = (TREE, "--workload", "alltoall:size=1MiB", "--ranks", 4, "--level", "packet")
     status, out, err = run(
         capsys, *words, "--engine", "updn,dmodk,minhop", "--out", tmp_path / "out"

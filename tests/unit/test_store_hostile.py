@@ -19,13 +19,13 @@ from weft.cli.entry import main
 from weft.cli.study import _warn_of_another
 from weft.core.errors import InputError
 from weft.core.files import write_text
-from weft.runs import shares
-from weft.runs.execute import Progress
-from weft.runs.executors import InProcess, Limits
-from weft.runs.rows import COLUMNS
-from weft.runs.store import INCOMING, INDEX, PROGRESS, Store, record_of, writer
-from weft.runs.task import Packed
 from weft.study.command_registry import run_function
+from weft.study.runs import shares
+from weft.study.runs.execute import Progress
+from weft.study.runs.executors import InProcess, Limits
+from weft.study.runs.rows import COLUMNS
+from weft.study.runs.store import INCOMING, INDEX, PROGRESS, Store, record_of, writer
+from weft.study.runs.task import Packed
 
 #: Module that a hostile store names; nothing else imports it.
 MODULE = "antigravity"
@@ -124,7 +124,11 @@ def test_a_wrong_value_in_any_column_is_one_clear_error(
 
 @pytest.mark.parametrize(
     ("function", "run"),
-    [(f"{MODULE}:geohash", ""), ("os:system", ""), ("weft.runs.typed:perform_typed", "os:system")],
+    [
+        (f"{MODULE}:geohash", ""),
+        ("os:system", ""),
+        ("weft.study.runs.typed:perform_typed", "os:system"),
+    ],
 )
 def test_nothing_is_called_that_a_store_names(
     tmp_path: Path, function: str, run: str, capsys: pytest.CaptureFixture[str]
@@ -256,7 +260,7 @@ def test_a_device_is_no_input_file(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_a_folder_with_very_many_files_is_no_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.runs.task.MOST_FILES", 1)
+    monkeypatch.setattr("weft.study.runs.task.MOST_FILES", 1)
     folder = tmp_path / "many"
     folder.mkdir()
     for name in "ab":

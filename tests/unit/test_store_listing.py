@@ -14,11 +14,11 @@ import pytest
 from tests.stores import add_runs, make_store, packed_of, task_of
 
 from weft.cli.entry import main
-from weft.runs.listing import list_runs, list_studies, named_run
-from weft.runs.rows import Member
-from weft.runs.store import Store
-from weft.runs.task import RunResult, Task, perform
 from weft.study.commands.simulate import simulate
+from weft.study.runs.listing import list_runs, list_studies, named_run
+from weft.study.runs.rows import Member
+from weft.study.runs.store import Store
+from weft.study.runs.task import RunResult, Task, perform
 
 RUNS = 400
 

@@ -17,11 +17,11 @@ from tests.stores import about, add_runs, packed_of, task_of
 
 from weft.cli.entry import main
 from weft.core.errors import InputError
-from weft.runs.packing import pack, pull
-from weft.runs.rows import Member, StoredRun
-from weft.runs.store import Store
-from weft.runs.task import RunResult
-from weft.runs.upkeep import check
+from weft.study.runs.packing import pack, pull
+from weft.study.runs.rows import Member, StoredRun
+from weft.study.runs.store import Store
+from weft.study.runs.task import RunResult
+from weft.study.runs.upkeep import check
 
 
 def runs_of(folder: Path) -> list[StoredRun]:

@@ -12,13 +12,13 @@ from tests.stores import add_runs, packed_of, square, task_of
 
 from weft.cli.entry import main
 from weft.core.errors import InputError
-from weft.runs.execute import Progress, execute
-from weft.runs.executors import InProcess, Limits
-from weft.runs.rows import StoredRun, StoreError
-from weft.runs.store import Store, writer
-from weft.runs.task import Packed, RunResult, Task
-from weft.runs.upkeep import check, computed_again, removable, sample
 from weft.study import command_registry
+from weft.study.runs.execute import Progress, execute
+from weft.study.runs.executors import InProcess, Limits
+from weft.study.runs.rows import StoredRun, StoreError
+from weft.study.runs.store import Store, writer
+from weft.study.runs.task import Packed, RunResult, Task
+from weft.study.runs.upkeep import check, computed_again, removable, sample
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -130,7 +130,7 @@ def test_prune_removes_the_runs_to_which_all_conditions_apply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = add_runs(tmp_path, range(4))
-    monkeypatch.setattr("weft.runs.store.build", lambda: "0.0.1+older")
+    monkeypatch.setattr("weft.study.runs.store.build", lambda: "0.0.1+older")
     old = add_runs(tmp_path, range(2), study=None)
     assert old == keys[:2]
     with Store(tmp_path, write=True) as store:
@@ -212,7 +212,7 @@ def test_another_version_says_what_it_would_change(
     assert (done[keys[1]]["more"].before, done[keys[1]]["more"].change) == (None, None)
     assert list(done[keys[2]]) == ["square", "more", "table jobs"]
     assert [each.after for each in done[keys[3]].values()] == ["failed no threes"]
-    monkeypatch.setattr("weft.runs.executors.LocalProcesses", lambda *_: InProcess())
+    monkeypatch.setattr("weft.study.runs.executors.LocalProcesses", lambda *_: InProcess())
     assert main(["store", "check", str(tmp_path), "--rerun", "9"]) == 1
     shown = capsys.readouterr().out
     assert "computed 3 runs again: 3 would change" in shown

@@ -14,18 +14,18 @@ import pytest
 
 import weft
 from weft.advice.compare import compare
+from weft.advice.machine_room import cost
 from weft.fabrics.formats import write_fabric
 from weft.fabrics.topology import build
-from weft.machine_room import cost
-from weft.papers import paper
-from weft.routing_keys.key_set import workload_keys
-from weft.runs.executors import InProcess
-from weft.runs.store import Store
+from weft.sim.keys.key_set import workload_keys
 from weft.sim.static.loads import flow_loads, host_flows
 from weft.study.data import study_data
 from weft.study.perform import perform
 from weft.study.plan import plan
+from weft.study.runs.executors import InProcess
+from weft.study.runs.store import Store
 from weft.study.spec import study_of
+from weft_papers import paper
 
 ROOT = Path(__file__).parents[2]
 FABRIC = "xgft:2;4,4;1,2"

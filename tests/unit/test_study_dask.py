@@ -18,7 +18,7 @@ from tests.study_kills import children, rows
 from tests.study_processes import Study, computed_here, log_of
 from tests.study_runs import LOG, logged, prepared, quick_file, registered
 
-from weft.runs.store import Store
+from weft.study.runs.store import Store
 
 #: Prints the address of a cluster and the processes of its workers, and ends with its input.
 CLUSTER = """
@@ -62,7 +62,7 @@ def cluster(
 @pytest.fixture(scope="module")
 def starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Starter]:
     log = tmp_path_factory.mktemp("log") / "log"
-    also = f"import weft.runs.executors; weft.runs.executors._CONNECT_S = {CONNECT_S}\n"
+    also = f"import weft.study.runs.executors; weft.study.runs.executors._CONNECT_S = {CONNECT_S}\n"
     with closing(Starter(prepared(log) + also, fork=True)) as starter:
         yield starter
 

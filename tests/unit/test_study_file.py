@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.experiment.toml_file import toml_text
 from weft.study.command_registry import study_command
+from weft.study.experiment.toml_file import toml_text
 from weft.study.plan import tasks_of
 from weft.study.resolved import resolved
 from weft.study.spec import StudyFile, read_study, study_of

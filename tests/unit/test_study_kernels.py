@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.kernel_runs import run
 
-from weft.runs.executors import Limits, LocalProcesses
-from weft.runs.task import Task
+from weft.study.runs.executors import Limits, LocalProcesses
+from weft.study.runs.task import Task
 
 
 def test_one_worker_compiles_a_kernel_for_all(tmp_path: Path, monkeypatch) -> None:

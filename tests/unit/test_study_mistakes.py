@@ -9,7 +9,7 @@ import pytest
 
 from weft.cli import main
 from weft.core.errors import InputError
-from weft.experiment import read_experiment
+from weft.study.experiment import read_experiment
 from weft.study.spec import study_of
 
 FILE = """\

@@ -20,7 +20,7 @@ from tests.study_processes import Study, computed_here
 from tests.study_runs import logged, prepared, quick_file, registered
 
 from weft.cli import main, study_progress
-from weft.runs.store import INDEX, PROGRESS
+from weft.study.runs.store import INDEX, PROGRESS
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from tests.stores import packed_of
 
 from weft.cli import main
 from weft.cli.study import plan_lines
-from weft.runs.store import Store
-from weft.runs.task import RunResult
 from weft.study.perform import store_study
 from weft.study.plan import Plan, plan
+from weft.study.runs.store import Store
+from weft.study.runs.task import RunResult
 from weft.study.spec import StudyPart, read_study
 
 TEXT = """\

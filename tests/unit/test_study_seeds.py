@@ -12,12 +12,12 @@ import weft
 from weft.fabrics.topology import build
 from weft.report.study_summary import Summary, summary
 from weft.report.study_text import answers, warnings
-from weft.runs.executors import InProcess
-from weft.runs.store import Store
 from weft.study.checks import WORKLOADS, with_seed
 from weft.study.data import study_data
 from weft.study.perform import perform
 from weft.study.plan import plan, tasks_of
+from weft.study.runs.executors import InProcess
+from weft.study.runs.store import Store
 from weft.study.spec import study_of
 from weft.workload import load_workload
 from weft.workload.placement import placement as placements

@@ -16,11 +16,11 @@ from tests.study_runs import quick, quick_file, registered
 
 from weft.cli import main
 from weft.core.errors import InputError
-from weft.runs import shares
-from weft.runs.executors import InProcess, Limits
-from weft.runs.store import Store, record_of
-from weft.runs.task import Packed, Task
 from weft.study.command_registry import run_function
+from weft.study.runs import shares
+from weft.study.runs.executors import InProcess, Limits
+from weft.study.runs.store import Store, record_of
+from weft.study.runs.task import Packed, Task
 
 #: Runs the tasks of an array at the same time, and a job as soon as those are done.
 SBATCH = f"""#!{sys.executable}
@@ -226,7 +226,7 @@ def killed_at(number: int, action: Callable[[], None]) -> bool:
 
         def trace(frame: Any, event: str, argument: Any) -> Any:
             nonlocal count
-            if event == "call" and "weft.runs" not in frame.f_globals.get("__name__", ""):
+            if event == "call" and "weft.study.runs" not in frame.f_globals.get("__name__", ""):
                 return None
             count += event == "line"
             if count >= number:

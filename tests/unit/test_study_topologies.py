@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from weft.fabrics.topology.sizing import machines_for
-from weft.machines import MachineRun, describe_machine
-from weft.machines.describe import engines_of
 from weft.study.checks import Files, WrongKey
 from weft.study.command_registry import study_command
 from weft.study.commands.topologies import TopologyKeys, points
+from weft.study.machines import MachineRun, describe_machine, engines_of
 from weft.study.spec import study_of
 
 HERE = Files(Path())

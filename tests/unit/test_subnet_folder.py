@@ -10,13 +10,13 @@ import pytest
 from weft.cli.opensm import settings
 from weft.core.errors import InputError
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.dumps import find_dumps, load_tables
-from weft.opensm.files.lfts import lft_dump
-from weft.opensm.files.lids import Lids, predict_lids
-from weft.opensm.files.ports import destination_name, port_guids
-from weft.opensm.files.tables_folder import LFTS, read_settings, read_tables
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.opensm.dumps import find_dumps, load_tables
+from weft.routing.opensm.lfts import lft_dump
+from weft.routing.opensm.lids import Lids, predict_lids
+from weft.routing.opensm.ports import destination_name, port_guids
+from weft.routing.opensm.tables_folder import LFTS, read_settings, read_tables
+from weft.routing.routes import TableRoutes
 
 CONFIG = """\
 # a comment

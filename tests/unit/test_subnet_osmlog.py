@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from weft.opensm.files.osm_log import complaints, is_log, last_error, last_sweep, sweeps, version
+from weft.routing.opensm.osm_log import complaints, is_log, last_error, last_sweep, sweeps, version
 
 
 def lines(*entries: str) -> str:

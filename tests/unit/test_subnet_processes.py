@@ -13,8 +13,8 @@ import pytest
 from tests.processes import wait_for as until
 
 from weft.core.errors import WeftError
-from weft.opensm.live import guardian
-from weft.opensm.live.processes import (
+from weft.subnet.live import guardian
+from weft.subnet.live.processes import (
     Child,
     Processes,
     ending,
@@ -93,8 +93,8 @@ def test_the_guardian_acts_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from weft.opensm.live import guardian\n"
-        "from weft.opensm.live.processes import Processes\n"
+        "from weft.subnet.live import guardian\n"
+        "from weft.subnet.live.processes import Processes\n"
         "p = Processes(None)\n"
         "e = {**os.environ, guardian.MARK: p.token}\n"
         "p.start(['sleep', '100'], p.folder / 'log', e)\n"

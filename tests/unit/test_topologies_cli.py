@@ -8,8 +8,8 @@ import pytest
 
 from weft.cli import main
 from weft.cli.topologies import RUN_COLUMNS, answers
-from weft.machines import uneven
-from weft.runs.store import Store
+from weft.study.machines import uneven
+from weft.study.runs.store import Store
 
 FEW = ["--hosts", "12", "--radix", "8", "--workload", "allreduce:size=64KiB", "--processes", "1"]
 

@@ -8,9 +8,9 @@ import pytest
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, FabricBuilder, LinkKind
 from weft.fabrics.load import fabric as load
-from weft.opensm.files.torus_conf import parse, write
-from weft.routes import TableRoutes
 from weft.routing import route
+from weft.routing.opensm.torus_conf import parse, write
+from weft.routing.routes import TableRoutes
 from weft.routing.structure.torus import Torus, find_tori, is_complete
 from weft.routing.structure.torus_seed import configuration, seeded
 from weft.routing.validation.validate import Validation, validate

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from weft.core.errors import InputError
-from weft.opensm.files.torus_conf import Seed, SeedLink, TorusConf, parse, read, write
+from weft.routing.opensm.torus_conf import Seed, SeedLink, TorusConf, parse, read, write
 
 ALL_KEYWORDS = """\
 # A 4x5 torus in y and z.

@@ -16,7 +16,7 @@ from weft.fabrics.levels import hosts_of_rows, tree_levels
 from weft.fabrics.topology import build
 from weft.routing.engines.updn import chosen_roots
 from weft.routing.structure.fat_tree import find_levels
-from weft.routing_keys.network import key_network
+from weft.sim.keys.network import key_network
 
 #: Trees with at least three subtrees below each top switch. With two, half of the tree is like one
 #: missing cable.

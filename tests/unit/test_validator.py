@@ -10,8 +10,8 @@ import pytest
 from weft.core.errors import InputError
 from weft.fabrics import Fabric, FabricBuilder, Parts
 from weft.fabrics.topology import build
-from weft.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing import route
+from weft.routing.routes import CandidateRoutes, Routes, TableRoutes, VirtualLanes
 from weft.routing.validation.validate import validate
 from weft.sim.static.all_to_all import all_to_all_loads
 from weft.sim.static.effective_bisection import bisection

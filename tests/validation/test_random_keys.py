@@ -10,9 +10,9 @@ import pytest
 
 import weft
 from weft.kernels.keys.assignment import add_flows
-from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.choice import chosen_columns
-from weft.routing_keys.network import key_network
+from weft.sim.keys import RoutingKey, keys
+from weft.sim.keys.choice import chosen_columns
+from weft.sim.keys.network import key_network
 
 pytestmark = pytest.mark.slow
 

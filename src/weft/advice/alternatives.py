@@ -9,9 +9,9 @@ from weft.advice.compare import compare
 from weft.advice.comparison import Comparison, Outcome, change_to, is_own
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.opensm.lane_files import opensm_use
-from weft.routes import Routes
 from weft.routing import engine
+from weft.routing.lane_files import opensm_use
+from weft.routing.routes import Routes
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import bisection
 

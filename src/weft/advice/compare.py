@@ -20,13 +20,13 @@ from weft.advice.comparison import (
 from weft.core.columns import frame
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, check_fabric
-from weft.opensm.lane_files import opensm_use
 from weft.report.comparison_data import LinkUsers, PatternRun
-from weft.routes import Routes
 from weft.routing import engine, route
 from weft.routing.engine_registry import never_deadlocks
 from weft.routing.engines.as_opensm import detected_roots
 from weft.routing.engines.updn import chosen_roots
+from weft.routing.lane_files import opensm_use
+from weft.routing.routes import Routes
 from weft.routing.validation.validate import validate
 from weft.sim.common.metrics import load_metrics
 from weft.sim.static.all_to_all import all_to_all_loads, all_to_all_users

@@ -18,13 +18,13 @@ from weft.core.html import html_table
 from weft.core.words import few
 from weft.fabrics import Fabric, rates_text
 from weft.fabrics.topology.measures import diameter
-from weft.opensm.files.osm_log import NEED_QOS
 from weft.report.comparison_data import EngineVerdict, Page, PatternRun
-from weft.routes import Routes, TableRoutes
 from weft.routing import engine
 from weft.routing.engine_registry import never_deadlocks
 from weft.routing.engines.as_opensm import detected_roots
 from weft.routing.engines.updn import chosen_roots
+from weft.routing.opensm.osm_log import NEED_QOS
+from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.validate import Validation
 from weft.sim.static.effective_bisection import Bisection
 
@@ -94,7 +94,7 @@ RUN_COLUMNS = {
 class Outcome:
     """Outcome of one engine: routes and validation, or the reason why it does not fit.
 
-    `opensm_use` says how OpenSM can use the routes, see `weft.opensm.lane_files.opensm_use`.
+    `opensm_use` says how OpenSM can use the routes, see `weft.routing.lane_files.opensm_use`.
     """
 
     name: str

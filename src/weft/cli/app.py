@@ -17,16 +17,14 @@ from weft.cli.machine_output import FLAGS, output_by, split_flags
 from weft.cli.mistakes import attached, explained
 from weft.cli.output import plain, printable_output
 from weft.core.errors import WeftError
+from weft.core.extensions import extensions
 from weft.core.signals import ended_by, stoppable
 
 #: Exit status of a wrong input or command line.
 BAD_INPUT = 2
 #: Name -> module and function of the command (imported when it runs) and first line of its help.
-COMMANDS = {
-    "calibrate": (
-        "weft.cli.calibrate:calibrate_command",
-        "Fit the contention model to measured times of contention graphs.",
-    ),
+#: The same pairs are entry points of the group ``weft.commands``.
+COMMANDS: dict[str, tuple[str, str]] = {
     "compare": (
         "weft.cli.compare:compare_command",
         "Route a fabric with every engine that fits, validate the routes and compare the loads.",
@@ -66,10 +64,6 @@ COMMANDS = {
     "opensm": (
         "weft.cli.opensm:opensm_app",
         "Run the real OpenSM on a simulated fabric, load tables into it, and audit subnets.",
-    ),
-    "paper": (
-        "weft.cli.paper:paper_app",
-        "Run the experiments of a paper and print its claims next to the measured values.",
     ),
     "place-io": (
         "weft.cli.place_io:place_io_command",
@@ -123,6 +117,7 @@ COMMANDS = {
         "weft.cli.warmup:warmup_command",
         "Compile all kernels and print how long it took.",
     ),
+    **dict(extensions("weft.commands", tuple)),
 }
 
 

@@ -36,9 +36,9 @@ from weft.cli.options import split_names
 from weft.core.columns import write_table
 from weft.core.errors import InputError
 from weft.core.files import write_text
-from weft.opensm.files.guids import guid_list
 from weft.report.comparison_data import PatternRun
 from weft.report.comparison_page import write_comparison_page
+from weft.routing.opensm.guids import guid_list
 
 #: Columns of the engine table on a terminal; the page and --table have all columns.
 COLUMNS = (

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from weft.advice.machine_room import Layout, cost
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, check_files
 from weft.cli.machine_output import emit
 from weft.cli.options import options_of
 from weft.core.settings import settings
-from weft.machine_room import Layout, cost
 
 _Options: Any = options_of("LayoutOptions", settings(Layout))
 

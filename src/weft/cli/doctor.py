@@ -28,10 +28,10 @@ PROGRAMS = {
     "opensm": ("weft opensm live", "opensm"),
     "ibsim": ("weft opensm live", "ibsim-utils"),
     "ibnetdiscover": ("weft opensm live", "infiniband-diags"),
-    "mpirun": ("weft.contention.measure", "openmpi-bin"),
+    "mpirun": ("weft_calibration.measure", "openmpi-bin"),
 }
 #: Optional Python package -> the feature that needs it, and the extra that installs it.
-OPTIONAL = {"mpi4py": ("weft.contention.measure", "weft[mpi]")}
+OPTIONAL = {"mpi4py": ("weft_calibration.measure", "weft[mpi]")}
 
 
 def doctor_command() -> int:

@@ -388,6 +388,7 @@ def _summary(part: pl.DataFrame, router: str) -> Iterator[str]:
 
 def _draw(result: FlitTraffic, file: Path) -> None:
     """Draw the congestion matrix."""
+    from weft.report.plot import plot  # only here: it loads all kinds of pictures
+
     title = f"{result.load.pattern} on {result.fabric.name}, {result.routing}"
-    figure: Any = result.plot_congestion_matrix(title=title)
-    figure.write(file, format=file.suffix[1:].lower())
+    plot(result, title=title).write(file, format=file.suffix[1:].lower())

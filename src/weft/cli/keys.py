@@ -23,17 +23,17 @@ from weft.cli.machine_output import emit
 from weft.core.errors import InputError
 from weft.core.files import read_text, write_text
 from weft.fabrics.formats.flows import read_flows
-from weft.opensm.export import check_target
-from weft.opensm.export import export as export_routes
-from weft.opensm.files.lids import predict_lids
 from weft.report.key_page import write_key_page
 from weft.routing import route
-from weft.routing_keys import RoutingKey, keys
-from weft.routing_keys.files import read_keys, write_keys
-from weft.routing_keys.key_set import workload_keys
-from weft.routing_keys.make import Colours, Method
-from weft.routing_keys.network import key_network
-from weft.routing_keys.tables import key_tables
+from weft.routing.opensm.lids import predict_lids
+from weft.sim.keys import RoutingKey, keys
+from weft.sim.keys.files import read_keys, write_keys
+from weft.sim.keys.key_set import workload_keys
+from weft.sim.keys.make import Colours, Method
+from weft.sim.keys.network import key_network
+from weft.sim.keys.tables import key_tables
+from weft.subnet.export import check_target
+from weft.subnet.export import export as export_routes
 from weft.workload import load_workload
 
 #: Largest number of paths that are printed.

@@ -15,11 +15,11 @@ from weft.cli.common import console
 from weft.cli.machine_output import emit
 from weft.core.docstrings import parameters, sections
 from weft.core.errors import InputError
+from weft.core.extensions import extensions
 from weft.core.registry import Entry, Registry, did_you_mean
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics.formats import reader, writer
 from weft.fabrics.topology import topology
-from weft.papers import paper
 from weft.routing import engine
 from weft.sim.flit.routings import routing
 from weft.sim.flit.routings.policies import policy as flit_policy
@@ -44,7 +44,7 @@ KINDS: dict[str, Registry] = {
     "writers": writer,
     "workload-readers": workload_reader,
     "workload-writers": workload_writer,
-    "papers": paper,
+    **dict(extensions("weft.lists", Registry)),
 }
 #: Sections of a docstring that only concern Python.
 LEFT_OUT = {"Returns", "Examples", "See Also"}

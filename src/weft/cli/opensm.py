@@ -12,7 +12,6 @@ import cyclopts
 from cyclopts import Parameter
 from rich.markup import escape
 
-from weft.advice.audit import audit
 from weft.cli.common import (
     EVERY_HOST,
     NO_OPTIONS,
@@ -33,14 +32,15 @@ from weft.core.severity import fails
 from weft.fabrics import Fabric
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import fabric as load_fabric
-from weft.opensm.export import check_lids, check_target, export
-from weft.opensm.files.lids import MAX_LMC
-from weft.opensm.live.processes import check_limit
-from weft.opensm.live.subnet import TIMEOUT_S, Subnet, live
-from weft.routes import Routes, TableRoutes
 from weft.routing import engine as _engines
 from weft.routing import route
-from weft.routing_keys.tables import installed_tables
+from weft.routing.opensm.lids import MAX_LMC
+from weft.routing.routes import Routes, TableRoutes
+from weft.sim.keys.tables import installed_tables
+from weft.subnet.audit import audit
+from weft.subnet.export import check_lids, check_target, export
+from weft.subnet.live.processes import check_limit
+from weft.subnet.live.subnet import TIMEOUT_S, Subnet, live
 
 
 def audit_command(

@@ -19,9 +19,9 @@ from weft.cli.common import (
 )
 from weft.cli.machine_output import emit
 from weft.core.errors import InputError
-from weft.routing_keys.choice import Choice, Criterion
-from weft.service.ledger import WhileMissing
-from weft.service.replay import Replayed, Twin, recorded, replay, simulated
+from weft.sim.keys.choice import Choice, Criterion
+from weft.subnet.service.ledger import WhileMissing
+from weft.subnet.service.replay import Replayed, Twin, recorded, replay, simulated
 
 #: Names of the courses that are not of a choice.
 _ROWS = {"recorded": "as recorded", "base": "base routes"}

@@ -17,11 +17,11 @@ from cyclopts import Parameter
 
 from weft.cli.common import NO_OPTIONS, FabricArgument, FabricOptions, Whole, announced_compile
 from weft.core.errors import InputError, WeftError
-from weft.opensm.export import CACHE
-from weft.opensm.live.subnet import TIMEOUT_S, live
 from weft.routing import engine as engines
-from weft.routing_keys.choice import Criterion
-from weft.service.ledger import WhileMissing
+from weft.sim.keys.choice import Criterion
+from weft.subnet.export import CACHE
+from weft.subnet.live.subnet import TIMEOUT_S, live
+from weft.subnet.service.ledger import WhileMissing
 
 #: Port of the service.
 PORT = 8973
@@ -141,23 +141,23 @@ def serve_command(
     try:
         import uvicorn
 
-        from weft.service import http
-        from weft.service.connections import allow_many, server_config
+        from weft.subnet.service import http
+        from weft.subnet.service.connections import allow_many, server_config
     except ImportError as error:
         raise WeftError(
             f"weft serve needs further packages ({error.name} is missing): "
             "pip install 'weft[serve]'"
         ) from None
-    from weft.routing_keys.network import key_network
-    from weft.routing_keys.tables import enough_lmc, installed_tables, most_lmc
-    from weft.service import makers
-    from weft.service.access import ADMINISTRATOR, MONITOR, Access, Limits
-    from weft.service.ibsim import add_cables
-    from weft.service.installer import Attachment, Installer
-    from weft.service.keeper import Keeper
-    from weft.service.models import LONGEST_S
-    from weft.service.service import Rules, Service
-    from weft.service.store import Store
+    from weft.sim.keys.network import key_network
+    from weft.sim.keys.tables import enough_lmc, installed_tables, most_lmc
+    from weft.subnet.service import makers
+    from weft.subnet.service.access import ADMINISTRATOR, MONITOR, Access, Limits
+    from weft.subnet.service.ibsim import add_cables
+    from weft.subnet.service.installer import Attachment, Installer
+    from weft.subnet.service.keeper import Keeper
+    from weft.subnet.service.models import LONGEST_S
+    from weft.subnet.service.service import Rules, Service
+    from weft.subnet.service.store import Store
 
     loopback = _is_loopback(host)
     if (tls_cert is None) != (tls_key is None):

@@ -26,11 +26,6 @@ from weft.core.errors import InputError
 from weft.core.pool import held_signals
 from weft.core.settings import settings
 from weft.core.signals import ended_by
-from weft.experiment import Experiment, check, read_experiment
-from weft.experiment.result_tables import brief
-from weft.experiment.run import Outcome, Stage, perform
-from weft.experiment.spec import CHOOSING, FABRIC, OutputPart
-from weft.experiment.store import Store
 from weft.fabrics.faults import Faults
 from weft.fabrics.judged import Judged
 from weft.fabrics.load import Source
@@ -39,6 +34,11 @@ from weft.report.matrix_picture import plot_congestion_matrix
 from weft.report.simulation_page import title_of, write_simulation_page
 from weft.sim.flit import FlitResult
 from weft.sim.packet import PacketResult
+from weft.study.experiment import Experiment, check, read_experiment
+from weft.study.experiment.result_tables import brief
+from weft.study.experiment.run import Outcome, Stage, perform
+from weft.study.experiment.spec import CHOOSING, FABRIC, OutputPart
+from weft.study.experiment.store import Store
 
 #: Statuses of runs that have a result.
 KNOWN = frozenset({"complete", "partial"})

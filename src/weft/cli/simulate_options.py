@@ -7,11 +7,11 @@ from typing import Any
 from weft.cli.options import options_of
 from weft.core.errors import InputError
 from weft.core.settings import settings
-from weft.experiment.spec import Experiment, Head, JobPart, OutputPart
 from weft.sim.flit.adapter import parse_adapter
 from weft.sim.flit.router import parse_router
 from weft.sim.options import RunSettings
 from weft.sim.packet.hardware import check_known, parse_hardware
+from weft.study.experiment.spec import Experiment, Head, JobPart, OutputPart
 
 #: Settings that are tables in files -> function that parses their words NAME=VALUE.
 WORDS = {"hardware": parse_hardware, "router": parse_router, "adapter": parse_adapter}

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from weft.experiment.run_level import duration
 from weft.report.hops import hops_text
 from weft.sim.flit import FlitResult
 from weft.sim.packet import PacketResult
 from weft.sim.packet.hot_spots import HotSpots
+from weft.study.experiment.run_level import duration
 
 #: Number of links, queues and hops of traced messages that are printed; files have all of them.
 LINKS, QUEUES, HOPS = 8, 8, 60

@@ -17,9 +17,9 @@ from weft.cli.machine_output import emit
 from weft.cli.whole import Whole
 from weft.core.counts import count_text, with_status
 from weft.core.errors import InputError
-from weft.runs.listing import ListedRun, list_runs, list_studies, named_run
-from weft.runs.rows import StoredRun
-from weft.runs.store import Store
+from weft.study.runs.listing import ListedRun, list_runs, list_studies, named_run
+from weft.study.runs.rows import StoredRun
+from weft.study.runs.store import Store
 
 #: Exit status if something is wrong with a store, or was not taken.
 NOT_WHOLE = 1
@@ -291,7 +291,7 @@ def check_command(
     ] = None,
 ) -> int:
     """Check the index, every table and every input file; the exit status is 1 if one is wrong."""
-    from weft.runs.upkeep import check, computed_again, sample
+    from weft.study.runs.upkeep import check, computed_again, sample
 
     if rerun < 0:
         raise InputError(f"--rerun: expected 0 or more, not {rerun}")
@@ -317,7 +317,7 @@ def check_command(
         if runs:
             from weft.cli.common import announced_compile
             from weft.core.pool import cores
-            from weft.runs.executors import Limits, LocalProcesses
+            from weft.study.runs.executors import Limits, LocalProcesses
 
             executor = LocalProcesses(min(workers or cores(), len(runs)), Limits())
             with announced_compile():
@@ -376,7 +376,7 @@ def prune_command(
 
     Without options only the files are removed. A study that lacks runs computes them again.
     """
-    from weft.runs.upkeep import removable
+    from weft.study.runs.upkeep import removable
 
     with Store(store) if dry_run else _written(store) as opened:
         keys = removable(
@@ -440,7 +440,7 @@ def pack_command(
 ) -> int:
     """Write a store to one file, also while a study is computed; `weft store pull` takes it."""
     from weft.cli.common import check_files
-    from weft.runs.packing import pack
+    from weft.study.runs.packing import pack
 
     check_files(("FILE", file, (".tar",)))
     with Store(store) as opened:
@@ -470,7 +470,7 @@ def pull_command(
     ] = False,
 ) -> int:
     """Take the runs and studies of another store; the exit status is 1 if some were not taken."""
-    from weft.runs.packing import pull
+    from weft.study.runs.packing import pull
 
     if not source.exists():
         raise InputError("does not exist", file=source)

@@ -25,15 +25,15 @@ from weft.core.pool import cores
 from weft.core.signals import ended_by
 from weft.core.words import clock_text
 from weft.report.study_summary import summary
-from weft.runs import shares, slurm
-from weft.runs.execute import Progress, counts
-from weft.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalProcesses
-from weft.runs.store import INDEX, Store
 from weft.study.command_registry import run_function
 from weft.study.data import study_data
 from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
 from weft.study.resolved import resolved
+from weft.study.runs import shares, slurm
+from weft.study.runs.execute import Progress, counts
+from weft.study.runs.executors import DaskCluster, Executor, InProcess, Limits, LocalProcesses
+from weft.study.runs.store import INDEX, Store
 from weft.study.schema import schema
 from weft.study.spec import StudyFile, read_study
 

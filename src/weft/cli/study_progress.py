@@ -18,9 +18,9 @@ from weft.cli.machine_output import given
 from weft.cli.output import plain
 from weft.core.counts import count_text
 from weft.core.words import clock_text
-from weft.runs.execute import Progress
-from weft.runs.shares import PROGRESS_OF_SHARE, waiting_results
-from weft.runs.store import JOBS, PROGRESS, Store, writer
+from weft.study.runs.execute import Progress
+from weft.study.runs.shares import PROGRESS_OF_SHARE, waiting_results
+from weft.study.runs.store import JOBS, PROGRESS, Store, writer
 
 #: Seconds between two lines of progress if standard error is not a terminal.
 LINE_S = 10.0

@@ -32,7 +32,6 @@ from weft.core.errors import InputError
 from weft.core.registry import convert
 from weft.core.settings import settings
 from weft.core.signals import ended_by
-from weft.experiment.run_level import duration
 from weft.kernels.flow import engine as flow_engine
 from weft.report.load_curves import SUFFIXES, write_load_curves
 from weft.sim.flit import Router
@@ -42,6 +41,7 @@ from weft.sim.packet.hardware import check_known, hardware_of, parse_hardware
 from weft.sim.packet.policies import loop as packet_loop
 from weft.sim.sweep import SWEEP_COLUMNS, TrafficSettings, saturation_load, sweep
 from weft.sim.sweep.settings import OWN, loads_of
+from weft.study.experiment.run_level import duration
 
 #: Exit status when no run has a result.
 NO_RESULT = 1

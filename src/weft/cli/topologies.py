@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from weft.advice.machine_room import Prices
 from weft.cli.common import (
     Whole,
     announced_compile,
@@ -34,12 +35,15 @@ from weft.core.pool import check_processes, cores
 from weft.core.registry import convert
 from weft.core.signals import ended_by
 from weft.core.units import Bytes, Count
-from weft.experiment.run_level import duration
-from weft.experiment.toml_file import toml_text
 from weft.fabrics.topology.sizing import Machine, machines_for, ports_of
 from weft.kernels.flow import engine as flow_engine
-from weft.machine_room import Prices
-from weft.machines import (
+from weft.report.study_page import write_study_page
+from weft.routing import engine as engine_registry
+from weft.study.commands.topologies import ONE_OF
+from weft.study.data import study_data
+from weft.study.experiment.run_level import duration
+from weft.study.experiment.toml_file import toml_text
+from weft.study.machines import (
     MACHINE_COLUMNS,
     ROUTINGS,
     WORKLOADS,
@@ -48,14 +52,10 @@ from weft.machines import (
     routes_text,
     uneven,
 )
-from weft.report.study_page import write_study_page
-from weft.routing import engine as engine_registry
-from weft.runs.executors import LocalProcesses
-from weft.runs.store import Store
-from weft.study.commands.topologies import ONE_OF
-from weft.study.data import study_data
 from weft.study.perform import perform, store_study
 from weft.study.plan import Plan, plan
+from weft.study.runs.executors import LocalProcesses
+from weft.study.runs.store import Store
 from weft.study.spec import StudyFile, study_of
 from weft.workload import load_workload
 from weft.workload.placement.placement_registry import placement as placement_registry

@@ -20,25 +20,25 @@ import numpy as np
 
 from weft.advice.compare import compare, default_engines
 from weft.cli.compile_helpers import compile_helpers
-from weft.contention import INFINIBAND, penalties, predict
+from weft.cli.listing import KINDS
 from weft.fabrics import Fabric, FabricBuilder
 from weft.fabrics.topology import build
 from weft.kernels.flow.contention_steps import synchronous_times
-from weft.papers import paper
-from weft.routes import PathRoutes
-from weft.routes.mixed_tables import MixedTables, detour
 from weft.routing import route
 from weft.routing.lower import lower
+from weft.routing.routes import PathRoutes
+from weft.routing.routes.mixed_tables import MixedTables, detour
 from weft.routing.validation.deadlock import credit_loops
 from weft.routing.validation.validate import validate
-from weft.routing_keys.network import key_network
-from weft.routing_keys.scheduler import Place, Request, Scheduler
-from weft.routing_keys.tables import installed_tables
-from weft.service import makers
 from weft.sim.flit import Load, simulate_flits
+from weft.sim.flow.contention import INFINIBAND, penalties, predict
 from weft.sim.flow.sharing import Sharing
+from weft.sim.keys.network import key_network
+from weft.sim.keys.scheduler import Place, Request, Scheduler
+from weft.sim.keys.tables import installed_tables
 from weft.sim.packet import Hardware, VlArbitration
 from weft.sim.simulate import simulate
+from weft.subnet.service import makers
 from weft.workload import Workload, load_workload
 
 #: Function that runs some kernels and thereby compiles them.
@@ -99,7 +99,7 @@ def warm_flows() -> Iterator[Part]:
     for engine in ("dmodk", "smodk", "ecmp"):
         yield partial(_flows, tree, engine, work)
     yield warm_contention
-    for entry in paper:
+    for entry in chain.from_iterable(KINDS.values()):
         if "warm" in entry.facts:
             yield entry.facts["warm"]
 

@@ -23,7 +23,6 @@ import pkgutil
 import re
 import threading
 import typing
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
@@ -33,7 +32,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from weft.core.arguments import shown, whole_number
-from weft.core.errors import InputError, PluginWarning
+from weft.core.errors import InputError
+from weft.core.extensions import warn_of
 from weft.core.words import split_quoted, unquoted
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -186,12 +186,9 @@ class Registry:
                     raise TypeError(f"{self.kind} {name!r} lacks the fact {missing[0]!r}")
                 get_type_hints(entry.function, include_extras=True)
         except (Exception, SystemExit) as error:
-            source = f"{point.dist.name} {point.dist.version}" if point.dist else "an installation"
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            reason = f"plug-in {point.name!r} of {source} ({point.value}) cannot be loaded: {text}"
+            reason = warn_of(point, error)
             self._broken |= dict.fromkeys([point.name, *(self._entries.keys() - before)], reason)
             self._entries = before
-            warnings.warn(f"{reason}; everything else works", PluginWarning, stacklevel=2)
 
     def __iter__(self) -> Iterator[Entry]:
         self._load()

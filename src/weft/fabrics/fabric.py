@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +22,6 @@ from weft.fabrics.arrays import FabricArrays
 from weft.fabrics.graph import SwitchGraph
 from weft.fabrics.machines import first_adapters, machines_by_name
 from weft.fabrics.parts import Parts, assemble, cable_latency_ns, set_rate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: A node's ID in ibnetdiscover: switch, host or router, and its GUID.
 _NODE_ID = re.compile(r"[SHR]-([0-9a-fA-F]{16})")
@@ -273,31 +268,6 @@ class Fabric(FabricArrays):
                 "rates, Gb/s": tuple(f"{rate:g}" for rate in rates),
             },
         )  # fmt: skip
-
-    def plot(self, load: ArrayLike | None = None, **options: Any) -> Figure:
-        """Draw the fabric; if `load` is given, colour each cable by its link of higher load.
-
-        Parameters
-        ----------
-        load
-            float [links], as `weft.link_loads` returns it; if None, all cables have one colour.
-        **options
-            ``title``, ``quantity``, ``label_busiest``, ``most`` and ``size_inches``, as for
-            `weft.report.picture.plot`.
-
-        Returns
-        -------
-        Figure
-            A matplotlib figure.
-
-        Raises
-        ------
-        InputError
-            If `load` does not have one finite, non-negative number per link.
-        """
-        # Imported here and by name, because weft.report is a layer above weft.fabrics.
-        figure: Figure = import_module("weft.report.picture").plot(self, load, **options)
-        return figure
 
     # -- variants: each returns a new Fabric ----------------------------------------------------
 

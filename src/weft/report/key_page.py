@@ -22,7 +22,7 @@ from weft.report.layout import layout
 from weft.report.packing import packed
 from weft.report.parts import drawing_facts, fabric_blob
 from weft.report.render import render_page
-from weft.routing_keys import RoutingKey
+from weft.sim.keys import RoutingKey
 
 SCRIPTS = ("common.js", "data.js", "view.js", "drawing.js", "panels.js", "app.js", "keys.js")
 #: Number of links on the drawn paths of a page from which on no further key is drawn.

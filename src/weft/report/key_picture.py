@@ -16,9 +16,9 @@ from weft.report.colours import LIGHT_SERIES
 from weft.report.figure import NotebookFigure
 from weft.report.labels import short_names
 from weft.report.layout import layout
-from weft.report.picture import cable_curves, plot
-from weft.routes.flows import Flows
-from weft.routing_keys import RoutingKey
+from weft.report.picture import cable_curves, plot_fabric
+from weft.routing.routes.flows import Flows
+from weft.sim.keys import RoutingKey
 
 #: Largest number of flows that are drawn one by one; more are drawn as loads.
 MOST_FLOWS = 60
@@ -60,14 +60,14 @@ def plot_key(
     flow, offset, links = drawn_paths(key)
     if len(flow) > MOST_FLOWS:
         # The scale goes to 2 at least, so that a single flow does not look like the largest load.
-        figure = plot(
+        figure = plot_fabric(
             fabric, np.bincount(links, minlength=fabric.num_links), title=title, most=2.0,
             quantity="flows on a link", size_inches=size_inches,
             label_busiest=3 if key.worst > 1 else 0,
         )  # fmt: skip
         figure.axes[1].yaxis.set_major_locator(MaxNLocator(integer=True))
         return figure
-    figure = plot(fabric, title=title, size_inches=size_inches)
+    figure = plot_fabric(fabric, title=title, size_inches=size_inches)
     owner = np.repeat(np.arange(len(flow)), np.diff(offset))
     paints = _paints(key.num_colours)
     paint = [paints[colour] if colour >= 0 else _WITHIN for colour in key.colour[flow]]

@@ -38,7 +38,7 @@ def cable_curves(fabric: Fabric, drawing: Layout) -> NDArray[np.float64]:
     return curve
 
 
-def plot(
+def plot_fabric(
     fabric: Fabric,
     load: ArrayLike | None = None,
     *,

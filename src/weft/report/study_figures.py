@@ -13,7 +13,7 @@ from matplotlib.colors import ListedColormap
 from weft.report.colours import LIGHT_PART, LIGHT_SERIES, ink_on, scale
 from weft.report.figure import NotebookFigure
 from weft.report.matrix_picture import plot_congestion_matrix
-from weft.report.picture import plot
+from weft.report.picture import plot_fabric
 from weft.report.statistics import Array, are_positive, averaged, pareto_front
 from weft.report.study_data import Measure
 from weft.report.study_drawings import LOADS, distributions, first_runs, load_of
@@ -323,7 +323,7 @@ def _pictures(made: Summary, width: float) -> Iterator[tuple[str, NotebookFigure
         quantity = f"{name} ({unit})" if unit else name
         yield (
             "fabric",
-            plot(
+            plot_fabric(
                 fabric, loads, quantity=quantity, label_busiest=0, size_inches=(width, 0.6 * width)
             ),
         )

@@ -30,7 +30,7 @@ from weft.fabrics import Fabric, check_fabric
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
 from weft.kernels.routing.peaks import lower_peaks
 from weft.kernels.routing.tables import balanced_tables, counted_tables
-from weft.routes import Routes
+from weft.routing.routes import Routes
 
 engine = Registry("routing engine", "weft.routing.engines", "weft.engines", pipeline=("fabric",))
 _engines = engine  # `route` has a parameter of this name

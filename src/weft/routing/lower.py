@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.lower import colour_paths, extend_rows
-from weft.routes import PathRoutes, TableRoutes
 from weft.routing.engine_registry import (
     check_lmc,
     destination_ports,
@@ -18,6 +17,7 @@ from weft.routing.engine_registry import (
     fill_balanced,
     provenance,
 )
+from weft.routing.routes import PathRoutes, TableRoutes
 
 
 def lower(

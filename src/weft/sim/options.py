@@ -9,20 +9,20 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf
 
-from weft.contention import INFINIBAND, PenaltyModel
-from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
 from weft.core.registry import Registry
 from weft.core.settings import Number, Option, Rate, Seed, Settings, Truth, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
-from weft.routes import Routes
-from weft.routing_keys.run import KeyRules
+from weft.routing.routes import Routes
 from weft.sim.common.programs import Rendezvous
 from weft.sim.flit.adapter import Adapter
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings.policies import policy as flit_policies
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.flow.network import Multipath
 from weft.sim.flow.sharing import Sharing
+from weft.sim.keys.run import KeyRules
 from weft.sim.packet.connections import Lids
 from weft.sim.packet.hardware import Hardware
 from weft.sim.packet.policies import Policy

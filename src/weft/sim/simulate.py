@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from weft.core.errors import InputError
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
-from weft.routes import Routes
-from weft.routing_keys.run import KeyRun
+from weft.routing.routes import Routes
 from weft.sim.common.progress import Progress
 from weft.sim.flit import FlitResult, run_flits
 from weft.sim.flow import FlowResult, run_flows
+from weft.sim.keys.run import KeyRun
 from weft.sim.options import Level, RunSettings, check_level
 from weft.sim.packet import PacketResult, run_packets
 from weft.sim.static.phases import StaticWorkload, analyse_workload

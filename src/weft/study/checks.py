@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from weft.contention.coefficients import read_coefficients
 from weft.core.errors import InputError
 from weft.core.files import names_file, renamed_spec
 from weft.core.registry import Registry
@@ -18,6 +17,7 @@ from weft.fabrics.load import check_source
 from weft.fabrics.topology import topology
 from weft.routing import engine as engines
 from weft.sim.flit.routings import routing as routings
+from weft.sim.flow.contention.coefficients import read_coefficients
 from weft.sim.options import check_policy
 from weft.workload.apps import application
 from weft.workload.collectives import collective

@@ -15,7 +15,7 @@ exception that `watch` raises ends the run. The facts are:
 
 ``keys``
     Model of the keys that the file has besides ``command`` and ``study``: a subclass of
-    `weft.experiment.spec.Part`.
+    `weft.study.experiment.spec.Part`.
 ``points``
     Function (keys, files) that checks the keys and returns a `Point` for each run that their lists
     describe; `files` is a `weft.study.checks.Files`.
@@ -55,11 +55,10 @@ from pydantic import BaseModel
 from weft.core.arguments import shown
 from weft.core.errors import InputError
 from weft.core.registry import Registry
-from weft.papers.paper_registry import paper, paper_runs
 from weft.report.study_data import Measure
-from weft.runs.task import RunFunction, function_name
-from weft.runs.typed import perform_typed
 from weft.study.checks import seeded
+from weft.study.runs.task import RunFunction, function_name
+from weft.study.runs.typed import perform_typed, typed_runs
 
 study_command = Registry(
     "command of a study", "weft.study.commands", "weft.study_commands",
@@ -143,18 +142,19 @@ def details_of(name: str) -> Mapping[str, str]:
 def run_function(name: str, parameters: Mapping[str, Any]) -> RunFunction:
     """Return the function that performs a run which a store or a plan names.
 
-    Only functions of commands and papers are found; nothing is imported by a name in a file.
+    Only functions of commands, and those that a command registers with `typed_run`, are found;
+    nothing is imported by a name in a file.
 
     Raises
     ------
     InputError
-        If no command and no paper has this function.
+        If no command has this function.
     """
     if name == function_name(perform_typed):
         name = str(parameters.get("run"))
-        paper.names()  # imports the papers, and so their runs
-        if name in paper_runs:
-            return partial(perform_typed, paper_runs[name])
+        study_command.names()  # imports the commands, and so their runs
+        if name in typed_runs:
+            return partial(perform_typed, typed_runs[name])
     for entry in study_command:
         if function_name(entry.function) == name:
             found: RunFunction = entry.function

@@ -12,13 +12,8 @@ import polars as pl
 from pydantic import ValidationError
 
 from weft.core.errors import WeftError
-from weft.experiment.spec import FabricKeys
 from weft.fabrics import Fabric
 from weft.report.study_data import Measure, StudyData
-from weft.runs.listing import chosen_study
-from weft.runs.rows import StoredRun
-from weft.runs.store import Store
-from weft.runs.task import Inputs
 from weft.study.command_registry import (
     details_of,
     drawn,
@@ -26,6 +21,11 @@ from weft.study.command_registry import (
     repeated,
     study_command,
 )
+from weft.study.experiment.spec import FabricKeys
+from weft.study.runs.listing import chosen_study
+from weft.study.runs.rows import StoredRun
+from weft.study.runs.store import Store
+from weft.study.runs.task import Inputs
 
 #: Measures that are the size of what a run does.
 _SIZES = ("hosts", "num_ranks")

@@ -11,11 +11,11 @@ from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.report.study_data import Measure
-from weft.runs.listing import chosen_study
-from weft.runs.store import Store
-from weft.runs.task import function_name
 from weft.study.command_registry import study_command as commands
 from weft.study.data import study_data
+from weft.study.runs.listing import chosen_study
+from weft.study.runs.store import Store
+from weft.study.runs.task import function_name
 
 #: Descriptions of the columns that every run has.
 _RUN = {

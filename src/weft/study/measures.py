@@ -10,7 +10,7 @@ import polars as pl
 
 from weft.core.columns import Column
 from weft.report.study_data import Measure
-from weft.runs.task import Value
+from weft.study.runs.task import Value
 
 #: The size of a run, for commands whose tables do not have it.
 HOSTS = {"hosts": Column(pl.Int64, "", "Number of hosts of the fabric")}

@@ -9,18 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import settings
-from weft.experiment.run import Loaded
-from weft.experiment.spec import (
-    RUN,
-    AdapterPart,
-    HardwarePart,
-    Head,
-    RouterPart,
-    can_be,
-    listed,
-    table_model,
-)
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.options import RunSettings
 from weft.sim.sweep import TrafficSettings
 from weft.sim.sweep.one_load import draws_destinations
@@ -35,6 +24,17 @@ from weft.study.checks import (
     check_spec,
 )
 from weft.study.checks import seeded as with_usual_seeds
+from weft.study.experiment.run import Loaded
+from weft.study.experiment.spec import (
+    RUN,
+    AdapterPart,
+    HardwarePart,
+    Head,
+    RouterPart,
+    can_be,
+    listed,
+    table_model,
+)
 from weft.workload.patterns import pattern as patterns
 
 SweepLevel = Literal["packet", "flow", "flit"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.runs.execute import Progress, execute
-from weft.runs.executors import Executor
-from weft.runs.store import PROGRESS, Store
 from weft.study.plan import Plan
 from weft.study.resolved import resolved
+from weft.study.runs.execute import Progress, execute
+from weft.study.runs.executors import Executor
+from weft.study.runs.store import PROGRESS, Store
 
 
 def about(plan: Plan) -> dict[str, Any]:

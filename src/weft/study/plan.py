@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.runs.executors import Limits
-from weft.runs.rows import Brief, Member
-from weft.runs.store import Store
-from weft.runs.task import SETTLED, Inputs, Task
-from weft.runs.versions import build
+from weft.study.runs.executors import Limits
+from weft.study.runs.rows import Brief, Member
+from weft.study.runs.store import Store
+from weft.study.runs.task import SETTLED, Inputs, Task
+from weft.study.runs.versions import build
 from weft.study.spec import PlannedRun, StudyFile
 
 

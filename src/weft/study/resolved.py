@@ -10,8 +10,8 @@ from pydantic.fields import FieldInfo
 
 from weft.core.settings import Option
 from weft.core.toml_lines import KeyPath
-from weft.experiment.toml_file import key_text, table_in, toml_text
 from weft.study.axes import is_list_of_tables, set_key, text_of
+from weft.study.experiment.toml_file import key_text, table_in, toml_text
 from weft.study.spec import StudyFile, copied
 
 

@@ -20,13 +20,13 @@ from weft.core.registry import Entry, did_you_mean
 from weft.core.settings import Number, Seed, settings
 from weft.core.toml_lines import KeyPath, line_of
 from weft.core.units import Bytes
-from weft.experiment.spec import Part, listed
-from weft.experiment.toml_file import toml_text, validated
-from weft.runs.executors import Limits
 from weft.sim.options import RunSettings
 from weft.study.axes import Axis, read_axes, set_key, text_of
 from weft.study.checks import Files, WrongKey
 from weft.study.command_registry import Point, keys_of, measures_of, repeated, study_command
+from weft.study.experiment.spec import Part, listed
+from weft.study.experiment.toml_file import toml_text, validated
+from weft.study.runs.executors import Limits
 from weft.study.variables import Variables
 
 #: Command of a file that names none.

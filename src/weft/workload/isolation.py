@@ -33,8 +33,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import PathRoutes
 from weft.routing.engines.source import check_pairs
+from weft.routing.routes import PathRoutes
 from weft.routing.structure.folded_clos import FoldedClos, find_folded_clos
 
 Isolation = Literal["jigsaw", "laas"]

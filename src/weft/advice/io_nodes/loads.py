@@ -17,7 +17,7 @@ from weft.advice.io_nodes.settings import IoSettings, Site
 from weft.advice.io_nodes.traffic import compute_pairs, own_server, servers_of
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.static.loads import flow_loads, host_flows, link_users
 
 Direction = Literal["write", "read", "mix"]

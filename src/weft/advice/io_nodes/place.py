@@ -17,8 +17,8 @@ from weft.advice.io_nodes.sites import Roles, named_candidates, searched
 from weft.advice.io_nodes.traffic import Extent, bandwidths, compute_workload, io_workload
 from weft.core.settings import document
 from weft.fabrics import Fabric, check_fabric
-from weft.routes import Routes
 from weft.routing import route
+from weft.routing.routes import Routes
 from weft.routing.validation.validate import validate
 from weft.sim.options import Level
 

@@ -16,7 +16,7 @@ from weft.core.arguments import whole_number
 from weft.core.errors import InputError, NotApplicable
 from weft.core.words import few
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.workload.placement import place, placement
 from weft.workload.placement.placement_registry import allowed_hosts
 

@@ -1,7 +1,7 @@
 """Penalties of a contention graph, and its solution step by step.
 
-`weft.contention.coefficients` has the formula of the penalty. Sources and destinations are nodes of
-one numbering from 0; sending and receiving at one node are independent of each other.
+`weft.sim.flow.contention.coefficients` has the formula of the penalty. Sources and destinations are
+nodes of one numbering from 0; sending and receiving at one node are independent of each other.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ SAME = 1e-12
 
 
 class Coefficients(NamedTuple):
-    """Coefficients of the model, float64; see `weft.contention.PenaltyModel`."""
+    """Coefficients of the model, float64; see `weft.sim.flow.contention.PenaltyModel`."""
 
     out_offset: float
     out_weight: float

@@ -20,7 +20,7 @@ def give_offsets(destination, offset, edge, edge_tail, edge_port, lmc, table, ta
     lmc
         LMC of the tables.
     table
-        [destinations << lmc, rows], changed: output ports, as in `weft.routes.TableRoutes`.
+        [destinations << lmc, rows], changed: output ports, as in `weft.routing.routes.TableRoutes`.
     taken
         bool, same shape as `table`, changed: entries that the path of a flow has set.
     chosen

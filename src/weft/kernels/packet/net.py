@@ -101,12 +101,12 @@ class RouteTables(NamedTuple):
         int32: links of all source routes, one route after the other.
     set_id, set_offset, candidates
         int32 [rows, rows], int32 [sets + 1] and `CANDIDATE` records: sets of candidates; see
-        `weft.routes.CandidateRoutes`.
+        `weft.routing.routes.CandidateRoutes`.
     endpoints
         `ENDPOINT` of each endpoint.
     lane_tables, lane_index, lane_rows
         uint8 [tables, 16]: lane of each service level; int32: table of each pair of ports; and
-        `LANE_ROW` of each row. See `weft.routes.VirtualLanes`.
+        `LANE_ROW` of each row. See `weft.routing.routes.VirtualLanes`.
     """
 
     forwarding: Any

@@ -184,7 +184,7 @@ REORDER = record_type(
 
 # -- routes ----------------------------------------------------------------------------------------
 
-#: Candidate: edge in `weft.routes.CandidateRoutes`, output link and lane.
+#: Candidate: edge in `weft.routing.routes.CandidateRoutes`, output link and lane.
 CANDIDATE = record_type(edge="i4", link="i4", lane="u1")
 
 ENDPOINT = record_type(

@@ -13,7 +13,7 @@ first_bit, bits
 used
     uint8 [edges * vls]: 1 for every channel that carries traffic.
 vl_tables, vl_index, vl_base, vl_ports
-    tables, index, base and ports of `weft.routes.VirtualLanes`.
+    tables, index, base and ports of `weft.routing.routes.VirtualLanes`.
 """
 
 import numpy as np
@@ -118,7 +118,7 @@ def candidate_dependencies(
     Parameters
     ----------
     set_id, set_offset, set_edge, set_lane
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     targets, source_rows
         int32: rows that paths lead to, and rows at which paths begin.
     edge_offset, edge_row

@@ -57,9 +57,9 @@ def path_lengths(lines, set_offset, set_edge, edge_row, lengths):
     Parameters
     ----------
     lines
-        int32 [lines, rows]: set_id or via_set of `weft.routes.CandidateRoutes`.
+        int32 [lines, rows]: set_id or via_set of `weft.routing.routes.CandidateRoutes`.
     set_offset, set_edge
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     lengths
@@ -105,7 +105,7 @@ def arrivals(via, via_set, set_offset, set_edge, edge_row, member_offset, member
     Parameters
     ----------
     via, via_set, set_offset, set_edge
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     member_offset, member
@@ -202,7 +202,7 @@ def phase_dependencies(
     Parameters
     ----------
     set_id, set_offset, set_edge, set_lane, via, via_set, turn_set, direct
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_offset, edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     source_rows

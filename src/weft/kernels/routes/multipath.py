@@ -100,7 +100,7 @@ def hashed_counts(
     Parameters
     ----------
     set_id, set_offset, set_edge
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row, link_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, endpoint_out

@@ -16,7 +16,7 @@ def first_broken_path(pair, offset, edge, endpoints, endpoint_row, edge_tail, ed
     Parameters
     ----------
     pair, offset, edge
-        Attributes of `weft.routes.PathRoutes`.
+        Attributes of `weft.routing.routes.PathRoutes`.
     endpoints
         Number of host endpoints.
     endpoint_row, edge_tail, edge_row
@@ -52,7 +52,7 @@ def count_lengths(paths, offset, start_row, end_row, extra, best_hops, histogram
     paths
         int64: indices of paths.
     offset
-        Attributes of `weft.routes.PathRoutes`.
+        Attributes of `weft.routing.routes.PathRoutes`.
     start_row, end_row, extra
         int32, int32 and int64 [len(paths)]: first and last row, and the number of links at hosts.
     best_hops
@@ -80,7 +80,7 @@ def path_dependencies(
         int32, int32 and uint8 [paths]: first row, port by which packets enter this row (0 if they
         start at the row), service level.
     offset, edge
-        Attributes of `weft.routes.PathRoutes`.
+        Attributes of `weft.routing.routes.PathRoutes`.
     edge_offset, edge_row, edge_port
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     edge_port_in

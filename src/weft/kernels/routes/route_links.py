@@ -41,7 +41,7 @@ def table_routes(
     table, row_base, row_link, link_row, target_row, target_link, endpoint_out, no_path
         As in `weft.kernels.routes.walk.table_loads`.
     sources, destinations, lids
-        int32 [flows]: as in `weft.routes.flows.Flows`.
+        int32 [flows]: as in `weft.routing.routes.flows.Flows`.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def drawn_routes(
     Parameters
     ----------
     set_id, set_offset, set_edge, via, via_set, direct
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row, edge_link
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
@@ -305,12 +305,13 @@ def split_routes(
 
     If there are intermediates (`via_set` is not empty), the share `minimal_share` is sent direct,
     and the rest is split equally over all intermediates but those of source and destination. In
-    this case every choice must lead to the destination (`weft.routes.intermediates.routed_rows`).
+    this case every choice must lead to the destination
+    (`weft.routing.routes.intermediates.routed_rows`).
 
     Parameters
     ----------
     set_id, set_offset, set_edge, via, via_set
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row, edge_link, link_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out

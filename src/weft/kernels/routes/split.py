@@ -15,7 +15,7 @@ def split_loads(
     Parameters
     ----------
     set_id, set_offset, set_edge
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row, edge_link, link_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     target_row, target_link, endpoint_out
@@ -24,7 +24,7 @@ def split_loads(
     group_offset, group_flow
         int64 and int32, CSR over rows: the flows to the destinations of each row.
     sources, destinations, weights
-        int32, int32 and float64 [flows]: as in `weft.routes.flows.Flows`.
+        int32, int32 and float64 [flows]: as in `weft.routing.routes.flows.Flows`.
     loads
         float64 [links]: load of each link in units of the weights, changed in place.
 

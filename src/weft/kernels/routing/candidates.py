@@ -26,7 +26,7 @@ def shortest_path_sets(edge_offset, edge_row, targets, set_id):
     Returns
     -------
     set_offset, set_edge
-        int32 CSR over sets, as in `weft.routes.CandidateRoutes`.
+        int32 CSR over sets, as in `weft.routing.routes.CandidateRoutes`.
     """
     rows = len(edge_offset) - 1
     hops = np.empty(rows, dtype=np.uint16)

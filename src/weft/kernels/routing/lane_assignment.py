@@ -40,7 +40,7 @@ def fit_paths(
     Parameters
     ----------
     table, row_base, slot_edge, edge_offset, edge_row, edge_tail
-        Attributes of `weft.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
+        Attributes of `weft.routing.routes.TableRoutes` and `weft.fabrics.graph.SwitchGraph`.
     lids
         int32: LIDs whose paths are assigned, as indices in the table.
     edge_back

@@ -19,7 +19,7 @@ def colour_paths(
     source, destination
         int64 [paths]: source and destination endpoint of each path.
     offset, edge
-        int32 CSR over paths: edges of each path, as in `weft.routes.PathRoutes`.
+        int32 CSR over paths: edges of each path, as in `weft.routing.routes.PathRoutes`.
     level
         uint8 [paths]: service level of each path.
     endpoint_row, edge_tail, edge_port

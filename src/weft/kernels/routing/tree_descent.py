@@ -14,7 +14,7 @@ def first_not_down(leaves, set_id, set_offset, set_edge, edge_row, level):
     leaves
         int64: rows at which paths begin and end.
     set_id, set_offset, set_edge
-        Attributes of `weft.routes.CandidateRoutes`.
+        Attributes of `weft.routing.routes.CandidateRoutes`.
     edge_row
         Attributes of `weft.fabrics.graph.SwitchGraph`.
     level

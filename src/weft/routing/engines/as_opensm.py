@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import UNREACHED
-from weft.routes import TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     empty_table,
@@ -15,6 +14,7 @@ from weft.routing.engine_registry import (
     provenance,
     row_adapters,
 )
+from weft.routing.routes import TableRoutes
 
 #: A root has more than the first share of the adapters at one distance, and at most the second
 #: share at every other distance.

@@ -11,12 +11,12 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.dfsssp_lanes import dfsssp_lanes
 from weft.kernels.routing.distances import UNREACHED
-from weft.opensm.files.lids import predict_lids
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.engine_registry import PASSES, Balance, Passes, engine, provenance, row_adapters
 from weft.routing.engines.as_opensm import fall_back
 from weft.routing.engines.sssp import opensm_order, sssp_table, too_far
 from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.opensm.lids import predict_lids
+from weft.routing.routes import TableRoutes, VirtualLanes
 
 
 @engine(

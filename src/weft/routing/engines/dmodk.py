@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.kernels.routing.tables import dmodk_tables
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import check_lmc, empty_table, engine, fill_balanced, provenance
+from weft.routing.routes import Routes, TableRoutes
 from weft.routing.structure.fat_tree import FatTree, find_fat_tree
 
 

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.opensm_ranks import EARLY, LATE, LEVEL
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
@@ -21,6 +20,7 @@ from weft.routing.engine_registry import (
     row_adapters,
 )
 from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
+from weft.routing.routes import Routes, TableRoutes
 
 
 @engine(

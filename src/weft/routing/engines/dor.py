@@ -11,8 +11,6 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
 from weft.kernels.routing.dor import dimension_tables, product_classes
-from weft.opensm.files.guids import listed_nodes
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     check_lmc,
     destination_ports,
@@ -21,6 +19,8 @@ from weft.routing.engine_registry import (
     provenance,
     row_adapters,
 )
+from weft.routing.opensm.guids import listed_nodes
+from weft.routing.routes import Routes, TableRoutes
 
 
 @engine("dor", deadlock_free=False, lmc=True, as_opensm="dor")

@@ -10,10 +10,10 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.candidates import shortest_path_sets
 from weft.kernels.routing.distances import UNREACHED
-from weft.routes import CandidateRoutes, Routes
 from weft.routing.engine_registry import engine, provenance, sending_rows
 from weft.routing.engines.valiant import SetCollector
 from weft.routing.lane_assignment import check_vls
+from weft.routing.routes import CandidateRoutes, Routes
 from weft.routing.validation.deadlock import credit_loops
 
 HOW_TAKEN = (

@@ -8,10 +8,10 @@ import numpy as np
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.opensm.files.lfts import read_lfts
-from weft.opensm.files.lid_matrix import NO_PATH, read_lid_matrix
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import engine
+from weft.routing.opensm.lfts import read_lfts
+from weft.routing.opensm.lid_matrix import NO_PATH, read_lid_matrix
+from weft.routing.routes import Routes, TableRoutes
 
 
 @engine("file", deadlock_free=False, lmc=False, needs="lfts_file")
@@ -41,8 +41,8 @@ def file(
     NotApplicable
         If there is no file, or a host forwards.
     InputError
-        If a file is invalid or of another fabric; see `weft.opensm.files.lfts.read_lfts` and
-        `weft.opensm.files.lid_matrix.read_lid_matrix`.
+        If a file is invalid or of another fabric; see `weft.routing.opensm.lfts.read_lfts` and
+        `weft.routing.opensm.lid_matrix.read_lid_matrix`.
     """
     if not lfts_file:
         raise NotApplicable(

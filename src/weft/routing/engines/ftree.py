@@ -14,8 +14,6 @@ from weft.core.words import few
 from weft.fabrics import Fabric
 from weft.fabrics.levels import tree_levels
 from weft.kernels.routing.ftree import ftree_tables
-from weft.opensm.files.guids import listed_nodes
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     destination_ports,
     empty_table,
@@ -36,6 +34,8 @@ from weft.routing.engines.ftree_index import (
     group_ports,
     index_rows,
 )
+from weft.routing.opensm.guids import listed_nodes
+from weft.routing.routes import Routes, TableRoutes
 from weft.routing.validation.deadlock import credit_loops
 
 #: Up to this many nodes, an error gives the complete value of an option.

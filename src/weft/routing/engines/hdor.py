@@ -12,7 +12,6 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.distances import bfs_many
 from weft.kernels.routing.hdor import Edges, Joints, Lines, Targets, hdor_tables, inner_paths
-from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
     destination_ports,
@@ -23,6 +22,7 @@ from weft.routing.engine_registry import (
     row_sources,
 )
 from weft.routing.lane_assignment import Paths, check_vls, edges_back, refuse_lanes
+from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.kns import Kns, find_kns
 
 #: Order of dimensions along a path: shortest lines first, or longest lines first.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.lash import layered_paths, spread_paths, widen_orders
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
     Passes,
@@ -34,6 +33,7 @@ from weft.routing.lane_assignment import (
     refuse_lanes,
     waits,
 )
+from weft.routing.routes import TableRoutes, VirtualLanes
 
 #: On fabrics with more edges, only one rule to choose paths is tried. If balanced minimal paths
 #: need at most two lanes and these are available, no rule is tried.

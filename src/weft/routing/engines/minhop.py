@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from weft.fabrics import Fabric
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
@@ -14,6 +13,7 @@ from weft.routing.engine_registry import (
     fill,
     provenance,
 )
+from weft.routing.routes import Routes, TableRoutes
 
 
 @engine("minhop", deadlock_free=False, lmc=True, as_opensm="minhop:balance=opensm")

@@ -16,7 +16,6 @@ from weft.fabrics import Fabric
 from weft.kernels.routing.ascending import complete_rows, ordered_tables
 from weft.kernels.routing.distances import UNREACHED
 from weft.kernels.routing.nue import share_lanes
-from weft.routes import Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     Passes,
     check_lmc,
@@ -32,6 +31,7 @@ from weft.routing.engine_registry import (
 )
 from weft.routing.engines.sssp import sssp_table
 from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.routes import Routes, TableRoutes, VirtualLanes
 
 #: Default number of balancing passes; later passes are fast, and shuffled fat trees need five.
 PASSES = 5

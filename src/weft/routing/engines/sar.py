@@ -9,7 +9,6 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.files import read_text
 from weft.fabrics import Fabric, check_fabric
 from weft.fabrics.formats.flows import read_flows
-from weft.routes import TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     PASSES,
     Passes,
@@ -19,6 +18,7 @@ from weft.routing.engine_registry import (
     provenance,
 )
 from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.routes import TableRoutes, VirtualLanes
 
 
 @engine("sar", deadlock_free=True, lmc=False, needs="flows")

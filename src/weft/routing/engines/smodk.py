@@ -6,10 +6,10 @@ import numpy as np
 
 from weft.fabrics import Fabric
 from weft.kernels.routes.paths import reversed_paths
-from weft.routes import PathRoutes, Routes, TableRoutes
 from weft.routing.engine_registry import engine, provenance
 from weft.routing.engines.dmodk import dmodk
 from weft.routing.engines.source import check_pairs
+from weft.routing.routes import PathRoutes, Routes, TableRoutes
 
 
 @engine("smodk", deadlock_free=True, lmc=False, paths=True)

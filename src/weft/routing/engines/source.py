@@ -15,8 +15,8 @@ from weft.core.files import read_text
 from weft.fabrics import Fabric
 from weft.fabrics.formats.host_words import host_number, host_word
 from weft.fabrics.formats.records import lines_of, shown
-from weft.routes import PathRoutes, Routes
 from weft.routing.engine_registry import engine, provenance
+from weft.routing.routes import PathRoutes, Routes
 
 #: Maximum number of pairs of endpoints for source routes: as many as 4,096 hosts have.
 MAX_PAIRS = 1 << 24

@@ -11,7 +11,6 @@ from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routing.dijkstra import weighted_tables
 from weft.kernels.routing.distances import UNREACHED
-from weft.routes import TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
@@ -27,6 +26,7 @@ from weft.routing.engine_registry import (
     worst_load,
 )
 from weft.routing.engines.as_opensm import fall_back
+from weft.routing.routes import TableRoutes
 
 #: If fewer than this share of the edges have the largest load, OpenSM's tables are also improved.
 LONELY_PEAK = 1 / 8

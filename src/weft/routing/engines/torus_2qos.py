@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.routing.torus import torus_tables
-from weft.opensm.files.torus_conf import AXES, TorusConf, read
-from weft.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
 from weft.routing.engine_registry import (
     Balance,
     destination_ports,
@@ -25,6 +23,8 @@ from weft.routing.engine_registry import (
     row_sources,
 )
 from weft.routing.lane_assignment import assign_lanes, check_vls
+from weft.routing.opensm.torus_conf import AXES, TorusConf, read
+from weft.routing.routes import NUM_SLS, Routes, TableRoutes, VirtualLanes
 from weft.routing.structure.torus import Torus, find_tori, is_complete
 from weft.routing.structure.torus_seed import discovery_order, seeded, three_dimensions
 from weft.routing.validation.deadlock import credit_loops

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from weft.fabrics import Fabric
-from weft.routes import Routes
 from weft.routing.engine_registry import engine
 from weft.routing.engines.valiant import around
+from weft.routing.routes import Routes
 
 
 @engine("ugal", deadlock_free=True, lmc=False, candidates=True)

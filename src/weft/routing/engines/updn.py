@@ -13,8 +13,6 @@ from weft.fabrics import Fabric
 from weft.fabrics.levels import tree_levels
 from weft.kernels.routing.distances import UNREACHED
 from weft.kernels.routing.opensm_ranks import EARLY, LATE
-from weft.opensm.files.guids import listed_nodes, read_guids
-from weft.routes import Routes, TableRoutes
 from weft.routing.engine_registry import (
     PASSES,
     Balance,
@@ -29,6 +27,8 @@ from weft.routing.engine_registry import (
 )
 from weft.routing.engines.as_opensm import detected_roots, fall_back
 from weft.routing.engines.ranked import fill_ranked, lost_pairs, missing_paths
+from weft.routing.opensm.guids import listed_nodes, read_guids
+from weft.routing.routes import Routes, TableRoutes
 
 #: Number of rows that are compared with all others at a time.
 _BLOCK = 512

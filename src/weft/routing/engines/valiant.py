@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
-from weft.routes import MAX_VLS, CandidateRoutes, Routes
 from weft.routing.engine_registry import engine, provenance, row_sources
 from weft.routing.lane_assignment import check_vls
+from weft.routing.routes import MAX_VLS, CandidateRoutes, Routes
 from weft.routing.structure.groups import find_dragonfly, find_grid, find_megafly, group_distances
 
 

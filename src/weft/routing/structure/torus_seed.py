@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError, NotApplicable
 from weft.fabrics import Fabric, NodeKind
-from weft.opensm.files.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, TorusConf
 from weft.routing.engine_registry import row_adapters
+from weft.routing.opensm.torus_conf import AXES, PORTGROUP_MAX_PORTS, Seed, SeedLink, TorusConf
 from weft.routing.structure.torus import Torus
 
 

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from weft.fabrics import Fabric
 from weft.kernels.routes.dependencies import list_dependencies, strip_acyclic
-from weft.routes import Routes
+from weft.routing.routes import Routes
 
 
 class CreditLoop(list[tuple[int, int]]):

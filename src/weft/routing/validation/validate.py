@@ -15,9 +15,14 @@ from weft.fabrics import Fabric
 from weft.kernels.routes.paths import count_lengths
 from weft.kernels.routing.checks import arriving_rows, check_tables, list_unrouted
 from weft.kernels.routing.distances import UNREACHED
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routes.intermediates import longest_paths, routed_rows, uses_intermediate, via_lengths
 from weft.routing.engine_registry import row_sources
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes.intermediates import (
+    longest_paths,
+    routed_rows,
+    uses_intermediate,
+    via_lengths,
+)
 from weft.routing.validation.deadlock import CreditLoop, credit_loops
 
 #: Maximum number of loops that are listed with their nodes.

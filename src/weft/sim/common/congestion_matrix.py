@@ -9,8 +9,6 @@ lower side, and their sum in the centre.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -22,9 +20,6 @@ from weft.core.errors import InputError
 from weft.core.words import natural_rank
 from weft.fabrics import Fabric, NodeKind
 from weft.routing.tree_levels import found_levels, labelled_levels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Sides of a block.
 SIDES = ("upper", "lower")
@@ -81,30 +76,6 @@ class WithCongestionMatrix:
         included at the flit level only.
         """
         return congestion_matrix(self.fabric, self._waits_ns(), self.link_name)
-
-    def plot_congestion_matrix(self, **options: Any) -> Figure:
-        """Draw the congestion matrix.
-
-        Parameters
-        ----------
-        **options
-            ``title`` and ``size_inches``, as for
-            `weft.report.matrix_picture.plot_congestion_matrix`.
-
-        Returns
-        -------
-        Figure
-            A matplotlib figure, which notebooks show; its `write` makes a file.
-        """
-        return plot_matrix(self.congestion_matrix(), **options)
-
-
-def plot_matrix(matrix: pl.DataFrame, **options: Any) -> Figure:
-    """Draw a congestion matrix; see `WithCongestionMatrix.plot_congestion_matrix`."""
-    # Imported here and by name, because weft.report is a layer above weft.sim.
-    draw = import_module("weft.report.matrix_picture").plot_congestion_matrix
-    figure: Figure = draw(matrix, **options)
-    return figure
 
 
 def congestion_matrix(

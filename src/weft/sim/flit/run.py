@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,8 +19,8 @@ from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric, check_fabric
 from weft.kernels.flit.engine import NO_PACKETS, STUCK
 from weft.kernels.flit.net import Net
-from weft.routes import Routes
-from weft.sim.common.congestion_matrix import WAITS, congestion_matrix, plot_matrix
+from weft.routing.routes import Routes
+from weft.sim.common.congestion_matrix import WAITS, congestion_matrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import ratio
 from weft.sim.common.statistics import BATCHES, Interval, interval_of, student_t, trend
@@ -29,9 +29,6 @@ from weft.sim.flit.network import Links, lanes_of_class, state, waits_of, with_p
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings import Routing, bind, of_routes
 from weft.sim.flit.traffic import Load
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Cycles between two reports of progress, at most.
 REPORT_CYCLES = 1 << 14
@@ -168,10 +165,6 @@ class FlitTraffic:
         """
         matrix = congestion_matrix(self.fabric, self.wait_cycles)
         return matrix.rename({name: name.replace("_ns", "_cycles") for name in WAITS})
-
-    def plot_congestion_matrix(self, **options: Any) -> Figure:
-        """Draw the congestion matrix, as `weft.Result.plot_congestion_matrix`."""
-        return plot_matrix(congestion_matrix(self.fabric, self.wait_cycles), **options)
 
     def summary(self) -> dict[str, Any]:
         """Return the main figures by name."""

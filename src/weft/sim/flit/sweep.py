@@ -14,7 +14,7 @@ from weft.core.columns import Column, frame
 from weft.core.errors import InputError, NotApplicable
 from weft.core.pool import check_processes, cores, run_all
 from weft.fabrics import Fabric, check_fabric
-from weft.routes import CandidateRoutes, Routes
+from weft.routing.routes import CandidateRoutes, Routes
 from weft.sim.flit.network import Links, lanes_of_class
 from weft.sim.flit.router import Router
 from weft.sim.flit.routings.policies.policy_registry import USUAL

@@ -21,7 +21,7 @@ from weft.kernels.flit.engine import DONE, MORE, NO_PACKETS, STUCK
 from weft.kernels.flit.net import Net
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.programs import deadlock_of_ranks, lay_ranks, queue_pairs

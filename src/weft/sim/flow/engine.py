@@ -19,8 +19,7 @@ from weft.kernels.flow.state import QueuePairs as Queues
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.routes import Routes
-from weft.routing_keys.run import KeyRun
+from weft.routing.routes import Routes
 from weft.sim.common.programs import (
     QueuePairs,
     deadlock_of_ranks,
@@ -33,6 +32,7 @@ from weft.sim.common.progress import REPORT_S, Progress
 from weft.sim.flow.network import Network, lay_routes
 from weft.sim.flow.result import FlowResult
 from weft.sim.flow.sharing import sharing_states
+from weft.sim.keys.run import KeyRun
 from weft.workload import Kind, Workload
 
 

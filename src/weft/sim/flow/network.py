@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
 from weft.kernels.routes.route_links import hashed_routes, split_routes
-from weft.routes import CandidateRoutes, Routes
-from weft.routes.flows import Flows, endpoint_out
-from weft.routes.intermediates import routed_rows
+from weft.routing.routes import CandidateRoutes, Routes
+from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.intermediates import routed_rows
 from weft.sim.static.loads import Ports, flow_loads, host_flows
 
 Multipath = Literal["split", "hash"]

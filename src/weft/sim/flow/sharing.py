@@ -11,12 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.contention import INFINIBAND, PenaltyModel
-from weft.contention.penalty_state import penalty_state, slot_shift
 from weft.core.errors import NotApplicable
 from weft.kernels.flow import maxmin as kernel
 from weft.kernels.flow.maxmin import DIGITS, LINK, QUEUE, LinkQueue
 from weft.kernels.records import record
+from weft.sim.flow.contention import INFINIBAND, PenaltyModel
+from weft.sim.flow.contention.penalty_state import penalty_state, slot_shift
 from weft.sim.flow.network import Network
 
 #: Entries of a link's list of flows are 32-bit numbers.

@@ -14,7 +14,7 @@ from weft.fabrics import Fabric
 from weft.kernels.draws import uniforms
 from weft.kernels.program import operations as program
 from weft.kernels.program.dag import by_key
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.common.programs import Rendezvous, numbered
 from weft.sim.common.programs import queue_pairs as program_pairs
 from weft.sim.packet.hardware import QueuePairs

@@ -9,7 +9,7 @@ import numpy as np
 from weft.core.errors import WeftError
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.common.programs import deadlock_of_ranks
 from weft.sim.common.times import PS_PER_NS
 from weft.sim.packet.congestion_trees import Buffer, deadlock_cycle

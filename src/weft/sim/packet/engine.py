@@ -14,10 +14,10 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.signals import raise_deferred
 from weft.fabrics import Fabric
 from weft.kernels.packet import engine as kernel
-from weft.routes import Routes
-from weft.routing_keys.run import KeyRun
+from weft.routing.routes import Routes
 from weft.sim.common.progress import REPORT_S, Progress, StopRun
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, check_options
+from weft.sim.keys.run import KeyRun
 from weft.sim.packet.connections import connect
 from weft.sim.packet.ends import check_conservation, deadlock_in_part, explain
 from weft.sim.packet.hardware import Hardware

@@ -15,10 +15,10 @@ from weft.kernels.packet import choice
 from weft.kernels.packet import route as kernel
 from weft.kernels.packet.net import RouteTables
 from weft.kernels.packet.records import CANDIDATE, ENDPOINT, LANE_ROW, ROUTE
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routes.flows import Flows, endpoint_out
-from weft.routes.intermediates import routed_rows
-from weft.routing_keys.routes import KeyedRoutes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.intermediates import routed_rows
+from weft.sim.keys.routes import KeyedRoutes
 from weft.sim.packet.network import PacketNetwork, aligned
 from weft.sim.static.loads import Ports, host_flows
 

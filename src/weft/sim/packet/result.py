@@ -15,11 +15,11 @@ from weft.core.errors import NotApplicable
 from weft.fabrics import Fabric
 from weft.kernels.packet.alone import first_paths, zero_load
 from weft.kernels.program import operations as program
-from weft.routing_keys.key_set import KeySet
 from weft.sim.common.congestion_matrix import WithCongestionMatrix
 from weft.sim.common.metrics import link_kinds
 from weft.sim.common.replay import ReplayInPicoseconds, ratio, totals
 from weft.sim.common.times import picoseconds
+from weft.sim.keys.key_set import KeySet
 from weft.sim.packet.congestion_control import CongestionRecord
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware

@@ -16,9 +16,9 @@ from weft.kernels.packet.net import Adapters, Arbitration, Calendar, Credits, Ne
 from weft.kernels.program import operations
 from weft.kernels.program.state import Ranks
 from weft.kernels.records import record
-from weft.routing_keys.run import Answers, KeyRun
 from weft.sim.common.programs import lay_ranks, queues_of
 from weft.sim.common.times import LONGEST_RUN_PS, PS_PER_NS, picoseconds
+from weft.sim.keys.run import Answers, KeyRun
 from weft.sim.packet.congestion_control import congestion_record, control_state
 from weft.sim.packet.connections import Connections
 from weft.sim.packet.hardware import Hardware, VlArbitration

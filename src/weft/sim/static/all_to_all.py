@@ -15,10 +15,10 @@ from weft.fabrics import Fabric
 from weft.kernels.routes.all_to_all import all_to_all_table_loads
 from weft.kernels.routes.split import split_loads
 from weft.kernels.routes.walk import row_users
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
-from weft.routes.flows import Flows, endpoint_out
-from weft.routes.intermediates import routed_rows
 from weft.routing.engine_registry import row_sources
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.intermediates import routed_rows
 from weft.routing.validation.validate import reached_rows
 from weft.sim.static.loads import Loads, link_users, round_loads
 

@@ -13,8 +13,8 @@ from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
-from weft.routes import Routes
-from weft.routes.flows import Flows
+from weft.routing.routes import Routes
+from weft.routing.routes.flows import Flows
 from weft.sim.common.metrics import (
     LOAD_COLUMNS,
     ecdf,

@@ -13,8 +13,8 @@ from weft.core.errors import InputError
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
 from weft.kernels.routes.effective_bisection import draw_bisections, mean_shares
-from weft.routes import Routes
-from weft.routes.flows import Flows
+from weft.routing.routes import Routes
+from weft.routing.routes.flows import Flows
 
 #: Number of flows whose links are listed at a time, so that the lists stay in cache.
 _AT_ONCE = 2**11

@@ -19,9 +19,14 @@ from weft.core.errors import UnroutedWarning
 from weft.fabrics import Fabric
 from weft.kernels.routes.intermediates import spread_demand
 from weft.kernels.routes.route_links import worst_links
-from weft.routes import CandidateRoutes, Routes
-from weft.routes.flows import Flows, endpoint_out
-from weft.routes.intermediates import arrival_shares, members, routed_rows, uses_intermediate
+from weft.routing.routes import CandidateRoutes, Routes
+from weft.routing.routes.flows import Flows, endpoint_out
+from weft.routing.routes.intermediates import (
+    arrival_shares,
+    members,
+    routed_rows,
+    uses_intermediate,
+)
 
 
 def round_loads(

@@ -31,8 +31,8 @@ from weft.kernels.routes.multipath import (
     hashed_counts,
     linear_codes,
 )
-from weft.routes import CandidateRoutes, Routes
-from weft.routes.flows import Flows, endpoint_out
+from weft.routing.routes import CandidateRoutes, Routes
+from weft.routing.routes.flows import Flows, endpoint_out
 from weft.sim.static.loads import host_flows
 
 HashName = Literal["ideal", "md5", "linear", "crc", "crc-polarised", "crc-offset"]

@@ -18,7 +18,7 @@ from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.html import facts_table
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.common.metrics import link_kinds
 from weft.sim.static.loads import (
     Ports,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from weft.core.errors import InputError
 from weft.fabrics import Fabric
-from weft.routes import Routes
+from weft.routing.routes import Routes
 from weft.sim.common.times import picoseconds
 from weft.sim.flit import FlitResult
 from weft.sim.options import Level

@@ -13,9 +13,9 @@ from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import Option, Rate, Settings, known_fields, settings
 from weft.core.units import Bytes, Nanoseconds
 from weft.fabrics import Fabric, check_fabric
-from weft.routes import Routes
 from weft.routing import engine as engines
 from weft.routing import route
+from weft.routing.routes import Routes
 from weft.sim.common.times import LONGEST_OPTIONS_NS
 from weft.sim.options import (
     NO_CHOICE,

@@ -13,13 +13,13 @@ from weft.advice.comparison import ENGINE_COLUMNS, RUN_COLUMNS
 from weft.core.columns import Column
 from weft.core.errors import NotApplicable
 from weft.core.settings import Seed, Truth, Whole
-from weft.experiment.run import Loaded
-from weft.experiment.spec import FabricKeys, Names, listed
 from weft.routing import engine as engines
-from weft.runs.task import RunResult
 from weft.study.checks import Files, check_fabric, check_specs, with_seed
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
+from weft.study.experiment.spec import FabricKeys, Names, listed
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
 
 

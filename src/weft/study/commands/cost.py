@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from weft.advice.machine_room import Layout, Prices, cost
+from weft.advice.machine_room.cables import INTERNAL
+from weft.advice.machine_room.cost_plan import SUMMARY_COLUMNS, CostPlan
 from weft.core.columns import Column
 from weft.core.errors import InputError
 from weft.core.settings import settings
-from weft.experiment.run import Loaded
-from weft.experiment.spec import FabricKeys, table_model
-from weft.machine_room import Layout, Prices, cost
-from weft.machine_room.cables import INTERNAL
-from weft.machine_room.cost_plan import SUMMARY_COLUMNS, CostPlan
-from weft.runs.task import RunResult
 from weft.study.checks import Files, WrongKey, check_fabric, check_file, check_with
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
+from weft.study.experiment.spec import FabricKeys, table_model
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 
 _COLUMNS: Mapping[str, Column] = {
     "cost": Column(pl.Float64, "currency", "Cost of all items with a price"),

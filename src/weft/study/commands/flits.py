@@ -11,11 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from weft.core.columns import Column
 from weft.core.errors import InputError, NotApplicable
 from weft.core.settings import Number, Option, Whole, settings
-from weft.experiment.run import Loaded
-from weft.experiment.spec import FabricKeys, Names, RouterPart, can_be, table_model
-from weft.routes import Routes
 from weft.routing import engine as engines
-from weft.runs.task import RunResult
+from weft.routing.routes import Routes
 from weft.sim.flit import Load, simulate_flits
 from weft.sim.flit.router import MOST_CYCLES
 from weft.sim.flit.routings import routing as routings
@@ -32,8 +29,11 @@ from weft.study.checks import (
     check_specs,
 )
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
+from weft.study.experiment.spec import FabricKeys, Names, RouterPart, can_be, table_model
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, as_loads, seeded
+from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
 
 _COLUMNS = {

@@ -12,13 +12,10 @@ from weft.advice.compare import inner_links, relative_loads
 from weft.core.columns import Column, frame
 from weft.core.errors import NotApplicable
 from weft.core.settings import Option, Positive, Seed
-from weft.experiment.run import Loaded
-from weft.experiment.spec import FabricKeys, Names
 from weft.routing import engine as engines
-from weft.routing_keys.key_set import workload_keys
-from weft.routing_keys.make import Colours, Method
-from weft.routing_keys.network import key_network
-from weft.runs.task import RunResult
+from weft.sim.keys.key_set import workload_keys
+from weft.sim.keys.make import Colours, Method
+from weft.sim.keys.network import key_network
 from weft.sim.static.loads import flow_loads, host_flows
 from weft.study.checks import (
     WORKLOADS,
@@ -31,7 +28,10 @@ from weft.study.checks import (
     with_seed,
 )
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
+from weft.study.experiment.spec import FabricKeys, Names
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 from weft.workload import load_workload
 from weft.workload.placement import placement as placements
 

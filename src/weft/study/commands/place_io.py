@@ -11,13 +11,13 @@ from weft.advice.io_nodes.place import place_io
 from weft.advice.io_nodes.result import CANDIDATE_COLUMNS
 from weft.advice.io_nodes.settings import IoSettings
 from weft.core.settings import Option, settings
-from weft.experiment.run import Loaded
-from weft.experiment.spec import FabricKeys, Names, table_model
 from weft.routing import engine as engines
-from weft.runs.task import RunResult
 from weft.study.checks import Files, check_fabric, check_spec, check_specs
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
+from weft.study.experiment.spec import FabricKeys, Names, table_model
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 from weft.workload.patterns import pattern as patterns
 from weft.workload.placement import placement as placements
 

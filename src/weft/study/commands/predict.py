@@ -10,19 +10,19 @@ import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from weft.contention import INFINIBAND, PAPER_INVERSE_BANDWIDTH, PenaltyModel
-from weft.contention.coefficients import read_coefficients
-from weft.contention.graph_file import parse_bandwidth, read_contention_graph
-from weft.contention.model import predict_elapsed
 from weft.core.columns import Column, frame
 from weft.core.errors import InputError
 from weft.core.registry import did_you_mean
 from weft.core.settings import Number, Option
-from weft.experiment.spec import Part, listed
-from weft.runs.task import RunResult
+from weft.sim.flow.contention import INFINIBAND, PAPER_INVERSE_BANDWIDTH, PenaltyModel
+from weft.sim.flow.contention.coefficients import read_coefficients
+from weft.sim.flow.contention.graph_file import parse_bandwidth, read_contention_graph
+from weft.sim.flow.contention.model import predict_elapsed
 from weft.study.checks import Files, check_distinct, check_file, check_with
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.spec import Part, listed
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 
 _COLUMNS = {
     "last_completion_s": Column(pl.Float64, "s", "Time at which the last edge completes"),

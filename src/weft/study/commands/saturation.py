@@ -9,15 +9,15 @@ from pydantic import Field
 
 from weft.core.errors import InputError
 from weft.core.settings import Number
-from weft.experiment.run import Loaded
-from weft.runs.task import RunResult
 from weft.sim.sweep import SATURATION_COLUMNS
 from weft.sim.sweep.saturation import search
 from weft.sim.sweep.settings import LOAD_STEP
 from weft.study.checks import Files
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import OpenLoopKeys, seeded
+from weft.study.runs.task import RunResult
 
 MEASURES = measures(
     {**SATURATION_COLUMNS, **HOSTS},

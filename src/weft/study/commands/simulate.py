@@ -10,20 +10,7 @@ import polars as pl
 from weft.core.columns import Column
 from weft.core.errors import NotApplicable
 from weft.core.settings import settings
-from weft.experiment import check
-from weft.experiment.result_tables import (
-    JOB_COLUMNS,
-    RUN_COLUMNS,
-    TABLES,
-    job_rows,
-    of_columns,
-    run_row,
-)
-from weft.experiment.result_tables import tables as tables_of
-from weft.experiment.run import Loaded, Stage, perform
-from weft.experiment.spec import HardwarePart, Run, Simulation
 from weft.routing import engine as engines
-from weft.runs.task import RunResult
 from weft.sim.options import RunSettings, chooses, usual_choice
 from weft.study.checks import (
     WORKLOADS,
@@ -38,7 +25,20 @@ from weft.study.checks import (
 )
 from weft.study.checks import seeded as with_usual_seeds
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment import check
+from weft.study.experiment.result_tables import (
+    JOB_COLUMNS,
+    RUN_COLUMNS,
+    TABLES,
+    job_rows,
+    of_columns,
+    run_row,
+)
+from weft.study.experiment.result_tables import tables as tables_of
+from weft.study.experiment.run import Loaded, Stage, perform
+from weft.study.experiment.spec import HardwarePart, Run, Simulation
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 from weft.workload.placement import placement as placements
 
 #: Measures for which lower values are better, the main one first, and those that are shown first.

@@ -9,16 +9,16 @@ from pydantic import BeforeValidator, Field
 
 from weft.core.errors import InputError
 from weft.core.settings import Number
-from weft.experiment.run import Loaded
-from weft.runs.task import RunResult
 from weft.sim.sweep import SWEEP_COLUMNS
 from weft.sim.sweep.loads import LOADS, run_load
 from weft.sim.sweep.settings import LOAD_STEP
 from weft.sim.sweep.window_measures import table
 from weft.study.checks import Files, check_distinct
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.run import Loaded
 from weft.study.measures import HOSTS, measures, values
 from weft.study.open_loop import LoadText, OpenLoopKeys, as_loads, seeded
+from weft.study.runs.task import RunResult
 
 MEASURES = measures(
     {**SWEEP_COLUMNS, **HOSTS},

@@ -7,25 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from weft.advice.machine_room import Prices
 from weft.core.errors import InputError
 from weft.core.settings import Seed, Whole
 from weft.core.units import Bytes, Count
-from weft.experiment.spec import Names, Part
 from weft.fabrics.topology import topology
 from weft.fabrics.topology.sizing import machines_for, ports_of
-from weft.machine_room import Prices
-from weft.machines import (
-    HIGHER,
-    LOWER,
-    MACHINE_COLUMNS,
-    WORKLOADS,
-    MachineRun,
-    Routing,
-    TimedLevel,
-    describe_machine,
-)
 from weft.routing import engine as engines
-from weft.runs.task import RunResult
 from weft.study.checks import WORKLOADS as RANDOM_WORKLOADS
 from weft.study.checks import (
     Files,
@@ -38,7 +26,19 @@ from weft.study.checks import (
     with_seed,
 )
 from weft.study.command_registry import Point, Watch, study_command
+from weft.study.experiment.spec import Names, Part
+from weft.study.machines import (
+    HIGHER,
+    LOWER,
+    MACHINE_COLUMNS,
+    WORKLOADS,
+    MachineRun,
+    Routing,
+    TimedLevel,
+    describe_machine,
+)
 from weft.study.measures import measures, values
+from weft.study.runs.task import RunResult
 from weft.workload import load_workload
 from weft.workload.placement import placement as placements
 

@@ -31,7 +31,7 @@ RULES = record_type(
 
 
 class Candidates(NamedTuple):
-    """Sets of candidates, as in `weft.routes.CandidateRoutes`.
+    """Sets of candidates, as in `weft.routing.routes.CandidateRoutes`.
 
     Parameters
     ----------

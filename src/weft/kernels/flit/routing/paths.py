@@ -17,7 +17,7 @@ class Paths(NamedTuple):
     Parameters
     ----------
     pair, offset
-        As in `weft.routes.PathRoutes`.
+        As in `weft.routing.routes.PathRoutes`.
     output
         int32: outputs of the paths, without those to endpoints.
     level

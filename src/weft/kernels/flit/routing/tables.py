@@ -17,7 +17,7 @@ class Tables(NamedTuple):
     Parameters
     ----------
     table
-        [endpoints, rows]: output port, as in `weft.routes.TableRoutes`.
+        [endpoints, rows]: output port, as in `weft.routing.routes.TableRoutes`.
     output
         int32 [rows * 256]: output of each port of a row, without that of the first port 0.
     row_base

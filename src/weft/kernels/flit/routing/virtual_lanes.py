@@ -11,7 +11,7 @@ from weft.kernels.lean import part_njit
 
 
 class VirtualLanes(NamedTuple):
-    """SL to VL mapping, as `weft.routes.VirtualLanes`.
+    """SL to VL mapping, as `weft.routing.routes.VirtualLanes`.
 
     Parameters
     ----------

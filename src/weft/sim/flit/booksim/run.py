@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from weft.fabrics import Fabric
 from weft.fabrics.topology import build
-from weft.routes import Routes
 from weft.routing import route
+from weft.routing.routes import Routes
 from weft.sim.flit.router import Router
 from weft.sim.flit.run import FlitTraffic, simulate_flits
 from weft.sim.flit.traffic import Load

@@ -11,7 +11,7 @@ from weft.core.errors import InputError, NotApplicable
 from weft.kernels.flit.routing import paths, tables
 from weft.kernels.flit.routing.virtual_lanes import VirtualLanes
 from weft.kernels.routing.checks import arriving_rows
-from weft.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
+from weft.routing.routes import CandidateRoutes, PathRoutes, Routes, TableRoutes
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.policies import bind
 from weft.sim.flit.routings.routing_registry import Routing, fixed

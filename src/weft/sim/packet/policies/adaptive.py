@@ -12,7 +12,7 @@ from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import draw, lane_of
 from weft.kernels.packet.lanes import credits_now
 from weft.kernels.records import record, record_type
-from weft.routes import CandidateRoutes
+from weft.routing.routes import CandidateRoutes
 from weft.sim.packet.policies.flowlet import (
     Flowlets,
     check_flowlets,

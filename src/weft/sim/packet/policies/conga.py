@@ -27,7 +27,7 @@ from weft.kernels.packet.choice import DIRECT, UNDECIDED, draw
 from weft.kernels.packet.lanes import kind_of
 from weft.kernels.records import record, record_type
 from weft.kernels.routing.tree_descent import first_not_down
-from weft.routes import CandidateRoutes
+from weft.routing.routes import CandidateRoutes
 from weft.routing.structure.fat_tree import find_levels
 from weft.sim.common.times import picoseconds
 from weft.sim.packet.policies.flowlet import (

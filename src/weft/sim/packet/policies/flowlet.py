@@ -12,7 +12,7 @@ from weft.fabrics import Fabric
 from weft.kernels.hashing import splitmix64
 from weft.kernels.lean import part_njit
 from weft.kernels.records import record, record_type
-from weft.routes import CandidateRoutes
+from weft.routing.routes import CandidateRoutes
 from weft.sim.common.times import picoseconds
 from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, policy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weft.core.arguments import whole_number
 from weft.core.units import Nanoseconds
-from weft.routing_keys.choice import Choice, Criterion
-from weft.routing_keys.make import Colours, First, Method
-from weft.routing_keys.run import Before, KeyRules
+from weft.sim.keys.choice import Choice, Criterion
+from weft.sim.keys.make import Colours, First, Method
+from weft.sim.keys.run import Before, KeyRules
 from weft.sim.packet.policies.policy_registry import Policy, policy
 
 

@@ -18,8 +18,8 @@ from weft.fabrics import Fabric
 from weft.kernels.lean import part_njit
 from weft.kernels.packet.choice import DIRECT
 from weft.kernels.packet.engine import loop as loop_of
-from weft.routes import CandidateRoutes, Routes
-from weft.routing_keys.run import KeyRules
+from weft.routing.routes import CandidateRoutes, Routes
+from weft.sim.keys.run import KeyRules
 
 #: Function that makes a policy's state for a fabric and routes.
 Keep = Callable[[Fabric, CandidateRoutes], Any]

@@ -13,8 +13,8 @@ from weft.fabrics import Fabric
 from weft.kernels.lean import lean_njit, part_njit
 from weft.kernels.packet.choice import DIRECT, UNDECIDED, draw
 from weft.kernels.records import record, record_type
-from weft.routes import CandidateRoutes
-from weft.routes.intermediates import detours
+from weft.routing.routes import CandidateRoutes
+from weft.routing.routes.intermediates import detours
 from weft.sim.packet.policies.adaptive import BY, By, least_loaded, load_at
 from weft.sim.packet.policies.hashes import drawn
 from weft.sim.packet.policies.policy_registry import Policy, fixed, policy
@@ -34,7 +34,7 @@ TO_VIA = record_type(
 
 
 class Detours(NamedTuple):
-    """Paths via intermediates; see `weft.routes.CandidateRoutes`.
+    """Paths via intermediates; see `weft.routing.routes.CandidateRoutes`.
 
     Parameters
     ----------

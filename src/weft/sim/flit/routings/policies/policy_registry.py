@@ -13,8 +13,8 @@ from weft.kernels.flit.net import Net
 from weft.kernels.flit.routing import candidates
 from weft.kernels.flit.routing.common import nothing
 from weft.kernels.records import record
-from weft.routes import CandidateRoutes
-from weft.routes.intermediates import detours, routed_rows
+from weft.routing.routes import CandidateRoutes
+from weft.routing.routes.intermediates import detours, routed_rows
 from weft.sim.flit.network import Links
 from weft.sim.flit.routings.routing_registry import Routing, fixed
 

@@ -1,7 +1,0 @@
-"""Experiments: a fabric, engines, jobs and levels, run in every listed combination."""
-
-from weft.experiment.run import Outcome, perform
-from weft.experiment.spec import Experiment
-from weft.experiment.toml_file import check, read_experiment, resolved
-
-__all__ = ["Experiment", "Outcome", "check", "perform", "read_experiment", "resolved"]

@@ -1,8 +1,0 @@
-"""Cost plans of fabrics: racks, cables, a cabling list, and costs if prices are given."""
-
-from weft.machine_room.cost_plan import CostPlan
-from weft.machine_room.planning import cost
-from weft.machine_room.prices import Prices
-from weft.machine_room.room_options import Layout
-
-__all__ = ["CostPlan", "Layout", "Prices", "cost"]

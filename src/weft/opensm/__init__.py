@@ -1,1 +1,0 @@
-"""OpenSM: its files as data, exports, and the program itself on a simulated fabric."""

@@ -1,3 +1,0 @@
-"""The study of ECMP, e-ECMP and flowlets on k-ary fat trees."""
-
-from weft.papers.multipath import study as study

@@ -1,0 +1,283 @@
+"""Files that a running OpenSM writes: their kinds, and tables that may have errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.counts import count_text
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.core.words import few
+from weft.fabrics import Fabric
+from weft.fabrics.formats.subnet_list import is_subnet_list
+from weft.routing.opensm.lft_lines import NO_PATH, parse_dump
+from weft.routing.opensm.log_files import is_log_name, is_packed, logs_of, read_log
+from weft.routing.opensm.osm_log import is_log
+from weft.routing.opensm.ports import MAX_LID, by_port_guid, destination_name
+from weft.routing.opensm.tables_folder import CONFIG, DUMP, GUID2LID, LFTS, POLICY, SUBNET
+from weft.routing.routes import TableRoutes
+
+#: File names of OpenSM and weft by kind, in order of preference.
+_NAMES = {
+    "lfts": (DUMP, LFTS, "opensm.fdbs"),
+    "sl2vl": ("opensm-sl2vl.dump",),
+    "guid2lid": (GUID2LID,),
+    "subnet": (SUBNET,),
+    "policy": (POLICY,),
+    "config": (CONFIG,),
+}
+_GUID2LID = re.compile(r"0x[0-9a-fA-F]{16} 0x[0-9a-fA-F]{4} 0x[0-9a-fA-F]{4}\s")
+_LANES_FOLLOW = "#in out :"
+
+
+@dataclass(frozen=True)
+class Dumps:
+    """Paths of the files of one subnet manager; None for missing files; logs are oldest first."""
+
+    lfts: Path | None = None
+    sl2vl: Path | None = None
+    logs: tuple[Path, ...] = ()
+    guid2lid: Path | None = None
+    subnet: Path | None = None
+    policy: Path | None = None
+    config: Path | None = None
+
+
+def find_dumps(paths: Iterable[Path]) -> Dumps:
+    """Return the files of each kind.
+
+    In a folder, files are found by OpenSM's names. The kind of a single file follows from its name
+    or its contents.
+
+    Raises
+    ------
+    InputError
+        If a file or folder does not exist, or a path is a file of unknown kind or of the same kind
+        as another file.
+    """
+    files: dict[str, Path] = {}
+    logs: tuple[Path, ...] = ()
+    for path in paths:
+        if path.is_dir():
+            logs = logs or logs_of(path.iterdir())
+            for kind, names in _NAMES.items():
+                here = next((path / name for name in names if (path / name).is_file()), None)
+                if here is not None and here.stat().st_size:
+                    files.setdefault(kind, here)
+        else:
+            kind = _kind(path)
+            if kind == "log":
+                if logs and path not in logs and not is_log_name(path):
+                    raise InputError(f"is of the same kind as {logs[-1]}", file=path)
+                logs = logs_of((*logs, path)) if is_log_name(path) else (path,)
+                continue
+            if kind in files and not files[kind].samefile(path):
+                raise InputError(f"is of the same kind as {files[kind]}", file=path)
+            files[kind] = path
+    return Dumps(**files, logs=logs)
+
+
+def _kind(path: Path) -> str:
+    for kind, names in _NAMES.items():
+        if path.name in names and path.is_file():
+            return kind
+    if path.is_file() and (is_log_name(path) or (is_packed(path) and is_log(read_log(path)))):
+        return "log"
+    text = read_text(path)
+    if is_subnet_list(text):
+        return "subnet"
+    if "Unicast lids" in text or text.startswith("dump_ucast_routes"):
+        return "lfts"
+    if _LANES_FOLLOW in text:
+        return "sl2vl"
+    if is_log(text):
+        return "log"
+    if _GUID2LID.match(text):
+        return "guid2lid"
+    if "qos-levels" in text:
+        return "policy"
+    if re.search(r"^routing_engine\b", text, re.MULTILINE):
+        return "config"
+    raise InputError(
+        "is not a file of OpenSM; expected a dump of tables, lanes, LIDs or cables, a log or a "
+        "configuration",
+        file=path,
+    )
+
+
+#: Kind, text, and the names of all that the text counts.
+Problem = tuple[str, str, list[str]]
+
+
+@dataclass
+class Loaded:
+    """Tables of a dump, and their errors.
+
+    Parameters
+    ----------
+    routes
+        Routes without the invalid entries.
+    base
+        int32 [destinations]: base LID of each port in the dump, 0 for ports without an entry.
+    problems
+        Kind and text of each error, and the names of all that it counts.
+    """
+
+    routes: TableRoutes
+    base: NDArray[np.int32]
+    problems: list[Problem] = field(default_factory=list)
+
+
+def load_tables(fabric: Fabric, path: Path, spans: dict[int, tuple[int, int]]) -> Loaded:
+    """Return the tables of a dump, which may have errors.
+
+    Parameters
+    ----------
+    fabric
+        Fabric of the tables.
+    path
+        The dump.
+    spans
+        First and last LID of each port GUID in another file, used for entries without a GUID.
+
+    Raises
+    ------
+    InputError
+        If the file is not a dump, was cut off, or has no switch of the fabric; the message gives
+        file and line.
+    """
+    dump = parse_dump(read_text(path), str(path))
+    of_guid = by_port_guid(fabric)
+    switch_of = {guid: s for s, guid in enumerate(fabric.node_guid[: fabric.num_switches].tolist())}
+    problems: list[Problem] = []
+    strangers = [block for block in dump.blocks if block.guid not in switch_of]
+    if len(strangers) == len(dump.blocks):
+        raise InputError(f"none of its switches is in {fabric.name}", file=path)
+    if strangers:
+        named = [block.name or f"{block.guid:#018x}" for block in strangers]
+        text = f"tables of {count_text(len(strangers), 'switch')} not in the fabric: {few(named)}"
+        problems.append(("stale", text, named))
+    destination, lid_of, unknown = _keys(fabric, dump.keys, of_guid, spans)
+    if unknown:
+        lids = [str(lid) for lid in sorted(unknown)]
+        text = f"entries for {count_text(len(lids), 'LID')} of ports not in the fabric: {few(lids)}"
+        problems.append(("stale", text, lids))
+    lmc, base = _lids(fabric, destination, lid_of)
+    problems += _lid_problems(fabric, dump.keys, destination, lid_of, lmc)
+    line_of_key = np.full(len(dump.keys), -1, dtype=np.int64)
+    known = np.flatnonzero(destination >= 0)
+    wide = destination[known] < fabric.num_endpoints
+    offset = np.where(wide, lid_of[known] & ((1 << lmc) - 1), 0)
+    line_of_key[known] = (destination[known] << lmc) + offset
+    dtype = fabric.graph.port_dtype
+    empty = np.iinfo(dtype).max
+    table = np.full((fabric.num_destinations << lmc, fabric.graph.num_rows), empty, dtype=dtype)
+    dead: list[str] = []
+    seen = set()
+    for block in dump.blocks:
+        if block.guid not in switch_of:
+            continue
+        switch = switch_of[block.guid]
+        if switch in seen:
+            raise InputError(
+                f"{fabric.node_names[switch]} has a second table", file=path, line=block.line
+            )
+        seen.add(switch)
+        rows = line_of_key[np.array(block.keys, dtype=np.int64)]
+        ports = np.array(block.ports, dtype=np.int64)
+        used = (rows >= 0) & (ports != NO_PATH)
+        rows, ports = rows[used], ports[used]
+        slots = fabric.port_offset[switch] + ports - 1
+        exists = ports <= fabric.num_ports[switch]
+        cabled = exists.copy()
+        outer = np.flatnonzero(exists & (ports > 0))
+        cabled[outer] = fabric.port_link[slots[outer]] >= 0
+        dead += [fabric.port_name(switch, int(port)) for port in np.unique(ports[~cabled])]
+        table[rows[exists], switch] = ports[exists]
+    missing = [fabric.node_names[s] for s in range(fabric.num_switches) if s not in seen]
+    if missing:
+        text = f"{len(missing)} of {count_text(fabric.num_switches, 'switch')} without a table"
+        problems.append(("no table", f"{text}: {few(missing)}", missing))
+    if dead:
+        text = f"entries send to {count_text(len(dead), 'port')} without a cable: {few(dead)}"
+        problems.append(("dead port", text, dead))
+    lines = (fabric.num_switches, 1 << lmc, fabric.graph.num_rows)
+    own = table[fabric.num_endpoints << lmc :].reshape(lines)
+    own[:, 1:] = own[:, :1]
+    routes = TableRoutes("the tables", fabric.digest, table=table, lmc=lmc)
+    return Loaded(routes, base, problems)
+
+
+def _keys(
+    fabric: Fabric,
+    keys: list[tuple[int, int]],
+    of_guid: dict[int, int],
+    spans: dict[int, tuple[int, int]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], set[int]]:
+    """Return the destination (-1 if unknown) and LID of each key, and the LIDs of unknown ports."""
+    by_lid: dict[int, int] = {}
+    for guid, (first, last) in spans.items():
+        if guid in of_guid:
+            by_lid.update(dict.fromkeys(range(first, last + 1), of_guid[guid]))
+    for port, (lid, lmc) in enumerate(zip(fabric.lid.tolist(), fabric.lmc.tolist(), strict=True)):
+        if lid:
+            by_lid.update({lid + offset: port for offset in range(1 << lmc)})
+    destination = np.full(len(keys), -1, dtype=np.int64)
+    unknown = set()
+    for number, (lid, guid) in enumerate(keys):
+        port = of_guid.get(guid, -1) if guid >= 0 else by_lid.get(lid, -1)
+        destination[number] = port
+        if port < 0 and lid:
+            unknown.add(lid)
+    return destination, np.array([lid for lid, _ in keys], dtype=np.int64), unknown
+
+
+def _lids(
+    fabric: Fabric, destination: NDArray[np.int64], lid_of: NDArray[np.int64]
+) -> tuple[int, NDArray[np.int32]]:
+    """Return the LMC, and the base LID of each destination, 0 for destinations without a key."""
+    base = np.zeros(fabric.num_destinations, dtype=np.int32)
+    known = destination >= 0
+    low = np.full(fabric.num_destinations, MAX_LID, dtype=np.int64)
+    high = np.zeros(fabric.num_destinations, dtype=np.int64)
+    np.minimum.at(low, destination[known], lid_of[known])
+    np.maximum.at(high, destination[known], lid_of[known])
+    named = high > 0
+    base[named] = low[named]
+    spread = (high - low)[: fabric.num_endpoints][named[: fabric.num_endpoints]]
+    lmc = int(np.median(spread)).bit_length() if len(spread) else 0
+    return min(lmc, 7), base
+
+
+def _lid_problems(
+    fabric: Fabric,
+    keys: list[tuple[int, int]],
+    destination: NDArray[np.int64],
+    lid_of: NDArray[np.int64],
+    lmc: int,
+) -> list[Problem]:
+    """Return errors: LIDs of two ports, and ports with LIDs in two ranges."""
+    owner: dict[int, int] = {}
+    shared = []
+    for lid, guid in keys:
+        if guid >= 0 and owner.setdefault(lid, guid) != guid:
+            shared.append(f"LID {lid} of {owner[lid]:#018x} and {guid:#018x}")
+    known = destination >= 0
+    width = np.where(destination[known] < fabric.num_endpoints, lmc, 0)
+    ranges = np.unique(np.stack((destination[known], lid_of[known] >> width)), axis=1)[0]
+    split = np.unique(ranges[1:][ranges[1:] == ranges[:-1]])
+    problems: list[Problem] = []
+    if shared:
+        text = f"in the tables, {count_text(len(shared), 'LID')} of two ports each: {few(shared)}"
+        problems.append(("LIDs", text, shared))
+    if len(split):
+        names = [destination_name(fabric, int(port)) for port in split]
+        text = f"{count_text(len(split), 'port')} with different LIDs in different tables"
+        problems.append(("LIDs", f"{text}: {few(names)}", names))
+    return problems

@@ -1,0 +1,186 @@
+"""The matrix of hops, ``opensm-lid-matrix.dump``, which OpenSM reads with ``-M``.
+
+For each switch, the file has one line per switch LID: the fewest hops to that LID, then the hops
+through each port. Numbers are hexadecimal; ``ff`` means no path::
+
+    Switch: guid 0x0000000000200000
+    0x0002: 00 ff ff 02 # portguid 0x0000000000200000
+    0x0003: 01 ff ff 01 # portguid 0x0000000000200001
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError, NotApplicable
+from weft.core.files import read_text
+from weft.fabrics import Fabric
+from weft.kernels.routing.distances import UNREACHED
+from weft.routing.opensm.lft_lines import shown
+from weft.routing.opensm.lids import Lids, predict_lids
+from weft.routing.opensm.ports import port_guids, refuse_forwarding_hosts
+
+#: Value that means no path.
+NO_PATH = 255
+
+_HEADER = re.compile(r"Switch: guid 0x([0-9a-fA-F]{1,16})")
+_ROW = re.compile(
+    r"0x([0-9a-fA-F]{1,4}):((?:\s+[0-9a-fA-F]{2})+)(?:\s*# portguid 0x([0-9a-fA-F]{1,16}))?"
+)
+
+
+def shortest_hops(fabric: Fabric) -> NDArray[np.uint8]:
+    """Return the hops between switches by output port, as counted by OpenSM's minhop.
+
+    Parameters
+    ----------
+    fabric
+        Any fabric whose hosts do not forward.
+
+    Returns
+    -------
+    NDArray
+        uint8 [switches, target switches, 1 + largest number of ports]: hops to the target through
+        each port, 255 without a path; the entry of port 0 is the fewest hops.
+
+    Raises
+    ------
+    NotApplicable
+        If a host forwards, or a path has more than 253 hops.
+    """
+    refuse_forwarding_hosts(fabric)
+    graph, count = fabric.graph, fabric.num_switches
+    graph.need_memory(count, graph.max_port + 1, "hops by port")
+    hops = graph.hops()
+    # The neighbour at the near end of a longest path counts one hop more by that port.
+    far = hops[(hops >= NO_PATH - 1) & (hops != UNREACHED)]
+    if len(far):
+        raise NotApplicable(
+            f"{fabric.name} has paths of {far.max()} hops; OpenSM's matrix allows at most 253"
+        )
+    least = np.where(hops == UNREACHED, NO_PATH, hops).astype(np.uint8)
+    matrix = np.full((count, count, graph.max_port + 1), NO_PATH, dtype=np.uint8)
+    matrix[:, :, 0] = least.T
+    # Hops are symmetric, so `least` also has the hops from each neighbour to all targets.
+    by_port = least[graph.edge_row]
+    by_port[by_port != NO_PATH] += 1
+    matrix[graph.edge_tail, :, graph.edge_port] = by_port
+    return matrix
+
+
+def lid_matrix(
+    fabric: Fabric, hops: NDArray[np.uint8] | None = None, lids: Lids | None = None
+) -> str:
+    """Return the dump of a matrix of hops.
+
+    Parameters
+    ----------
+    fabric
+        Fabric of the matrix.
+    hops
+        Matrix in the form of `shortest_hops`; by default the result of that function.
+    lids
+        LIDs, by default those that OpenSM assigns; switches without a LID are left out.
+
+    Raises
+    ------
+    NotApplicable
+        As for `shortest_hops`.
+    """
+    hops = shortest_hops(fabric) if hops is None else hops
+    lids = predict_lids(fabric) if lids is None else lids
+    base = lids.base[fabric.num_endpoints :]
+    guids = port_guids(fabric)[fabric.num_endpoints :]
+    digits = [f" {value:02x}" for value in range(NO_PATH + 1)]
+    targets = [target for target in np.argsort(base, kind="stable").tolist() if base[target]]
+    parts = []
+    order = np.argsort(fabric.node_guid[: fabric.num_switches].byteswap(), kind="stable")
+    for switch in order.tolist():
+        if not base[switch]:
+            continue
+        parts.append(f"Switch: guid 0x{fabric.node_guid[switch]:016x}\n")
+        ports = int(fabric.num_ports[switch]) + 1
+        for target in targets:
+            if hops[switch, target, 0] == NO_PATH:
+                continue
+            row = "".join(digits[value] for value in hops[switch, target, :ports].tolist())
+            parts.append(f"0x{base[target]:04x}:{row} # portguid 0x{guids[target]:016x}\n")
+    return "".join(parts)
+
+
+def read_lid_matrix(
+    fabric: Fabric, path: str | Path, *, lids: Lids | None = None
+) -> NDArray[np.uint8]:
+    """Read the hops between switches by output port from a dump.
+
+    Parameters
+    ----------
+    fabric
+        Fabric of the dump.
+    path
+        The dump.
+    lids
+        LIDs for lines without a port GUID; by default those of the fabric, or if it has none,
+        those that OpenSM assigns. In lines with a GUID, the LID is ignored, although OpenSM itself
+        uses it.
+
+    Returns
+    -------
+    NDArray
+        Matrix in the form of `shortest_hops`; 255 for missing entries.
+
+    Raises
+    ------
+    InputError
+        If a line is malformed, a switch is of another fabric or has two lines for one target, a
+        line has more ports than the switch, or a LID or GUID is not that of a switch; the message
+        gives file and line.
+    NotApplicable
+        If a host forwards.
+    """
+    refuse_forwarding_hosts(fabric)
+    if lids is None:
+        lids = Lids(fabric.lid, fabric.lmc) if fabric.lid.any() else predict_lids(fabric)
+    of_lid = {int(lid): n for n, lid in enumerate(lids.base[fabric.num_endpoints :]) if lid}
+    of_guid = {int(guid): n for n, guid in enumerate(port_guids(fabric)[fabric.num_endpoints :])}
+    of_node = {int(guid): n for n, guid in enumerate(fabric.node_guid[: fabric.num_switches])}
+    count = fabric.num_switches
+    matrix = np.full((count, count, fabric.graph.max_port + 1), NO_PATH, dtype=np.uint8)
+    switch = -1
+    seen: set[tuple[int, int]] = set()
+    for number, raw in enumerate(read_text(path).split("\n"), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
+        problem = ""
+        if header:
+            switch = of_node.get(int(header[1], 16), -1)
+            if switch < 0:
+                problem = f"switch 0x{header[1]} is not in {fabric.name}"
+        elif row is None or switch < 0:
+            problem = f"expected 'Switch: guid 0x…' or a line of hops, found {shown(line)}"
+        else:
+            target = of_lid.get(int(row[1], 16), -1)
+            if row[3]:
+                target = of_guid.get(int(row[3], 16), -1)
+            values = [int(value, 16) for value in row[2].split()]
+            name = fabric.node_names[switch]
+            if target < 0:
+                problem = f"LID {int(row[1], 16)} is not that of a switch of {fabric.name}"
+            elif len(values) > fabric.num_ports[switch] + 1:
+                problem = f"{len(values) - 1} ports, but {name} has {fabric.num_ports[switch]}"
+            elif (switch, target) in seen:
+                problem = f"{name} already has hops to {fabric.node_names[target]}"
+            else:
+                seen.add((switch, target))
+                matrix[switch, target, : len(values)] = values
+        if problem:
+            raise InputError(problem, file=path, line=number)
+    if not seen:
+        raise InputError("has no line of hops", file=path)
+    return matrix

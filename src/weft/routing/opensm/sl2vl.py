@@ -1,0 +1,235 @@
+"""OpenSM's dump of the SL to VL tables of all ports, ``opensm-sl2vl.dump`` (with ``-Q``).
+
+A switch has one table for each pair of an input port and an output port with a cable; input port 0
+is the switch itself. An adapter port has one table::
+
+    Switch 0x0000000000200000, base LID 2, "SW1"
+    #in out : 0  1  2  3  4  5  6  7  8  9  10 11 12 13 14 15
+    #--------------------------------------------------------
+    0   1   : 0  1  2  3  4  5  6  7  0  1  2  3  4  5  6  7
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.fabrics import Fabric
+from weft.routing.opensm.lft_lines import shown
+from weft.routing.opensm.lids import Lids
+from weft.routing.opensm.ports import (
+    by_port_guid,
+    destination_name,
+    explain_guid,
+    node_types,
+    port_guids,
+    refuse_forwarding_hosts,
+)
+from weft.routing.routes import NUM_SLS, VirtualLanes
+
+_HEADER = re.compile(r"(Switch|Channel Adapter|Router) 0x([0-9a-fA-F]{1,16}), base LID \d+, .*")
+_ROW = re.compile(r"(\d{1,3})\s+(\d{1,3})\s*:((?:\s+\d{1,2}){16})")
+_RULER = "#--------------------------------------------------------"
+_HEADING = "#in out : " + "".join(f"{sl:<3}" for sl in range(NUM_SLS)).rstrip()
+_MAX_VL = 15
+
+
+def read_sl2vl(fabric: Fabric, path: str | Path) -> tuple[VirtualLanes, NDArray[np.uint8]]:
+    """Read the SL to VL tables of switches and adapters.
+
+    Parameters
+    ----------
+    fabric
+        Fabric of the tables; its hosts must not forward.
+    path
+        The dump.
+
+    Returns
+    -------
+    lanes
+        One table if all tables of switches are equal, else one per switch, input port and output
+        port.
+    adapters
+        uint8 [endpoints, 16]: VL of each SL at an adapter port.
+
+    Raises
+    ------
+    InputError
+        If a line is malformed, a port is of another fabric or not a port of its switch, a VL is
+        above 15, or a table is missing or occurs twice; the message gives file and line.
+    NotApplicable
+        If a host forwards.
+    """
+    refuse_forwarding_hosts(fabric)
+    destination = by_port_guid(fabric)
+    base, ports = _layout(fabric)
+    switch_tables = np.full((int(base[-1]), NUM_SLS), 255, dtype=np.uint8)
+    adapters = np.full((fabric.num_endpoints, NUM_SLS), 255, dtype=np.uint8)
+    at = -1
+    for number, raw in enumerate(read_text(path).split("\n"), 1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        header, row = _HEADER.fullmatch(line), _ROW.fullmatch(line)
+        if header:
+            guid = int(header[2], 16)
+            if guid not in destination:
+                raise InputError(
+                    f"{guid:#018x} is {explain_guid(fabric, guid)}; expected the GUID of a port",
+                    file=path,
+                    line=number,
+                )
+            at = destination[guid]
+        elif row is None or at < 0:
+            raise InputError(
+                f"expected a heading or a line of a table, found {shown(line)}",
+                file=path,
+                line=number,
+            )
+        else:
+            into, out = int(row[1]), int(row[2])
+            table = [int(vl) for vl in row[3].split()]
+            name = destination_name(fabric, at)
+            if max(table) > _MAX_VL:
+                raise InputError(
+                    f"a VL must be 0 to {_MAX_VL}, not {max(table)}", file=path, line=number
+                )
+            if at < fabric.num_endpoints:
+                tables, slot, last = adapters, at, 0
+            else:
+                switch = at - fabric.num_endpoints
+                tables, last = switch_tables, int(ports[switch]) - 1
+                slot = int(base[switch]) + into * (last + 1) + out
+            if max(into, out) > last:
+                raise InputError(
+                    f"{name} has no table from port {into} to port {out}", file=path, line=number
+                )
+            if tables[slot, 0] != 255:
+                raise InputError(
+                    f"{name} already has a table from port {into} to port {out}",
+                    file=path,
+                    line=number,
+                )
+            tables[slot] = table
+    _refuse_missing(fabric, path, switch_tables, adapters)
+    return _lanes(switch_tables, base, ports), adapters
+
+
+def _layout(fabric: Fabric) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return `VirtualLanes.base`, ending with the number of tables, and `VirtualLanes.ports`."""
+    ports = (fabric.num_ports[: fabric.num_switches] + 1).astype(np.int32)
+    base = np.concatenate(([0], np.cumsum(ports.astype(np.int64) ** 2)))
+    return base, ports
+
+
+def _cabled_outputs(fabric: Fabric) -> NDArray[np.bool_]:
+    """Return whether the output port of each table has a cable, in the order of `_layout`."""
+    parts = []
+    for switch in range(fabric.num_switches):
+        links = fabric.port_link[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
+        cabled = np.append(False, links >= 0)
+        parts.append(np.tile(cabled, len(cabled)))
+    return np.concatenate([np.zeros(0, dtype=bool), *parts])
+
+
+def _refuse_missing(
+    fabric: Fabric, path: str | Path, switch_tables: NDArray[np.uint8], adapters: NDArray[np.uint8]
+) -> None:
+    missing = np.flatnonzero(_cabled_outputs(fabric) & (switch_tables[:, 0] == 255))
+    if len(missing):
+        base, ports = _layout(fabric)
+        switch = int(np.searchsorted(base, missing[0], side="right")) - 1
+        into, out = divmod(int(missing[0] - base[switch]), int(ports[switch]))
+        raise InputError(
+            f"{len(missing)} tables of switches are missing, the first from port {into} to port "
+            f"{out} of {fabric.node_names[switch]}",
+            file=path,
+        )
+    without = np.flatnonzero(adapters[:, 0] == 255)
+    if len(without):
+        raise InputError(
+            f"{len(without)} tables of adapters are missing, the first of "
+            f"{destination_name(fabric, int(without[0]))}",
+            file=path,
+        )
+
+
+def _lanes(
+    switch_tables: NDArray[np.uint8], base: NDArray[np.int64], ports: NDArray[np.int32]
+) -> VirtualLanes:
+    present = switch_tables[:, 0] != 255
+    if not present.any():
+        return VirtualLanes.uniform()
+    tables, number = np.unique(switch_tables[present], axis=0, return_inverse=True)
+    if len(tables) == 1:
+        return VirtualLanes(tables)
+    index = np.zeros(len(switch_tables), dtype=np.int32)
+    index[present] = number.reshape(-1)
+    return VirtualLanes(tables, index, base[:-1], ports)
+
+
+def sl2vl_dump(
+    fabric: Fabric, lanes: VirtualLanes, lids: Lids, adapters: NDArray[np.uint8] | None = None
+) -> str:
+    """Return SL to VL tables in the format of OpenSM's dump.
+
+    Parameters
+    ----------
+    fabric
+        Fabric of the tables.
+    lanes
+        Tables of switches.
+    lids
+        LIDs; ports without a LID are left out.
+    adapters
+        uint8 [endpoints, 16]: tables of adapters, by default table 0 of `lanes`.
+
+    Raises
+    ------
+    NotApplicable
+        If a host forwards.
+    """
+    refuse_forwarding_hosts(fabric)
+    if adapters is None:
+        adapters = np.broadcast_to(lanes.tables[0], (fabric.num_endpoints, NUM_SLS))
+    texts = [_text(table) for table in lanes.tables.tolist()]
+    types = node_types(fabric)
+    guids = port_guids(fabric)
+    nodes = np.concatenate((fabric.endpoint_node, np.arange(fabric.num_switches)))
+    parts = []
+    for port in np.argsort(guids.byteswap(), kind="stable").tolist():
+        if not lids.base[port]:
+            continue
+        node = int(nodes[port])
+        parts.append(
+            f"{types[node]} 0x{guids[port]:016x}, base LID {lids.base[port]}, "
+            f'"{fabric.descriptions[node]}"\n{_HEADING}\n{_RULER}\n'
+        )
+        if port < fabric.num_endpoints:
+            parts.append(f"0   0   :{_text(adapters[port].tolist())}\n")
+        else:
+            parts += _switch_rows(fabric, lanes, node, texts)
+        parts.append(f"{_RULER}\n\n")
+    return "".join(parts)
+
+
+def _switch_rows(fabric: Fabric, lanes: VirtualLanes, switch: int, texts: list[str]) -> list[str]:
+    links = fabric.port_link[fabric.port_offset[switch] : fabric.port_offset[switch + 1]]
+    rows = []
+    for out in (np.flatnonzero(links >= 0) + 1).tolist():
+        for into in range(len(links) + 1):
+            number = 0
+            if not lanes.is_uniform:
+                at = lanes.base[switch] + into * int(lanes.ports[switch]) + out
+                number = int(lanes.index[at])
+            rows.append(f"{into:<3} {out:<3} :{texts[number]}\n")
+    return rows
+
+
+def _text(table: list[int]) -> str:
+    return "".join(f" {vl:<2}" for vl in table)

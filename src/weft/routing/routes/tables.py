@@ -1,0 +1,171 @@
+"""Forwarding tables, as a subnet manager programs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.fabrics import Fabric
+from weft.kernels.routes.dependencies import table_dependencies
+from weft.kernels.routes.route_links import table_routes
+from weft.kernels.routes.walk import table_loads
+from weft.routing.routes.base import Routes
+from weft.routing.routes.flows import Flows, endpoint_out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableRoutes(Routes):
+    """Linear forwarding tables.
+
+    Parameters
+    ----------
+    table
+        uint8 or uint16 [destinations << lmc, rows]: ``table[(d << lmc) + o, r]`` is the output port
+        of row ``r`` for LID offset ``o`` of destination ``d``. Port 0 is the row itself; the
+        largest value of the type means "no path". The entries of one destination are contiguous,
+        because walks and engines work destination by destination.
+    lmc
+        LID mask control: each endpoint answers to ``2 ** lmc`` LIDs.
+    """
+
+    table: NDArray[np.unsignedinteger[Any]]
+    lmc: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lmc < 8:
+            raise InputError(f"an LMC is 0 to 7, not {self.lmc}")
+        super().__post_init__()
+
+    def check(self, fabric: Fabric) -> None:
+        """See `Routes.check`."""
+        if self.table.dtype.kind != "u":
+            raise InputError(
+                f"the ports of a table must be unsigned integers, not {self.table.dtype}"
+            )
+        super().check(fabric)
+        expected = (fabric.num_destinations << self.lmc, fabric.graph.num_rows)
+        if self.table.shape != expected:
+            raise InputError(
+                f"the table has shape {self.table.shape}; {fabric.name} with LMC {self.lmc} "
+                f"needs {expected}"
+            )
+
+    def _sl_shapes(self, fabric: Fabric) -> list[tuple[int, ...]]:
+        lids = fabric.num_destinations << self.lmc
+        return [(), (lids,), (fabric.graph.num_rows, lids)]
+
+    def renumbered(self, old: Fabric, new: Fabric, destination: NDArray[np.integer[Any]]) -> Self:
+        """See `Routes.renumbered`."""
+        lids = ((destination[:, None] << self.lmc) + np.arange(1 << self.lmc)).reshape(-1)
+        sl = np.take(self.sl, lids, axis=-1) if self.sl.ndim else self.sl
+        routes = super().renumbered(old, new, destination)
+        return replace(routes, table=self.table[lids], sl=sl)
+
+    @property
+    def no_path(self) -> int:
+        """Entry that means "no path": 255, as in OpenSM, or 65535 if ports need 16 bits."""
+        return int(np.iinfo(self.table.dtype).max)
+
+    def lft(self, row: int) -> NDArray[np.unsignedinteger[Any]]:
+        """Return the forwarding table of one row, ordered by destination, then LID offset."""
+        return np.ascontiguousarray(self.table[:, row])
+
+    def __repr__(self) -> str:
+        rows = self.table.shape[1]
+        lids = f", LMC {self.lmc}" if self.lmc else ""
+        lanes = f", {self.num_vls} lanes" if self.num_vls > 1 else ""
+        return (
+            f"TableRoutes({self.engine!r}: {self.table.shape[0] >> self.lmc} destinations "
+            f"on {rows} switches{lids}{lanes})"
+        )
+
+    def walk_arrays(self, fabric: Fabric) -> tuple[Any, ...]:
+        """Return the first arguments of `weft.kernels.routes.walk.table_loads`."""
+        graph = fabric.graph
+        return (
+            self.table,
+            graph.row_base,
+            graph.row_link,
+            graph.link_row,
+            graph.destination_row,
+            graph.destination_link,
+            endpoint_out(fabric),
+            self.no_path,
+        )
+
+    def links(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """See `Routes.links`."""
+        offset, link = table_routes(
+            *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids
+        )
+        return offset, link
+
+    def link_loads(self, fabric: Fabric, flows: Flows) -> tuple[NDArray[Any], int]:
+        """See `Routes.link_loads`."""
+        loads = flows.loads_of(fabric)
+        unrouted = table_loads(
+            *self.walk_arrays(fabric), flows.sources, flows.destinations, flows.lids,
+            flows.weights.astype(loads.dtype), flows.order, loads,
+        )  # fmt: skip
+        return loads, int(unrouted)
+
+    def add_dependencies(
+        self, fabric: Fabric, management: bool, dependencies: tuple[NDArray[Any], ...]
+    ) -> None:
+        """See `Routes.add_dependencies`."""
+        graph = fabric.graph
+        per_lid = 1 << self.lmc
+        last = fabric.num_destinations if management else fabric.num_host_endpoints
+        destinations = np.flatnonzero(graph.destination_row[:last] >= 0)
+        lids = ((destinations[:, None] << self.lmc) + np.arange(per_lid)).reshape(-1)
+        # Every destination also sends; its row receives these packets at the port of its cable.
+        rows, senders = graph.destination_row[destinations], destinations
+        links = graph.destination_link[destinations]
+        ports = np.where(links >= 0, fabric.link_from_port[links], 0)
+        if self.lanes.is_uniform:
+            # The VL does not depend on the input port, so one start for each row is enough.
+            rows, first, count = np.unique(rows, return_index=True, return_counts=True)
+            ports, senders = np.zeros(len(rows)), np.where(count > 1, -1, senders[first])
+        sl = np.atleast_2d(np.asarray(self.sl, dtype=np.uint8))
+        table_dependencies(
+            self.table, lids.astype(np.int32), graph.row_base, graph.row_link, graph.edge_of_link,
+            graph.edge_offset, graph.edge_row,
+            fabric.link_to_port[graph.edge_link].astype(np.int32),
+            rows.astype(np.int32), ports.astype(np.int32), senders.astype(np.int32), sl, self.lmc,
+            self.no_path, self.lanes.tables, self.lanes.index, self.lanes.base,
+            self.lanes.ports, self.num_vls, *dependencies,
+        )  # fmt: skip
+
+
+def distinct_lids(*tables: TableRoutes) -> list[TableRoutes]:
+    """Return tables of a fabric with the fewest LIDs that have all paths of these tables.
+
+    Paths to LIDs of a destination are the same where all entries are. In most tables of routing
+    keys most LIDs have the entries of the first LID; these are left out, as far as the number of
+    LIDs is a power of two.
+
+    Parameters
+    ----------
+    *tables
+        Tables with the same LMC, on one lane.
+    """
+    count = 1 << tables[0].lmc
+    parts = [each.table.reshape(-1, count, each.table.shape[1]) for each in tables]
+    own = np.zeros(parts[0].shape[:2], dtype=np.bool_)
+    for part in parts:
+        own |= (part != part[:, :1]).any(axis=2)
+    own[:, 0] = True
+    lmc = int(own.sum(axis=1).max(initial=1) - 1).bit_length()
+    first = np.argsort(~own, axis=1, kind="stable")[:, : 1 << lmc]
+    lines = np.arange(len(own))[:, None]
+    return [
+        replace(
+            each, lmc=lmc, table=part[lines, first].reshape(-1, part.shape[2]),
+            sl=np.zeros((), np.uint8),
+        )
+        for each, part in zip(tables, parts, strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,428 @@
+"""Tables of the outcomes of an experiment, and descriptions of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from weft.core.columns import Column, frame
+from weft.sim.common import replay
+from weft.sim.common.congestion_matrix import CONGESTION_MATRIX_COLUMNS
+from weft.sim.flit import FlitResult
+from weft.sim.flit import workloads as flit
+from weft.sim.flow import FlowResult
+from weft.sim.flow import result as flow
+from weft.sim.packet import PacketResult
+from weft.sim.packet import result as packet
+from weft.sim.packet.series import LINK_SERIES_COLUMNS
+from weft.sim.static import phases as static
+from weft.sim.static.phases import StaticWorkload
+from weft.study.experiment import packet_tables as packets
+from weft.study.experiment.run import Outcome
+from weft.workload import Kind
+from weft.workload.jobs import JobMix
+
+_RUN = Column(pl.Int32, "", "Number of the run, from 1")
+_JOB = Column(pl.String, "", "Name of the job")
+
+#: Columns on messages; null at levels that do not have them.
+_MESSAGES = {
+    "messages": Column(pl.Int64, "", "Number of messages"),
+    "size_bytes": Column(pl.Int64, "B", "Total size of the messages"),
+    "mean_message_ns": Column(
+        pl.Float64, "ns", "Mean time from departure to arrival of messages (all levels but static)"
+    ),
+    "max_message_ns": Column(
+        pl.Float64, "ns", "Longest time from departure to arrival (all levels but static)"
+    ),
+    "mean_slowdown": Column(
+        pl.Float64,
+        "",
+        "Mean slowdown: time from departure to arrival over the time without contention (all "
+        "levels but static)",
+    ),
+    "mean_contention": Column(
+        pl.Float64,
+        "flows",
+        "Mean over messages between hosts of the largest contention on the path, in the phase of "
+        "the message (static level; null if routes do not fix paths)",
+    ),
+    "max_contention": Column(pl.Float64, "flows", "Largest contention (static level)"),
+    "bound_ns": Column(
+        pl.Float64,
+        "ns",
+        "Lower bound of the time of consecutive phases: sum over phases of the transfer time of "
+        "the busiest link (static level)",
+    ),
+}
+
+#: Columns of the table of runs, one row per run.
+RUN_COLUMNS: Mapping[str, Column] = {
+    "run": _RUN,
+    "engine": Column(pl.String, "", "Routing engine, with its options (null: a routing)"),
+    "routing": Column(pl.String, "", "Routing by coordinates, with its options (flit level)"),
+    "level": Column(pl.String, "", "Level of detail: flow, packet, flit or static"),
+    "sharing": Column(pl.String, "", "Sharing model of links (flow level)"),
+    "policy": Column(pl.String, "", "Policy that chooses among candidates (packet and flit level)"),
+    "workload": Column(pl.String, "", "Workloads of the jobs, joined by +"),
+    "placement": Column(pl.String, "", "Placements of the jobs, joined by + unless all are equal"),
+    "status": Column(
+        pl.String, "", "Status: complete, partial, stopped, does not fit, failed or not run"
+    ),
+    "reason": Column(pl.String, "", "Reason of a missing or partial result (null if complete)"),
+    "makespan_ns": Column(
+        pl.Float64,
+        "ns",
+        "Time from 0 to the end of the last operation or arrival (all levels but static)",
+    ),
+    "communication_ns": Column(
+        pl.Float64,
+        "ns",
+        "Mean over the ranks of all jobs of the time without calculation until the rank's last "
+        "operation (all levels but static)",
+    ),
+    **_MESSAGES,
+    "bound_ns": Column(
+        pl.Float64,
+        "ns",
+        "Lower bound of the makespan if the phases of each job are consecutive: largest sum "
+        "of start_ns and bound_ns of a job (static level)",
+    ),
+    "busiest_link": Column(
+        pl.String, "", "Link with the largest utilisation (static level: longest transfer time)"
+    ),
+    "busiest_share": Column(
+        pl.Float64,
+        "",
+        "Utilisation of the busiest link: carried bytes over capacity (flow level), or share of "
+        "the time in which the link sends (packet and flit level)",
+    ),
+    "end_ns": Column(
+        pl.Float64,
+        "ns",
+        "Simulated time at the end of the run, complete or partial (packet and flit level)",
+    ),
+    "packets": Column(
+        pl.Int64, "", "Number of injected packets, including control packets (packet level)"
+    ),
+    "in_flight_packets": Column(
+        pl.Int64, "", "Number of packets not delivered at the end (packet level; 0 if complete)"
+    ),
+    "packet_hops": Column(pl.Int64, "", "Total number of hops of all packets (packet level)"),
+    "flit_hops": Column(pl.Int64, "", "Total number of hops of all flits (flit level)"),
+    "mean_wait_ns": Column(
+        pl.Float64,
+        "ns",
+        "Mean wait per hop: from the time at which a packet could leave without contention to its "
+        "departure (packet level)",
+    ),
+    "early_packets": Column(
+        pl.Int64,
+        "",
+        "Number of early packets, which arrived before a packet sent earlier, so that receivers "
+        "kept them (packet level; null if the policy preserves order)",
+    ),
+    "most_held_bytes": Column(
+        pl.Int64,
+        "B",
+        "Most bytes of early packets kept for one queue of a pair of ranks (packet level)",
+    ),
+    "reordering_ns": Column(
+        pl.Float64,
+        "ns",
+        "Total time for which receivers kept early packets (packet level)",
+    ),
+}
+
+#: Columns of the table of jobs, one row per job of each run with a result.
+JOB_COLUMNS: Mapping[str, Column] = {
+    "run": _RUN,
+    "job": _JOB,
+    "workload": Column(pl.String, "", "Workload of the job, with all options"),
+    "placement": Column(pl.String, "", "Placement of the job, as given"),
+    "ranks": Column(pl.Int32, "", "Number of ranks"),
+    "hosts": Column(pl.Int32, "", "Number of hosts that run the ranks"),
+    "start_ns": Column(pl.Float64, "ns", "Start time of the job"),
+    "end_ns": Column(
+        pl.Float64,
+        "ns",
+        "End of the job's last operation or arrival (all levels but static)",
+    ),
+    "time_ns": Column(pl.Float64, "ns", "Time from start to end (all levels but static)"),
+    "calculation_ns": Column(
+        pl.Float64,
+        "ns",
+        "Mean over ranks of the time in which a calculation runs (all levels but static)",
+    ),
+    "communication_ns": Column(
+        pl.Float64,
+        "ns",
+        "Mean over ranks of the time without calculation until the rank's last operation (all "
+        "levels but static)",
+    ),
+    **_MESSAGES,
+}
+
+_OF_RANKS = {"source_rank", "destination_rank", "rank"}
+
+
+def _with_job(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return the columns of a level's table with run and job; ranks are numbered in the job."""
+    own = {
+        name: column._replace(meaning=f"{column.meaning.rstrip('.')}, numbered in its job")
+        if name in _OF_RANKS
+        else column
+        for name, column in columns.items()
+    }
+    return {"run": _RUN, "job": _JOB, **own}
+
+
+_HOST_NAME = Column(pl.String, "", "Label of the host")
+_PLACED = {name: replay.RANK_COLUMNS[name] for name in ("rank", "host")}
+
+#: (Level, table) -> columns.
+TABLES: Mapping[tuple[str, str], Mapping[str, Column]] = {
+    ("flow", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("flow", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("flow", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("flow", "links"): {"run": _RUN, **flow.LINK_COLUMNS},
+    ("packet", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("packet", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("packet", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("packet", "links"): {"run": _RUN, **packet.LINK_COLUMNS},
+    ("packet", "queues"): {"run": _RUN, **packet.QUEUE_COLUMNS},
+    ("packet", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
+    ("packet", "hops"): _with_job(packets.HOP_COLUMNS),
+    ("packet", "series"): {"run": _RUN, **LINK_SERIES_COLUMNS},
+    ("flit", "phases"): _with_job(replay.PHASE_COLUMNS),
+    ("flit", "messages"): _with_job(replay.MESSAGE_COLUMNS),
+    ("flit", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME, **replay.RANK_COLUMNS}),
+    ("flit", "links"): {"run": _RUN, **flit.LINK_COLUMNS},
+    ("flit", "congestion"): {"run": _RUN, **CONGESTION_MATRIX_COLUMNS},
+    ("static", "phases"): _with_job(static.PHASE_COLUMNS),
+    ("static", "messages"): _with_job(static.MESSAGE_COLUMNS),
+    ("static", "ranks"): _with_job({**_PLACED, "host_name": _HOST_NAME}),
+    ("static", "links"): {"run": _RUN, **static.LINK_COLUMNS},
+}
+
+
+def run_row(outcome: Outcome) -> dict[str, Any]:
+    """Return the row of a run in the table of runs."""
+    run = outcome.run
+    row: dict[str, Any] = dict.fromkeys(RUN_COLUMNS)
+    row |= {
+        "run": run.number,
+        "engine": run.engine,
+        "routing": run.routing,
+        "level": run.level,
+        "sharing": run.sharing,
+        "policy": run.policy,
+        "workload": run.workloads,
+        "placement": run.placements,
+        "status": outcome.status,
+        "reason": outcome.reason or None,
+    }
+    result, mix = outcome.result, outcome.mix
+    if result is None or mix is None:
+        return row
+    every = np.ones(len(mix.workload.messages), dtype=bool)
+    if isinstance(result, StaticWorkload):
+        row |= _static(result, every, np.arange(len(mix.workload.phase_names)))
+        row["bound_ns"] = max(job["start_ns"] + job["bound_ns"] for job in job_rows(outcome))
+        busiest = result.links().sort("busy_ns", descending=True, maintain_order=True).head(1)
+        if len(busiest) and busiest["busy_ns"][0]:
+            row["busiest_link"] = result.fabric.link_name(int(busiest["link"][0]))
+        return row
+    row |= result.figures(every)
+    if outcome.status == "complete":
+        calculation, until = _times(result)
+        row |= {
+            "makespan_ns": result.makespan_ns,
+            "communication_ns": float(
+                np.mean(until - mix.start_ns[mix.job] - calculation) if len(until) else 0.0
+            ),
+        }
+    if isinstance(result, PacketResult):
+        row |= packets.row(result)
+    if isinstance(result, FlitResult):
+        row |= {"end_ns": result.end_ps / 1000, "flit_hops": result.flit_hops}
+    busiest = result.links().sort("utilisation", descending=True, nulls_last=True).head(1)
+    if len(busiest) and busiest["utilisation"][0]:
+        row["busiest_link"] = busiest["name"][0]
+        row["busiest_share"] = busiest["utilisation"][0]
+    return row
+
+
+def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """Return the rows of a run in the table of jobs; no rows if the run has no result."""
+    result, mix = outcome.result, outcome.mix
+    if result is None or mix is None:
+        return []
+    work = mix.workload
+    job_of_message = mix.job[work.rank[work.messages]]
+    calculation, until = (None, None) if isinstance(result, StaticWorkload) else _times(result)
+    rows = []
+    for number, name in enumerate(mix.names):
+        ranks = slice(int(mix.first_rank[number]), int(mix.first_rank[number + 1]))
+        mine = job_of_message == number
+        start = float(mix.start_ns[number])
+        row: dict[str, Any] = dict.fromkeys(JOB_COLUMNS)
+        row |= {
+            "run": outcome.run.number,
+            "job": name,
+            "workload": mix.workloads[number],
+            "placement": outcome.run.jobs[number][1],
+            "ranks": ranks.stop - ranks.start,
+            "hosts": len(np.unique(mix.hosts[ranks])),
+            "start_ns": start,
+        }
+        if isinstance(result, StaticWorkload):
+            phases = np.arange(mix.first_phase[number], mix.first_phase[number + 1])
+            row |= _static(result, mine, phases)
+        elif outcome.status != "complete":
+            row |= result.figures(mine)
+        elif calculation is not None and until is not None:
+            arrived = result.arrived_ns[work.messages[mine]].max(initial=start)
+            end = max(float(until[ranks].max(initial=start)), float(arrived))
+            row |= result.figures(mine)
+            row |= {
+                "end_ns": end,
+                "time_ns": end - start,
+                "calculation_ns": float(calculation[ranks].mean()),
+                "communication_ns": float((until[ranks] - start - calculation[ranks]).mean()),
+            }
+        rows.append(row)
+    return rows
+
+
+def brief(outcome: Outcome) -> Outcome:
+    """Return the outcome with its rows of the tables, but without the result and the jobs."""
+    jobs = tuple(job_rows(outcome))
+    return replace(outcome, row=run_row(outcome), jobs=jobs, result=None, mix=None)
+
+
+def of_columns(columns: Mapping[str, Column], rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Return a frame of the rows."""
+    listed = list(rows)
+    return frame(columns, {name: [row[name] for row in listed] for name in columns})
+
+
+def tables(
+    outcome: Outcome,
+    only: Collection[str] = ("phases", "messages", "ranks", "links", *packets.NAMES),
+) -> dict[str, pl.DataFrame]:
+    """Return those tables of one run whose names are in `only`."""
+    result, mix = outcome.result, outcome.mix
+    if result is None or mix is None:
+        return {}
+    if isinstance(result, StaticWorkload):
+        numbers = np.arange(len(mix.hosts), dtype=np.int32)
+        makers: dict[str, Callable[[], pl.DataFrame]] = {
+            "phases": result.phases,
+            "messages": result.messages,
+            "ranks": lambda: pl.DataFrame({"rank": numbers, "host": mix.hosts}),
+            "links": result.links,
+        }
+    else:
+        makers = {
+            "phases": result.phases,
+            "messages": result.messages,
+            "ranks": result.ranks,
+            "links": result.links,
+        }
+        if isinstance(result, PacketResult):
+            makers |= packets.makers(result)
+        if isinstance(result, FlitResult):
+            makers["congestion"] = result.congestion_matrix
+    frames = {name: make() for name, make in makers.items() if name in only}
+    names = np.array(mix.names, dtype=object)
+    work = mix.workload
+    phases: dict[str, tuple[str | None, str]] = {
+        name: _own_phase(mix, at) for at, name in enumerate(work.phase_names)
+    }
+    phases[static.TOGETHER] = None, static.TOGETHER
+    new: dict[str, list[pl.Series]] = {
+        name: [] for name in ("links", "queues", "congestion", "series")
+    }
+    if "messages" in frames:
+        new["messages"] = [pl.Series("job", names[mix.job[work.rank[work.messages]]].tolist())]
+    if "hops" in frames:
+        of_hops = work.rank[frames["hops"]["message"].to_numpy()]
+        new["hops"] = [pl.Series("job", names[mix.job[of_hops]].tolist())]
+    if "ranks" in frames:
+        hosts = np.array(result.fabric.host_names, dtype=object)
+        new["ranks"] = [
+            pl.Series("job", names[mix.job].tolist()),
+            pl.Series("host_name", hosts[mix.hosts].tolist()),
+        ]
+    if "phases" in frames:
+        jobs = [phases[name][0] for name in frames["phases"]["phase"]]
+        new["phases"] = [pl.Series("job", jobs, pl.String)]
+    own = {name: phase for name, (_, phase) in phases.items()}
+    run = pl.lit(outcome.run.number, pl.Int32).alias("run")
+    return {
+        name: table.with_columns(
+            run,
+            *new[name],
+            *(pl.col("phase").replace(own) for _ in range("phase" in table.columns)),
+            *(
+                pl.Series(column, mix.rank_in_job[table[column].to_numpy()], dtype=pl.Int32)
+                for column in sorted(_OF_RANKS & set(table.columns))
+            ),
+        ).select(list(TABLES[outcome.run.level, name]))
+        for name, table in frames.items()
+    }
+
+
+def _own_phase(mix: JobMix, phase: int) -> tuple[str, str]:
+    """Return the job of a phase and the name of the phase in the job."""
+    job = mix.names[int(np.searchsorted(mix.first_phase, phase, side="right")) - 1]
+    name = mix.workload.phase_names[phase]
+    if len(mix.names) > 1:
+        name = "" if name == job else name.removeprefix(f"{job}: ")
+    return job, name
+
+
+def _static(
+    result: StaticWorkload, mine: NDArray[np.bool_], phases: NDArray[np.integer[Any]]
+) -> dict[str, Any]:
+    """Return the static columns of the messages of some phases."""
+    work = result.workload
+    ops = work.messages[mine]
+    away = result.host[work.rank[ops]] != result.host[work.peer[ops]]
+    contention = result.contention[mine][away] if len(result.contention) else np.zeros(0)
+    names = [work.phase_names[phase] for phase in phases]
+    rows = result.phases().filter(pl.col("phase").is_in(names))
+    return {
+        "messages": len(ops),
+        "size_bytes": int(work.size_bytes[ops].sum()),
+        "mean_contention": float(contention.mean()) if len(contention) else None,
+        "max_contention": rows["max_contention"].max(),
+        "bound_ns": float(rows["bound_ns"].sum()),
+    }
+
+
+def _times(
+    result: FlowResult | PacketResult | FlitResult,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return for each rank the time in which calculations run and the end of its last operation."""
+    work = result.workload
+    until = np.zeros(work.num_ranks)
+    np.maximum.at(until, work.rank, result.ended_ns)
+    calc = np.flatnonzero((work.kind == Kind.CALC) & (work.duration_ns > 0))
+    rank, begin, end = work.rank[calc], result.posted_ns[calc], result.ended_ns[calc]
+    if len(work.cpu):
+        # Calculations on several processors may overlap: count only time not covered before.
+        order = np.lexsort((begin, rank))
+        rank, begin, end = rank[order], begin[order], end[order]
+        shift = rank * (result.makespan_ns + 1.0)
+        covered = np.maximum.accumulate(end + shift)
+        begin = np.maximum(begin, np.concatenate(([-np.inf], covered[:-1])) - shift)
+        end = np.maximum(begin, end)
+    time: NDArray[Any] = np.bincount(rank, weights=end - begin, minlength=work.num_ranks)
+    return time.astype(np.float64), until

@@ -1,0 +1,236 @@
+"""The log: events and decisions as lines of JSON, from which the decisions can be repeated."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.core.errors import InputError
+from weft.core.files import read_text
+from weft.sim.keys.alternatives import InstalledKey
+from weft.subnet.service.ledger import (
+    Announced,
+    Answer,
+    Event,
+    Granted,
+    KeyState,
+    Ledger,
+    Made,
+    Snapshot,
+    Withdrawn,
+)
+
+#: Classes of events by name.
+EVENTS = {each.__name__.lower(): each for each in get_args(Event)}
+_ARRAYS = ("sources", "destinations", "offset", "link", "lid_offset")
+
+
+def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return named arrays as bytes; the same arrays give the same bytes."""
+    stream = io.BytesIO()
+    np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
+    return zlib.compress(stream.getvalue(), 1)
+
+
+def unpack(data: bytes) -> dict[str, NDArray[Any]]:
+    """Return the arrays that `pack` packed."""
+    with np.load(io.BytesIO(zlib.decompress(data)), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def pack_key(key: InstalledKey) -> bytes:
+    """Return the paths of a key as bytes."""
+    return pack({name: getattr(key, name) for name in _ARRAYS})
+
+
+def unpack_key(name: str, data: bytes) -> InstalledKey:
+    """Return the key whose paths `pack_key` packed.
+
+    Raises
+    ------
+    ValueError, LookupError
+        If the bytes are not those of a key.
+    """
+    arrays = unpack(data)
+    key = InstalledKey(name, *(arrays[each] for each in _ARRAYS))
+    flows = (key.sources, key.destinations, *key.lid_offset)
+    every = (*flows, key.offset, key.link)
+    if (
+        key.lid_offset.ndim != 2
+        or any(each.ndim != 1 or each.dtype.kind not in "iu" for each in every)
+        or any(len(each) != len(key.sources) for each in flows)
+        or len(key.offset) != key.lid_offset.size + 1
+        or (key.offset[0], key.offset[-1]) != (0, len(key.link))
+        or (np.diff(key.offset) < 0).any()
+        or (key.link < 0).any()
+        or not len(key.lid_offset)
+    ):
+        raise ValueError("is not a key")
+    return key
+
+
+def packed(event: Event) -> tuple[bytes | None, bytes | None]:
+    """Return the arrays of an event, which `event_json` leaves out, as bytes.
+
+    Returns
+    -------
+    key, base
+        Paths of a made key and of the base routes; flows of the phases of an application, and None;
+        None for other events.
+    """
+    match event:
+        case Made():
+            return pack_key(event.key), pack_key(event.base)
+        case Announced():
+            flows = event.phases.values()
+            return pack({f"{at}": np.array(each, np.int32) for at, each in enumerate(flows)}), None
+    return None, None
+
+
+def event_json(event: Event) -> str:
+    """Return an event as JSON, without its arrays: see `packed`."""
+    if isinstance(event, Made):
+        content: dict[str, Any] = {
+            "time_ns": event.time_ns, "application": event.application, "phase": event.phase
+        }  # fmt: skip
+    elif isinstance(event, Announced):
+        content = {
+            "time_ns": event.time_ns, "application": event.application, "hosts": event.hosts,
+            "phases": list(event.phases),
+        }  # fmt: skip
+    elif isinstance(event, Snapshot):
+        content = asdict(event)
+    else:
+        content = {each.name: getattr(event, each.name) for each in fields(event)}
+    return json.dumps({"event": type(event).__name__.lower(), **content}, separators=(",", ":"))
+
+
+def answer_json(answer: Answer) -> str:
+    """Return what an event has changed as JSON."""
+    return json.dumps(asdict(answer), separators=(",", ":"))
+
+
+def line(
+    number: int, event: str, answer: str, key: bytes | None = None, base: bytes | None = None
+) -> str:
+    """Return a line of the log.
+
+    Parameters
+    ----------
+    number
+        Number of the event.
+    event, answer
+        Texts of `event_json` and `answer_json`.
+    key, base
+        As `packed` returns them.
+    """
+    texts = {
+        name: base64.b64encode(data).decode()
+        for name, data in (("key", key), ("base", base))
+        if data is not None
+    }
+    arrays = f',"arrays":{json.dumps(texts)}' if texts else ""
+    return f'{{"number":{number},"decision":{answer}{arrays},{event[1:]}'
+
+
+def read_event(content: dict[str, Any], key: bytes | None, base: bytes | None) -> Event:
+    """Return the event that `event_json` wrote.
+
+    Raises
+    ------
+    InputError
+        If the content is not that of an event.
+    """
+    rest = dict(content)
+    kind = EVENTS.get(str(rest.pop("event", "")))
+    try:
+        if kind is None:
+            raise TypeError
+        _check_types(kind, rest)
+        if issubclass(kind, Made):
+            if key is None or base is None:
+                raise TypeError
+            rest["key"] = unpack_key(rest["phase"], key)
+            rest["base"] = unpack_key(rest["phase"], base)
+        elif kind is Announced:
+            rest["hosts"] = tuple(rest["hosts"])
+            if key is None or any(type(host) is not int for host in rest["hosts"]):
+                raise TypeError
+            flows = unpack(key)
+            rest["phases"] = {str(name): flows[f"{at}"] for at, name in enumerate(rest["phases"])}
+            for ends in flows.values():
+                if ends.ndim != 2 or len(ends) != 2 or ends.dtype.kind not in "iu":
+                    raise TypeError
+        elif kind is Withdrawn:
+            rest["keys"] = tuple((str(name), str(phase)) for name, phase in rest["keys"])
+        elif kind is Snapshot:
+            rest["keys"] = tuple(
+                (str(name), str(phase), KeyState(state), str(reason), int(generation))
+                for name, phase, state, reason, generation in rest["keys"]
+            )
+            for each in rest["grants"]:
+                _check_types(Granted, each)
+            rest["grants"] = tuple(Granted(**each) for each in rest["grants"])
+        event: Event = kind(**rest)
+    except (TypeError, LookupError, ValueError, EOFError, zlib.error, zipfile.BadZipFile):
+        raise InputError("is not an event of a log of weft serve") from None
+    return event
+
+
+def _check_types(kind: type[Any], values: dict[str, Any]) -> None:
+    """Check the types of numbers and texts; raise `TypeError` or `LookupError`."""
+    for each in fields(kind):
+        if each.type in ("int", "str", "bool") and type(values[each.name]).__name__ != each.type:
+            raise TypeError
+
+
+def read_log(path: str | Path) -> Iterator[tuple[Event, str]]:
+    """Read a log: each event, and its decision as JSON.
+
+    Raises
+    ------
+    InputError
+        If a line is not JSON or not an event; the message gives file and line.
+    """
+    for number, text in enumerate(read_text(path).splitlines(), 1):
+        yield read_line(text, path, number)
+
+
+def read_line(text: str, path: str | Path, number: int) -> tuple[Event, str]:
+    """Read a line of a log; file and number are for messages. See `read_log`."""
+    try:
+        content = json.loads(text)
+        content.pop("number", None)
+        decision = content.pop("decision")
+        arrays = {name: base64.b64decode(data) for name, data in content.pop("arrays", {}).items()}
+        event = read_event(content, arrays.get("key"), arrays.get("base"))
+    except InputError as error:
+        raise InputError(error.message, file=path, line=number) from None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise InputError("is not a line of a log of weft serve", file=path, line=number) from None
+    return event, json.dumps(decision, separators=(",", ":"))
+
+
+def replay(ledger: Ledger, log: Iterable[tuple[Event, str]]) -> tuple[int, int]:
+    """Handle the events of a log again.
+
+    Returns
+    -------
+    events, different
+        Number of events, and of those whose decision differs from the recorded one.
+    """
+    events = different = 0
+    for event, decision in log:
+        events += 1
+        different += answer_json(ledger.handle(event)) != decision
+    return events, different

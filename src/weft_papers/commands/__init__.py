@@ -1,0 +1,1 @@
+"""`weft paper`, and the same as a command of studies."""

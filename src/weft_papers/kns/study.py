@@ -1,0 +1,143 @@
+"""The KNS topology and Hybrid-DOR on InfiniBand: the measurements on CELLIA at the packet level.
+
+The machine, routings, placements and benchmarks of section 4 are simulated; figures 9 to 17 and
+table 2 are reproduced, and each claim is tested. `docs/kns-infiniband.md` describes the
+interpretation of the paper, the assumptions and the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from weft.core.arguments import whole_number
+from weft.core.errors import InputError
+from weft.core.files import make_folder
+from weft.core.pool import check_processes
+from weft.core.registry import did_you_mean
+from weft.study.runs.typed import IN_MEMORY, Results
+from weft_papers.kns.benchmarks import BENCHMARKS
+from weft_papers.kns.claims import OF_APPLICATIONS, OF_HPCC, OF_MESSAGES
+from weft_papers.kns.evidence import Evidence, every_choice, hold
+from weft_papers.kns.frames import lanes_frame, results_frame, runs_frame
+from weft_papers.kns.machine import CORES, Engines, check_ranks
+from weft_papers.kns.report import KnsStudy
+from weft_papers.kns.runs import Level, Setting, begin_order, measure, study_runs
+from weft_papers.paper_registry import paper
+
+CLAIMS = (*OF_MESSAGES, *OF_HPCC, *OF_APPLICATIONS)
+
+
+@paper("kns-infiniband", aliases=("kns",))
+def kns_infiniband(
+    *,
+    ranks_per_node: tuple[int, ...] = (1, CORES),
+    benchmarks: tuple[str, ...] = (),
+    engines: Engines = "opensm",
+    level: Level = "packet",
+    seed: int = 1,
+    placements: int = 5,
+    choices: bool = True,
+    beyond: bool = True,
+    full: bool = False,
+    processes: int | None = None,
+    results: Results = IN_MEMORY,
+    out: Path | None = None,
+) -> KnsStudy:
+    """The KNS topology and Hybrid-DOR on InfiniBand, compared with a slimmed fat tree.
+
+    After Ctrl-C the result contains the runs completed so far.
+
+    Parameters
+    ----------
+    ranks_per_node
+        Numbers of ranks on each of the 36 nodes, 1 to 8. Figures and claims of the first number
+        are printed first.
+    benchmarks
+        Names of benchmarks; by default all.
+    engines
+        opensm: tables and lanes of OpenSM 3.3.23. weft: weft's own engines.
+    level
+        packet, or flow: faster, but without packets, buffers and lanes.
+    seed
+        Seed of the first random placement; the next placements have the next numbers.
+    placements
+        Number of random placements; results are means over them, with 95 % intervals.
+    choices
+        Whether to vary what the paper leaves open: the order of cables, the roots of updn on the
+        tree, the grid of PTRANS, the processor time in Graph500. The verdict is that of most
+        choices. Orders of cables are varied with the first number of ranks only, unless `full`.
+    beyond
+        Whether to run the paper's future work: hdor with lanes, routing adapters, a dragonfly.
+    full
+        Whether to use larger sizes, with about 15 times as many packets.
+    processes
+        Number of worker processes; by default one per core. The result does not depend on it.
+    results
+        Where the results of runs are kept, and who is told of the progress.
+    out
+        Folder for figures and tables; without it no files are written.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the folder cannot be written to.
+    KeyboardInterrupt
+        If an interrupt arrives before any run is complete.
+    """
+    chosen = _check(ranks_per_node, benchmarks, seed, placements, processes)
+    if out is not None:
+        make_folder(out)  # fails before the computation
+    runs = study_runs(
+        ranks_per_node, chosen, seeds=range(seed, seed + placements), beyond=beyond,
+        choices=choices, full=full,
+    )  # fmt: skip
+    setting = Setting(level, engines, full)
+    known = results.of("kns-infiniband", measure, setting, runs, processes, first=begin_order)
+    measured = list(known.values())
+    if not measured:
+        raise KeyboardInterrupt
+    return KnsStudy(
+        parameters={
+            "ranks_per_node": ranks_per_node, "benchmarks": chosen, "engines": engines,
+            "level": level, "seed": seed, "placements": placements, "choices": choices,
+            "beyond": beyond, "full": full,
+        },
+        results=results_frame(measured),
+        runs=runs_frame(measured, full),
+        lanes=lanes_frame(engines),
+        claims={
+            ranks: tuple(
+                hold(CLAIMS, Evidence.of(measured, ranks, runs), every_choice(ranks, choices))
+            )
+            for ranks in ranks_per_node
+        },
+        asked=len(runs),
+        done=len(measured),
+    ).written(out)  # fmt: skip
+
+
+def _check(
+    ranks_per_node: Sequence[int],
+    benchmarks: Sequence[str],
+    seed: int,
+    placements: int,
+    processes: int | None,
+) -> tuple[str, ...]:
+    if not ranks_per_node or len(set(ranks_per_node)) < len(ranks_per_node):
+        raise InputError(
+            f"expected one or more different numbers as ranks_per_node, not {ranks_per_node}"
+        )
+    for ranks in ranks_per_node:
+        check_ranks(ranks)
+    for name in benchmarks:
+        if name not in BENCHMARKS:
+            raise InputError(
+                f"unknown benchmark {name!r}{did_you_mean(name, BENCHMARKS)}; expected one of "
+                f"{', '.join(BENCHMARKS)}"
+            )
+    whole_number(seed, "seed")
+    if placements < 1:
+        raise InputError(f"expected at least 1 random placement, not {placements}")
+    check_processes(processes)
+    return tuple(name for name in BENCHMARKS if not benchmarks or name in benchmarks)

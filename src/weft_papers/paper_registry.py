@@ -1,0 +1,38 @@
+"""The registry of papers, and the interface of their results.
+
+A study is added by a file with one function::
+
+    @paper("multipath-ecmp")
+    def multipath_ecmp(
+        *, seeds: int = 30, results: Results = IN_MEMORY, out: Path | None = None
+    ) -> Study: ...
+
+Its parameters are the options of the study, but for `results`, which computes all runs of the study
+and may keep them in a store (`weft.study.runs.typed.Results`). If `out` is given, the function
+writes figures and tables to that folder, and the result lists the files. On a KeyboardInterrupt the
+function returns the results so far, or raises the interrupt if there are none. Functions that
+perform its runs are marked with `weft.study.runs.typed.typed_run`.
+`weft_papers.reported_study.ReportedStudy` makes text and files from parts, tables and figures.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from weft.core.registry import Registry
+
+paper = Registry("paper", "weft_papers", "weft.papers", pipeline=("results",))
+
+
+class Study(Protocol):
+    """Result of a paper's function."""
+
+    #: Files written, in the order of writing; empty without an output folder.
+    files: tuple[Path, ...]
+    #: The part completed before an interrupt, such as "12 of 600 runs"; empty if complete.
+    partial: str
+
+    def text(self) -> str:
+        """Return the paper's claims with measured values, and the tables, as plain text."""
+        ...

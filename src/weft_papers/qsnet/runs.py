@@ -1,0 +1,431 @@
+"""Runs of the QsNET study: their list, and one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.fabrics import Fabric
+from weft.fabrics.topology import build
+from weft.sim.flit.adapter import Adapter
+from weft.sim.flit.router import Arbiter
+from weft.sim.flit.workloads import FlitResult, run_flits
+from weft.sim.qsnet import Library, Memory, QsNet
+from weft.study.runs.typed import typed_run
+from weft.workload import Workload, WorkloadBuilder
+from weft.workload.apps.io_and_compute import io_and_compute
+from weft.workload.sources import open_loop, transfers
+
+KIB = 1024
+#: Fat trees of the paper: dimensions 2 and 3, and dimension 3 with half of the nodes.
+TREES = {
+    4: "kary-n-tree:4;1;rate=3.2", 16: "kary-n-tree:4;2;rate=3.2",
+    32: "xgft:3;4,4,2;1,4,4;rate=3.2", 64: "kary-n-tree:4;3;rate=3.2",
+}  # fmt: skip
+#: Nominal rate and link bound of the payload, MB/s.
+NOMINAL, LINK = 400.0, 400.0 * 320 / 378
+#: For the maximum bandwidth, sources offer this load at least, MB/s, and a message each 40 us, such
+#: that their queues are never empty.
+FULL, FULL_US = 8 * NOMINAL, 40.0
+#: Permutations: the three that the paper calls optimal, and the others.
+OPTIMAL, OTHERS = (
+    ("adjacent-pairs", "butterfly", "complement"),
+    ("shuffle", "transpose", "bit-reversal"),
+)
+PING_SIZES = (0, 64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
+SIZES = (KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB)
+#: Loads of the I/O job, relative to what a node can send.
+IO_LOADS = (0.1, 0.3, 0.5)
+#: Mappings of two jobs: name -> mapping of the servers, and half of the compute job.
+MAPPINGS = {
+    "1c": ("clustered", "lower"), "1i": ("clustered", "upper"),
+    "distributed": ("distributed", "lower"),
+}  # fmt: skip
+SERVERS = 8
+#: Warm-up and measurement of each kind of traffic, us.
+TIMES_US = {
+    "uniform": (1000, 2000), "hot": (500, 1500), "io": (1000, 2000), "combined": (1000, 2000),
+    "permutation": (400, 800),
+}  # fmt: skip
+#: Part of these times in a quick study.
+QUICK = 0.3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings that the paper leaves open, or a mechanism that it has.
+
+    Parameters
+    ----------
+    about
+        Description.
+    description
+        Parameters of `QsNet`.
+    arbiter
+        Arbiter of switches.
+    routing
+        Routing.
+    turnaround
+        Whether all time of adapters is turnaround, instead of service.
+    circuits
+        Whether packets hold circuits.
+    """
+
+    about: str
+    description: Mapping[str, Any] = field(default_factory=dict)
+    arbiter: Arbiter = "age"
+    routing: str = "nca-adaptive"
+    turnaround: bool = False
+    circuits: bool = True
+
+
+PAPER = "as described"
+#: Name -> choice that the paper leaves open. Each differs from the first in one setting.
+CHOICES: dict[str, Choice] = {
+    PAPER: Choice("turns of 16 KiB, age of packets, adapter without turnaround"),
+    "packet turns": Choice("messages take turns packet by packet", {"turn_packets": 1}),
+    "whole messages": Choice("one message after the other", {"turn_packets": 2**31 - 1}),
+    "round robin": Choice("switches serve inputs in turn", arbiter="round-robin"),
+    "turnaround": Choice("the adapter's time is turnaround only", turnaround=True),
+}
+#: Name -> mechanism that is changed, to see what it causes.
+MECHANISMS: dict[str, Choice] = {
+    "no circuits": Choice("packets release lanes as they pass; no adapter", circuits=False),
+    "one in flight": Choice("an adapter has one packet under way", {"window": 1}),
+    "one channel": Choice("one virtual channel", {"window": 1, "channels": 1}),
+    "random ascent": Choice("packets ascend at random", routing="nca-random"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One flit-level run.
+
+    Parameters
+    ----------
+    figure
+        Figure of the paper.
+    traffic
+        ``ping``, ``both`` (ping in both directions), ``uniform``, a permutation, ``hot``, ``io`` or
+        ``combined``.
+    nodes
+        Number of nodes.
+    size
+        Size of messages in bytes, on average.
+    offered
+        Offered load of each source, MB/s; 0 for the maximum bandwidth.
+    sizes, times
+        Distributions of sizes and of the times between messages.
+    memory, library
+        As for `QsNet`.
+    mapping
+        ``clustered`` or ``distributed`` I/O nodes; with two jobs, a key of `MAPPINGS`.
+    server
+        Choice of the I/O node: ``random``, or ``block`` (deterministic).
+    dedicated
+        Whether I/O nodes run nothing else.
+    write_share
+        Part of the transfers that are writes.
+    io_load
+        Load of the I/O job beside a compute job.
+    short
+        Whether warm-up and measurement are short.
+    seed, choice
+        Seed of all draws, and key of `CHOICES` or `MECHANISMS`.
+    """
+
+    figure: str
+    traffic: str
+    nodes: int = 64
+    size: int = 256 * KIB
+    offered: float = 0.0
+    sizes: str = "exponential"
+    times: str = "exponential"
+    memory: Memory = "elan"
+    library: Library = "elan3lib"
+    mapping: str = ""
+    server: str = ""
+    dedicated: bool = False
+    write_share: float = 1.0
+    io_load: float = 0.0
+    short: bool = False
+    seed: int = 0
+    choice: str = PAPER
+
+    @property
+    def is_permutation(self) -> bool:
+        """Whether every source has one destination of its own."""
+        return self.traffic in OPTIMAL + OTHERS
+
+    @property
+    def times_ns(self) -> tuple[float, float]:
+        """Warm-up and measurement."""
+        warm, measured = TIMES_US["permutation" if self.is_permutation else self.traffic]
+        factor = 1e3 * (QUICK if self.short else 1.0)
+        return warm * factor, measured * factor
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Result of one run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    mb_s
+        Accepted bandwidth, MB/s: of each source, of the hot node, of each I/O node, or of each
+        rank of the compute job.
+    parts
+        float64: for pings, the time of the message in us; for ``hot``, the bandwidth of each
+        source; for permutations, the wait at the head of each link, ns; else empty.
+    """
+
+    run: Run
+    mb_s: float
+    parts: NDArray[np.float64]
+
+
+def study_runs(
+    figures: Sequence[str], seeds: Sequence[int], *, choices: bool, quick: bool
+) -> tuple[Run, ...]:
+    """Return every run of the study, in the order of its tables.
+
+    Parameters
+    ----------
+    figures
+        Keys of `FIGURES`.
+    seeds
+        Seeds of the repetitions; choices and mechanisms have the first three.
+    choices
+        Whether to vary choices and mechanisms.
+    quick
+        Whether to use short runs and few points.
+    """
+    points = [run for figure in figures for run in FIGURES[figure](quick)]
+    points = [replace(run, short=quick and run.figure not in ("9", "10")) for run in points]
+    few = [replace(run, choice=each) for run, each in _varied(points)] if choices else []
+    return tuple(
+        replace(run, seed=seed)
+        for runs, numbers in ((points, seeds), (few, seeds[:3]))
+        for run in runs
+        for seed in numbers
+    )
+
+
+def _figure_9(quick: bool) -> Iterator[Run]:
+    yield from (Run("9", "ping", size=size) for size in PING_SIZES)
+    yield from (Run("9", "ping", size=size, memory="main") for size in PING_SIZES[-3:])
+    yield from (Run("9", "ping", size=size, library="mpi") for size in PING_SIZES[:2])
+
+
+def _figure_10(quick: bool) -> Iterator[Run]:
+    yield from (
+        Run("10", "both", size=size, memory=memory)
+        for memory in ("elan", "main")
+        for size in PING_SIZES[-3:]
+    )
+
+
+def _figure_11(quick: bool) -> Iterator[Run]:
+    kinds = ("uniform", "exponential")
+    for nodes, sizes, times in product((16, 32, 64), kinds, kinds):
+        if not quick or sizes == times:
+            yield Run("11", "uniform", nodes, sizes=sizes, times=times)
+    for nodes, load in product((64,) if quick else (16, 32, 64), (50.0, 100.0, 150.0)):
+        if not quick or load == 100.0:
+            yield Run("11", "uniform", nodes, size=16 * KIB, offered=load)
+
+
+def _figure_12(quick: bool) -> Iterator[Run]:
+    sizes = (SIZES[2], SIZES[4]) if quick else SIZES
+    yield from (Run("12", "uniform", size=size) for size in sizes)
+
+
+def _figure_13(quick: bool) -> Iterator[Run]:
+    for pattern in OPTIMAL + OTHERS:
+        for load in () if quick else (75.0, 150.0, 225.0):
+            yield Run("13", pattern, size=16 * KIB, offered=load)
+        yield Run("13", pattern)
+
+
+def _figure_14(quick: bool) -> Iterator[Run]:
+    for pattern, size in product(OPTIMAL + OTHERS, () if quick else (KIB, 16 * KIB, 256 * KIB)):
+        yield Run("14", pattern, size=size)
+
+
+def _figure_15(quick: bool) -> Iterator[Run]:
+    yield from (Run("15", pattern) for pattern in ("complement", "bit-reversal"))
+
+
+def _figure_16(quick: bool) -> Iterator[Run]:
+    for nodes in TREES:
+        yield Run("16", "hot", nodes, size=KIB * KIB)
+    for kind in () if quick else ("uniform",):
+        yield from (Run("16", "hot", n, KIB * KIB, sizes=kind, times=kind) for n in (32, 64))
+
+
+def _io(figure: str, server: str, quick: bool) -> Iterator[Run]:
+    for mapping, dedicated in product(("clustered", "distributed"), (False, True)):
+        base = Run(
+            figure, "io", size=KIB * KIB, mapping=mapping, server=server, dedicated=dedicated
+        )
+        yield base
+        if dedicated and not quick:
+            yield replace(base, write_share=0.5)
+            # What clients offer, such that I/O nodes could accept 100, 200 and 300 MB/s.
+            for load in (100.0, 200.0, 300.0):
+                yield replace(base, size=16 * KIB, offered=load * SERVERS / 56)
+
+
+def _figure_17(quick: bool) -> Iterator[Run]:
+    yield from _io("17", "random", quick)
+
+
+def _figure_18(quick: bool) -> Iterator[Run]:
+    yield from _io("18", "block", quick)
+
+
+def _figure_19(quick: bool) -> Iterator[Run]:
+    for mapping, dedicated in product(MAPPINGS, (False, True)):
+        for load in (0.0, *((IO_LOADS[1],) if quick else IO_LOADS)):
+            yield Run("19", "combined", mapping=mapping, dedicated=dedicated, io_load=load)
+
+
+#: Figure -> its points.
+FIGURES: dict[str, Callable[[bool], Iterator[Run]]] = {
+    "9": _figure_9, "10": _figure_10, "11": _figure_11, "12": _figure_12, "13": _figure_13,
+    "14": _figure_14, "15": _figure_15, "16": _figure_16, "17": _figure_17, "18": _figure_18,
+    "19": _figure_19,
+}  # fmt: skip
+
+
+def _varied(points: Sequence[Run]) -> Iterator[tuple[Run, str]]:
+    """Yield each run that is repeated with another choice, and this choice."""
+    for choice, run in product([*list(CHOICES)[1:], *MECHANISMS], points):
+        usual = run.sizes == run.times == "exponential" and not run.offered
+        main = {
+            "11": usual, "13": usual, "16": usual and run.nodes >= 32,
+            "17": usual and run.dedicated, "18": usual and run.dedicated,
+            "12": usual and run.size in (16 * KIB, 256 * KIB),
+            "19": not run.dedicated and run.io_load in (0.0, 0.3) and choice in CHOICES,
+        }.get(run.figure, False)  # fmt: skip
+        if main and (choice in CHOICES or run.nodes == 64):
+            yield run, choice
+
+
+@lru_cache(maxsize=4)
+def fabric_of(nodes: int) -> Fabric:
+    """Return the fat tree of a number of nodes."""
+    return build(TREES[nodes])
+
+
+def _options(run: Run) -> tuple[dict[str, Any], str]:
+    """Return options of the flit level, and the routing."""
+    choice = (CHOICES | MECHANISMS)[run.choice]
+    net = QsNet(memory=run.memory, library=run.library, **choice.description)
+    adapter = net.adapter
+    if choice.turnaround:
+        adapter = replace(adapter, service=0, turnaround=adapter.service + adapter.turnaround)
+    if not choice.circuits:
+        adapter = Adapter(window=net.window, turn_packets=net.turn_packets)
+    options = {
+        **net.options(), "router": replace(net.router, arbiter=choice.arbiter),
+        "adapter": adapter, "eager_bytes": 2**40, "handshake": False, "overhead_ns": 0.0,
+        "local_gbps": 100.0, "local_latency_ns": 0.0, "seed": run.seed, "max_time_ns": None,
+        "policy": None,
+    }  # fmt: skip
+    return options, choice.routing
+
+
+def _simulate(run: Run, work: Workload, watch: Callable[[Any], None]) -> FlitResult:
+    options, routing = _options(run)
+    if run.traffic not in ("ping", "both"):
+        warm, measured = run.times_ns
+        options |= {"from_ns": warm, "max_time_ns": warm + measured}
+    hosts = np.arange(work.num_ranks, dtype=np.int32)
+    result = run_flits(fabric_of(run.nodes), routing, work, hosts, options, watch)
+    limit = options["max_time_ns"]
+    if not result.complete and (limit is None or result.end_ps < 1e3 * limit - 1e5):
+        raise KeyboardInterrupt  # only an interrupt ends a run early
+    return result
+
+
+def workload_of(run: Run) -> Workload:
+    """Return the messages of a run."""
+    if run.traffic in ("ping", "both"):
+        builder = WorkloadBuilder(run.nodes)
+        ends = [(0, run.nodes - 1), (run.nodes - 1, 0)]
+        for source, target in ends[: 1 + (run.traffic == "both")]:
+            builder.put(source, target, run.size)
+        return builder.build()
+    warm, measured = run.times_ns
+    offered = run.offered or max(FULL, run.size / FULL_US)
+    common: dict[str, Any] = {
+        "size": run.size, "size_distribution": run.sizes, "interarrival": run.times,
+        "rate_gbps": NOMINAL * 8e-3, "load": offered / NOMINAL, "seed": run.seed,
+    }  # fmt: skip
+    if run.traffic == "combined":
+        mapping, half = MAPPINGS[run.mapping]
+        # At a load of 0 the I/O job sends nothing in the time of the run. Its messages are shorter
+        # than the paper's, because the run is.
+        return io_and_compute(
+            run.nodes, servers=SERVERS, mapping=mapping, compute_half=half,  # type: ignore[arg-type]
+            dedicated=run.dedicated, io_load=max(run.io_load * LINK / NOMINAL, 1e-12),
+            io_size=64 * KIB, io_size_distribution="exponential", write_share=1.0,
+            duration=measured, warmup=warm, **common,
+        )  # fmt: skip
+    spec, options = run.traffic, dict[str, Any]()
+    if run.traffic == "uniform":
+        options = {"seed": run.seed + 1}
+    elif run.traffic == "hot":
+        spec, options = "io", {"hosts": (0,), "seed": run.seed}
+    elif run.traffic == "io":
+        options = {
+            "servers": SERVERS, "mapping": run.mapping, "dedicated": run.dedicated,
+            "choice": run.server, "seed": run.seed + 1,
+        }  # fmt: skip
+    return open_loop(
+        run.nodes, spec, duration_ns=measured, warmup_ns=warm, write_share=run.write_share,
+        options=options, **common,
+    )  # fmt: skip
+
+
+@typed_run
+def measure(_: None, run: Run, watch: Callable[[Any], None] = lambda _: None) -> Measured:
+    """Simulate one run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    watch
+        Called at intervals; an exception that it raises ends the run.
+    """
+    work = workload_of(run)
+    result = _simulate(run, work, watch)
+    if run.traffic in ("ping", "both"):
+        time_us = float(result.arrived_ns.max()) / 1e3
+        return Measured(run, run.size / time_us, np.array([time_us]))
+    us = run.times_ns[1] / 1e3
+    moved = transfers(work)
+    carried = result.carried[moved.ops]
+    none = np.zeros(0)
+    if run.traffic == "combined":
+        mine = moved.job == "compute"
+        ranks = len(np.unique(moved.source[mine]))
+        return Measured(run, float(carried[mine].sum() / us / ranks), none)
+    if run.traffic == "io":
+        return Measured(run, float(carried.sum() / us / SERVERS), none)
+    by_source = np.bincount(moved.source, weights=carried, minlength=run.nodes) / us
+    if run.traffic == "hot":
+        return Measured(run, float(by_source.sum()), by_source)
+    sources = len(np.unique(moved.source))
+    waits = result.wait_ns if run.is_permutation else none
+    return Measured(run, float(by_source.sum() / sources), waits)

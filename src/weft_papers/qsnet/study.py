@@ -1,0 +1,136 @@
+"""QsNET: the measurements of Petrini et al. 2003 on a 64-node cluster, at the flit level.
+
+Figures 9 to 19 and table 1 are reproduced, and each claim is tested (figure 20 sums up figure 19).
+The paper does not print the length of time slices of DMA, the rule of ageing, or what limits an
+adapter that sends and receives; `runs.CHOICES` varies these. `runs.MECHANISMS` changes mechanisms
+that the paper describes, to see what they cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from weft.core.arguments import whole_number
+from weft.core.errors import InputError
+from weft.core.files import make_folder
+from weft.core.pool import check_processes
+from weft.core.registry import did_you_mean
+from weft.study.runs.typed import IN_MEMORY, Results
+from weft_papers.claims import hold
+from weft_papers.paper_registry import paper
+from weft_papers.qsnet.frames import (
+    matrices_frame,
+    nodes_frame,
+    printed_frame,
+    runs_frame,
+    summary_frame,
+)
+from weft_papers.qsnet.report import QsNetStudy
+from weft_papers.qsnet.runs import (
+    CHOICES,
+    FIGURES,
+    MECHANISMS,
+    PAPER,
+    Measured,
+    Run,
+    measure,
+    study_runs,
+)
+from weft_papers.qsnet.verdicts import CLAIMS, Evidence
+
+
+@paper("qsnet", aliases=("quadrics",))
+def qsnet_evaluation(
+    *,
+    seeds: int | None = None,
+    figures: tuple[str, ...] = tuple(FIGURES),
+    choices: bool = True,
+    quick: bool = False,
+    seed: int = 0,
+    processes: int | None = None,
+    results: Results = IN_MEMORY,
+    out: Path | None = None,
+) -> QsNetStudy:
+    """Quadrics network QsNET on 4 to 64 nodes: pings, patterns, hot spots and I/O traffic.
+
+    After Ctrl-C the result contains the runs completed so far.
+
+    Parameters
+    ----------
+    seeds
+        Number of repetitions, each with its own messages; by default 5, or 3 if quick. Choices and
+        mechanisms have the first three.
+    figures
+        Figures 9 to 19; table 1 is part of 17 and 18.
+    choices
+        Whether to vary what the paper leaves open, and to change mechanisms, at some points.
+    quick
+        Whether to simulate less time at fewer points, with no variation.
+    seed
+        First seed; the others follow it.
+    processes
+        Number of worker processes; by default one per core. The result does not depend on it.
+    results
+        Where the results of runs are kept, and who is told of the progress.
+    out
+        Folder for figures and tables; without it no files are written.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the folder cannot be written to.
+    KeyboardInterrupt
+        If it arrives before any run is complete.
+    """
+    seeds = (3 if quick else 5) if seeds is None else seeds
+    _check(seeds, figures, seed, processes)
+    if out is not None:
+        make_folder(out)  # fails before the computation
+    varied = choices and not quick
+    runs = study_runs(figures, range(seed, seed + seeds), choices=varied, quick=quick)
+    known = results.of(
+        "qsnet", measure, None, runs, processes, alone=lambda run: replace(run, figure=""),
+        # All points with the first seed, then with the second one: an interrupt leaves whole seeds.
+        first=lambda run: (run.choice != PAPER, run.seed),
+    )  # fmt: skip
+    measured = list(known.values())
+    if not measured:
+        raise KeyboardInterrupt
+    options = {"seeds": seeds, "figures": figures, "choices": varied, "quick": quick, "seed": seed}
+    return made(options, runs, measured).written(out)
+
+
+def made(options: dict[str, Any], runs: Sequence[Run], measured: Sequence[Measured]) -> QsNetStudy:
+    """Return the study of the measurements of the planned runs."""
+    evidence = Evidence.of(measured, runs)
+    tested = tuple(CHOICES) if options["choices"] else (PAPER,)
+    every = (*tested, *MECHANISMS) if options["choices"] else tested
+    return QsNetStudy(
+        parameters=options,
+        runs=runs_frame(measured),
+        summary=summary_frame(measured),
+        printed=printed_frame(evidence, every),
+        nodes=nodes_frame(evidence, every),
+        matrices=matrices_frame(evidence),
+        claims=hold(CLAIMS, evidence, tested),
+        asked=len(runs),
+        done=len(measured),
+    )
+
+
+def _check(seeds: int, figures: Sequence[str], seed: int, processes: int | None) -> None:
+    if seeds < 2:
+        raise InputError(f"an interval needs at least 2 seeds, not {seeds}")
+    if not figures:
+        raise InputError(f"expected one or more figures of {', '.join(FIGURES)}")
+    for name in figures:
+        if name not in FIGURES:
+            raise InputError(
+                f"unknown figure {name!r}{did_you_mean(name, FIGURES)}; expected some of "
+                f"{', '.join(FIGURES)}"
+            )
+    whole_number(seed, "the first seed")
+    check_processes(processes)

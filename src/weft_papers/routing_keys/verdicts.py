@@ -1,0 +1,495 @@
+"""The claims of the Routing Keys paper, and their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft_papers.claims import (
+    Claim,
+    Comparison,
+    Finding,
+    NotMeasured,
+    OutOfScope,
+    Range,
+    Verdict,
+    show,
+)
+from weft_papers.routing_keys.contention import Size
+from weft_papers.routing_keys.runs import CHOICES, KIB, PAPER, Measured, Run
+
+#: The smallest gain that rounds to the 2.7 of the paper.
+GAIN = 2.65
+#: Largest relative differences of times that are "comparable", and that are "negligible".
+CLOSE, NEGLIGIBLE = 0.10, 0.05
+
+LABELS = {
+    "dmodk": "D-mod-K", "conga": "CONGA", "ark": "ARK", "nrk": "NRK", "ark-lowest": "ARK lowest",
+}  # fmt: skip
+_HIGHER = (GAIN, np.inf)
+Wanted = Literal["below", "above", "zero"] | Range
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Measurements of the study, indexed for the claims.
+
+    Parameters
+    ----------
+    times, means
+        Run with seed 0 -> communication time, float64 [seeds]: the largest of all applications, and
+        the mean over them; complete points only.
+    planned
+        All points that the options of the study include, as runs with seed 0.
+    contention
+        (hosts, method) -> largest number of flows on a link, float64 [seeds].
+    """
+
+    times: Mapping[Run, Values]
+    means: Mapping[Run, Values]
+    planned: tuple[Run, ...]
+    contention: Mapping[tuple[int, str], Values]
+
+    @classmethod
+    def of(
+        cls,
+        measured: Sequence[Measured],
+        runs: Sequence[Run],
+        sizes: Mapping[Size, Mapping[str, int]],
+        seeds: Sequence[int],
+    ) -> Evidence:
+        """Index the measurements; `runs` are all planned runs."""
+        every = {each.run: each for each in measured}
+        planned: dict[Run, list[Measured | None]] = {}
+        for run in runs:
+            planned.setdefault(replace(run, seed=0), []).append(every.get(run))
+        complete = {
+            point: [each for each in here if each is not None]
+            for point, here in planned.items()
+            if None not in here
+        }
+        times = {point: np.array([m.worst_us for m in here]) for point, here in complete.items()}
+        means = {point: np.array([m.mean_us for m in here]) for point, here in complete.items()}
+        contention: dict[tuple[int, str], Values] = {}
+        for radix in sorted({size.radix for size in sizes}):
+            results = [sizes.get(Size(radix, seed)) for seed in seeds]
+            known = [each for each in results if each is not None]
+            if len(known) == len(results):
+                for method in known[0]:
+                    values = np.array([each[method] for each in known], dtype=np.float64)
+                    contention[radix**2, method] = values
+        return cls(times, means, tuple(planned), contention)
+
+    def points(
+        self, figure: str, choice: str, policies: Iterable[str], applications: int = 0
+    ) -> list[Run]:
+        """Return the points at which a figure has some policies, each as its run with ``dmodk``.
+
+        Parameters
+        ----------
+        figure, choice
+            The figure, and the choice.
+        policies
+            Policies that the claim compares.
+        applications
+            Number of applications; 0 for any.
+
+        Raises
+        ------
+        OutOfScope
+            If the study has no such points, or the choice does not concern these policies.
+        """
+        own = CHOICES[choice].policies
+        if own and not set(policies) & own.keys():
+            raise OutOfScope
+        points = [
+            replace(run, policy="dmodk")
+            for run in self.planned
+            if run.figure == figure
+            and run.choice == choice
+            and run.policy in policies
+            and run.applications == (applications or run.applications)
+        ]
+        if not points:
+            raise OutOfScope
+        return list(dict.fromkeys(points))
+
+    def time(self, point: Run, policy: str) -> Values:
+        """Return the times of a policy at a point.
+
+        Raises
+        ------
+        NotMeasured
+            If an interrupt prevented some of the runs.
+        """
+        run = replace(point, policy=policy)
+        if CHOICES[run.choice].policies and policy not in CHOICES[run.choice].policies:
+            run = replace(run, choice=PAPER)
+        if run not in self.times:
+            raise NotMeasured(f"not all seeds of {policy} at {where(point)}")
+        return self.times[run]
+
+    def gain(self, point: Run, other: str, ours: str) -> Values:
+        """Return the time of policy `other` over that of `ours` at a point, for each seed."""
+        return self.time(point, other) / self.time(point, ours)
+
+
+def where(point: Run) -> str:
+    """Return the applications, utilization and size of a point in words."""
+    size = f", {point.size // KIB} KiB" if point.size else ""
+    return f"{point.applications} applications, {point.utilization:.0%}{size}"
+
+
+def _gains(
+    ev: Evidence, points: Iterable[Run], pairs: Iterable[tuple[str, str]], wanted: Wanted
+) -> list[Comparison]:
+    """Compare the ratios of times of pairs of policies at points with a range, or with 1."""
+    less = 0.0 if isinstance(wanted, tuple) else 1.0
+    minus = " minus 1" if less else ""
+    return [
+        Comparison.of(
+            f"{LABELS[other]} / {LABELS[ours]}{minus}, {where(point)}",
+            ev.gain(point, other, ours) - less, wanted,
+        )
+        for point in points
+        for other, ours in pairs
+    ]  # fmt: skip
+
+
+def _trail(ev: Evidence, points: Sequence[Run], pairs: Iterable[tuple[str, str]]) -> str:
+    """Format the ratios of times at points."""
+    several = len({point.applications for point in points}) > 1
+    names = [
+        f"{point.applications}, {point.utilization:.0%}" if several else f"{point.utilization:.0%}"
+        for point in points
+    ]
+    text = "; ".join(
+        f"{LABELS[other]} / {LABELS[ours]} "
+        + ", ".join(
+            f"{show(ev.gain(point, other, ours))} ({name})"
+            for point, name in zip(points, names, strict=True)
+        )
+        for other, ours in pairs
+    )
+    return f"{text} [{'applications, ' * several}utilization]"
+
+
+def _simple(
+    figure: str, pairs: Sequence[tuple[str, str]], wanted: Wanted, applications: int = 0,
+    lowest: bool = False,
+) -> dict[str, Callable[[Evidence, Any], Any]]:  # fmt: skip
+    """Return the test of whether ratios of times are as wanted at the points of a figure."""
+    policies = {policy for pair in pairs for policy in pair}
+
+    def points(ev: Evidence, choice: str) -> list[Run]:
+        found = ev.points(figure, choice, policies, applications)
+        least = min(each.utilization for each in found)
+        return [each for each in found if not lowest or each.utilization == least]
+
+    return {
+        "compare": lambda ev, choice: _gains(ev, points(ev, choice), pairs, wanted),
+        "measured": lambda ev, choice: _trail(ev, points(ev, choice), pairs),
+    }
+
+
+_TWO_POINT_SEVEN = (("dmodk", "ark"), ("dmodk", "nrk"), ("conga", "ark"), ("conga", "nrk"))
+_FIGURES = ("6", "7", "8", "9")
+
+
+def _largest(ev: Evidence, choice: str, other: str) -> tuple[Values, Run, str]:
+    """Return the largest mean ratio of a policy to ARK or NRK at any point.
+
+    Raises
+    ------
+    OutOfScope
+        If the study omits figure 7, where the paper has the largest.
+    """
+    ev.points("7", choice, (other, "ark", "nrk"))
+    found = []
+    for figure in _FIGURES:
+        try:
+            points = ev.points(figure, choice, (other, "ark", "nrk"))
+        except OutOfScope:
+            continue
+        found += [(ev.gain(each, other, ours), each, ours)
+                  for each in points for ours in ("ark", "nrk")]  # fmt: skip
+    return max(found, key=lambda each: float(each[0].mean()))
+
+
+def _up_to(ev: Evidence, choice: str) -> list[Comparison]:
+    result = []
+    for other in ("dmodk", "conga"):
+        values, point, ours = _largest(ev, choice, other)
+        result.append(
+            Comparison.of(
+                f"{LABELS[other]} / {LABELS[ours]}, figure {point.figure}, {where(point)}",
+                values, _HIGHER,
+            )
+        )  # fmt: skip
+    return result
+
+
+def _ends(ev: Evidence, choice: str) -> list[tuple[Run, Run]]:
+    """Return the points of figure 6 with the lowest and with the highest utilization."""
+    points = sorted(ev.points("6", choice, ("dmodk", "nrk")), key=lambda each: each.utilization)
+    if len(points) < 2:
+        raise OutOfScope
+    return [(points[0], points[-1])]
+
+
+def _falls(ev: Evidence, choice: str) -> list[Comparison]:
+    return [
+        Comparison.of(
+            f"{LABELS[other]} / NRK at {low.utilization:.0%} minus at {high.utilization:.0%}",
+            ev.gain(low, other, "nrk") - ev.gain(high, other, "nrk"), "above",
+        )
+        for low, high in _ends(ev, choice)
+        for other in ("dmodk", "conga")
+    ]  # fmt: skip
+
+
+def _fewest_and_most(ev: Evidence, choice: str) -> list[tuple[Run, Run]]:
+    """Return pairs of points of figure 7, with fewest and with most applications."""
+    points = ev.points("7", choice, ("ark", "nrk"))
+    low, high = (end(each.applications for each in points) for end in (min, max))
+    if low == high:
+        raise OutOfScope
+    sizes = {(each.applications, each.utilization): each for each in points}
+    utils = sorted({each.utilization for each in points})
+    return [(sizes[low, util], sizes[high, util]) for util in utils]
+
+
+def _ahead(ev: Evidence, choice: str) -> list[Comparison]:
+    result = []
+    for few, many in _fewest_and_most(ev, choice):
+        gains = ev.gain(few, "ark", "nrk"), ev.gain(many, "ark", "nrk")
+        at = f"{few.utilization:.0%}"
+        result += [
+            Comparison.of(f"ARK / NRK minus 1, {where(many)}", gains[1] - 1, "above"),
+            Comparison.of(
+                f"ARK / NRK with {many.applications} applications minus with "
+                f"{few.applications}, {at}", gains[1] - gains[0], "above",
+            ),
+        ]  # fmt: skip
+    return result
+
+
+def _larger(ev: Evidence, choice: str) -> list[tuple[str, Run, Run]]:
+    """Return policy, smallest and largest size for each number of applications of figure 9."""
+    policies = ("dmodk", "conga", "ark", "nrk")
+    points = ev.points("9", choice, policies)
+    result = []
+    for count in sorted({each.applications for each in points}):
+        here = sorted((p for p in points if p.applications == count), key=lambda each: each.size)
+        result += [(policy, here[0], here[-1]) for policy in policies]
+    return result
+
+
+def _faster(ev: Evidence, choice: str) -> list[Comparison]:
+    return [
+        Comparison.of(
+            f"{LABELS[policy]} at {large.size // KIB} KiB over {small.size // KIB} KiB minus 1, "
+            f"{large.applications} applications",
+            ev.time(large, policy) / ev.time(small, policy) - 1, "below",
+        )
+        for policy, small, large in _larger(ev, choice)
+    ]  # fmt: skip
+
+
+def _sizes(ev: Evidence, choice: str) -> tuple[list[int], int, int]:
+    hosts = sorted({size for size, _ in ev.contention})
+    if choice != PAPER or len(hosts) < 2:
+        raise OutOfScope
+    return hosts, hosts[0], hosts[-1]
+
+
+def _grows(ev: Evidence, choice: str) -> list[Comparison]:
+    hosts, first, last = _sizes(ev, choice)
+    growth = {
+        method: ev.contention[last, method] - ev.contention[first, method]
+        for method in ("dmodk", "nrk")
+    }
+    between = f"{last:,} hosts minus at {first:,}"
+    return [
+        Comparison.of(f"flows with D-mod-K at {between}", growth["dmodk"], "above"),
+        Comparison.of(
+            f"growth of D-mod-K minus growth of NRK, {between}",
+            growth["dmodk"] - growth["nrk"], "above",
+        ),
+        *(
+            Comparison.of(
+                f"flows with NRK minus D-mod-K, {size:,} hosts",
+                ev.contention[size, "nrk"] - ev.contention[size, "dmodk"], "below",
+            )
+            for size in hosts
+        ),
+    ]  # fmt: skip
+
+
+def _flows(ev: Evidence, choice: str) -> str:
+    hosts, *_ = _sizes(ev, choice)
+    return "; ".join(
+        f"{LABELS[method]} "
+        + ", ".join(f"{show(ev.contention[size, method])} at {size:,}" for size in hosts)
+        for method in ("dmodk", "nrk")
+    )
+
+
+def _comment(
+    fails: str = "", more: Callable[[Evidence], str] = lambda _: ""
+) -> Callable[[Evidence, Mapping[Any, Finding]], str]:
+    """Return a function that explains a result and lists the choices with another verdict.
+
+    Parameters
+    ----------
+    fails
+        Explanation if the claim does not hold with the default choice.
+    more
+        Explanation from measurements; it is left out if some of them are missing.
+    """
+
+    def comment(ev: Evidence, findings: Mapping[Any, Finding]) -> str:
+        first = next(iter(findings.values())).verdict
+        others: dict[Verdict, list[str]] = {}
+        for choice, each in findings.items():
+            if each.verdict is not first:
+                others.setdefault(each.verdict, []).append(choice)
+        text = "; ".join(f"{verdict} with {', '.join(names)}" for verdict, names in others.items())
+        parts = [fails] if fails and first is Verdict.FAILS else []
+        with suppress(NotMeasured, OutOfScope):
+            parts += [each for each in (more(ev),) if each]
+        parts += [f"Other choices: {text}."] if text else []
+        return " ".join(parts)
+
+    return comment
+
+
+def _means(ev: Evidence) -> str:
+    """Compare the means over applications, which the number of phases does not bias."""
+    parts = []
+    for policy, small, large in _larger(ev, PAPER):
+        ends = [ev.means.get(replace(point, policy=policy)) for point in (small, large)]
+        if ends[0] is not None and ends[1] is not None:
+            ratio = show(ends[1] / ends[0])
+            parts.append(f"{LABELS[policy]} {ratio} with {large.applications}")
+    return f"Ratio of the means over applications instead of the largest: {'; '.join(parts)}."
+
+
+_ONE_SIZE = (
+    "All messages of a phase have one size with mixed sizes, too; a single size does not change "
+    "the contention within an application. D-mod-K and ARK differ little where other applications "
+    "cause most of the contention, that is with many applications. They also differ little where "
+    "hosts are contiguous, because D-mod-K routes shifts of contiguous hosts without contention."
+)
+_LARGER = (
+    "Two effects oppose each other. Fewer barriers save time. But each application's time is a sum "
+    "over fewer phases, whose contention with other applications varies; with many applications, "
+    "the largest of these sums is therefore farther above their mean."
+)
+
+CLAIMS: tuple[Claim[Evidence], ...] = (
+    Claim(
+        "low-contention", "IV-A, fig. 4",
+        "NRK keeps the most flows on a link low, while they increase with D-mod-K",
+        "D-mod-K grows from the smallest to the largest size, by more than NRK, and NRK is below "
+        "it at every size",
+        _grows, _flows, _comment(),
+    ),
+    Claim(
+        "conga-worse", "IV-C, fig. 6",
+        "CONGA does worse than D-mod-K, because it reacts to congestion that has passed",
+        "CONGA / D-mod-K above 1 at every utilization",
+        **_simple("6", (("conga", "dmodk"),), "above"), comment=_comment(),
+    ),
+    Claim(
+        "ark-better", "IV-C, fig. 6",
+        "ARK does better than D-mod-K and CONGA",
+        "D-mod-K / ARK and CONGA / ARK above 1 at every utilization",
+        **_simple("6", (("dmodk", "ark"), ("conga", "ark")), "above"), comment=_comment(),
+    ),
+    Claim(
+        "nrk-best", "IV-C, fig. 6",
+        "NRK has the shortest communication times at all utilizations",
+        "D-mod-K, CONGA and ARK / NRK above 1 at every utilization",
+        **_simple("6", (("dmodk", "nrk"), ("conga", "nrk"), ("ark", "nrk")), "above"),
+        comment=_comment(),
+    ),
+    Claim(
+        "low-utilization", "IV-C, fig. 6",
+        "The improvements are largest at low utilization",
+        "D-mod-K / NRK and CONGA / NRK at the lowest utilization above those at the highest",
+        _falls,
+        lambda ev, choice: _trail(
+            ev, _ends(ev, choice)[0], (("dmodk", "nrk"), ("conga", "nrk"))
+        ),
+        _comment(),
+    ),
+    Claim(
+        "gain-2.7", "IV-C, fig. 7(a)",
+        "With 2 applications at 10 % utilization ARK and NRK are 2.7 times faster than D-mod-K "
+        "and CONGA",
+        f"D-mod-K and CONGA / ARK and NRK at least {GAIN}",
+        **_simple("7", _TWO_POINT_SEVEN, _HIGHER, 2, lowest=True), comment=_comment(),
+    ),
+    Claim(
+        "gain-up-to-2.7", "abstract",
+        "Communication is up to 2.7 times faster than with D-mod-K and CONGA",
+        f"largest mean of D-mod-K and of CONGA / ARK or NRK in figures 6 to 9 at least {GAIN}",
+        _up_to,
+        lambda ev, choice: "; ".join(
+            f"{LABELS[other]} / {LABELS[ours]} {show(values)} (figure {point.figure}, "
+            f"{where(point)})"
+            for other in ("dmodk", "conga")
+            for values, point, ours in (_largest(ev, choice, other),)
+        ),
+        _comment(),
+    ),
+    Claim(
+        "few-applications", "IV-C, fig. 7(a)",
+        "With 2 applications the improvement of NRK over ARK is negligible",
+        f"ARK / NRK at most {1 + NEGLIGIBLE} at every utilization",
+        **_simple("7", (("ark", "nrk"),), (-np.inf, 1 + NEGLIGIBLE), 2), comment=_comment(),
+    ),
+    Claim(
+        "many-applications", "IV-C, fig. 7(b, c)",
+        "With more applications NRK improves more and more on ARK",
+        "ARK / NRK with 32 applications above 1, and above that with 2, at every utilization",
+        _ahead,
+        lambda ev, choice: _trail(
+            ev, [point for pair in _fewest_and_most(ev, choice) for point in pair],
+            (("ark", "nrk"),),
+        ),
+        _comment(),
+    ),
+    Claim(
+        "single-size", "IV-C, fig. 8",
+        "With messages of one size D-mod-K is comparable to ARK",
+        f"D-mod-K / ARK from {1 - CLOSE} to {1 + CLOSE} at every point",
+        **_simple("8", (("dmodk", "ark"),), (1 - CLOSE, 1 + CLOSE)), comment=_comment(_ONE_SIZE),
+    ),
+    Claim(
+        "single-size-nrk", "IV-C, fig. 8",
+        "With messages of one size NRK still has an advantage",
+        "D-mod-K / NRK above 1 at every point",
+        **_simple("8", (("dmodk", "nrk"),), "above"), comment=_comment(),
+    ),
+    Claim(
+        "larger-messages", "IV-C, fig. 9",
+        "The same data in larger messages is expected to take less time: there are fewer barriers",
+        "time with the largest size below that with the smallest, for each policy and number of "
+        "applications",
+        _faster,
+        lambda ev, choice: "; ".join(
+            f"{LABELS[policy]} {show(ev.time(large, policy) / ev.time(small, policy))} with "
+            f"{large.applications}"
+            for policy, small, large in _larger(ev, choice)
+        ),
+        _comment(_LARGER, _means),
+    ),
+)  # fmt: skip
