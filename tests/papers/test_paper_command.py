@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from weft.cli import main, paper
+from weft.cli import main
 from weft.core.registry import Entry
 from weft.study.runs.typed import Results
-from weft_papers import paper as papers
+from weft_papers.commands import paper as paper_command
+from weft_papers.paper_registry import paper as papers
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -72,8 +73,8 @@ def options_of_study(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return Made()
 
     entry = papers["kns-infiniband"]
-    command = paper._command(Entry("kns", study, (), entry.facts))
-    monkeypatch.setattr(paper.paper_app["kns"], "default_command", command)
+    command = paper_command._command(Entry("kns", study, (), entry.facts))
+    monkeypatch.setattr(paper_command.paper_app["kns"], "default_command", command)
     return options
 
 
@@ -108,7 +109,7 @@ def test_options_reach_the_study(
         (("multipath-ecmp", "--seeds", "none"), "--seeds: 'none' does not fit: expected a whole"),
         (("kns", "--out", ""), "--out: expected a path, not an empty text"),
         (("kns", "--store", ""), "--store: expected a path, not an empty text"),
-        (("multipath-ecmp", "--store", __file__), "test_cli_paper.py: cannot be written to"),
+        (("multipath-ecmp", "--store", __file__), "test_paper_command.py: cannot be written to"),
         (("contention-model", "--edges", "0"), "edges must be 1 to 200, not 0"),
     ],
 )

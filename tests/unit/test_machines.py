@@ -11,7 +11,6 @@ from weft.study.machines import (
     LOWER,
     MACHINE_COLUMNS,
     MachineRun,
-    describe,
     describe_machine,
 )
 
@@ -101,7 +100,7 @@ def test_saturation_is_that_of_the_search_or_full_load(
         names = ("sustained_load", "saturated_load", "saturation_load")
         return pl.DataFrame([found], schema=dict.fromkeys(names, pl.Float64), orient="row")
 
-    monkeypatch.setattr(describe, "saturation_load", search)
+    monkeypatch.setattr("weft.study.machines.saturation_load", search)
     run = MachineRun(TREE, saturation="packet", routing=routing, seed=3)
     assert describe_machine(run)["saturation"] == expected
 
