@@ -24,7 +24,7 @@ SHIFTED = """
 import sys
 from types import SimpleNamespace
 from mpi4py import MPI
-from weft.sim.flow.contention import measure
+from weft_calibration import measure
 
 names = {name: getattr(MPI, name) for name in dir(MPI)}
 rank = MPI.COMM_WORLD.rank
